@@ -1,0 +1,1 @@
+"""What to do: estimate, choose, launch, and the command that says so."""

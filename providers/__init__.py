@@ -1,0 +1,1 @@
+"""How a vendor is asked: one folder per vendor behind one seam."""

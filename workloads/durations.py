@@ -1,0 +1,36 @@
+"""Durations as a person writes them (`10m`, `8h`, `1d12h`) and reads them."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
+
+
+def parse_duration(text: str) -> timedelta:
+    """`90s`, `10m`, `8h`, `1d12h` as a timedelta. Raises ValueError with the accepted form."""
+    compact = text.replace(" ", "").lower()
+    if not _WHOLE.fullmatch(compact):
+        raise ValueError(f"{text!r} is not a duration; write for example 90s, 10m, 8h or 1d12h")
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(compact))
+    if seconds > 10 * 365 * 86_400:
+        raise ValueError(f"{text!r} is longer than ten years")
+    return timedelta(seconds=seconds)
+
+
+def format_duration(duration: timedelta) -> str:
+    """The two largest units, as a person would say it: `1d 4h`, `3h 07m`, `12m 30s`, `41s`."""
+    seconds = round(duration.total_seconds())
+    days, rest = divmod(seconds, 86_400)
+    hours, rest = divmod(rest, 3_600)
+    minutes, left = divmod(rest, 60)
+    if days:
+        return f"{days}d {hours:02}h"
+    if hours:
+        return f"{hours}h {minutes:02}m"
+    if minutes:
+        return f"{minutes}m {left:02}s"
+    return f"{left}s"

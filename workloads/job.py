@@ -1,0 +1,276 @@
+"""TrainingJob, as a person writes it in YAML and as the trainer reads it in JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+
+from workloads.datasets import DATASETS, DataSet
+from workloads.durations import parse_duration
+from workloads.layers import Net, figures
+from workloads.values import Value
+from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
+
+MAX_IMAGE_SIZE_PX = 4_096
+MAX_LAYERS = 400
+
+
+class Precision(StrEnum):
+    FP32 = "fp32"
+    TF32 = "tf32"
+    AMP_FP16 = "amp_fp16"
+    AMP_BF16 = "amp_bf16"
+
+
+class Framework(StrEnum):
+    TENSORFLOW = "tensorflow"
+    JAX = "jax"
+    TORCH = "torch"
+
+
+class Objective(StrEnum):
+    COST = "cost"
+    TIME = "time"
+    BALANCED = "balanced"
+
+
+class OnSlow(StrEnum):
+    ASK = "ask"
+    CONTINUE = "continue"
+    STOP = "stop"
+    REPLAN = "replan"
+
+
+class OptimizerName(StrEnum):
+    SGD = "sgd"
+    ADAM = "adam"
+    RMSPROP = "rmsprop"
+
+
+class Preset(StrEnum):
+    VGG11 = "vgg11"
+    VGG13 = "vgg13"
+    VGG16 = "vgg16"
+    VGG19 = "vgg19"
+    MNIST_CNN = "mnist-cnn"
+
+
+class DataName(StrEnum):
+    DIGITS = "digits"
+    MNIST = "mnist"
+    FASHION_MNIST = "fashion_mnist"
+    CIFAR10 = "cifar10"
+    CIFAR100 = "cifar100"
+    IMAGENET = "imagenet"
+    SYNTHETIC = "synthetic"
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str):
+        return parse_duration(value)
+    if isinstance(value, bool) or not isinstance(value, timedelta):
+        raise ValueError("write a duration with its unit, for example 90s, 10m or 8h")
+    return value
+
+
+def _duration_text(value: timedelta) -> str:
+    return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    PlainSerializer(_duration_text),
+    WithJsonSchema({"type": "string", "pattern": r"^(\d+(\.\d+)?[dhms])+$", "examples": ["10m", "8h"]}),
+]
+Width = Annotated[int, Field(ge=1, le=65_536)]
+Classes = Annotated[int, Field(ge=2, le=1_000_000)]
+ImageSize = Annotated[int, Field(ge=1, le=MAX_IMAGE_SIZE_PX)]
+Step = Annotated[int, Field(ge=1, le=65_536)] | Literal["M"]
+
+
+class ModelSpec(Value):
+    """The net: a preset, or a layer list of 3x3 filters and `M` for a 2x2 max pool."""
+
+    preset: Preset | None = Field(default=None, description="a net by name")
+    layers: tuple[Step, ...] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_LAYERS,
+        description="filters of each 3x3 convolution; M is a 2x2 max pool",
+    )
+    batch_norm: bool = Field(default=False, description="batch norm after each convolution (VGG nets)")
+    image_size: ImageSize | None = Field(default=None, description="pixels a side; default: the data set's")
+    image_size_multiplier: Annotated[float, Field(gt=0, le=64)] = Field(
+        default=1.0, description="scales the image size; images are resized to it"
+    )
+    dense: tuple[Width, ...] | None = Field(
+        default=None, max_length=16, description="widths of the hidden dense layers"
+    )
+    classes: Classes | None = Field(default=None, description="default: the data set's")
+    dropout: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None, description="after each hidden dense layer"
+    )
+
+    @model_validator(mode="after")
+    def _one_net(self) -> Self:
+        if (self.preset is None) == (self.layers is None):
+            raise ValueError("give either preset or layers, one of the two")
+        fixed = [name for name in ("dense", "dropout", "batch_norm") if name in self.model_fields_set]
+        if self.preset is Preset.MNIST_CNN and fixed:
+            raise ValueError(f"the preset mnist-cnn is fixed; {fixed[0]} is for VGG nets")
+        return self
+
+
+class DataSpec(Value):
+    """The data: a known set by name, a folder of images or TFRecords (`path`), or a bucket or address (`url`)."""
+
+    name: DataName | None = Field(default=None, description="a known data set")
+    path: str | None = Field(
+        default=None, min_length=1, description="a folder with a sub-folder per class, or with TFRecords"
+    )
+    url: str | None = Field(default=None, pattern=r"^(s3|gs|az|https)://.+", description="where the machine fetches it")
+    images: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="training images, where the set cannot tell"
+    )
+    channels: Literal[1, 3] | None = Field(default=None, description="1 grey, 3 colour")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if sum(source is not None for source in (self.name, self.path, self.url)) != 1:
+            raise ValueError("give one of name, path or url")
+        if self.name not in (None, DataName.SYNTHETIC) and self.images is not None:
+            raise ValueError(f"the data set {self.name} knows how many images it has; leave out images")
+        return self
+
+
+class OptimizerSpec(Value):
+    name: OptimizerName = OptimizerName.SGD
+    learning_rate: Annotated[float, Field(gt=0)] = 0.01
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+
+
+class Constraints(Value):
+    """What an offer must meet; an empty list means any."""
+
+    deadline: Duration | None = Field(default=None, description="the whole run, from launch to the model at home")
+    budget_usd: Annotated[Decimal, Field(gt=0)] | None = Field(default=None, description="the whole run, all parts")
+    providers: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    markets: tuple[Literal["on_demand", "spot"], ...] = ("on_demand", "spot")
+
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
+_DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
+
+
+class TrainingJob(Value):
+    """One training run: what is trained, on what data, how, and within which limits."""
+
+    name: Annotated[str, Field(pattern=f"^{_NAME.pattern}$", description="lower-case letters, digits, . _ -")]
+    model: ModelSpec
+    data: DataSpec
+    epochs: Annotated[int, Field(ge=1, le=1_000_000)]
+    global_batch_size: Annotated[int, Field(ge=1, le=1_048_576, description="split evenly over the devices")]
+    precision: Precision = Precision.FP32
+    xla: bool = False
+    framework: Framework = Framework.TENSORFLOW
+    optimizer: OptimizerSpec = OptimizerSpec()
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    checkpoint_every: Duration = timedelta(minutes=10)
+    constraints: Constraints = Constraints()
+    objective: Objective = Objective.COST
+    on_slow: OnSlow = OnSlow.ASK
+    container: str | None = Field(default=None, description="the person's own image, by digest")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.checkpoint_every < timedelta(seconds=1):
+            raise ValueError("checkpoint_every must be at least 1s")
+        if self.container is not None and not _DIGEST.fullmatch(self.container):
+            raise ValueError("container must name its digest: registry/name@sha256:…")
+        figures(self.net())  # an image too small for the net is an error of the job
+        return self
+
+    @property
+    def known_data(self) -> DataSet | None:
+        """What is known of the data set; None for a folder or an address."""
+        return DATASETS[self.data.name] if self.data.name is not None else None
+
+    @property
+    def train_images(self) -> int | None:
+        """Images of one epoch; None where only the trainer can count them."""
+        if self.data.images is not None:
+            return self.data.images
+        return self.known_data.train_images if self.known_data else None
+
+    @property
+    def image_size(self) -> int:
+        """Pixels a side that the net sees."""
+        known = self.known_data
+        base = self.model.image_size or (known.image_size if known else None)
+        if base is None:
+            raise ValueError("model.image_size is needed: the data set does not tell its own")
+        return max(1, round(base * self.model.image_size_multiplier))
+
+    @property
+    def classes(self) -> int:
+        known = self.known_data
+        classes = self.model.classes or (known.classes if known else None)
+        if classes is None:
+            raise ValueError("model.classes is needed: the data set does not tell its own")
+        return classes
+
+    @property
+    def channels(self) -> int:
+        return self.data.channels or (self.known_data.channels if self.known_data else 3)
+
+    def net(self) -> Net:
+        """The net as a layer list. Raises ImageTooSmallError (a ValueError) where the image vanishes on the way."""
+        image = (self.image_size, self.channels)
+        if self.model.preset is Preset.MNIST_CNN:
+            return mnist_cnn(self.classes, image)
+        head = Head(
+            dense=VGG_DENSE if self.model.dense is None else self.model.dense,
+            dropout=VGG_DROPOUT if self.model.dropout is None else self.model.dropout,
+            classes=self.classes,
+        )
+        if self.model.preset is not None:
+            name = f"{self.model.preset}{'_bn' if self.model.batch_norm else ''}"
+            return vgg(name, VGG_FEATURES[self.model.preset], head, image, batch_norm=self.model.batch_norm)
+        return vgg("custom", self.model.layers or (), head, image, batch_norm=self.model.batch_norm)
+
+    def to_json(self) -> str:
+        """The job as the trainer reads it; the same job gives the same text."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1)
+
+    def digest(self) -> str:
+        """Sixteen hex digits that are equal for jobs that train the same thing.
+
+        Limits and preferences are left out: a run under a new deadline goes on from the same checkpoint.
+        """
+        trained = self.model_dump(
+            mode="json", exclude={"name", "constraints", "objective", "on_slow", "checkpoint_every"}
+        )
+        return hashlib.sha256(json.dumps(trained, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def job_from_json(text: str) -> TrainingJob:
+    """The inverse of `TrainingJob.to_json`. Raises pydantic.ValidationError on anything else."""
+    return TrainingJob.model_validate_json(text)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of a job file, which editors complete from."""
+    schema = TrainingJob.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return schema
