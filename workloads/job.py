@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, mo
 
 from workloads.datasets import DATASETS, DataSet
 from workloads.durations import parse_duration
-from workloads.layers import Net, figures
+from workloads.layers import ImageTooSmallError, Net, figures
 from workloads.values import Value
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
 
@@ -198,7 +198,10 @@ class TrainingJob(Value):
             raise ValueError("checkpoint_every must be at least 1s")
         if self.container is not None and not _DIGEST.fullmatch(self.container):
             raise ValueError("container must name its digest: registry/name@sha256:…")
-        figures(self.net())  # an image too small for the net is an error of the job
+        try:
+            figures(self.net())
+        except ImageTooSmallError as error:
+            raise ValueError(f"{error}; give a larger model.image_size or fewer M") from None
         return self
 
     @property

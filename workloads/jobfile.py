@@ -1,0 +1,214 @@
+"""A job file as a person writes it (YAML), read into a TrainingJob or refused with the line and what to write."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from workloads.job import TrainingJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pydantic_core import ErrorDetails
+
+MAX_BYTES = 256 * 1024
+Where = tuple[int | str, ...]
+
+# The C parser is several times faster; PyYAML falls back to the Python one where it was built without it.
+_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class JobFileError(Exception):
+    """The file is not a job: `message` says what and on which line, `hint` what to write instead."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def read_job(path: Path) -> TrainingJob:
+    """The job in the file. A relative `data.path` is taken from the file's own folder.
+
+    Raises JobFileError where there is no file, no YAML in it, or no job in the YAML.
+    """
+    job = parse_job(_text(path), str(path))
+    if job.data.path is None:
+        return job
+    folder = (path.parent / job.data.path).resolve()
+    if not folder.is_dir():
+        raise JobFileError(f"{path}: data.path: there is no folder {folder}", "paths are relative to the job file")
+    return job.model_copy(update={"data": job.data.model_copy(update={"path": str(folder)})})
+
+
+def parse_job(text: str, source: str) -> TrainingJob:
+    """The job in the text; `source` names it in errors. Raises JobFileError."""
+    lines, data = _load(text, source)
+    if not isinstance(data, dict):
+        raise JobFileError(f"{source}: a job file holds keys and values, this one does not", "plan init writes one")
+    try:
+        return TrainingJob.model_validate(data)
+    except ValidationError as error:
+        raise _explained(error, lines, source) from None
+
+
+def _text(path: Path) -> str:
+    if path.is_dir():
+        raise JobFileError(f"{path} is a folder, not a job file", "name the YAML file in it")
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise JobFileError(f"there is no file {path}", _nearest_file(path)) from None
+    except OSError as error:
+        raise JobFileError(f"cannot read {path}: {error.strerror}", "check its permissions") from None
+    if len(raw) > MAX_BYTES:
+        raise JobFileError(f"{path} is larger than {MAX_BYTES // 1024} KiB", "is this the right file?")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise JobFileError(f"{path} is not a text file in UTF-8", "is this the right file?") from None
+
+
+def _nearest_file(path: Path) -> str:
+    folder = path.parent
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    near = difflib.get_close_matches(path.name, [name for name in names if name.endswith((".yaml", ".yml"))], n=1)
+    return f"did you mean {folder / near[0]}?" if near else "plan init writes one"
+
+
+def _load(text: str, source: str) -> tuple[dict[Where, int], Any]:
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            raise JobFileError(f"{source} is empty", "plan init writes a job file")
+        lines = dict(_lines(node, (), set(), source))
+        return lines, loader.construct_document(node)
+    except yaml.YAMLError as error:
+        raise _not_yaml(error, source) from None
+    except RecursionError:
+        raise JobFileError(f"{source} is nested too deeply to be a job file") from None
+    except ValueError as error:  # a date or number that YAML recognises and Python refuses
+        raise JobFileError(f"{source}: {error}", "put the value in quotes") from None
+
+
+def _not_yaml(error: yaml.YAMLError, source: str) -> JobFileError:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    line = f":{mark.line + 1}" if mark is not None else ""
+    return JobFileError(f"{source}{line}: not valid YAML: {problem}", "check indentation, colons and brackets there")
+
+
+def _lines(node: yaml.Node, where: Where, seen: set[int], source: str) -> Iterator[tuple[Where, int]]:
+    """Each key's path and line. Aliases are refused: a job needs none, and they can blow up."""
+    if id(node) in seen:
+        raise JobFileError(f"{source}:{node.start_mark.line + 1}: YAML aliases are not allowed here", "write it out")
+    seen.add(id(node))
+    yield where, node.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from _lines(item, (*where, index), seen, source)
+    if isinstance(node, yaml.MappingNode):
+        yield from _mapping_lines(node, where, seen, source)
+
+
+def _mapping_lines(node: yaml.MappingNode, where: Where, seen: set[int], source: str) -> Iterator[tuple[Where, int]]:
+    keys: set[str] = set()
+    for key, value in node.value:
+        name, line = str(key.value), key.start_mark.line + 1
+        if name in keys:
+            raise JobFileError(f"{source}:{line}: the key {name!r} is there twice", "keep one of the two")
+        keys.add(name)
+        yield from (
+            (path, line if path == (*where, name) else at) for path, at in _lines(value, (*where, name), seen, source)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    text: str
+    hint: str = ""
+
+
+def _explained(error: ValidationError, lines: dict[Where, int], source: str) -> JobFileError:
+    # A misspelt key is also a missing one: say the spelling first, it explains the rest.
+    problems = sorted(error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden")
+    first = problems[0]
+    where = _known_part(first["loc"], lines)
+    problem = _problem(first)
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    place = f"{source}:{lines[where]}" if where else source
+    return JobFileError(f"{place}: {problem.text}{more}", problem.hint)
+
+
+def _known_part(loc: tuple[int | str, ...], lines: dict[Where, int]) -> Where:
+    """The longest part of pydantic's path that is in the file; unions add parts that are not."""
+    for length in range(len(loc), 0, -1):
+        if loc[:length] in lines:
+            return loc[:length]
+    return ()
+
+
+def _problem(error: ErrorDetails) -> _Problem:
+    loc = error["loc"]
+    name = ".".join(str(part) for part in loc)
+    given = error["input"]
+    match error["type"]:
+        case "extra_forbidden":
+            return _unknown_key(loc)
+        case "missing":
+            return _Problem(f"the key {name!r} is missing", "plan init writes a complete job file")
+        case "enum" | "literal_error":
+            expected = str(error.get("ctx", {}).get("expected", ""))
+            return _Problem(f"{_plain(loc)}: {given!r} is not one of {expected}", _nearest(str(given), expected))
+        case "string_pattern_mismatch" if loc == ("name",):
+            text = f"name: {_short(given)} does not serve as a name"
+            return _Problem(text, "use lower-case letters, digits, dots, dashes and underscores, 63 at most")
+        case "int_parsing" | "int_type" | "int_from_float":
+            return _Problem(f"{_plain(loc)}: needs a whole number, not {_short(given)}")
+        case "float_parsing" | "float_type" | "decimal_parsing" | "decimal_type":
+            return _Problem(f"{_plain(loc)}: needs a number, not {_short(given)}")
+        case "value_error":
+            return _Problem(f"{_plain(loc)}: {error['ctx']['error']}" if loc else str(error["ctx"]["error"]))
+        case _:
+            return _Problem(f"{_plain(loc)}: {error['msg'][0].lower()}{error['msg'][1:]}, not {_short(given)}")
+
+
+def _plain(loc: tuple[int | str, ...]) -> str:
+    kept = [str(part) for part in loc if not (isinstance(part, str) and (part.startswith("literal[") or part == "int"))]
+    return ".".join(part for part in kept if not part.startswith(("function-", "constrained-")))
+
+
+def _unknown_key(loc: tuple[int | str, ...]) -> _Problem:
+    known = _keys_at(loc[:-1])
+    near = difflib.get_close_matches(str(loc[-1]), known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+    inside = f" in {'.'.join(str(part) for part in loc[:-1])}" if len(loc) > 1 else ""
+    return _Problem(f"there is no key {str(loc[-1])!r}{inside}", hint)
+
+
+def _keys_at(loc: Where) -> list[str]:
+    model: type[BaseModel] = TrainingJob
+    for part in loc:
+        annotation = model.model_fields[str(part)].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)
+
+
+def _nearest(given: str, expected: str) -> str:
+    options = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
+    near = difflib.get_close_matches(given, options, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
