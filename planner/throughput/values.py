@@ -1,0 +1,95 @@
+"""The values of a throughput prediction: what was measured, what is predicted, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Basis(StrEnum):
+    """What a prediction rests on; never mixed up."""
+
+    MEASURED = "measured"
+    """This net, device, device count, precision and batch were measured."""
+    SCALED = "scaled"
+    """This device was measured, in another configuration."""
+    MODELLED = "modelled"
+    """No measurement of this device."""
+
+
+class Quality(StrEnum):
+    A = "A"
+    """A raw log, a data set or a fully stated table."""
+    B = "B"
+    """A readme or blog table, a partly stated configuration, or a step without an optimizer."""
+    C = "C"
+    """Derived, input-bound, unstable or anomalous: kept, never used to predict."""
+
+
+class Parallelism(StrEnum):
+    """How several devices share one step; the empty value is one device, or not stated."""
+
+    UNSTATED = ""
+    REPLICATED = "replicated"
+    PARAMETER_SERVER = "parameter_server"
+    DATA_PARALLEL = "data_parallel"
+    """torch.nn.DataParallel: one process scatters and gathers through the first device."""
+
+
+THIS_MACHINE = "this-machine"
+CPU = "cpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One measured training throughput; `images_per_second` is the total over all devices.
+
+    `model` is a key of `planner.throughput.nets` (`vgg16`, `resnet50`, or a digest of the layers), `device` a
+    canonical device name. `spread` is (max - min) / median over repeats, where stated. `xla` is None where not
+    stated. `batch_per_device` is None where not stated; such a row predicts nothing.
+    """
+
+    id: str
+    model: str
+    image_size_px: int
+    device: str
+    device_count: int = 1
+    node_count: int = 1
+    device_memory_gb: float | None = None
+    interconnect: str = ""
+    precision: str
+    xla: bool | None = False
+    batch_per_device: int | None
+    framework: str
+    framework_version: str = ""
+    images_per_second: float
+    spread: float | None = None
+    optimizer_step: bool = True
+    parallelism: Parallelism = Parallelism.UNSTATED
+    layout: str = ""
+    mode: str = "train"
+    quality: Quality = Quality.A
+    source: str = "own"
+    measured_on: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """A prediction: images per second over all devices, with the bounds of its 80 % interval.
+
+    `evidence` holds the ids of the measurements it rests on, or one sentence where there are none.
+    """
+
+    images_per_second: float
+    low: float
+    high: float
+    basis: Basis
+    evidence: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpredicted:
+    """No prediction, and why."""
+
+    reason: str
