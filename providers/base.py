@@ -1,0 +1,243 @@
+"""The seam: what every provider can do, and the values that cross it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import NewType, Protocol, runtime_checkable
+
+from pricing.offers import Offer, OfferQuery
+
+RunId = NewType("RunId", str)
+
+LABEL_RUN = "trainplan-run"
+LABEL_ATTEMPT = "trainplan-attempt"
+LABEL_DEADLINE = "trainplan-deadline"
+
+
+class InstanceState(StrEnum):
+    """PENDING: asked for. RUNNING: it bills and works. STOPPING: told to end. ENDED: it does nothing any more,
+    though what it leaves (a stopped container, a disk) may still have to be deleted."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceRef:
+    """Where an instance is found again. `id` is the provider's own name for it."""
+
+    provider: str
+    region: str
+    id: str
+
+
+class EndKind(StrEnum):
+    """Why an instance has ENDED: what the caller decides on, where `Instance.reason` is what a person reads."""
+
+    DONE = "done"
+    """The trainer finished, and its output is complete."""
+    STOPPED = "stopped"
+    """Asked to end; what had been trained is in a checkpoint."""
+    DEADLINE = "deadline"
+    """The deadline of the request was reached."""
+    BAD_JOB = "bad_job"
+    """The trainer cannot train this job or read its data; again would end the same."""
+    FAILED = "failed"
+    """The trainer ended with an error."""
+    OUT_OF_MEMORY = "out_of_memory"
+    """Killed for want of memory."""
+    KILLED = "killed"
+    """Killed from outside, nobody knows why."""
+    LOST = "lost"
+    """Gone without leaving an exit code: the machine restarted, or the instance never came up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """`end`, `exit_code` and `reason` are known once it has ENDED, as far as the provider tells."""
+
+    ref: InstanceRef
+    state: InstanceState
+    run_id: RunId
+    attempt: int
+    launched_at: datetime | None = None
+    exit_code: int | None = None
+    end: EndKind | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedResource:
+    """Something of ours that exists at the provider, found by its label."""
+
+    provider: str
+    region: str
+    kind: str
+    id: str
+    run_id: RunId
+    created_at: datetime | None = None
+    usd_per_hour: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRequest:
+    """One attempt of one run. The same (run_id, attempt) always gives the same instance.
+
+    `job_json` is what the trainer reads (`TrainingJob.to_json`), and launch writes it to the run directory; folders
+    in it are absolute. `deadline` is when the instance ends itself, whatever becomes of this computer.
+    `max_steps` ends training after so many steps (a measuring run), else None.
+    `vcpus` and `memory_gib` limit the container where the provider can; None is no limit.
+    """
+
+    run_id: RunId
+    attempt: int
+    offer: Offer
+    job_json: str
+    deadline: datetime
+    max_steps: int | None = None
+    vcpus: int | None = None
+    memory_gib: float | None = None
+
+
+class PreflightState(StrEnum):
+    OK = "ok"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One line of a preflight or a doctor: what was looked at, how it stands, what to do."""
+
+    name: str
+    state: PreflightState
+    detail: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    checks: tuple[Check, ...]
+
+    @property
+    def state(self) -> PreflightState:
+        """REFUSED if any check is, else UNKNOWN if any is, else OK."""
+        states = {check.state for check in self.checks}
+        for state in (PreflightState.REFUSED, PreflightState.UNKNOWN):
+            if state in states:
+                return state
+        return PreflightState.OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorRequest:
+    """A call as it would be sent: for the dry run and for golden files."""
+
+    service: str
+    operation: str
+    parameters: Mapping[str, object]
+
+
+class RunStore(Protocol):
+    """The run directory: files under the run's own prefix, by relative POSIX path.
+
+    A path that is absolute or leaves the run directory is a BadRequestError. A `prefix` is a folder or a file
+    (`output` is not a prefix of `output-2/x`); the empty one is everything.
+
+    The layout is one for every provider: `job.json`, `attempts/N/{status.json,progress.jsonl,log/…}`,
+    `checkpoints/…`, `output/…` with `output/manifest.json` written last.
+    """
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write whole or not at all; a reader never sees half a file."""
+
+    def get(self, path: str, *, start: int = 0) -> bytes:
+        """The bytes from `start` on; b"" past the end. Raises KeyError where there is no such file."""
+        ...
+
+    def list(self, prefix: str = "") -> Sequence[str]:
+        """Every path under the prefix, sorted."""
+        ...
+
+    def delete(self, prefix: str) -> None:
+        """Everything under the prefix; nothing there is no error."""
+
+
+class Provider(Protocol):
+    """What a vendor is asked. Every call raises only providers.errors.ProviderError."""
+
+    @property
+    def name(self) -> str: ...
+
+    def offers(self, query: OfferQuery) -> Sequence[Offer]:
+        """What could be rented, in the catalog's order. Needs no credentials."""
+        ...
+
+    def preflight(self, offer: Offer) -> Preflight:
+        """Whether a launch of this offer would be let in: identity, permission, quota, engine. Creates nothing."""
+        ...
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        """Ask for an instance and return at once; the deadline is armed no later than by this call.
+
+        Idempotent: the same (run_id, attempt) returns the instance that the first call made, dead or alive.
+        """
+        ...
+
+    def get(self, ref: InstanceRef) -> Instance:
+        """How it stands now. Raises InstanceNotFoundError once the provider no longer knows it."""
+        ...
+
+    def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
+        """Everything of ours that bills or occupies something, everywhere, found by label alone."""
+        ...
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
+        """Pure: the calls that launch would send, in order."""
+        ...
+
+    def delete(self, ref: InstanceRef | OwnedResource) -> None:
+        """Ask for its end. Idempotent; returning means accepted, `get` or `list_owned` tells when it is gone."""
+
+    def stop(self, ref: InstanceRef) -> None:
+        """Ask the trainer to write a checkpoint and end (SIGTERM). Idempotent; the instance then ENDs by itself."""
+
+    def logs(self, ref: InstanceRef) -> Iterator[str]:
+        """The last lines of the instance's own output, for when the run directory has none."""
+        ...
+
+    def store(self, run_id: RunId) -> RunStore:
+        """The run directory."""
+        ...
+
+
+@runtime_checkable
+class Preparer(Protocol):
+    """What some providers can do besides: make ready what a launch needs and that takes long (a container image)."""
+
+    def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
+        """Build or fetch what is missing; nothing missing, nothing done. `report` gets a line now and then.
+
+        Launch does not wait for it: it raises MachineError where this was not called.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """What a provider is made from: all it may know of the computer, so that none reads it by itself.
+
+    `home` is the state folder; `options` are the provider's own settings as the person wrote them; `environment`
+    is the command's (vendor variables, proxies, certificates); `now` tells the instant, in UTC.
+    """
+
+    home: Path
+    options: Mapping[str, str]
+    environment: Mapping[str, str]
+    now: Callable[[], datetime]

@@ -1,0 +1,70 @@
+"""What can go wrong at a provider: one class per reaction of the caller, never one per vendor code.
+
+ProviderError
+├── CredentialsError       stop; the person signs in
+├── PermissionDeniedError  stop; the person grants what is named
+├── QuotaError             skip this region, family and market; names the quota
+├── CapacityError          next zone, region, offer
+├── ThrottledError         wait, then again with the same token
+├── TransientError         again with the same token, then look up what exists
+├── BadRequestError        stop; the request is wrong and will stay wrong
+├── InstanceNotFoundError  it is gone: teardown is done
+├── MachineError           this machine cannot: no engine, no disk, no memory
+└── UnrecognizedError      look up what exists, stop, show the vendor's code
+"""
+
+from __future__ import annotations
+
+
+class ProviderError(Exception):
+    """`message` says what happened on which input, `hint` what to do next, `code` is the vendor's own."""
+
+    def __init__(self, message: str, *, hint: str = "", code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.code = code
+
+
+class CredentialsError(ProviderError):
+    """Nobody is signed in, or the sign-in has ended."""
+
+
+class PermissionDeniedError(ProviderError):
+    """Signed in, but not allowed."""
+
+
+class QuotaError(ProviderError):
+    """The account may not have this many; `quota` names the limit to raise."""
+
+    def __init__(self, message: str, *, quota: str, hint: str = "", code: str | None = None) -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.quota = quota
+
+
+class CapacityError(ProviderError):
+    """The provider has none left here, now."""
+
+
+class ThrottledError(ProviderError):
+    """Too many calls; the same call later will do."""
+
+
+class TransientError(ProviderError):
+    """The call may or may not have taken effect."""
+
+
+class BadRequestError(ProviderError):
+    """The provider will never accept this request."""
+
+
+class InstanceNotFoundError(ProviderError):
+    """The provider does not know it: it is gone."""
+
+
+class MachineError(ProviderError):
+    """This computer lacks what the run needs."""
+
+
+class UnrecognizedError(ProviderError):
+    """A code that is in no table."""
