@@ -1,0 +1,265 @@
+"""The catalog at run time: an indexed, read-only file of everything that can be rented, with its prices."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+from pricing import queries, rows
+from pricing.devices import Device, DeviceTable
+from pricing.grades import PriceGrade
+from pricing.offers import Offer, OfferQuery, Place, Rental
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import TracebackType
+
+    from pricing.cost import ProviderRates
+
+SCHEMA_VERSION = 1
+SHIPPED_CATALOG = Path(__file__).parent / "data" / "catalog.sqlite"
+
+_REGION_MASK = (1 << queries.REGION_BITS) - 1
+_OFFSET_MASK = (1 << queries.OFFSET_BITS) - 1
+_HINT = "install the package again; in a checkout run `python -m pricing.compile`"
+
+
+class CatalogError(Exception):
+    """The catalog cannot be read; `hint` says what to do about it."""
+
+    def __init__(self, message: str, hint: str = _HINT) -> None:
+        self.hint = hint
+        super().__init__(message)
+
+
+class RentalPlaces(NamedTuple):
+    """A rental, and every place that has it."""
+
+    rental: Rental
+    places: Places
+
+
+class Places(Sequence[Place]):
+    """The places of one rental, cheapest planning price first, ties by region.
+
+    The first is known at once, the others are read when asked for, while the catalog is open. `unrankable` counts
+    further places whose price cannot be planned with: an untrusted spot price of a type that has no known
+    on-demand price.
+    """
+
+    __slots__ = ("_count", "_first", "_load", "_loaded", "unrankable")
+
+    def __init__(self, first: Place | None, count: int, unrankable: int, load: Callable[[], list[Place]]) -> None:
+        self.unrankable = unrankable
+        self._first = first
+        self._count = count
+        self._load = load
+        self._loaded: list[Place] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Place: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Place]: ...
+    def __getitem__(self, index: int | slice) -> Place | list[Place]:
+        if index == 0 and self._first is not None:
+            return self._first
+        return self._all()[index]
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._all())
+
+    def _all(self) -> list[Place]:
+        if self._loaded is None:
+            self._loaded = self._load() if self._count else []
+        return self._loaded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSummary:
+    """What is known of one provider: how many offers, how old their prices are, where they were read.
+
+    `sources` pairs the short name of each source with its text.
+    """
+
+    provider: str
+    offers: int
+    retired_offers: int
+    undated_prices: int
+    oldest_price: date | None
+    newest_price: date | None
+    sources: tuple[tuple[str, str], ...]
+
+    def age_days(self, today: date) -> int | None:
+        """Days since the newest price was read; None: no price has a date."""
+        return None if self.newest_price is None else (today - self.newest_price).days
+
+
+class Catalog:
+    """Offers, devices and rates out of one compiled file. Use as a context manager, or close it."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self.path = path
+
+    @classmethod
+    def open(cls, path: Path | None = None) -> Catalog:
+        """The catalog at `path`, by default the shipped one. Raises CatalogError."""
+        path = SHIPPED_CATALOG if path is None else path
+        if not path.is_file():
+            raise CatalogError(f"there is no price catalog at {path}")
+        # immutable: nothing is locked and no journal is looked for; a refresh replaces the file, it never writes it.
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        catalog = cls(connection, path)
+        try:
+            ((version,),) = catalog._rows("PRAGMA user_version")
+            if version != SCHEMA_VERSION:
+                raise CatalogError(f"the catalog {path} has format {version}, this version reads {SCHEMA_VERSION}")
+        except CatalogError:
+            connection.close()
+            raise
+        return catalog
+
+    def close(self) -> None:
+        """Let go of the file. Places that were not read yet cannot be read afterwards."""
+        self._connection.close()
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @cached_property
+    def devices(self) -> DeviceTable:
+        """Every device, by canonical name."""
+        aliases: dict[str, tuple[str, ...]] = {}
+        for spelling, name in self._rows("SELECT spelling, device FROM device_alias ORDER BY spelling"):
+            aliases[name] = (*aliases.get(name, ()), spelling)
+        found = self._rows("SELECT * FROM device ORDER BY rowid")
+        not_devices = dict(self._rows("SELECT spelling, reason FROM not_a_device"))
+        return DeviceTable((rows.device(row, aliases.get(row[0], ())) for row in found), not_devices)
+
+    @cached_property
+    def rates(self) -> Mapping[str, ProviderRates]:
+        """What each provider charges besides the machine, and how it rounds time."""
+        sources: dict[str, tuple[tuple[str, str], ...]] = {}
+        for provider, rate, text in self._rows("SELECT provider, rate, text FROM provider_source"):
+            sources[provider] = (*sources.get(provider, ()), (rate, text))
+        return {row[0]: rows.rates(row, sources.get(row[0], ())) for row in self._rows("SELECT * FROM provider")}
+
+    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:
+        """What can be rented, by provider, type and market, each with its places.
+
+        Retired ones are in it only if the query asks for them. A rental none of whose places can be ranked is
+        in it with no places, and their number as `places.unrankable`.
+        """
+        asked = queries.conditions(query, today)
+        found = self._rows(queries.rentals(asked), asked.parameters)
+        return [self._rental_places(row, asked, today) for row in found]
+
+    def retired_count(self, query: OfferQuery, today: date) -> int:
+        """Offers that the query leaves out only because they are retired on `today`."""
+        if query.include_retired:
+            return 0
+        asked = queries.conditions(replace(query, include_retired=True), today)
+        ((count,),) = self._rows(queries.retired_count(asked), asked.parameters)
+        return int(count)
+
+    def offers(self, wanted: OfferQuery | Iterable[int], today: date) -> list[Offer]:
+        """Full offers: of a query, in catalog order, or of row ids, in the order given (unknown ones left out)."""
+        if isinstance(wanted, OfferQuery):
+            asked = queries.conditions(wanted, today)
+            found = self._rows(queries.offers(asked.rental, asked.place), asked.parameters)
+            return list(self._offers(found, today).values())
+        row_ids = list(wanted)
+        if not row_ids:
+            return []
+        numbers = ",".join(str(int(row_id)) for row_id in row_ids)
+        rental = f"r.rental_id IN (SELECT rental_id FROM price WHERE row_id IN ({numbers}))"
+        sql = queries.offers(rental, f"p.row_id IN ({numbers})")
+        offers = self._offers(self._rows(sql, {"today": today.toordinal()}), today)
+        return [offers[row_id] for row_id in row_ids if row_id in offers]
+
+    def summary(self, today: date) -> list[ProviderSummary]:
+        """What is known of each provider, by name."""
+        sources: dict[str, tuple[tuple[str, str], ...]] = {}
+        for provider, source_id, text in self._rows(queries.SUMMARY_SOURCES):
+            sources[provider] = (*sources.get(provider, ()), (source_id, text))
+        return [
+            ProviderSummary(
+                provider=provider,
+                offers=count,
+                retired_offers=retired,
+                undated_prices=undated,
+                oldest_price=rows.day(oldest),
+                newest_price=rows.day(newest),
+                sources=sources[provider],
+            )
+            for provider, count, retired, undated, oldest, newest in self._rows(
+                queries.SUMMARY, {"today": today.toordinal()}
+            )
+        ]
+
+    @cached_property
+    def text_sha256(self) -> str:
+        """Digest of the text that the file was compiled from."""
+        ((value,),) = self._rows("SELECT value FROM meta WHERE key = 'text_sha256'")
+        return str(value)
+
+    @cached_property
+    def _regions(self) -> list[str]:
+        return [name for (name,) in self._rows("SELECT name FROM region ORDER BY region_id")]
+
+    @cached_property
+    def _notes(self) -> Mapping[int | None, str]:
+        return {None: "", **dict(self._rows("SELECT note_id, text FROM note"))}
+
+    @cached_property
+    def _sources(self) -> Mapping[int, tuple[PriceGrade, str]]:
+        found = self._rows("SELECT source_id, kind, text FROM source")
+        return {source_id: (PriceGrade(kind), text) for source_id, kind, text in found}
+
+    def _rental_places(self, row: Sequence[Any], asked: queries.Conditions, today: date) -> RentalPlaces:
+        key, count, unrankable, *columns = row
+        rental_id, first_row = columns[0], columns[rows.FIRST_ROW]
+
+        def load() -> list[Place]:
+            keys = self._rows(queries.places(asked), {**asked.parameters, "rental_id": rental_id})
+            return [self._place(key, first_row) for (key,) in keys]
+
+        first = None if key is None else self._place(key, first_row)
+        rental = rows.rental(columns, self.rates, today)
+        return RentalPlaces(rental, Places(first, count - unrankable, unrankable, load))
+
+    def _place(self, key: int, first_row: int) -> Place:
+        planning_and_offset, region_id = key >> queries.REGION_BITS, key & _REGION_MASK
+        offset = planning_and_offset & _OFFSET_MASK
+        return Place(planning_and_offset >> queries.OFFSET_BITS, self._regions[region_id], first_row + offset)
+
+    def _offers(self, found: Sequence[Sequence[Any]], today: date) -> dict[int, Offer]:
+        rental_rows = self._rows("SELECT * FROM rental")
+        rentals = {row[0]: rows.rental(row, self.rates, today) for row in rental_rows}
+        make = rows.OfferMaker(rentals, self._regions, self._sources, self._notes, today)
+        return {row[0]: make.offer(row) for row in found}
+
+    def _rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        try:
+            return self._connection.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise CatalogError(f"the price catalog {self.path} cannot be read: {error}") from error
+
+
+def find_device(name: str) -> Device:
+    """The shipped device of this name or alias. Raises UnknownDeviceError with the nearest names, CatalogError."""
+    with Catalog.open() as catalog:
+        return catalog.devices.find(name)

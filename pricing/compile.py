@@ -1,0 +1,264 @@
+"""Compile the text tables into the indexed catalog file: `python -m pricing.compile`, or while a wheel is built."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import sys
+from collections import defaultdict
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pricing.catalog import SCHEMA_VERSION, SHIPPED_CATALOG
+from pricing.grades import Market, PriceGrade, spot_ratio, trusted_until
+from pricing.money import to_micro
+from pricing.offers import LifecycleState
+from pricing.tables import InstanceType, OfferRow, Price, Tables, read_tables, text_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from decimal import Decimal
+
+TEXT_DIR = Path(__file__).parent / "data"
+NEVER = 0
+"""As `trusted_until`: on no day. Days are proleptic Gregorian ordinals, as `date.toordinal` counts them."""
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE device (
+    name TEXT PRIMARY KEY, device_group TEXT NOT NULL, architecture TEXT NOT NULL, compute_capability TEXT,
+    tpu_generation TEXT, memory_gib REAL, memory_bandwidth_gb_s REAL, fp32_tflops REAL, tf32_tflops REAL,
+    amp_fp16_tflops REAL, amp_bf16_tflops REAL, interconnect TEXT NOT NULL, interconnect_gb_s REAL, tdp_w REAL,
+    source TEXT NOT NULL, verified TEXT NOT NULL, unverified TEXT NOT NULL, note TEXT NOT NULL
+);
+CREATE TABLE device_alias (spelling TEXT PRIMARY KEY, device TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE not_a_device (spelling TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE provider (
+    name TEXT PRIMARY KEY, billing_increment_seconds INTEGER NOT NULL, billing_minimum_seconds INTEGER NOT NULL,
+    disk_usd_per_gb_month TEXT NOT NULL, address_usd_per_hour TEXT NOT NULL, egress_usd_per_gb TEXT NOT NULL,
+    object_storage_usd_per_gb_month TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE provider_source (
+    provider TEXT NOT NULL, rate TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (provider, rate)
+) WITHOUT ROWID;
+CREATE TABLE source (source_id INTEGER PRIMARY KEY, id TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
+CREATE TABLE region (region_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE note (note_id INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE spot_ratio (
+    provider TEXT NOT NULL, family TEXT NOT NULL, from_day INTEGER NOT NULL, until_day INTEGER NOT NULL,
+    ratio_ppm INTEGER NOT NULL, PRIMARY KEY (provider, family, from_day)
+) WITHOUT ROWID;
+CREATE TABLE rental (
+    rental_id INTEGER PRIMARY KEY, provider TEXT NOT NULL, instance_type TEXT NOT NULL, family TEXT NOT NULL,
+    cpu_architecture TEXT NOT NULL, device TEXT NOT NULL, device_count INTEGER NOT NULL,
+    fraction_numerator INTEGER NOT NULL, fraction_denominator INTEGER NOT NULL, device_memory_gib REAL,
+    vcpus INTEGER, memory_gib REAL, hosts INTEGER NOT NULL, market TEXT NOT NULL, state TEXT NOT NULL,
+    state_day INTEGER, successor TEXT, retired_from_day INTEGER, first_row INTEGER NOT NULL, last_row INTEGER NOT NULL
+);
+CREATE TABLE place (
+    row_id INTEGER PRIMARY KEY, region_id INTEGER NOT NULL, usd_micro INTEGER NOT NULL, on_demand_micro INTEGER,
+    trusted_until_day INTEGER NOT NULL
+);
+CREATE TABLE price (
+    row_id INTEGER PRIMARY KEY, rental_id INTEGER NOT NULL, zones TEXT NOT NULL, on_demand_here_micro INTEGER,
+    as_of_day INTEGER, as_of_text TEXT NOT NULL, source_id INTEGER NOT NULL, host_micro INTEGER, device_micro INTEGER,
+    interruption_bucket INTEGER, note_id INTEGER
+);
+"""
+
+
+def text_sha256(text_dir: Path) -> str:
+    """Digest of everything the catalog is compiled from, whatever the platform's line ends are."""
+    digest = hashlib.sha256()
+    for path in text_files(text_dir):
+        content = path.read_bytes().replace(b"\r\n", b"\n")
+        digest.update(f"{path.relative_to(text_dir).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def compile_catalog(text_dir: Path, target: Path) -> int:
+    """Write the catalog of `text_dir` to `target`, whole or not at all; returns the number of offers.
+
+    The same text gives the same bytes (with the same SQLite). Raises TableError for text that cannot be
+    true, OSError for files.
+    """
+    tables = read_tables(text_dir)
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+            count = _write(connection, tables, text_sha256(text_dir))
+        temporary.replace(target)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+    return count
+
+
+def main() -> int:
+    """Compile the shipped text beside itself."""
+    try:
+        count = compile_catalog(TEXT_DIR, SHIPPED_CATALOG)
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"error: the catalog was not compiled: {error}\n")
+        return 2
+    sys.stderr.write(f"{count} offers in {SHIPPED_CATALOG.name}\n")
+    return 0
+
+
+def _write(connection: sqlite3.Connection, tables: Tables, sha256: str) -> int:
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.executescript(_SCHEMA)
+    connection.execute("BEGIN")
+    _write_devices(connection, tables)
+    _write_providers(connection, tables)
+    count = _write_offers(connection, tables)
+    _insert(connection, "meta", [("text_sha256", sha256), ("offers", str(count))])
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+    connection.execute("VACUUM")
+    return count
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[Any]]) -> None:
+    listed = list(rows)
+    if listed:
+        connection.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(listed[0]))})", listed)
+
+
+def _write_devices(connection: sqlite3.Connection, tables: Tables) -> None:
+    for device in tables.devices.values():
+        peaks = device.peak_tflops
+        row: list[Any] = [device.name, device.group, device.architecture.value, device.compute_capability]
+        row += [device.tpu_generation, device.memory_gib, device.memory_bandwidth_gb_s]
+        row += [peaks.fp32, peaks.tf32, peaks.amp_fp16, peaks.amp_bf16]
+        row += [device.interconnect, device.interconnect_gb_s, device.tdp_w]
+        row += [device.source, device.verified.value, " ".join(device.unverified), device.note]
+        _insert(connection, "device", [row])
+        _insert(connection, "device_alias", [(alias, device.name) for alias in device.aliases])
+    _insert(connection, "not_a_device", sorted(tables.not_devices.items()))
+
+
+def _write_providers(connection: sqlite3.Connection, tables: Tables) -> None:
+    for rates in tables.rates:
+        row: list[Any] = [rates.provider, rates.billing.increment_seconds, rates.billing.minimum_seconds]
+        row += [str(rates.disk_usd_per_gb_month), str(rates.address_usd_per_hour), str(rates.egress_usd_per_gb)]
+        _insert(connection, "provider", [[*row, str(rates.object_storage_usd_per_gb_month)]])
+        _insert(connection, "provider_source", [(rates.provider, *source) for source in rates.sources])
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Row ids of what offers refer to, and the cheapest on-demand price (millionths) of each instance type."""
+
+    regions: dict[str, int]
+    notes: dict[str, int]
+    sources: dict[str, int]
+    cheapest: dict[tuple[str, str], int]
+
+    @classmethod
+    def of(cls, tables: Tables) -> _Keys:
+        cheapest: dict[tuple[str, str], int] = {}
+        for row in tables.offers:
+            if row.on_demand is not None:
+                key = (row.type.provider, row.type.name)
+                micro = to_micro(row.on_demand.usd_per_hour)
+                cheapest[key] = min(micro, cheapest.get(key, micro))
+        return cls(
+            regions=_numbered({row.region for row in tables.offers}),
+            notes=_numbered({row.note for row in tables.offers if row.note}),
+            sources=_numbered({source.id for source in tables.sources}),
+            cheapest=cheapest,
+        )
+
+
+def _numbered(names: set[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(sorted(names))}
+
+
+def _write_offers(connection: sqlite3.Connection, tables: Tables) -> int:
+    keys = _Keys.of(tables)
+    _insert(connection, "region", [(number, name) for name, number in keys.regions.items()])
+    _insert(connection, "note", [(number, text) for text, number in keys.notes.items()])
+    _insert(connection, "source", [(keys.sources[s.id], s.id, s.kind.value, s.text) for s in tables.sources])
+    _insert(connection, "spot_ratio", _ratio_steps(tables.offers))
+    next_row = 0
+    for rental_id, (market, places) in enumerate(_rentals(tables.offers)):
+        last_row = next_row + len(places) - 1
+        _insert(connection, "rental", [_rental(rental_id, places[0][0].type, market, (next_row, last_row))])
+        for row_id, (row, price) in enumerate(places, next_row):
+            _insert(connection, "place", [_place(row_id, row, price, market, keys)])
+            _insert(connection, "price", [_price(row_id, rental_id, row, price, market, keys)])
+        next_row = last_row + 1
+    return next_row
+
+
+def _rentals(offers: Iterable[OfferRow]) -> Iterator[tuple[Market, list[tuple[OfferRow, Price]]]]:
+    """Offers by (provider, instance type, market) in that order, the places of each by region."""
+    groups: defaultdict[tuple[str, str, Market], list[tuple[OfferRow, Price]]] = defaultdict(list)
+    for row in offers:
+        for market, price in ((Market.ON_DEMAND, row.on_demand), (Market.SPOT, row.spot)):
+            if price is not None:
+                groups[row.type.provider, row.type.name, market].append((row, price))
+    for (_, _, market), places in sorted(groups.items(), key=lambda group: group[0]):
+        yield market, sorted(places, key=lambda place: place[0].region)
+
+
+def _rental(rental_id: int, kind: InstanceType, market: Market, rows: tuple[int, int]) -> tuple[Any, ...]:
+    cycle = kind.lifecycle
+    day = cycle.date.toordinal() if cycle.date is not None else None
+    retired_from = {LifecycleState.RETIRED: NEVER, LifecycleState.DEPRECATED: day}.get(cycle.state)
+    row: tuple[Any, ...] = (rental_id, kind.provider, kind.name, kind.family, kind.cpu_architecture, kind.device)
+    row += (kind.device_count, kind.device_fraction.numerator, kind.device_fraction.denominator)
+    row += (kind.device_memory_gib, kind.vcpus, kind.memory_gib, kind.hosts, market.value, cycle.state.value)
+    return (*row, day, cycle.successor, retired_from, *rows)
+
+
+def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys) -> tuple[Any, ...]:
+    if row.on_demand is not None:
+        on_demand: int | None = to_micro(row.on_demand.usd_per_hour)
+    else:
+        on_demand = keys.cheapest.get((row.type.provider, row.type.name))
+    until = trusted_until(price.source.kind, market, price.as_of)
+    trusted = NEVER if until is None else until.toordinal()
+    return (row_id, keys.regions[row.region], to_micro(price.usd_per_hour), on_demand, trusted)
+
+
+def _price(row_id: int, rental_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys) -> list[Any]:
+    """The host and device parts belong to the on-demand price only; the interruption bucket to spot only."""
+    here = to_micro(row.on_demand.usd_per_hour) if row.on_demand else None
+    on_demand = market is Market.ON_DEMAND
+    parts = [
+        to_micro(part) if part and on_demand else None for part in (row.host_usd_per_hour, row.device_usd_per_hour)
+    ]
+    detail: list[Any] = [row_id, rental_id, " ".join(row.zones), here]
+    detail += [price.as_of.toordinal() if price.as_of else None, price.as_of_text, keys.sources[price.source.id]]
+    detail += [*parts, None if on_demand else row.interruption_bucket, keys.notes.get(row.note)]
+    return detail
+
+
+def _ratio_steps(offers: Iterable[OfferRow]) -> Iterator[tuple[str, str, int, int, int]]:
+    """What `grades.spot_ratio` says, as steps: it only changes on the day after an observed price goes stale."""
+    observed: defaultdict[tuple[str, str], list[tuple[int, Decimal]]] = defaultdict(list)
+    for row in offers:
+        if row.spot is None or row.on_demand is None or row.spot.source.kind is not PriceGrade.OBSERVED:
+            continue
+        until = trusted_until(PriceGrade.OBSERVED, Market.SPOT, row.spot.as_of)
+        if until is not None:
+            ratio = row.spot.usd_per_hour / row.on_demand.usd_per_hour
+            observed[row.type.provider, row.type.family].append((until.toordinal(), ratio))
+    for (provider, family), ratios in sorted(observed.items()):
+        from_day = NEVER
+        for until_day in sorted({day for day, _ in ratios}):
+            step = spot_ratio(ratio for day, ratio in ratios if day >= until_day)
+            if step is not None:
+                yield provider, family, from_day, until_day, to_micro(step)
+            from_day = until_day + 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

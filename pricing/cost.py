@@ -1,0 +1,84 @@
+"""What a whole run costs: compute, disk, address and transfer, from rates and a duration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from pricing.money import HOURS_PER_MONTH, PER_SECOND, ZERO_USD, Billing, Usd, UsdPerHour, amount
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderRates:
+    """What a vendor charges besides the machine, in USD, US regions, before free allowances.
+
+    `sources` names, per rate, where it was read; a source that begins with `unverified` was not.
+    """
+
+    provider: str
+    billing: Billing
+    disk_usd_per_gb_month: Decimal
+    address_usd_per_hour: Decimal
+    egress_usd_per_gb: Decimal
+    object_storage_usd_per_gb_month: Decimal
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+FREE_RATES = ProviderRates(
+    provider="local",
+    billing=PER_SECOND,
+    disk_usd_per_gb_month=Decimal(0),
+    address_usd_per_hour=Decimal(0),
+    egress_usd_per_gb=Decimal(0),
+    object_storage_usd_per_gb_month=Decimal(0),
+)
+"""One's own machine: no disk, address or transfer is billed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunUsage:
+    """What a run takes beside the machine: disk for as long as it lasts, addresses, and GB leaving the vendor."""
+
+    disk_gb: Decimal = Decimal(0)
+    addresses: int = 1
+    egress_gb: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCost:
+    """The parts of a run's cost in USD."""
+
+    compute: Usd
+    disk: Usd
+    address: Usd
+    transfer: Usd
+
+    @property
+    def total(self) -> Usd:
+        """The sum of the parts."""
+        return Usd(self.compute + self.disk + self.address + self.transfer)
+
+
+def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: ProviderRates) -> RunCost:
+    """Cost of renting at `rate` for `duration`, request to teardown.
+
+    Disk and address are billed for the same seconds as the machine; a month is 730 hours.
+    """
+    disk_rate = UsdPerHour(usage.disk_gb * rates.disk_usd_per_gb_month / HOURS_PER_MONTH)
+    address_rate = UsdPerHour(usage.addresses * rates.address_usd_per_hour)
+    if not duration:
+        return RunCost(compute=ZERO_USD, disk=ZERO_USD, address=ZERO_USD, transfer=_transfer(usage, rates))
+    return RunCost(
+        compute=amount(rate, duration, rates.billing),
+        disk=amount(disk_rate, duration, rates.billing),
+        address=amount(address_rate, duration, rates.billing),
+        transfer=_transfer(usage, rates),
+    )
+
+
+def _transfer(usage: RunUsage, rates: ProviderRates) -> Usd:
+    return Usd(usage.egress_gb * rates.egress_usd_per_gb)

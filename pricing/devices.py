@@ -1,0 +1,142 @@
+"""Accelerators: what each can do, and how the many spellings of its name lead to one row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+CPU_DEVICE = "cpu"
+"""The device of an offer without an accelerator: the host itself."""
+
+
+class Architecture(StrEnum):
+    """Generation of the silicon; it decides which drivers, containers and precisions work."""
+
+    KEPLER = "kepler"
+    MAXWELL = "maxwell"
+    PASCAL = "pascal"
+    VOLTA = "volta"
+    TURING = "turing"
+    AMPERE = "ampere"
+    ADA = "ada"
+    HOPPER = "hopper"
+    BLACKWELL = "blackwell"
+    TPU = "tpu"
+    CPU = "cpu"
+
+
+class Verified(StrEnum):
+    """Whether the figures were read in the source that is named."""
+
+    YES = "yes"
+    PART = "part"
+    NO = "no"
+
+
+class UnknownDeviceError(ValueError):
+    """No device has this name; `nearest` holds the names that come closest."""
+
+    def __init__(self, name: str, nearest: tuple[str, ...], reason: str = "") -> None:
+        self.name = name
+        self.nearest = nearest
+        self.hint = f"did you mean {', '.join(nearest)}?" if nearest else "`plan devices` lists every device"
+        super().__init__(f"no device is called {name!r}" + (f": {reason}" if reason else ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakTflops:
+    """Dense peak rates in 10^12 FLOP/s; None: not known. Tensor-core rates for all but fp32."""
+
+    fp32: float | None = None
+    tf32: float | None = None
+    amp_fp16: float | None = None
+    amp_bf16: float | None = None
+
+    def of(self, precision: str) -> float | None:
+        """The rate under a job's precision: `fp32`, `tf32`, `amp_fp16` or `amp_bf16`."""
+        rates = {"fp32": self.fp32, "tf32": self.tf32, "amp_fp16": self.amp_fp16, "amp_bf16": self.amp_bf16}
+        return rates[precision]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One accelerator as a cloud user sees it: a GPU (K80, M60 and K520: half a board) or a TPU chip."""
+
+    name: str
+    group: str
+    architecture: Architecture
+    compute_capability: str | None = None
+    tpu_generation: str | None = None
+    memory_gib: float | None = None
+    memory_bandwidth_gb_s: float | None = None
+    peak_tflops: PeakTflops = field(default_factory=PeakTflops)
+    interconnect: str = ""
+    interconnect_gb_s: float | None = None
+    tdp_w: float | None = None
+    aliases: tuple[str, ...] = ()
+    source: str = ""
+    verified: Verified = Verified.NO
+    unverified: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def has_rates(self) -> bool:
+        """Whether a throughput can be modelled from the row: bandwidth and at least one peak rate."""
+        peaks = self.peak_tflops
+        known = (peaks.fp32, peaks.tf32, peaks.amp_fp16, peaks.amp_bf16)
+        return self.memory_bandwidth_gb_s is not None and any(rate is not None for rate in known)
+
+
+class DeviceTable(Mapping[str, Device]):
+    """Devices by canonical name, with look-up by any spelling."""
+
+    def __init__(self, devices: Iterable[Device], not_devices: Mapping[str, str] | None = None) -> None:
+        self._by_name = {device.name: device for device in devices}
+        self._not_devices = {_key(spelling): reason for spelling, reason in (not_devices or {}).items()}
+        self._spellings = {
+            _key(spelling): device for device in self._by_name.values() for spelling in (device.name, *device.aliases)
+        }
+
+    def __getitem__(self, name: str) -> Device:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def find(self, name: str) -> Device:
+        """The device of this name or alias, in any case. Raises UnknownDeviceError with the nearest names."""
+        device = self._spellings.get(_key(name))
+        if device is None:
+            raise self._unknown(name)
+        return device
+
+    def find_all(self, name: str) -> tuple[Device, ...]:
+        """Every device that a person means by `name`: all of a group (`A100`: every variant), or the one.
+
+        Raises UnknownDeviceError with the nearest names.
+        """
+        group = tuple(device for device in self._by_name.values() if _key(device.group) == _key(name))
+        return group or (self.find(name),)
+
+    def why_not(self, spelling: str) -> str | None:
+        """Why a spelling seen in the sources is knowingly no device here; None: it is not one of those."""
+        return self._not_devices.get(_key(spelling))
+
+    def _unknown(self, name: str) -> UnknownDeviceError:
+        import difflib  # costs 5 ms, and only a mistake needs it
+
+        close = difflib.get_close_matches(_key(name), self._spellings, n=5, cutoff=0.5)
+        nearest = dict.fromkeys(self._spellings[key].name for key in close)
+        return UnknownDeviceError(name, tuple(nearest)[:3], self._not_devices.get(_key(name), ""))
+
+
+def _key(spelling: str) -> str:
+    return " ".join(spelling.lower().replace("_", " ").replace("-", " ").split())

@@ -1,0 +1,95 @@
+"""How far a price can be trusted today, and the price that cost and rank count with (docs/adr/0002)."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Market(StrEnum):
+    """How a machine is rented."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+
+
+class PriceGrade(StrEnum):
+    """How a price was obtained, and whether it still counts as that today."""
+
+    OBSERVED = "observed"
+    """Read from the market within 90 days."""
+    LISTED = "listed"
+    """Read from the vendor's published list."""
+    DERIVED = "derived"
+    """Computed from the price of another place."""
+    ESTIMATED = "estimated"
+    """A share of the on-demand price that the vendor gives in steps (Spot Advisor)."""
+    STALE = "stale"
+    """Too old, or without a date."""
+
+
+STALE_AFTER = {
+    (PriceGrade.OBSERVED, Market.ON_DEMAND): timedelta(days=90),
+    (PriceGrade.OBSERVED, Market.SPOT): timedelta(days=90),
+    (PriceGrade.LISTED, Market.ON_DEMAND): timedelta(days=365),
+    (PriceGrade.LISTED, Market.SPOT): timedelta(days=180),
+}
+"""The age past which a price no longer says what it said. Derived and estimated prices do not age: they are
+not trusted in the first place."""
+
+SPOT_RATIO_QUANTILE = Decimal("0.75")
+
+
+def trusted_until(kind: PriceGrade, market: Market, as_of: date | None) -> date | None:
+    """The last day on which a price obtained as `kind` is taken at its word; None: on no day."""
+    keeps = STALE_AFTER.get((kind, market))
+    return None if as_of is None or keeps is None else as_of + keeps
+
+
+def grade(kind: PriceGrade, market: Market, as_of: date | None, today: date) -> PriceGrade:
+    """The grade of a price on `today`; a price without a date is stale, whatever its source says."""
+    if as_of is None:
+        return PriceGrade.STALE
+    if (kind, market) not in STALE_AFTER:
+        return kind
+    until = trusted_until(kind, market, as_of)
+    return kind if until is not None and today <= until else PriceGrade.STALE
+
+
+def percentile(values: Sequence[Decimal], quantile: Decimal) -> Decimal:
+    """The quantile of `values` by linear interpolation between the two nearest. Raises ValueError on none."""
+    if not values:
+        raise ValueError("no values to take a percentile of")
+    ordered = sorted(values)
+    position = quantile * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+
+
+def spot_ratio(ratios: Iterable[Decimal]) -> Decimal | None:
+    """The share of the on-demand price that an untrusted spot price is planned at; None: nothing was observed."""
+    known = list(ratios)
+    return percentile(known, SPOT_RATIO_QUANTILE) if known else None
+
+
+def planning_micro(
+    raw_micro: int, market: Market, *, trusted: bool, on_demand_micro: int | None, ratio_ppm: int | None
+) -> int | None:
+    """The planning price, in millionths of a dollar per hour; None: this offer cannot be ranked.
+
+    On demand it is the raw price. A spot price that is observed or listed (`trusted`) counts as it is; any other
+    counts as `ratio_ppm` millionths of the on-demand price, or all of it where nothing was observed, and never
+    less than the raw price.
+    """
+    if market is Market.ON_DEMAND or trusted:
+        return raw_micro
+    if on_demand_micro is None:
+        return None
+    ppm = 1_000_000 if ratio_ppm is None else ratio_ppm
+    return max(raw_micro, (on_demand_micro * ppm + 500_000) // 1_000_000)

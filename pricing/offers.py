@@ -1,0 +1,160 @@
+"""What can be rented: an offer is a machine at a place, in a market, at a price."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import NamedTuple
+
+from pricing.grades import Market, PriceGrade
+from pricing.money import PER_SECOND, Billing
+
+__all__ = [
+    "Lifecycle",
+    "LifecycleState",
+    "Market",
+    "Offer",
+    "OfferQuery",
+    "Place",
+    "PriceGrade",
+    "Rental",
+]
+
+WHOLE_DEVICE = Fraction(1)
+
+
+class LifecycleState(StrEnum):
+    """Whether the vendor still lets one launch it. A price in a price list does not say so."""
+
+    ACTIVE = "active"
+    LEGACY = "legacy"
+    """Still there, superseded, no end announced."""
+    DEPRECATED = "deprecated"
+    """The end is announced, with its date."""
+    RETIRED = "retired"
+    """Cannot be launched, but perhaps by an account that always had it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifecycle:
+    """State, the day it is about (retired on, support ends on), and what to rent instead."""
+
+    state: LifecycleState
+    date: datetime.date | None = None
+    successor: str | None = None
+
+    def on(self, today: datetime.date) -> Lifecycle:
+        """The lifecycle as it is on `today`: what was deprecated is retired once its day has come."""
+        over = self.state is LifecycleState.DEPRECATED and self.date is not None and self.date <= today
+        if not over:
+            return self
+        return Lifecycle(state=LifecycleState.RETIRED, date=self.date, successor=self.successor)
+
+
+ACTIVE = Lifecycle(state=LifecycleState.ACTIVE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rental:
+    """Everything of an offer but its place and price: what the planner estimates once for all places.
+
+    `device` is a canonical device name, or `cpu` with a count of 1 (the host). `device_fraction` is the part of one
+    device that the machine holds, `device_memory_gib` the memory of that part. `hosts` above 1: a TPU slice
+    that spans machines.
+    """
+
+    provider: str
+    instance_type: str
+    family: str
+    cpu_architecture: str
+    device: str
+    device_count: int
+    device_fraction: Fraction
+    device_memory_gib: float | None
+    vcpus: int | None
+    memory_gib: float | None
+    hosts: int
+    market: Market
+    lifecycle: Lifecycle
+    billing: Billing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One machine at one place in one market, priced.
+
+    `usd_per_hour` is the figure of the source; `planning_usd_per_hour` is what cost and rank count with (None:
+    cannot be ranked). `price_as_of_text` keeps a source's date that is not a day (`2026-H1`); for Google's
+    attached GPUs the on-demand price is `host_usd_per_hour + device_usd_per_hour`.
+    """
+
+    provider: str
+    region: str
+    instance_type: str
+    device: str
+    device_count: int
+    vcpus: int | None
+    memory_gib: float | None
+    market: Market
+    usd_per_hour: Decimal
+    planning_usd_per_hour: Decimal | None
+    price_grade: PriceGrade
+    price_as_of: datetime.date | None
+    price_source: str
+    zones: tuple[str, ...] = ()
+    family: str = ""
+    cpu_architecture: str = "x86_64"
+    device_fraction: Fraction = WHOLE_DEVICE
+    device_memory_gib: float | None = None
+    hosts: int = 1
+    on_demand_usd_per_hour: Decimal | None = None
+    host_usd_per_hour: Decimal | None = None
+    device_usd_per_hour: Decimal | None = None
+    price_as_of_text: str = ""
+    interruption_bucket: int | None = None
+    lifecycle: Lifecycle = ACTIVE
+    billing: Billing = PER_SECOND
+    note: str = ""
+
+    @property
+    def rental(self) -> Rental:
+        """The offer without its place and price."""
+        return Rental(
+            provider=self.provider,
+            instance_type=self.instance_type,
+            family=self.family,
+            cpu_architecture=self.cpu_architecture,
+            device=self.device,
+            device_count=self.device_count,
+            device_fraction=self.device_fraction,
+            device_memory_gib=self.device_memory_gib,
+            vcpus=self.vcpus,
+            memory_gib=self.memory_gib,
+            hosts=self.hosts,
+            market=self.market,
+            lifecycle=self.lifecycle,
+            billing=self.billing,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferQuery:
+    """Which offers are wanted; None: no filter. `devices` are canonical names (see DeviceTable.find_all)."""
+
+    providers: frozenset[str] | None = None
+    regions: frozenset[str] | None = None
+    devices: frozenset[str] | None = None
+    instance_types: frozenset[str] | None = None
+    markets: frozenset[str] | None = None
+    include_retired: bool = False
+
+
+class Place(NamedTuple):
+    """Where a rental can be had, at what planning price; `row_id` leads to the full offer."""
+
+    planning_micro_usd_per_hour: int
+    region: str
+    row_id: int

@@ -1,0 +1,110 @@
+"""The SQL of the catalog: what is asked of the compiled file, and how a query becomes a condition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from pricing.offers import OfferQuery
+
+REGION_BITS = 16
+OFFSET_BITS = 16
+"""One integer carries a place: planning price, then its number among the places of its rental (they are stored by
+region, so ties fall by region), then the region's number. It sorts and travels faster than three columns."""
+
+_PLANNING_MICRO = """CASE
+    WHEN r.market = 'on_demand' OR p.trusted_until_day >= :today THEN p.usd_micro
+    ELSE max(p.usd_micro, (p.on_demand_micro * coalesce(s.ratio_ppm, 1000000) + 500000) / 1000000)
+END"""
+"""What grades.planning_micro says, computed where the rows are; a test holds the two together."""
+
+_KEY = f"(({_PLANNING_MICRO}) << {OFFSET_BITS + REGION_BITS} | (p.row_id - r.first_row) << {REGION_BITS} | p.region_id)"
+
+_RETIRED = "coalesce(r.retired_from_day <= :today, 0)"
+
+# CROSS JOIN keeps SQLite from turning the join round: rentals in order, and the places of each are one run of rows.
+_PLACES = """
+    rental AS r
+    LEFT JOIN spot_ratio AS s
+        ON s.provider = r.provider AND s.family = r.family AND :today BETWEEN s.from_day AND s.until_day
+    CROSS JOIN place AS p ON p.row_id BETWEEN r.first_row AND r.last_row
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """A query as SQL: conditions on `rental AS r` and on `place AS p`, and the parameters they name."""
+
+    rental: str
+    place: str
+    parameters: dict[str, Any]
+
+
+def conditions(query: OfferQuery, today: date) -> Conditions:
+    """The conditions of a query as it is on `today`."""
+    parameters: dict[str, Any] = {"today": today.toordinal()}
+    columns = {
+        "r.provider": query.providers,
+        "r.device": query.devices,
+        "r.instance_type": query.instance_types,
+        "r.market": query.markets,
+    }
+    wanted = [_is_in(name, values, parameters) for name, values in columns.items() if values is not None]
+    if not query.include_retired:
+        wanted.append(f"NOT {_RETIRED}")
+    place = "1"
+    if query.regions is not None:
+        place = f"p.region_id IN (SELECT region_id FROM region WHERE {_is_in('name', query.regions, parameters)})"
+    return Conditions(rental=" AND ".join(wanted) or "1", place=place, parameters=parameters)
+
+
+def rentals(asked: Conditions) -> str:
+    """Per rental: its first place as a key, its places, those that cannot be ranked, then the columns of `rental`."""
+    return f"""
+        SELECT min({_KEY}), count(*), sum({_PLANNING_MICRO} IS NULL), r.*
+        FROM {_PLACES} WHERE {asked.rental} AND {asked.place} GROUP BY r.rental_id
+    """
+
+
+def places(asked: Conditions) -> str:
+    """Keys of the places of `:rental_id` that can be ranked, in their order."""
+    return f"""
+        SELECT {_KEY} AS key FROM {_PLACES}
+        WHERE r.rental_id = :rental_id AND {asked.place} AND key IS NOT NULL ORDER BY key
+    """
+
+
+def offers(rental: str, place: str) -> str:
+    """Per offer: rental, region, prices and the rest of what a source says of it."""
+    return f"""
+        SELECT p.row_id, r.rental_id, p.region_id, p.usd_micro, {_PLANNING_MICRO}, d.on_demand_here_micro, d.zones,
+            d.as_of_day, d.as_of_text, d.source_id, d.host_micro, d.device_micro, d.interruption_bucket, d.note_id
+        FROM {_PLACES} CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {rental} AND {place}
+    """
+
+
+def retired_count(asked: Conditions) -> str:
+    """How many offers of the query are retired."""
+    return f"SELECT count(*) FROM {_PLACES} WHERE {asked.rental} AND {_RETIRED} AND {asked.place}"
+
+
+SUMMARY = f"""
+    SELECT r.provider, count(*), sum({_RETIRED}), sum(d.as_of_day IS NULL), min(d.as_of_day), max(d.as_of_day)
+    FROM rental AS r CROSS JOIN price AS d ON d.row_id BETWEEN r.first_row AND r.last_row
+    GROUP BY r.provider ORDER BY r.provider
+"""
+
+SUMMARY_SOURCES = """
+    SELECT DISTINCT rental.provider, source.id, source.text
+    FROM price JOIN rental USING (rental_id) JOIN source USING (source_id)
+    ORDER BY rental.provider, source.id
+"""
+
+
+def _is_in(column: str, values: frozenset[str], parameters: dict[str, Any]) -> str:
+    names = [f"{column.removeprefix('r.')}_{number}" for number in range(len(values))]
+    parameters.update(zip(names, sorted(values), strict=True))
+    return f"{column} IN ({', '.join(f':{name}' for name in names)})"

@@ -1,0 +1,151 @@
+"""Rows of the compiled catalog as values."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pricing.cost import ProviderRates
+from pricing.devices import Architecture, Device, PeakTflops, Verified
+from pricing.grades import Market, grade
+from pricing.money import Billing, from_micro
+from pricing.offers import Lifecycle, LifecycleState, Offer, Rental
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pricing.grades import PriceGrade
+
+FIRST_ROW = -2
+"""Where a row of table `rental` says which row its places begin at."""
+
+
+def device(row: Sequence[Any], aliases: tuple[str, ...]) -> Device:
+    """A row of table `device`."""
+    name, group, architecture, capability, generation, memory, bandwidth, *rest = row
+    fp32, tf32, amp_fp16, amp_bf16, interconnect, interconnect_gb_s, tdp_w, *texts = rest
+    source, verified, unverified, note = texts
+    return Device(
+        name=name,
+        group=group,
+        architecture=Architecture(architecture),
+        compute_capability=capability,
+        tpu_generation=generation,
+        memory_gib=memory,
+        memory_bandwidth_gb_s=bandwidth,
+        peak_tflops=PeakTflops(fp32=fp32, tf32=tf32, amp_fp16=amp_fp16, amp_bf16=amp_bf16),
+        interconnect=interconnect,
+        interconnect_gb_s=interconnect_gb_s,
+        tdp_w=tdp_w,
+        aliases=aliases,
+        source=source,
+        verified=Verified(verified),
+        unverified=tuple(unverified.split()),
+        note=note,
+    )
+
+
+def rates(row: Sequence[Any], sources: tuple[tuple[str, str], ...]) -> ProviderRates:
+    """A row of table `provider`."""
+    provider, increment, minimum, disk, address, egress, object_storage = row
+    return ProviderRates(
+        provider=provider,
+        billing=Billing(increment_seconds=increment, minimum_seconds=minimum),
+        disk_usd_per_gb_month=Decimal(disk),
+        address_usd_per_hour=Decimal(address),
+        egress_usd_per_gb=Decimal(egress),
+        object_storage_usd_per_gb_month=Decimal(object_storage),
+        sources=sources,
+    )
+
+
+def rental(row: Sequence[Any], known_rates: Mapping[str, ProviderRates], today: date) -> Rental:
+    """A row of table `rental`, its lifecycle as it is on `today`."""
+    _, provider, instance_type, family, cpu_architecture, device_name, count, *rest = row
+    numerator, denominator, device_memory_gib, vcpus, memory_gib, hosts, market, state, state_day, successor, *_ = rest
+    lifecycle = Lifecycle(state=LifecycleState(state), date=day(state_day), successor=successor)
+    return Rental(
+        provider=provider,
+        instance_type=instance_type,
+        family=family,
+        cpu_architecture=cpu_architecture,
+        device=device_name,
+        device_count=count,
+        device_fraction=Fraction(numerator, denominator),
+        device_memory_gib=device_memory_gib,
+        vcpus=vcpus,
+        memory_gib=memory_gib,
+        hosts=hosts,
+        market=Market(market),
+        lifecycle=lifecycle.on(today),
+        billing=known_rates[provider].billing,
+    )
+
+
+class OfferMaker:
+    """Rows of `queries.offers` as offers: what thousands of them share is made once."""
+
+    def __init__(
+        self,
+        rentals: Mapping[int, Rental],
+        regions: Sequence[str],
+        sources: Mapping[int, tuple[PriceGrade, str]],
+        notes: Mapping[int | None, str],
+        today: date,
+    ) -> None:
+        self._rentals = rentals
+        self._regions = regions
+        self._sources = sources
+        self._notes = notes
+        self._usd: Callable[[int | None], Any] = cache(_usd)
+        self._grade = cache(lambda kind, market, as_of_day: grade(kind, market, day(as_of_day), today))
+        self._day = cache(day)
+
+    def offer(self, row: Sequence[Any]) -> Offer:
+        """One offer, flat."""
+        _, rental_id, region_id, usd, planning, on_demand, zones, as_of_day, *rest = row
+        as_of_text, source_id, host, device_part, interruption_bucket, note_id = rest
+        rental = self._rentals[rental_id]
+        kind, source = self._sources[source_id]
+        money = self._usd
+        return Offer(
+            provider=rental.provider,
+            region=self._regions[region_id],
+            instance_type=rental.instance_type,
+            device=rental.device,
+            device_count=rental.device_count,
+            vcpus=rental.vcpus,
+            memory_gib=rental.memory_gib,
+            market=rental.market,
+            usd_per_hour=money(usd),
+            planning_usd_per_hour=money(planning),
+            price_grade=self._grade(kind, rental.market, as_of_day),
+            price_as_of=self._day(as_of_day),
+            price_source=source,
+            zones=tuple(zones.split()) if zones else (),
+            family=rental.family,
+            cpu_architecture=rental.cpu_architecture,
+            device_fraction=rental.device_fraction,
+            device_memory_gib=rental.device_memory_gib,
+            hosts=rental.hosts,
+            on_demand_usd_per_hour=money(on_demand),
+            host_usd_per_hour=money(host),
+            device_usd_per_hour=money(device_part),
+            price_as_of_text=as_of_text,
+            interruption_bucket=interruption_bucket,
+            lifecycle=rental.lifecycle,
+            billing=rental.billing,
+            note=self._notes[note_id],
+        )
+
+
+def _usd(micro: int | None) -> Decimal | None:
+    return None if micro is None else from_micro(micro)
+
+
+def day(ordinal: int | None) -> date | None:
+    """A column of days, counted as `date.toordinal` does."""
+    return None if ordinal is None else date.fromordinal(ordinal)
