@@ -1,0 +1,215 @@
+"""Which offers can do the job, in which order, and why the others cannot. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from planner.estimate import Workload, quote
+from planner.plan import Candidate, Choice, Reason, RejectionKey
+from planner.throughput.values import Throughput
+from pricing.cost import ProviderRates
+from pricing.devices import CPU_DEVICE, Device
+from pricing.money import to_micro
+from pricing.offers import LifecycleState, Rental
+from workloads.job import Objective
+from workloads.memory import GIB
+from workloads.runtimes import runtimes_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from planner.plan import Quote
+    from pricing.catalog import RentalPlaces
+    from pricing.offers import Place
+    from workloads.job import TrainingJob
+
+LONGEST = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What the person will have; an empty set means any. Devices are canonical names."""
+
+    providers: frozenset[str] = frozenset()
+    regions: frozenset[str] = frozenset()
+    devices: frozenset[str] = frozenset()
+    markets: frozenset[str] = frozenset()
+    include_retired: bool = False
+    deadline: timedelta | None = None
+    budget_usd: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What is known beside the job: devices, side rates of each provider, and how fast a rental trains it."""
+
+    devices: Mapping[str, Device]
+    rates: Mapping[str, ProviderRates]
+    throughput: Callable[[Rental], Throughput | Reason]
+
+
+def choose(
+    job: TrainingJob, rented: Iterable[RentalPlaces], world: World, filters: Filters, *, every_place: bool
+) -> Choice:
+    """Candidates in the order of the job's objective, and every other offer with the reason it is none.
+
+    With `every_place` each place is a candidate; without, the best place of each provider, device, device count
+    and market is. The order is total: the same inputs always give the same ranks.
+    """
+    work = Workload(job)
+    rejected: Counter[RejectionKey] = Counter()
+    found: list[Candidate] = []
+    progress = -1
+    for row in rented:
+        outcome, places = _judge(work, row, world, filters, rejected)
+        if isinstance(outcome, Reason):
+            progress = max(progress, _ORDER[outcome])
+        elif outcome is not None:
+            found.extend(_priced(outcome, places if every_place else (places[0],)))
+    found.sort(key=_KEYS[job.objective])
+    candidates = found if every_place else _best_of_each(found)
+    last = None if candidates or progress < 0 else list(Reason)[progress]
+    return Choice(candidates=tuple(candidates), rejections=dict(rejected), filtered_last=last)
+
+
+_ORDER = {reason: index for index, reason in enumerate(Reason)}
+
+
+def _judge(
+    work: Workload, row: RentalPlaces, world: World, filters: Filters, rejected: Counter[RejectionKey]
+) -> tuple[Quote | Reason | None, Sequence[Place]]:
+    """The rental's quote and the places left of it, or the last reason that left none."""
+    rental = row.rental
+    reason = _refusal(work, rental, world, filters)
+    if reason is not None:
+        rejected[_key(rental, reason)] += len(row.places) + row.places.unrankable
+        return reason, ()
+    places = _in_regions(row, filters, rejected)
+    if not len(places):
+        return Reason.REGION if len(row.places) else Reason.NO_PRICE, ()
+    speed = world.throughput(rental)
+    if isinstance(speed, Reason):
+        rejected[_key(rental, speed)] += len(places)
+        return speed, ()
+    quoted = quote(work, rental, speed, world.rates[rental.provider])
+    late = _too_late(quoted, filters)
+    if late is not None:
+        rejected[_key(rental, late)] += len(places)
+        return late, ()
+    if filters.budget_usd is not None:
+        budget = to_micro(filters.budget_usd)
+        places = _kept(rental, places, Reason.OVER_BUDGET, lambda place: _cost(quoted, place) <= budget, rejected)
+        if not places:
+            return Reason.OVER_BUDGET, ()
+    return quoted, places
+
+
+def _in_regions(row: RentalPlaces, filters: Filters, rejected: Counter[RejectionKey]) -> Sequence[Place]:
+    if row.places.unrankable:
+        rejected[_key(row.rental, Reason.NO_PRICE)] += row.places.unrankable
+    if not filters.regions:
+        return row.places
+    return _kept(row.rental, row.places, Reason.REGION, lambda place: place.region in filters.regions, rejected)
+
+
+def _refusal(work: Workload, rental: Rental, world: World, filters: Filters) -> Reason | None:
+    """What speaks against the rental before its speed is asked for, in the order a person would ask."""
+    if rental.lifecycle.state is LifecycleState.RETIRED and not filters.include_retired:
+        return Reason.RETIRED
+    return _unwanted(rental, filters) or _unfit(work, rental, world)
+
+
+def _unwanted(rental: Rental, filters: Filters) -> Reason | None:
+    if filters.providers and rental.provider not in filters.providers:
+        return Reason.PROVIDER
+    if filters.devices and rental.device not in filters.devices:
+        return Reason.DEVICE
+    if filters.markets and rental.market not in filters.markets:
+        return Reason.MARKET
+    return None
+
+
+def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
+    device = world.devices.get(rental.device)
+    if rental.device != CPU_DEVICE and (device is None or not device.has_rates):
+        return Reason.NO_DEVICE_DATA
+    architecture = device.architecture if device is not None else "cpu"
+    if not runtimes_for(architecture, rental.cpu_architecture):
+        return Reason.CANNOT_RUN
+    if rental.hosts > 1:
+        return Reason.MULTI_HOST
+    if work.job.global_batch_size % rental.device_count:
+        return Reason.BATCH_NOT_DIVISIBLE
+    if not fits(work, rental):
+        return Reason.FRACTION_TOO_SMALL if rental.device_fraction < 1 else Reason.OUT_OF_MEMORY
+    return None
+
+
+def fits(work: Workload, rental: Rental) -> bool:
+    """Whether one device's share of the batch fits its memory; what is not known is taken to fit."""
+    memory_gib = rental.memory_gib if rental.device == CPU_DEVICE else rental.device_memory_gib
+    if memory_gib is None:
+        return True
+    return work.device_bytes(work.job.global_batch_size // rental.device_count) <= memory_gib * GIB
+
+
+def _too_late(quoted: Quote, filters: Filters) -> Reason | None:
+    if filters.deadline is not None:
+        return Reason.OVER_DEADLINE if quoted.time.total > filters.deadline else None
+    return Reason.TOO_SLOW if quoted.time.total > LONGEST else None
+
+
+def _kept(
+    rental: Rental, places: Sequence[Place], reason: Reason, keep: Callable[[Place], bool],
+    rejected: Counter[RejectionKey],
+) -> Sequence[Place]:  # fmt: skip
+    left = [place for place in places if keep(place)]
+    if len(left) < len(places):
+        rejected[_key(rental, reason)] += len(places) - len(left)
+    return left
+
+
+def _key(rental: Rental, reason: Reason) -> RejectionKey:
+    return RejectionKey(rental.provider, rental.instance_type, rental.market, reason)
+
+
+def _cost(quoted: Quote, place: Place) -> int:
+    return quoted.cost_micro_usd(place.planning_micro_usd_per_hour)
+
+
+def _priced(quoted: Quote, places: Sequence[Place]) -> Iterable[Candidate]:
+    seconds, fixed = quoted.billed_seconds[0], quoted.fixed_micro_usd[0]
+    # The same arithmetic as Quote.cost_micro_usd, written out: it runs once for each of a hundred thousand places.
+    return [Candidate(quoted, place, place[0] * seconds // 3600 + fixed) for place in places]
+
+
+def _by_cost(candidate: Candidate) -> tuple[object, ...]:
+    rental = candidate.quote.rental
+    return (
+        candidate.cost_micro_usd, candidate.quote.time.total, rental.provider, candidate.place.region,
+        rental.instance_type, rental.market,
+    )  # fmt: skip
+
+
+def _by_time(candidate: Candidate) -> tuple[object, ...]:
+    return (candidate.quote.time.total, *_by_cost(candidate))
+
+
+def _balanced(candidate: Candidate) -> tuple[object, ...]:
+    return (candidate.cost_micro_usd * candidate.quote.time.total.total_seconds(), *_by_cost(candidate))
+
+
+_KEYS = {Objective.COST: _by_cost, Objective.TIME: _by_time, Objective.BALANCED: _balanced}
+
+
+def _best_of_each(ordered: Sequence[Candidate]) -> list[Candidate]:
+    best: dict[tuple[str, str, int, str], Candidate] = {}
+    for candidate in ordered:
+        rental = candidate.quote.rental
+        best.setdefault((rental.provider, rental.device, rental.device_count, rental.market), candidate)
+    return list(best.values())

@@ -1,0 +1,68 @@
+"""The command tree: imports the one command that was typed, all of them only for help and completion."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from planner.cli.main import COMMANDS
+from planner.errors import BadInputError, ExitCode
+
+# Typer exports one of click's error classes; its base is every error in how a command was typed.
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+
+def command(arguments: list[str]) -> int:
+    """Run one command line. Raises PlanError; returns the exit code otherwise."""
+    cli = typer.main.get_command(_app(arguments))
+    try:
+        code = cli.main(args=arguments, prog_name="plan", standalone_mode=False)
+    except _UsageError as error:
+        raise _bad_usage(error) from None
+    except typer.Exit as ending:
+        return ending.exit_code
+    except typer.Abort:
+        return int(ExitCode.INTERRUPTED)
+    return int(code or 0)
+
+
+def _app(arguments: list[str]) -> typer.Typer:
+    app = typer.Typer(
+        name="plan",
+        help="Know what training will cost before you pay for it.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_root)
+    typed = next((word for word in arguments if not word.startswith("-")), "")
+    for name in [typed] if typed in COMMANDS else COMMANDS:
+        _add(app, name)
+    return app
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    """A command's module holds either `command`, a function, or `group`, a Typer of sub-commands."""
+    module = import_module(f"planner.cli.{name}")
+    if hasattr(module, "group"):
+        app.add_typer(module.group, name=name, help=COMMANDS[name])
+    else:
+        app.command(name, help=COMMANDS[name])(module.command)
+
+
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit", is_eager=True)] = False,
+) -> None:
+    if version:
+        from planner.cli.main import run
+
+        raise typer.Exit(run(["--version"]))
+
+
+def _bad_usage(error: Exception) -> BadInputError:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "plan"
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    return BadInputError(message.rstrip("."), f"{path} --help lists what it takes")

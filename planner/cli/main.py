@@ -1,0 +1,72 @@
+"""The entry of `plan`: finds the command, and turns every error into a message, a hint and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+# What each command is, in the order `plan --help` shows them. The module of a command is imported when it is typed:
+# the start-up of one command never pays for another.
+COMMANDS = {
+    "estimate": "What a job takes and costs on every accelerator one could rent",
+    "launch": "Train a job, bring the model home, remove everything, print the receipt",
+    "init": "Write a job file",
+    "measure": "Measure a job's throughput on this machine, in a short run",
+    "status": "How a run stands, or all that are not done",
+    "logs": "What a run has said",
+    "attach": "Follow a run that was left running",
+    "stop": "End a run; its newest checkpoint is kept",
+    "sweep": "Find and remove whatever of ours still exists",
+    "history": "Past runs, estimated against actual",
+    "devices": "The accelerators that are known",
+    "prices": "Prices: what is known, from when, from where",
+    "throughput": "Hold the predictor against measurements",
+    "data": "Data sets that were uploaded",
+    "doctor": "Whether a provider lets us in",
+    "setup": "Prepare an account",
+}
+
+
+def main() -> None:
+    """Run the command line; always leaves by SystemExit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line and return its exit code; every error becomes `error:` and `hint:` on stderr."""
+    if arguments == ["--version"]:  # answered before typer is imported
+        return _print_version()
+    from planner.cli.app import command
+    from planner.errors import ExitCode, PlanError, from_provider
+    from providers.errors import ProviderError
+
+    try:
+        return int(command(arguments) or 0)
+    except PlanError as error:
+        return _say(error)
+    except ProviderError as error:
+        return _say(from_provider(error))
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (head, less) has gone. Give Python something to flush into, or it complains at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _print_version() -> int:
+    from importlib.metadata import version
+
+    sys.stdout.write(f"plan {version('trainplan')}\n")
+    return 0
+
+
+def _say(error: object) -> int:
+    from planner.errors import PlanError
+
+    assert isinstance(error, PlanError)
+    sys.stdout.flush()
+    sys.stderr.write(f"error: {error.message}\n")
+    if error.hint:
+        sys.stderr.write(f"hint: {error.hint}\n")
+    return int(error.exit_code)

@@ -1,0 +1,25 @@
+"""Time as something that is handed in, so that no test waits for it."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """The instant, aware, in UTC."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The computer's own clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)  # noqa: TID251  the one place where the clock is read
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: TID251  the one place that waits

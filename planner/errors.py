@@ -1,0 +1,106 @@
+"""Errors that end a command: each class has its exit code, and says what to do next.
+
+PlanError
+├── BadInputError          2   a job file, an option or a value is wrong
+├── NothingLeftError       3   every offer was filtered out
+├── RefusedError           4   credentials, permission or quota
+├── NoCapacityError        5   no place has any left
+├── TrainingFailedError    6   the training itself ended badly
+├── TeardownUnverifiedError 7  something may still be there
+├── LimitReachedError      8   deadline or budget
+├── ThisMachineError       9   engine, disk, journal
+└── NotBuiltYetError      10   a command whose time has not come
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    MachineError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+)
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    BAD_INPUT = 2
+    NOTHING_LEFT = 3
+    REFUSED = 4
+    NO_CAPACITY = 5
+    TRAINING_FAILED = 6
+    TEARDOWN_UNVERIFIED = 7
+    LIMIT_REACHED = 8
+    THIS_MACHINE = 9
+    NOT_BUILT_YET = 10
+    INTERRUPTED = 130
+
+
+class PlanError(Exception):
+    """`message` says what happened and on which input, `hint` what to do next."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.THIS_MACHINE
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class BadInputError(PlanError):
+    exit_code = ExitCode.BAD_INPUT
+
+
+class NothingLeftError(PlanError):
+    exit_code = ExitCode.NOTHING_LEFT
+
+
+class RefusedError(PlanError):
+    exit_code = ExitCode.REFUSED
+
+
+class NoCapacityError(PlanError):
+    exit_code = ExitCode.NO_CAPACITY
+
+
+class TrainingFailedError(PlanError):
+    exit_code = ExitCode.TRAINING_FAILED
+
+
+class TeardownUnverifiedError(PlanError):
+    exit_code = ExitCode.TEARDOWN_UNVERIFIED
+
+
+class LimitReachedError(PlanError):
+    exit_code = ExitCode.LIMIT_REACHED
+
+
+class ThisMachineError(PlanError):
+    exit_code = ExitCode.THIS_MACHINE
+
+
+class NotBuiltYetError(PlanError):
+    exit_code = ExitCode.NOT_BUILT_YET
+
+
+def from_provider(error: ProviderError) -> PlanError:
+    """The error of a provider as the one that ends the command."""
+    match error:
+        case CredentialsError() | PermissionDeniedError() | QuotaError():
+            kind: type[PlanError] = RefusedError
+        case CapacityError():
+            kind = NoCapacityError
+        case BadRequestError():
+            kind = BadInputError
+        case MachineError():
+            kind = ThisMachineError
+        case _:
+            kind = ThisMachineError
+    code = f" ({error.code})" if error.code else ""
+    return kind(f"{error.message}{code}", error.hint)

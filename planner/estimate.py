@@ -1,0 +1,132 @@
+"""From a job, a rental and a throughput to time and cost. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from planner.plan import Quote, RunTime
+from pricing.cost import RunUsage, run_cost
+from pricing.devices import CPU_DEVICE
+from pricing.money import UsdPerHour, to_micro
+from workloads.layers import moving_statistics, parameters
+from workloads.memory import footprint
+
+if TYPE_CHECKING:
+    from planner.throughput.values import Throughput
+    from pricing.cost import ProviderRates
+    from pricing.offers import Rental
+    from workloads.job import TrainingJob
+
+# From the request to a machine that can start a container, in seconds: middle of the ranges for CPU hosts
+# (1 min), GPU hosts with a driver in the image (2-3 min) and TPU hosts (5-10 min) that were reported in 2022-2026
+# for EC2, GKE and TPU VMs (ec2-coldboot-research 2026-02-01, selkies-vdi #1, ml-testing-accelerators #870).
+BOOT_SECONDS = {"cpu": 60, "gpu": 150, "tpu": 450}
+# A cold pull of the trainer image: 3-6 min for about 10 GB with CUDA (comfyui-on-eks #7, #9, 2024-07); the CPU
+# image is about a fifth of that.
+PULL_SECONDS = {"cpu": 60, "gpu": 270, "tpu": 90}
+# Importing the framework, building the net and compiling the first step: an allowance, seen as 10-60 s.
+START_SECONDS = 45
+# Asking for the end, looking until nothing is left, fetching the model.
+END_SECONDS = 60
+# A data set that is fetched where it runs: an allowance for one connection to object storage or a web server.
+DOWNLOAD_BYTES_PER_SECOND = 100_000_000
+# Evaluation is the forward pass alone, about a third of a training step (forward, and two backward passes).
+EVALUATION_SPEEDUP = 3.0
+
+BOOT_DISK_GB = 60
+NOTHING_PER_HOUR = UsdPerHour(Decimal(0))
+_GB = 1_000_000_000
+
+
+class Workload:
+    """A job's figures, worked out once for the hundreds of rentals it is held against.
+
+    Raises ValueError where the job does not tell how many images an epoch has.
+    """
+
+    def __init__(self, job: TrainingJob) -> None:
+        self.job = job
+        self.net = job.net()
+        self.images = trained_images(job)
+        self.usage = run_usage(job)
+        self.hold_out_images = job.known_data.hold_out_images if job.known_data else 0
+        download_bytes = job.known_data.download_bytes if job.known_data else 0
+        self.download_seconds = download_bytes / DOWNLOAD_BYTES_PER_SECOND
+        self._bytes: dict[int, int] = {}
+
+    def device_bytes(self, share: int) -> int:
+        """What training `share` images of the batch keeps on one device."""
+        if share not in self._bytes:
+            self._bytes[share] = footprint(self.net, share, self.job.precision, self.job.optimizer.name).total
+        return self._bytes[share]
+
+
+def device_kind(device: str) -> str:
+    """`cpu`, `gpu` or `tpu`, by the canonical device name."""
+    if device == CPU_DEVICE:
+        return "cpu"
+    return "tpu" if device.upper().startswith("TPU") else "gpu"
+
+
+def quote(work: Workload, rental: Rental, throughput: Throughput, rates: ProviderRates) -> Quote:
+    """Time, and cost but for the price of the place, of the whole job on a rental."""
+    time = cloud_time(work, device_kind(rental.device), throughput)
+    durations = (time.total, time.low, time.high)
+    parts = [run_cost(NOTHING_PER_HOUR, lasting, work.usage, rates) for lasting in durations]
+    fixed = [to_micro(part.total) for part in parts]
+    billed = [rental.billing.billed_seconds(lasting) for lasting in durations]
+    return Quote(
+        rental=rental,
+        throughput=throughput,
+        time=time,
+        usage=work.usage,
+        rates=rates,
+        billed_seconds=(billed[0], billed[1], billed[2]),
+        fixed_micro_usd=(fixed[0], fixed[1], fixed[2]),
+        fixed=parts[0],
+    )
+
+
+def cloud_time(work: Workload, kind: str, throughput: Throughput) -> RunTime:
+    """The whole run on a rented machine of a kind (`cpu`, `gpu`, `tpu`)."""
+    setup = BOOT_SECONDS[kind] + PULL_SECONDS[kind] + START_SECONDS + work.download_seconds
+    return run_time(work, throughput, timedelta(seconds=setup), timedelta(seconds=END_SECONDS))
+
+
+def run_time(work: Workload, throughput: Throughput, setup: timedelta, end: timedelta) -> RunTime:
+    """The whole run from setup, the trained images over the throughput, one evaluation, and the end."""
+    evaluation = work.hold_out_images / (EVALUATION_SPEEDUP * throughput.images_per_second)
+    return RunTime(
+        setup=setup,
+        train=timedelta(seconds=work.images / throughput.images_per_second),
+        train_low=timedelta(seconds=work.images / throughput.high),
+        train_high=timedelta(seconds=work.images / throughput.low),
+        after=end + timedelta(seconds=evaluation),
+    )
+
+
+def trained_images(job: TrainingJob) -> int:
+    """Images of all epochs: whole batches only, what is left over takes its turn in a later epoch.
+
+    Raises ValueError where the job does not tell how many images an epoch has.
+    """
+    if job.train_images is None:
+        raise ValueError("how many images the data set has is not known; give data.images")
+    steps = max(1, job.train_images // job.global_batch_size)
+    return steps * job.global_batch_size * job.epochs
+
+
+def run_usage(job: TrainingJob) -> RunUsage:
+    """Disk for image, data and checkpoints; the model leaves the vendor once, as 4-byte weights."""
+    data = job.known_data.download_bytes if job.known_data else 0
+    net = job.net()
+    model_bytes = 4 * (parameters(net) + moving_statistics(net))
+    # Two checkpoints with one optimizer slot each, beside the data as fetched and unpacked.
+    disk = BOOT_DISK_GB + (2 * data + 4 * model_bytes) / _GB
+    return RunUsage(disk_gb=_rounded(disk, "0.1"), addresses=1, egress_gb=_rounded(model_bytes / _GB, "0.001"))
+
+
+def _rounded(value: float, step: str) -> Decimal:
+    return Decimal(value).quantize(Decimal(step))

@@ -1,0 +1,126 @@
+"""Where each number of a row comes from, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.estimate import (
+    BOOT_SECONDS,
+    DOWNLOAD_BYTES_PER_SECOND,
+    END_SECONDS,
+    PULL_SECONDS,
+    START_SECONDS,
+    device_kind,
+    trained_images,
+)
+from planner.render import device_text
+from pricing.money import format_usd, format_usd_per_hour
+from pricing.offers import LifecycleState
+from workloads.durations import format_duration
+from workloads.memory import GIB, footprint
+
+if TYPE_CHECKING:
+    from planner.plan import Plan, RankedOffer
+    from pricing.offers import Offer
+
+
+def explain(plan: Plan, ranked: RankedOffer) -> str:
+    """The row's numbers, one paragraph each: offer, price, throughput, time, memory, cost."""
+    offer = ranked.offer
+    what = device_text(offer.device, offer.device_count, float(offer.device_fraction), offer.vcpus)
+    head = f"row {ranked.rank}: {offer.provider} {offer.region} {offer.instance_type}, {what}, {offer.market}"
+    blocks = [
+        ("offer", _offer_lines(offer)),
+        ("price", _price_lines(offer)),
+        ("throughput", _throughput_lines(ranked)),
+        ("time", _time_lines(plan, ranked)),
+        ("memory", _memory_lines(plan, ranked)),
+        ("cost", _cost_lines(ranked)),
+    ]
+    return "\n".join([head, *(f"\n{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in blocks)])
+
+
+def _offer_lines(offer: Offer) -> list[str]:
+    lines = [f"{offer.vcpus or '?'} vCPU ({offer.cpu_architecture}), {offer.memory_gib or '?'} GiB memory"]
+    if offer.zones:
+        lines.append(f"zones {', '.join(offer.zones)}")
+    life = offer.lifecycle
+    if life.state is not LifecycleState.ACTIVE:
+        dated = f" {life.date}" if life.date else ", no date known"
+        lines.append(f"{life.state}{dated}; instead: {life.successor or 'nothing named'}")
+    if offer.note:
+        lines.append(f"note of the source: {offer.note}")
+    return lines
+
+
+def _price_lines(offer: Offer) -> list[str]:
+    dated = offer.price_as_of or offer.price_as_of_text or "no date"
+    lines = [f"{format_usd_per_hour(offer.usd_per_hour)}, {offer.price_grade}, {dated}: {offer.price_source}"]
+    if offer.host_usd_per_hour is not None and offer.device_usd_per_hour is not None:
+        host, device = format_usd_per_hour(offer.host_usd_per_hour), format_usd_per_hour(offer.device_usd_per_hour)
+        lines.append(f"on demand, host {host} + accelerator {device}")
+    planning = offer.planning_usd_per_hour
+    if planning is not None and planning != offer.usd_per_hour:
+        lines.append(
+            f"planned at {format_usd_per_hour(planning)}: a spot price that is stale, derived or estimated counts as "
+            f"the on-demand price times the 75th percentile of the spot shares observed within 90 days for this "
+            f"provider and family, or as on demand where there are none"
+        )
+    return lines
+
+
+def _throughput_lines(ranked: RankedOffer) -> list[str]:
+    speed = ranked.candidate.quote.throughput
+    lines = [
+        f"{speed.images_per_second:,.1f} images/s over all devices, {speed.basis}; "
+        f"four times out of five between {speed.low:,.1f} and {speed.high:,.1f}",
+        f"from {', '.join(speed.evidence)}",
+    ]
+    return [*lines, speed.note] if speed.note else lines
+
+
+def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
+    quote = ranked.candidate.quote
+    kind = device_kind(quote.rental.device)
+    time = quote.time
+    download = time.setup.total_seconds() - BOOT_SECONDS[kind] - PULL_SECONDS[kind] - START_SECONDS
+    return [
+        f"setup {format_duration(time.setup)}: boot {BOOT_SECONDS[kind]} s, image {PULL_SECONDS[kind]} s, "
+        f"framework and first step {START_SECONDS} s (reported by others, not measured here), "
+        f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed)",
+        f"training {format_duration(time.train)}: {trained_images(plan.job):,} images over the throughput "
+        f"({format_duration(time.train_low)} to {format_duration(time.train_high)})",
+        f"end {format_duration(time.after)}: evaluation, fetching the model, teardown ({END_SECONDS} s allowed)",
+        f"total {format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)})",
+    ]
+
+
+def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
+    job, offer = plan.job, ranked.offer
+    share = job.global_batch_size // offer.device_count
+    need = footprint(job.net(), share, job.precision, job.optimizer.name)
+    has = offer.memory_gib if offer.device == "cpu" else offer.device_memory_gib
+    parts = {
+        "weights": need.weights, "gradients": need.gradients, "optimizer": need.optimizer,
+        "activations": need.activations, "workspace": need.workspace, "framework": need.framework,
+    }  # fmt: skip
+    itemised = ", ".join(f"{name} {size / GIB:.2f}" for name, size in parts.items())
+    return [
+        f"{need.total / GIB:.1f} GiB of {has if has is not None else 'unknown'} GiB for {share} images a device "
+        f"(GiB: {itemised})"
+    ]
+
+
+def _cost_lines(ranked: RankedOffer) -> list[str]:
+    quote = ranked.candidate.quote
+    usage, rates = quote.usage, quote.rates
+    planning = ranked.offer.planning_usd_per_hour or ranked.offer.usd_per_hour
+    lines = [
+        f"compute {format_usd(ranked.compute_usd)}: {quote.billed_seconds[0]:,} s at {format_usd_per_hour(planning)}",
+        f"disk {format_usd(quote.fixed.disk)}: {usage.disk_gb} GB at ${rates.disk_usd_per_gb_month} per GB and month",
+        f"address {format_usd(quote.fixed.address)}: {format_usd_per_hour(rates.address_usd_per_hour)}",
+        f"transfer {format_usd(quote.fixed.transfer)}: {usage.egress_gb} GB out at ${rates.egress_usd_per_gb} per GB",
+        f"total {format_usd(ranked.cost_usd)} "
+        f"({format_usd(ranked.cost_low_usd)} to {format_usd(ranked.cost_high_usd)}: the ends of the throughput)",
+    ]
+    return lines + [f"{rate} rate: {text}" for rate, text in rates.sources]

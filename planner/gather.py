@@ -1,0 +1,186 @@
+"""Read what a plan is made from (catalog, measurements, this machine) and make it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.choose import Filters, World, choose
+from planner.errors import BadInputError, NothingLeftError, ThisMachineError
+from planner.machine_quote import quote_this_machine
+from planner.plan import REASON_TEXTS, Plan, RankedOffer, Reason
+from planner.throughput.predict import MissingTableError, Predictor, Question
+from planner.throughput.values import Throughput
+from pricing.catalog import Catalog, CatalogError
+from pricing.devices import UnknownDeviceError
+from pricing.offers import OfferQuery
+from workloads.job import Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import date, datetime
+
+    from planner.plan import Choice
+    from planner.settings import Settings
+    from pricing.devices import DeviceTable
+    from pricing.offers import Rental
+    from workloads.job import TrainingJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the person asked for beside the job. Options given on the command win over the job's constraints.
+
+    `every_place` ranks each offer of each place; `limit` is how many are looked up in full (None: all).
+    `catalog` is another catalog file than the shipped one.
+    """
+
+    providers: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    markets: tuple[str, ...] = ()
+    include_retired: bool = False
+    every_place: bool = False
+    limit: int | None = None
+    catalog: Path | None = None
+
+
+def make_plan(job: TrainingJob, wanted: Wanted, settings: Settings, now: datetime) -> Plan:
+    """The whole answer for a job. Reads files only: no network, no SDK, no framework.
+
+    Raises NothingLeftError naming the filter that removed the last offer, BadInputError for an unknown provider,
+    region or device, ThisMachineError where the tables cannot be read.
+    """
+    try:
+        with Catalog.open(wanted.catalog) as catalog:
+            return _plan(job, wanted, settings, catalog, now)
+    except (CatalogError, MissingTableError) as error:
+        raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
+
+
+def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog, now: datetime) -> Plan:
+    filters = _filters(job, wanted, catalog, now.date())
+    predictor = Predictor.open(rates=_rates_of(catalog.devices))
+    try:
+        world = World(devices=catalog.devices, rates=catalog.rates, throughput=_asker(job, predictor, catalog.devices))
+        everything = OfferQuery(include_retired=True)
+        rented = catalog.rentals(everything, now.date())
+        try:
+            choice = choose(job, rented, world, filters, every_place=wanted.every_place)
+        except ValueError as error:
+            raise BadInputError(f"{job.name}: {error}", "plan init writes a complete job file") from None
+        machine = quote_this_machine(job, settings, predictor, catalog.devices)
+    finally:
+        predictor.close()
+    if not choice.candidates and machine is None:
+        raise nothing_left(choice)
+    shown = choice.candidates[: wanted.limit]
+    offers = catalog.offers([candidate.place.row_id for candidate in shown], now.date())
+    ranked = (RankedOffer(rank, *pair) for rank, pair in enumerate(zip(shown, offers, strict=True), start=1))
+    return Plan(
+        job=job,
+        made_at=now,
+        candidates=tuple(ranked),
+        rejections=choice.rejections,
+        filtered_last=choice.filtered_last,
+        this_machine=machine,
+        advice=(),
+        offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
+        candidates_seen=len(choice.candidates),
+    )
+
+
+def nothing_left(choice: Choice | Plan) -> NothingLeftError:
+    """The error that says which filter removed the last offers, and how many each removed."""
+    counts: dict[Reason, int] = {}
+    for key, count in choice.rejections.items():
+        counts[key.reason] = counts.get(key.reason, 0) + count
+    last = choice.filtered_last
+    text = REASON_TEXTS[last] if last else "the catalog is empty"
+    parts = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
+    return NothingLeftError(f"no offer is left; the last ones went by {last}: {text}", f"rejected: {parts}")
+
+
+def _filters(job: TrainingJob, wanted: Wanted, catalog: Catalog, today: date) -> Filters:
+    limits = job.constraints
+    regions = wanted.regions or limits.regions
+    everything = OfferQuery(include_retired=True)
+    names = {offer.region for offer in catalog.offers(everything, today)} if regions else ()
+    return Filters(
+        providers=_known("provider", wanted.providers or limits.providers, {*catalog.rates, "local"}),
+        regions=_known("region", regions, names),
+        devices=_device_names(wanted.devices or limits.devices, catalog.devices),
+        markets=frozenset(wanted.markets or limits.markets),
+        include_retired=wanted.include_retired,
+        deadline=limits.deadline,
+        budget_usd=limits.budget_usd,
+    )
+
+
+def _known(kind: str, given: Iterable[str], names: Iterable[str]) -> frozenset[str]:
+    known = set(names)
+    for name in given:
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+            raise BadInputError(f"there is no {kind} {name!r}", hint)
+    return frozenset(given)
+
+
+def _device_names(given: Iterable[str], devices: DeviceTable) -> frozenset[str]:
+    names: set[str] = set()
+    for name in given:
+        if name.lower() == "cpu":
+            names.add("cpu")
+            continue
+        try:
+            names.update(device.name for device in devices.find_all(name))
+        except UnknownDeviceError as error:
+            raise BadInputError(str(error), error.hint) from None
+    return frozenset(names)
+
+
+def _asker(job: TrainingJob, predictor: Predictor, devices: DeviceTable) -> Callable[[Rental], Throughput | Reason]:
+    net = job.net()
+
+    def ask(rental: Rental) -> Throughput | Reason:
+        cpu = rental.device == "cpu"
+        answer = predictor.predict(
+            Question(
+                net=net,
+                device=rental.device,
+                device_count=rental.device_count,
+                interconnect=None if cpu else devices[rental.device].interconnect,
+                vcpus=rental.vcpus if cpu else None,
+                batch_per_device=job.global_batch_size // rental.device_count,
+                precision=job.precision,
+                xla=job.xla,
+                framework=job.framework,
+            )
+        )
+        return answer if isinstance(answer, Throughput) else Reason.NO_THROUGHPUT
+
+    return ask
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    memory_bandwidth_gb_s: float | None
+    peak_tflops: dict[str, float]
+
+
+def _rates_of(devices: DeviceTable) -> Callable[[str], _Rates | None]:
+    """Device rates as the predictor takes them; None for a device without."""
+
+    def rates(name: str) -> _Rates | None:
+        device = devices.get(name)
+        if device is None:
+            return None
+        peaks = {precision: device.peak_tflops.of(precision) for precision in Precision}
+        known = {str(precision): peak for precision, peak in peaks.items() if peak is not None}
+        return _Rates(device.memory_bandwidth_gb_s, known)
+
+    return rates

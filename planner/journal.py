@@ -1,0 +1,274 @@
+"""The record of runs, attempts and events: written, and on disk, before each call that creates or destroys."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from planner.errors import BadInputError, ThisMachineError
+from planner.run import Attempt, Outcome, Phase, Run
+from providers.base import InstanceRef, RunId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+SCHEMA_VERSION = 1
+_BUSY_MILLISECONDS = 10_000
+_SCHEMA = """
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY,
+    job_name TEXT NOT NULL,
+    job_digest TEXT NOT NULL,
+    job_json TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    phase TEXT NOT NULL,
+    outcome TEXT,
+    message TEXT,
+    created_at TEXT NOT NULL,
+    deadline TEXT NOT NULL,
+    usd_per_hour TEXT NOT NULL,
+    stop_asked TEXT,
+    estimate_json TEXT NOT NULL,
+    receipt_json TEXT
+) STRICT;
+CREATE INDEX runs_by_digest ON runs (job_digest, created_at);
+CREATE TABLE attempts (
+    run_id TEXT NOT NULL REFERENCES runs (run_id),
+    number INTEGER NOT NULL,
+    request_json TEXT NOT NULL,
+    asked_at TEXT NOT NULL,
+    instance_provider TEXT,
+    instance_region TEXT,
+    instance_id TEXT,
+    exit_code INTEGER,
+    reason TEXT,
+    PRIMARY KEY (run_id, number)
+) STRICT;
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs (run_id),
+    at TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    detail TEXT NOT NULL
+) STRICT;
+CREATE INDEX events_by_run ON events (run_id, id);
+"""
+
+
+class Journal:
+    """The journal file. Every write is one transaction that is on disk when the call returns.
+
+    Raises ThisMachineError where the file cannot be read or written, or is from a newer version.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._db = connection
+        self._path = path
+
+    @classmethod
+    def open(cls, path: Path) -> Journal:
+        """Open the journal, made on first use."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            db = sqlite3.connect(path, timeout=_BUSY_MILLISECONDS / 1000, isolation_level=None)
+            db.row_factory = sqlite3.Row
+            db.execute("PRAGMA foreign_keys = ON")
+            db.execute("PRAGMA synchronous = FULL")
+            _migrate(db, path)
+        except (sqlite3.Error, OSError) as error:
+            raise _unusable(path, error) from None
+        return cls(db, path)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def add_run(self, run: Run, job_json: str, estimate: dict[str, Any], now: datetime) -> None:
+        """A new run, before anything is created for it."""
+        with self._write() as db:
+            db.execute(
+                "INSERT INTO runs (run_id, job_name, job_digest, job_json, provider, phase, created_at, deadline,"
+                " usd_per_hour, estimate_json) VALUES (?,?,?,?,?,?,?,?,?,?)",
+                (
+                    run.run_id, run.job_name, run.job_digest, job_json, run.provider, run.phase,
+                    run.created_at.isoformat(), run.deadline.isoformat(), str(run.usd_per_hour), json.dumps(estimate),
+                ),
+            )  # fmt: skip
+            _log(db, run.run_id, now, "planned", "")
+
+    def save(self, run: Run, now: datetime, detail: str = "") -> None:
+        """The run's phase, outcome and attempts as they are now; the move is kept as an event."""
+        with self._write() as db:
+            db.execute(
+                "UPDATE runs SET phase = ?, outcome = ?, message = ?, deadline = ?, stop_asked = ? WHERE run_id = ?",
+                (
+                    run.phase, run.outcome, run.message, run.deadline.isoformat(),
+                    run.stop_asked.isoformat() if run.stop_asked else None, run.run_id,
+                ),
+            )  # fmt: skip
+            for attempt in run.attempts:
+                _save_attempt(db, run.run_id, attempt)
+            _log(db, run.run_id, now, run.phase, detail)
+
+    def add_attempt(self, run_id: RunId, number: int, request: dict[str, Any], now: datetime) -> None:
+        """The exact request, before it is sent. Asking again for the same number changes nothing."""
+        with self._write() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO attempts (run_id, number, request_json, asked_at) VALUES (?,?,?,?)",
+                (run_id, number, json.dumps(request, sort_keys=True), now.isoformat()),
+            )
+            _log(db, run_id, now, "asking", f"attempt {number}")
+
+    def ask_to_stop(self, run_id: RunId, now: datetime) -> None:
+        """Note that the person wants the run to end; whoever follows it acts on it."""
+        with self._write() as db:
+            db.execute(
+                "UPDATE runs SET stop_asked = ? WHERE run_id = ? AND stop_asked IS NULL", (now.isoformat(), run_id)
+            )
+            _log(db, run_id, now, "stop asked", "")
+
+    def save_receipt(self, run_id: RunId, receipt: dict[str, Any], now: datetime) -> None:
+        with self._write() as db:
+            db.execute("UPDATE runs SET receipt_json = ? WHERE run_id = ?", (json.dumps(receipt), run_id))
+            _log(db, run_id, now, "receipt", "")
+
+    def run(self, name: str) -> Run:
+        """The run of that id, or of the one id that starts with `name`. Raises BadInputError for none or several."""
+        rows = self._rows("SELECT run_id FROM runs WHERE substr(run_id, 1, ?) = ? ORDER BY run_id", len(name), name)
+        if not rows or not name:
+            raise BadInputError(f"there is no run {name!r}", "plan history lists them")
+        if len(rows) > 1 and rows[0]["run_id"] != name:
+            raise BadInputError(f"{name!r} is the beginning of {len(rows)} runs", "give more of the id")
+        return self._run(RunId(rows[0]["run_id"]))
+
+    def runs(self) -> Sequence[Run]:
+        """Every run, newest first."""
+        rows = self._rows("SELECT run_id FROM runs ORDER BY created_at DESC, rowid DESC")
+        return [self._run(RunId(row["run_id"])) for row in rows]
+
+    def live(self) -> Sequence[Run]:
+        """The runs that are not done, oldest first."""
+        rows = self._rows("SELECT run_id FROM runs WHERE phase <> ? ORDER BY created_at, rowid", Phase.DONE)
+        return [self._run(RunId(row["run_id"])) for row in rows]
+
+    def newest_of(self, job_digest: str, provider: str) -> Run | None:
+        """The newest run of a job with this digest at this provider."""
+        rows = self._rows(
+            "SELECT run_id FROM runs WHERE job_digest = ? AND provider = ?"
+            " ORDER BY created_at DESC, rowid DESC LIMIT 1",
+            job_digest,
+            provider,
+        )
+        return self._run(RunId(rows[0]["run_id"])) if rows else None
+
+    def job_json(self, run_id: RunId) -> str:
+        return str(self._rows("SELECT job_json FROM runs WHERE run_id = ?", run_id)[0]["job_json"])
+
+    def request(self, run_id: RunId, number: int) -> dict[str, Any]:
+        """The request of an attempt as it was recorded before it was sent."""
+        rows = self._rows("SELECT request_json FROM attempts WHERE run_id = ? AND number = ?", run_id, number)
+        return dict(json.loads(rows[0]["request_json"]))
+
+    def asked_at(self, run_id: RunId) -> datetime:
+        """When the first attempt was asked for: from then on it may bill."""
+        rows = self._rows("SELECT min(asked_at) AS first FROM attempts WHERE run_id = ?", run_id)
+        return datetime.fromisoformat(rows[0]["first"])
+
+    def estimate(self, run_id: RunId) -> dict[str, Any]:
+        """What was estimated when the run was launched."""
+        return dict(json.loads(self._rows("SELECT estimate_json FROM runs WHERE run_id = ?", run_id)[0][0]))
+
+    def receipt(self, run_id: RunId) -> dict[str, Any] | None:
+        text = self._rows("SELECT receipt_json FROM runs WHERE run_id = ?", run_id)[0][0]
+        return dict(json.loads(text)) if text else None
+
+    def _run(self, run_id: RunId) -> Run:
+        row = self._rows("SELECT * FROM runs WHERE run_id = ?", run_id)[0]
+        attempts = self._rows("SELECT * FROM attempts WHERE run_id = ? ORDER BY number", run_id)
+        return Run(
+            run_id=run_id,
+            job_name=row["job_name"],
+            job_digest=row["job_digest"],
+            provider=row["provider"],
+            phase=Phase(row["phase"]),
+            created_at=datetime.fromisoformat(row["created_at"]),
+            deadline=datetime.fromisoformat(row["deadline"]),
+            usd_per_hour=Decimal(row["usd_per_hour"]),
+            attempts=tuple(_attempt(attempt) for attempt in attempts),
+            outcome=Outcome(row["outcome"]) if row["outcome"] else None,
+            message=row["message"],
+            stop_asked=datetime.fromisoformat(row["stop_asked"]) if row["stop_asked"] else None,
+        )
+
+    def _rows(self, statement: str, *values: object) -> list[sqlite3.Row]:
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise _unusable(self._path, error) from None
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise _unusable(self._path, error) from None
+
+
+def _migrate(db: sqlite3.Connection, path: Path) -> None:
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > SCHEMA_VERSION:
+        raise ThisMachineError(
+            f"the journal {path} was written by a newer version of plan", "update trainplan, or set PLAN_HOME elsewhere"
+        )
+    if version == SCHEMA_VERSION:
+        return
+    # Another process may be creating it at this moment: look again once the lock is held.
+    db.execute("BEGIN IMMEDIATE")
+    if int(db.execute("PRAGMA user_version").fetchone()[0]) == 0:
+        for statement in _SCHEMA.split(";\n"):
+            if statement.strip():
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    db.execute("COMMIT")
+
+
+def _save_attempt(db: sqlite3.Connection, run_id: RunId, attempt: Attempt) -> None:
+    ref = attempt.ref
+    db.execute(
+        "UPDATE attempts SET instance_provider = ?, instance_region = ?, instance_id = ?, exit_code = ?, reason = ?"
+        " WHERE run_id = ? AND number = ?",
+        (
+            ref.provider if ref else None, ref.region if ref else None, ref.id if ref else None,
+            attempt.exit_code, attempt.reason, run_id, attempt.number,
+        ),
+    )  # fmt: skip
+
+
+def _attempt(row: sqlite3.Row) -> Attempt:
+    ref = None
+    if row["instance_id"] is not None:
+        ref = InstanceRef(provider=row["instance_provider"], region=row["instance_region"], id=row["instance_id"])
+    return Attempt(number=row["number"], ref=ref, exit_code=row["exit_code"], reason=row["reason"])
+
+
+def _log(db: sqlite3.Connection, run_id: RunId, now: datetime, kind: str, detail: str) -> None:
+    db.execute(
+        "INSERT INTO events (run_id, at, kind, detail) VALUES (?,?,?,?)", (run_id, now.isoformat(), str(kind), detail)
+    )
+
+
+def _unusable(path: Path, error: Exception) -> ThisMachineError:
+    return ThisMachineError(
+        f"the journal {path} cannot be used: {error}",
+        "nothing was launched; free disk space or mend its permissions, or set PLAN_HOME to another folder",
+    )

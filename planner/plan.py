@@ -1,0 +1,191 @@
+"""What an estimate and a plan are: quotes, candidates, rejections with their reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import NamedTuple
+
+from planner.throughput.values import Throughput
+from pricing.cost import ProviderRates, RunCost, RunUsage
+from pricing.money import from_micro
+from pricing.offers import Offer, Place, Rental
+from workloads.job import TrainingJob
+
+
+class Reason(StrEnum):
+    """Why an offer is no candidate; the list is closed."""
+
+    RETIRED = "retired"
+    PROVIDER = "provider_not_wanted"
+    REGION = "region_not_wanted"
+    DEVICE = "device_not_wanted"
+    MARKET = "market_not_wanted"
+    CANNOT_RUN = "no_known_software"
+    MULTI_HOST = "several_hosts"
+    NO_DEVICE_DATA = "no_device_data"
+    BATCH_NOT_DIVISIBLE = "batch_not_divisible"
+    OUT_OF_MEMORY = "out_of_memory"
+    FRACTION_TOO_SMALL = "fraction_too_small"
+    NO_THROUGHPUT = "no_throughput"
+    NO_PRICE = "no_planning_price"
+    TOO_SLOW = "too_slow"
+    OVER_DEADLINE = "over_deadline"
+    OVER_BUDGET = "over_budget"
+
+
+REASON_TEXTS: dict[Reason, str] = {
+    Reason.RETIRED: "retired by the vendor (--include-retired shows them)",
+    Reason.PROVIDER: "another provider than asked for",
+    Reason.REGION: "another region than asked for",
+    Reason.DEVICE: "another device than asked for",
+    Reason.MARKET: "another market than asked for",
+    Reason.CANNOT_RUN: "no known combination of driver, container and host can train on it",
+    Reason.MULTI_HOST: "a slice of several hosts",
+    Reason.NO_DEVICE_DATA: "nothing is known of its device's speed",
+    Reason.BATCH_NOT_DIVISIBLE: "the batch does not split evenly over its devices",
+    Reason.OUT_OF_MEMORY: "the batch does not fit its memory",
+    Reason.FRACTION_TOO_SMALL: "the fraction of a device it holds is too small for the batch",
+    Reason.NO_THROUGHPUT: "no throughput can be predicted for it",
+    Reason.NO_PRICE: "no price to plan with",
+    Reason.TOO_SLOW: "longer than 30 days",
+    Reason.OVER_DEADLINE: "past the deadline",
+    Reason.OVER_BUDGET: "over the budget",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTime:
+    """How long the whole run takes: `setup` to the first step, `train` the epochs, `after` to the model at home.
+
+    `train_low` and `train_high` come from the ends of the throughput's 80 % interval.
+    """
+
+    setup: timedelta
+    train: timedelta
+    train_low: timedelta
+    train_high: timedelta
+    after: timedelta
+
+    @property
+    def total(self) -> timedelta:
+        return self.setup + self.train + self.after
+
+    @property
+    def low(self) -> timedelta:
+        return self.setup + self.train_low + self.after
+
+    @property
+    def high(self) -> timedelta:
+        return self.setup + self.train_high + self.after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What holds for a rental wherever it is had: throughput, time, and cost but for the price of the place.
+
+    `billed_seconds` and `fixed_micro_usd` (disk, address, transfer) are triples: expected, low, high;
+    `fixed` is the expected one in its parts.
+    """
+
+    rental: Rental
+    throughput: Throughput
+    time: RunTime
+    usage: RunUsage
+    rates: ProviderRates
+    billed_seconds: tuple[int, int, int]
+    fixed_micro_usd: tuple[int, int, int]
+    fixed: RunCost
+    input_bound: bool = False
+
+    def cost_micro_usd(self, rate_micro_usd_per_hour: int, which: int = 0) -> int:
+        """Whole-run cost at a rate; `which` 0 expected, 1 low, 2 high."""
+        compute = rate_micro_usd_per_hour * self.billed_seconds[which] // 3600
+        return compute + self.fixed_micro_usd[which]
+
+
+class Candidate(NamedTuple):
+    """A quote at a place; a tuple since thousands are made per command."""
+
+    quote: Quote
+    place: Place
+    cost_micro_usd: int
+
+
+class RejectionKey(NamedTuple):
+    provider: str
+    instance_type: str
+    market: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Candidates in order and what was rejected, counted in offers. `filtered_last` is the filter after which
+    nothing was left, where nothing is."""
+
+    candidates: tuple[Candidate, ...]
+    rejections: dict[RejectionKey, int]
+    filtered_last: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineQuote:
+    """This machine beside the ranking: what it would take here; `fits` tells whether memory is enough."""
+
+    name: str
+    device: str
+    device_count: int
+    throughput: Throughput | None
+    time: RunTime | None
+    usd_per_hour: Decimal
+    cost_usd: Decimal | None
+    fits: bool
+    reason: str = ""
+
+
+class RankedOffer(NamedTuple):
+    """A candidate in its rank, with everything there is to say about its offer."""
+
+    rank: int
+    candidate: Candidate
+    offer: Offer
+
+    @property
+    def cost_usd(self) -> Decimal:
+        return from_micro(self.candidate.cost_micro_usd)
+
+    @property
+    def cost_low_usd(self) -> Decimal:
+        return self._at(1)
+
+    @property
+    def cost_high_usd(self) -> Decimal:
+        return self._at(2)
+
+    @property
+    def compute_usd(self) -> Decimal:
+        return from_micro(self.candidate.cost_micro_usd - self.candidate.quote.fixed_micro_usd[0])
+
+    def _at(self, which: int) -> Decimal:
+        return from_micro(self.candidate.quote.cost_micro_usd(self.candidate.place[0], which))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The answer to `plan estimate`: everything that a table, JSON or a launch needs.
+
+    `candidates` are those that were asked for, of `candidates_seen`; `offers_seen` counts a row and a market each.
+    """
+
+    job: TrainingJob
+    made_at: datetime
+    candidates: tuple[RankedOffer, ...]
+    rejections: dict[RejectionKey, int]
+    filtered_last: Reason | None
+    this_machine: MachineQuote | None
+    advice: tuple[str, ...]
+    offers_seen: int
+    candidates_seen: int

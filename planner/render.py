@@ -1,0 +1,265 @@
+"""What a person or a program reads: the estimate as an aligned table, an explanation, or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planner.plan import REASON_TEXTS, Reason
+from pricing.money import format_usd, format_usd_per_hour
+from pricing.offers import LifecycleState, Market
+from workloads.durations import format_duration
+from workloads.layers import macs, parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from decimal import Decimal
+
+    from planner.plan import MachineQuote, Plan, RankedOffer
+    from planner.throughput.values import Throughput
+    from pricing.offers import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    right: bool = False
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> str:
+    """Rows aligned under their titles, two blanks apart; nothing is cut off."""
+    cells = [[column.title for column in columns], *rows]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
+    lines = []
+    for row in cells:
+        padded = [
+            text.rjust(width) if column.right else text.ljust(width)
+            for text, width, column in zip(row, widths, columns, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+ESTIMATE_COLUMNS = (
+    Column("#", right=True),
+    Column("where"),
+    Column("instance"),
+    Column("device"),
+    Column("market"),
+    Column("images/s (80 %)", right=True),
+    Column("basis"),
+    Column("time", right=True),
+    Column("cost (80 %)", right=True),
+    Column("$/h", right=True),
+    Column("price"),
+)
+
+
+def estimate_table(plan: Plan) -> str:
+    """The whole answer: what is asked, the ranking, this machine, what was rejected and why."""
+    parts = [_heading(plan)]
+    if plan.candidates:
+        parts.append(table(ESTIMATE_COLUMNS, [_row(ranked) for ranked in plan.candidates]))
+    parts.append("\n".join(_under(plan)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _heading(plan: Plan) -> str:
+    job = plan.job
+    net = job.net()
+    data = job.data.name or job.data.path or job.data.url
+    return (
+        f"{job.name}: {net.name} ({parameters(net) / 1e6:.1f} M parameters, {2 * macs(net) / 1e9:.2f} GFLOPs forward) "
+        f"on {data} at {job.image_size} px, {job.epochs} epochs, batch {job.global_batch_size}, {job.precision}"
+        f"{', xla' if job.xla else ''}, {job.framework}"
+    )
+
+
+def _row(ranked: RankedOffer) -> tuple[str, ...]:
+    offer, quote = ranked.offer, ranked.candidate.quote
+    return (
+        str(ranked.rank),
+        f"{offer.provider} {offer.region}",
+        f"{offer.instance_type}{_state_mark(offer)}",
+        device_text(offer.device, offer.device_count, float(offer.device_fraction), offer.vcpus),
+        "spot" if offer.market is Market.SPOT else "on demand",
+        _speed(quote.throughput),
+        f"{quote.throughput.basis}{' input-bound' if quote.input_bound else ''}",
+        format_duration(quote.time.total),
+        f"{format_usd(ranked.cost_usd)} ({_span(ranked.cost_low_usd, ranked.cost_high_usd)})",
+        _rate(offer),
+        f"{offer.price_grade} {offer.price_as_of or offer.price_as_of_text or 'undated'}",
+    )
+
+
+def device_text(device: str, count: int, fraction: float, vcpus: int | None) -> str:
+    """`T4`, `4 x V100`, `1/8 L4`, `8 vCPU`."""
+    if device == "cpu":
+        return f"{vcpus} vCPU" if vcpus else "cpu"
+    if fraction < 1:
+        return f"1/{round(1 / fraction)} {device}"
+    return device if count == 1 else f"{count} x {device}"
+
+
+def _state_mark(offer: Offer) -> str:
+    state = offer.lifecycle.state
+    return "" if state is LifecycleState.ACTIVE else f" ({state})"
+
+
+def _speed(throughput: Throughput) -> str:
+    return f"{_rounded(throughput.images_per_second)} ({_rounded(throughput.low)}-{_rounded(throughput.high)})"
+
+
+def _rounded(value: float) -> str:
+    """Three significant digits, as many as an estimate bears."""
+    if value >= 100:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}"
+
+
+def _span(low: Decimal, high: Decimal) -> str:
+    return f"{format_usd(low).removeprefix('$')}-{format_usd(high).removeprefix('$')}"
+
+
+def _rate(offer: Offer) -> str:
+    """The planning price, and the source's own beside it where the two differ."""
+    planning = offer.planning_usd_per_hour
+    if planning is None or planning == offer.usd_per_hour:
+        return f"{offer.usd_per_hour:.3f}"
+    return f"{planning:.3f} (raw {offer.usd_per_hour:.3f})"
+
+
+def _under(plan: Plan) -> list[str]:
+    lines: list[str] = []
+    if plan.candidates:
+        more = plan.candidates_seen - len(plan.candidates)
+        if more > 0:
+            lines.append(
+                f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
+            )
+        lines.append(_price_note(plan))
+    if plan.this_machine:
+        lines.append(f"this machine: {_machine_line(plan.this_machine)}")
+    lines.extend(plan.advice)
+    counts = rejection_counts(plan)
+    if counts:
+        lines.append(f"rejected, of {plan.offers_seen:,} offers:")
+        lines.extend(f"  {count:>6,}  {REASON_TEXTS[reason]} [{reason}]" for reason, count in counts)
+    return lines
+
+
+def _price_note(plan: Plan) -> str:
+    untrusted = sum(row.offer.planning_usd_per_hour != row.offer.usd_per_hour for row in plan.candidates)
+    note = (
+        "cost in USD at list prices, before tax; compute, disk, address and transfer; --explain N tells more of row N"
+    )
+    if untrusted:
+        note += (
+            "\na stale, derived or estimated spot price counts as on demand or a share of it; raw: as its source says"
+        )
+    return note
+
+
+def _machine_line(machine: MachineQuote) -> str:
+    what = f"{machine.name}, {device_text(machine.device, machine.device_count, 1.0, None)}"
+    if machine.time is None or machine.throughput is None or machine.cost_usd is None:
+        return f"{what}: no ({machine.reason})"
+    return (
+        f"{what}: {_speed(machine.throughput)} images/s, {machine.throughput.basis}, "
+        f"{format_duration(machine.time.total)}, {format_usd(machine.cost_usd)} "
+        f"(at {format_usd_per_hour(machine.usd_per_hour)}); plan launch JOB.yaml --provider local"
+    )
+
+
+def rejection_counts(plan: Plan) -> list[tuple[Reason, int]]:
+    """Offers by the reason that ruled them out, in the order the filters come."""
+    counts: Counter[Reason] = Counter()
+    for key, count in plan.rejections.items():
+        counts[key.reason] += count
+    return [(reason, counts[reason]) for reason in Reason if counts[reason]]
+
+
+def estimate_json(plan: Plan) -> str:
+    """The stable JSON of `estimate --json` (see the README): numbers for money and rates, null for unknown."""
+    return json.dumps(
+        {
+            "job": plan.job.model_dump(mode="json"),
+            "made_at": plan.made_at.isoformat(),
+            "advice": list(plan.advice),
+            "this_machine": _machine_json(plan.this_machine),
+            "candidates": [_candidate_json(ranked) for ranked in plan.candidates],
+            "rejections": [{**key._asdict(), "count": count} for key, count in sorted(plan.rejections.items())],
+        }
+    )
+
+
+def _candidate_json(ranked: RankedOffer) -> dict[str, Any]:
+    offer, quote = ranked.offer, ranked.candidate.quote
+    planning = offer.planning_usd_per_hour
+    return {
+        "rank": ranked.rank,
+        "provider": offer.provider,
+        "region": offer.region,
+        "zone": offer.zones[0] if offer.zones else None,
+        "instance_type": offer.instance_type,
+        "market": offer.market,
+        "device": offer.device,
+        "device_count": offer.device_count,
+        "lifecycle": {
+            "state": offer.lifecycle.state,
+            "date": offer.lifecycle.date.isoformat() if offer.lifecycle.date else None,
+            "successor": offer.lifecycle.successor,
+        },
+        "usd_per_hour": float(offer.usd_per_hour),
+        "planning_usd_per_hour": float(planning) if planning is not None else None,
+        "price_grade": offer.price_grade,
+        "price_as_of": offer.price_as_of.isoformat() if offer.price_as_of else None,
+        **_speed_json(quote.throughput),
+        "setup_seconds": quote.time.setup.total_seconds(),
+        "train_seconds": quote.time.train.total_seconds(),
+        "total_seconds": quote.time.total.total_seconds(),
+        "cost_usd": float(ranked.cost_usd),
+        "cost_low_usd": float(ranked.cost_low_usd),
+        "cost_high_usd": float(ranked.cost_high_usd),
+        "cost_parts": {
+            "compute": float(ranked.compute_usd),
+            "disk": float(quote.fixed.disk),
+            "address": float(quote.fixed.address),
+            "transfer": float(quote.fixed.transfer),
+        },
+        "fits": True,
+        "input_bound": quote.input_bound,
+    }
+
+
+def _speed_json(throughput: Throughput) -> dict[str, Any]:
+    return {
+        "images_per_second": throughput.images_per_second,
+        "images_per_second_low": throughput.low,
+        "images_per_second_high": throughput.high,
+        "basis": throughput.basis,
+    }
+
+
+def _machine_json(machine: MachineQuote | None) -> dict[str, Any] | None:
+    if machine is None:
+        return None
+    time = machine.time
+    return {
+        "name": machine.name,
+        "device": machine.device,
+        "device_count": machine.device_count,
+        "usd_per_hour": float(machine.usd_per_hour),
+        **(_speed_json(machine.throughput) if machine.throughput else _NO_SPEED),
+        "setup_seconds": time.setup.total_seconds() if time else None,
+        "train_seconds": time.train.total_seconds() if time else None,
+        "total_seconds": time.total.total_seconds() if time else None,
+        "cost_usd": float(machine.cost_usd) if machine.cost_usd is not None else None,
+        "fits": machine.fits,
+        "reason": machine.reason or None,
+    }
+
+
+_NO_SPEED = {"images_per_second": None, "images_per_second_low": None, "images_per_second_high": None, "basis": None}

@@ -1,0 +1,99 @@
+"""Where state lives and what the person has set: `$PLAN_HOME`, `settings.toml`, a few environment variables."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from planner.errors import BadInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+from dataclasses import dataclass
+
+Engine = Literal["auto", "docker", "podman", "process"]
+_ENGINES = ("auto", "docker", "podman", "process")
+_KEYS = ("engine", "usd_per_hour", "base_image", "build_flags")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`home` holds journal, measurements, data sets and run directories.
+
+    `engine` runs containers on this machine (`auto`: Docker or Podman, whichever answers, else a process);
+    `usd_per_hour` is what an hour of this machine costs its owner; `base_image` and `build_flags` steer the
+    building of the trainer image where the defaults cannot work.
+    """
+
+    home: Path
+    engine: Engine = "auto"
+    usd_per_hour: Decimal = Decimal(0)
+    base_image: str | None = None
+    build_flags: tuple[str, ...] = ()
+
+    @property
+    def journal(self) -> Path:
+        return self.home / "journal.sqlite"
+
+    @property
+    def measurements(self) -> Path:
+        return self.home / "measurements.jsonl"
+
+
+def load_settings(environment: Mapping[str, str]) -> Settings:
+    """Environment over settings.toml over defaults. Raises BadInputError naming the file and the key."""
+    home = _home(environment)
+    source = home / "settings.toml"
+    values = _read(source)
+    for key in _KEYS:
+        if given := environment.get(f"PLAN_{key.upper()}"):
+            values[key] = given.split() if key == "build_flags" else given
+    return Settings(
+        home=home,
+        engine=_engine(values.get("engine", "auto"), source),
+        usd_per_hour=_money(values.get("usd_per_hour", 0), source),
+        base_image=str(values["base_image"]) if "base_image" in values else None,
+        build_flags=tuple(str(flag) for flag in values.get("build_flags", ())),
+    )
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    if given := environment.get("PLAN_HOME"):
+        return Path(given).expanduser().absolute()
+    import platformdirs
+
+    return platformdirs.user_data_path("trainplan", appauthor=False)
+
+
+def _read(source: Path) -> dict[str, Any]:
+    if not source.is_file():
+        return {}
+    import tomllib
+
+    try:
+        values = tomllib.loads(source.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{source}: {error}", "mend or remove it; every setting has a default") from None
+    for key in values:
+        if key not in _KEYS:
+            raise BadInputError(f"{source}: there is no setting {key!r}", f"known: {', '.join(_KEYS)}")
+    return values
+
+
+def _engine(value: object, source: Path) -> Engine:
+    for engine in _ENGINES:
+        if value == engine:
+            return engine  # type: ignore[return-value]  # a str out of the closed list
+    raise BadInputError(f"{source} or PLAN_ENGINE: engine {value!r} is not one of {', '.join(_ENGINES)}")
+
+
+def _money(value: object, source: Path) -> Decimal:
+    try:
+        rate = Decimal(str(value))
+    except InvalidOperation:
+        rate = Decimal(-1)
+    if not rate.is_finite() or rate < 0:
+        raise BadInputError(f"{source} or PLAN_USD_PER_HOUR: {value!r} is not dollars an hour")
+    return rate
