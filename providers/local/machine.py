@@ -134,7 +134,7 @@ def _windows_memory() -> int:
     import ctypes
 
     class Status(ctypes.Structure):
-        _fields_ = [  # noqa: RUF012  ctypes wants exactly this
+        _fields_ = [
             ("length", ctypes.c_ulong),
             ("load", ctypes.c_ulong),
             ("sizes", ctypes.c_ulonglong * 7),  # total physical first
