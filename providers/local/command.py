@@ -1,0 +1,88 @@
+"""Running another program: its output, its exit code, and never longer than it may take."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from providers.errors import TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """`exit_code` 127: there is no such program."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def complaint(self) -> str:
+        """The last line of what it said of its failure."""
+        lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
+        return lines[-1] if lines else f"exit code {self.exit_code}"
+
+
+class Runner(Protocol):
+    def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
+        """Run to its end. Raises TransientError when it takes longer."""
+        ...
+
+    def follow(self, command: Sequence[str], report: Callable[[str], None]) -> Completed:
+        """Run to its end, however long; `report` gets each line of either stream, `stdout` of the result has all."""
+        ...
+
+
+class SystemRunner:
+    """Programs of this machine."""
+
+    def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout_seconds,
+                check=False,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except FileNotFoundError:
+            return Completed(exit_code=127, stdout="", stderr=f"{command[0]} is not installed")
+        except OSError as error:
+            return Completed(exit_code=126, stdout="", stderr=f"{command[0]}: {error.strerror}")
+        except subprocess.TimeoutExpired:
+            told = " ".join(command[:3])
+            raise TransientError(
+                f"`{told}` did not answer within {timeout_seconds:.0f} s", hint=f"see whether {command[0]} still works"
+            ) from None
+        return Completed(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+    def follow(self, command: Sequence[str], report: Callable[[str], None]) -> Completed:
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as kept:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+            )
+            try:
+                for line in process.stdout or ():
+                    kept.write(line)
+                    report(line.rstrip())
+            except BaseException:
+                process.kill()
+                raise
+            finally:
+                process.wait()
+                if process.stdout:
+                    process.stdout.close()
+            kept.seek(0)
+            return Completed(exit_code=process.returncode, stdout=kept.read(), stderr="")

@@ -1,0 +1,25 @@
+# until DEADLINE GRACE COMMAND...: run COMMAND and end it at DEADLINE (seconds since 1970), by force GRACE seconds later.
+# First process of the container: it passes TERM on, and tells a kill by the memory limit (exit 86) from others.
+stopped='' child='' code=127
+trap 'stopped=yes; [ -z "$child" ] || kill -TERM "$child" 2>/dev/null' TERM INT
+left=$(($1 - $(date +%s))) grace=$2
+shift 2
+[ "$left" -gt 0 ] || exit 76
+timeout -k "$grace" "$left" "$@" &
+child=$!
+[ -z "$stopped" ] || kill -TERM "$child"
+while :; do
+    stopped=''
+    wait "$child"
+    now=$?
+    [ "$now" -eq 127 ] || code=$now
+    [ -n "$stopped" ] || break
+done
+[ "$code" -eq 137 ] || exit "$code"
+for counter in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+    [ -r "$counter" ] || continue
+    while read -r key count _; do
+        [ "$key" != oom_kill ] || [ "$count" -eq 0 ] || exit 86
+    done <"$counter"
+done
+exit "$code"

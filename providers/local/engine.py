@@ -1,0 +1,243 @@
+"""Docker and Podman by their command lines, which differ in little, and which of them answers here."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from providers.errors import MachineError, TransientError
+from providers.local.api import BuildSpec, Container, ContainerSpec, ContainerStatus, EngineName, Mount
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from providers.local.command import Completed, Runner
+
+_PROBE_SECONDS = 5.0
+_QUERY_SECONDS = 20.0
+_CHANGE_SECONDS = 120.0
+_ALL = ("ps", "--all", "--no-trunc", "--format", "{{.ID}}")
+_NEVER_STARTED = frozenset({"created", "configured", "initialized"})
+_OVER = frozenset({"exited", "dead", "stopped", "removing"})
+_BUILD_TAIL_LINES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInfo:
+    """What an engine that answers says of itself. `owner` is the user its containers should run as (None: theirs)."""
+
+    name: EngineName
+    version: str
+    rootless: bool
+    owner: str | None = None
+
+
+def probe(program: EngineName, runner: Runner) -> EngineInfo | None:
+    """The engine behind the command `program`, or None: it is not there or does not answer.
+
+    A `docker` that is Podman in disguise is told by its answer, and spoken to as Podman.
+    """
+    try:
+        done = runner.run([program, "info", "--format", "{{json .}}"], timeout_seconds=_PROBE_SECONDS)
+        told = json.loads(done.stdout) if done.exit_code == 0 else {}
+    except (TransientError, ValueError):
+        return None
+    if isinstance(told.get("host"), dict):
+        rootless = bool(told["host"].get("security", {}).get("rootless"))
+        return EngineInfo(
+            name=EngineName.PODMAN, version=str(told.get("version", {}).get("Version")), rootless=rootless
+        )
+    if told.get("ServerVersion"):
+        rootless = any("rootless" in str(option) for option in told.get("SecurityOptions") or ())
+        owner = None if rootless else _this_user()
+        return EngineInfo(name=EngineName.DOCKER, version=str(told["ServerVersion"]), rootless=rootless, owner=owner)
+    return None
+
+
+class CliEngine:
+    """An engine spoken to through its command line."""
+
+    def __init__(self, info: EngineInfo, runner: Runner) -> None:
+        self.info = info
+        self._runner = runner
+
+    @property
+    def name(self) -> EngineName:
+        return self.info.name
+
+    def create_arguments(self, spec: ContainerSpec) -> tuple[str, ...]:
+        program, *rest = spec.command
+        return (
+            "create",
+            *("--pull", "never", "--name", spec.name),
+            *_pairs("--label", spec.labels),
+            *_pairs("--env", spec.environment),
+            *(word for mount in spec.mounts for word in ("--mount", _mount(mount))),
+            *(() if spec.network else ("--network", "none")),
+            *_limits(spec),
+            *self._gpus(spec.gpus),
+            *(("--user", self.info.owner) if self.info.owner else ()),
+            *("--security-opt", "label=disable"),  # mounted folders are the person's own, also under SELinux
+            *("--entrypoint", program, spec.image),
+            *rest,
+        )
+
+    def create(self, spec: ContainerSpec) -> None:
+        self._change(self.create_arguments(spec), f"could not create the container {spec.name}")
+
+    def start(self, name: str) -> None:
+        self._change(("start", name), f"could not start the container {name}")
+
+    def container(self, name: str) -> Container | None:
+        done = self._run(("container", "inspect", name))
+        if done.exit_code == 0:
+            return _container(json.loads(done.stdout)[0])
+        # No container of this name, or no answer: only the list of all names tells the two apart.
+        if name in self._query(("ps", "--all", "--format", "{{.Names}}")).stdout.replace(",", " ").split():
+            raise TransientError(f"{self.name} could not tell about {name}: {done.complaint}")
+        return None
+
+    def containers(self, label: str) -> Sequence[Container]:
+        complaint = ""
+        # A container that goes away between the two calls spoils the second; then the list is read again.
+        for _ in range(3):
+            ids = self._query((*_ALL, "--filter", f"label={label}")).stdout.split()
+            if not ids:
+                return []
+            done = self._run(("container", "inspect", *ids))
+            if done.exit_code == 0:
+                return [_container(told) for told in json.loads(done.stdout)]
+            complaint = done.complaint
+        raise TransientError(f"{self.name} could not list its containers: {complaint}")
+
+    def signal(self, name: str, signal: str) -> None:
+        done = self._run(("kill", "--signal", signal, name))
+        known = self.container(name) if done.exit_code else None
+        if known and known.status is ContainerStatus.RUNNING:
+            raise TransientError(f"{self.name} could not signal {name}: {done.complaint}")
+
+    def remove(self, name: str) -> None:
+        # Killed first: Podman's rm gives a running container ten seconds to end.
+        self._run(("kill", "--signal", "KILL", name))
+        done = self._run(("rm", "--force", "--volumes", name), _CHANGE_SECONDS)
+        if done.exit_code and self.container(name) is not None:
+            raise TransientError(f"{self.name} could not remove {name}: {done.complaint}")
+
+    def logs(self, name: str, lines: int) -> Sequence[str]:
+        done = self._run(("logs", "--tail", str(lines), name))
+        return (done.stdout + done.stderr).splitlines() if done.exit_code == 0 else []
+
+    def has_image(self, tag: str) -> bool:
+        return self._run(("image", "inspect", "--format", "{{.Id}}", tag)).exit_code == 0
+
+    def images(self, label: str) -> Sequence[str]:
+        done = self._query(("images", "--filter", f"label={label}", "--format", "{{.Repository}}:{{.Tag}}"))
+        return [line for line in done.stdout.split() if "<none>" not in line]
+
+    def build(self, spec: BuildSpec, report: Callable[[str], None]) -> None:
+        words = (
+            *(self.name, "build", "--tag", spec.tag, "--file", str(spec.context / "Containerfile")),
+            *_pairs("--build-arg", spec.arguments),
+            *_pairs("--label", spec.labels),
+            *(word for key, path in spec.secrets.items() for word in ("--secret", f"id={key},src={path}")),
+            *(*spec.flags, str(spec.context)),
+        )
+        self._follow(words, report, f"{self.name} could not build {spec.tag}")
+
+    def pull(self, image: str, report: Callable[[str], None]) -> None:
+        self._follow((self.name, "pull", image), report, f"{self.name} could not fetch {image}")
+
+    def remove_image(self, tag: str) -> None:
+        self._run(("image", "rm", tag), _CHANGE_SECONDS)
+
+    def _gpus(self, indices: tuple[int, ...]) -> tuple[str, ...]:
+        if not indices:
+            return ()
+        if self.name is EngineName.PODMAN:
+            return tuple(word for index in indices for word in ("--device", f"nvidia.com/gpu={index}"))
+        return ("--gpus", f'"device={",".join(map(str, indices))}"')
+
+    def _run(self, arguments: Sequence[str], seconds: float = _QUERY_SECONDS) -> Completed:
+        return self._runner.run([self.name, *arguments], timeout_seconds=seconds)
+
+    def _query(self, arguments: Sequence[str]) -> Completed:
+        done = self._run(arguments)
+        if done.exit_code:
+            raise TransientError(f"{self.name} does not answer: {done.complaint}", hint=f"try `{self.name} info`")
+        return done
+
+    def _change(self, arguments: Sequence[str], failure: str) -> None:
+        done = self._run(arguments, _CHANGE_SECONDS)
+        if done.exit_code:
+            raise MachineError(f"{self.name} {failure}: {done.complaint}", hint=f"try `{self.name} info`")
+
+    def _follow(self, words: Sequence[str], report: Callable[[str], None], failure: str) -> None:
+        done = self._runner.follow(words, report)
+        if done.exit_code:
+            tail = "\n".join(done.stdout.splitlines()[-_BUILD_TAIL_LINES:])
+            raise MachineError(f"{failure}:\n{tail}", hint="build_flags and base_image steer how it is built")
+
+
+def _this_user() -> str | None:
+    if not hasattr(os, "getuid"):
+        return None
+    return f"{os.getuid()}:{os.getgid()}"
+
+
+def _pairs(option: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(word for key, value in values.items() for word in (option, f"{key}={value}"))
+
+
+def _mount(mount: Mount) -> str:
+    fields = [
+        "type=bind",
+        f"source={mount.source}",
+        f"target={mount.target}",
+        *(["readonly"] if mount.read_only else []),
+    ]
+    return ",".join(f'"{word}"' if "," in word else word for word in fields)
+
+
+def _limits(spec: ContainerSpec) -> tuple[str, ...]:
+    words: tuple[str, ...] = ()
+    if spec.vcpus is not None:
+        words += ("--cpus", str(spec.vcpus))
+    if spec.memory_gib is not None:
+        size = f"{round(spec.memory_gib * 1024)}m"
+        words += ("--memory", size, "--memory-swap", size)  # equal: no swap on top
+    return words
+
+
+def _container(told: Mapping[str, Any]) -> Container:
+    state = told["State"]
+    status = _status(str(state["Status"]))
+    return Container(
+        id=str(told["Id"]),
+        name=str(told["Name"]).lstrip("/"),
+        labels={str(key): str(value) for key, value in (told["Config"].get("Labels") or {}).items()},
+        status=status,
+        created_at=_instant(str(told["Created"])),
+        exit_code=int(state["ExitCode"]) if status is ContainerStatus.EXITED else None,
+        out_of_memory=bool(state.get("OOMKilled")),
+        error=str(state.get("Error") or ""),
+    )
+
+
+def _status(word: str) -> ContainerStatus:
+    if word in _NEVER_STARTED:
+        return ContainerStatus.CREATED
+    return ContainerStatus.EXITED if word in _OVER else ContainerStatus.RUNNING
+
+
+def _instant(text: str) -> datetime | None:
+    """Engines write nanoseconds, which datetime does not read on every Python."""
+    seconds, dot, rest = text.partition(".")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    try:
+        instant = datetime.fromisoformat(f"{seconds}{dot}{digits[:6]}{rest[len(digits) :]}")
+    except ValueError:
+        return None
+    return instant if instant.tzinfo else None
