@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from pricing import queries, rows
 from pricing.devices import Device, DeviceTable
 from pricing.grades import PriceGrade
-from pricing.offers import Offer, OfferQuery, Place, Rental
+from pricing.offers import Offer, OfferQuery, Place, Quote, Rental
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +26,7 @@ SHIPPED_CATALOG = Path(__file__).parent / "data" / "catalog.sqlite"
 
 _REGION_MASK = (1 << queries.REGION_BITS) - 1
 _OFFSET_MASK = (1 << queries.OFFSET_BITS) - 1
+_PRICE_SHIFT = queries.REGION_BITS + queries.OFFSET_BITS
 _HINT = "install the package again; in a checkout run `python -m pricing.compile`"
 
 
@@ -190,6 +191,13 @@ class Catalog:
         offers = self._offers(self._rows(sql, {"today": today.toordinal()}), today)
         return [offers[row_id] for row_id in row_ids if row_id in offers]
 
+    def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:
+        """Prices of a query by row id: what thousands of offers are printed from, without making each an Offer."""
+        asked = queries.conditions(query, today)
+        found = self._rows(queries.offers(asked.rental, asked.place), asked.parameters)
+        make = self._maker(today)
+        return {row[0]: make.quote(row) for row in found}
+
     def summary(self, today: date) -> list[ProviderSummary]:
         """What is known of each provider, by name."""
         sources: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -209,6 +217,11 @@ class Catalog:
                 queries.SUMMARY, {"today": today.toordinal()}
             )
         ]
+
+    @cached_property
+    def regions(self) -> frozenset[str]:
+        """The names of all regions, of all providers."""
+        return frozenset(self._regions)
 
     @cached_property
     def text_sha256(self) -> str:
@@ -234,23 +247,25 @@ class Catalog:
         rental_id, first_row = columns[0], columns[rows.FIRST_ROW]
 
         def load() -> list[Place]:
-            keys = self._rows(queries.places(asked), {**asked.parameters, "rental_id": rental_id})
-            return [self._place(key, first_row) for (key,) in keys]
+            found = self._rows(queries.places(asked), {**asked.parameters, "rental_id": rental_id})
+            place = self._place
+            return [place(key, first_row) for (key,) in found]
 
         first = None if key is None else self._place(key, first_row)
         rental = rows.rental(columns, self.rates, today)
         return RentalPlaces(rental, Places(first, count - unrankable, unrankable, load))
 
     def _place(self, key: int, first_row: int) -> Place:
-        planning_and_offset, region_id = key >> queries.REGION_BITS, key & _REGION_MASK
-        offset = planning_and_offset & _OFFSET_MASK
-        return Place(planning_and_offset >> queries.OFFSET_BITS, self._regions[region_id], first_row + offset)
+        offset = (key >> queries.REGION_BITS) & _OFFSET_MASK
+        return Place(key >> _PRICE_SHIFT, self._regions[key & _REGION_MASK], first_row + offset)
 
     def _offers(self, found: Sequence[Sequence[Any]], today: date) -> dict[int, Offer]:
-        rental_rows = self._rows("SELECT * FROM rental")
-        rentals = {row[0]: rows.rental(row, self.rates, today) for row in rental_rows}
-        make = rows.OfferMaker(rentals, self._regions, self._sources, self._notes, today)
+        make = self._maker(today)
         return {row[0]: make.offer(row) for row in found}
+
+    def _maker(self, today: date) -> rows.OfferMaker:
+        rentals = {row[0]: rows.rental(row, self.rates, today) for row in self._rows("SELECT * FROM rental")}
+        return rows.OfferMaker(rentals, self._regions, self._sources, self._notes, today)
 
     def _rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         try:

@@ -9,6 +9,7 @@ import sys
 from collections import defaultdict
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 TEXT_DIR = Path(__file__).parent / "data"
 NEVER = 0
-"""As `trusted_until`: on no day. Days are proleptic Gregorian ordinals, as `date.toordinal` counts them."""
+ALWAYS = date.max.toordinal()
+"""Days are proleptic Gregorian ordinals, as `date.toordinal` counts them."""
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -60,7 +62,7 @@ CREATE TABLE rental (
 );
 CREATE TABLE place (
     row_id INTEGER PRIMARY KEY, region_id INTEGER NOT NULL, usd_micro INTEGER NOT NULL, on_demand_micro INTEGER,
-    trusted_until_day INTEGER NOT NULL
+    raw_until_day INTEGER NOT NULL
 );
 CREATE TABLE price (
     row_id INTEGER PRIMARY KEY, rental_id INTEGER NOT NULL, zones TEXT NOT NULL, on_demand_here_micro INTEGER,
@@ -224,8 +226,10 @@ def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys
     else:
         on_demand = keys.cheapest.get((row.type.provider, row.type.name))
     until = trusted_until(price.source.kind, market, price.as_of)
-    trusted = NEVER if until is None else until.toordinal()
-    return (row_id, keys.regions[row.region], to_micro(price.usd_per_hour), on_demand, trusted)
+    raw_until = NEVER if until is None else until.toordinal()
+    if market is Market.ON_DEMAND:
+        raw_until = ALWAYS  # an old on-demand price is marked stale, and still the price to plan with
+    return (row_id, keys.regions[row.region], to_micro(price.usd_per_hour), on_demand, raw_until)
 
 
 def _price(row_id: int, rental_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys) -> list[Any]:

@@ -16,10 +16,12 @@ OFFSET_BITS = 16
 region, so ties fall by region), then the region's number. It sorts and travels faster than three columns."""
 
 _PLANNING_MICRO = """CASE
-    WHEN r.market = 'on_demand' OR p.trusted_until_day >= :today THEN p.usd_micro
+    WHEN p.raw_until_day >= :today THEN p.usd_micro
     ELSE max(p.usd_micro, (p.on_demand_micro * coalesce(s.ratio_ppm, 1000000) + 500000) / 1000000)
 END"""
 """What grades.planning_micro says, computed where the rows are; a test holds the two together."""
+
+_UNRANKABLE = "(p.on_demand_micro IS NULL AND p.raw_until_day < :today)"
 
 _KEY = f"(({_PLANNING_MICRO}) << {OFFSET_BITS + REGION_BITS} | (p.row_id - r.first_row) << {REGION_BITS} | p.region_id)"
 
@@ -64,7 +66,7 @@ def conditions(query: OfferQuery, today: date) -> Conditions:
 def rentals(asked: Conditions) -> str:
     """Per rental: its first place as a key, its places, those that cannot be ranked, then the columns of `rental`."""
     return f"""
-        SELECT min({_KEY}), count(*), sum({_PLANNING_MICRO} IS NULL), r.*
+        SELECT min({_KEY}), count(*), sum({_UNRANKABLE}), r.*
         FROM {_PLACES} WHERE {asked.rental} AND {asked.place} GROUP BY r.rental_id
     """
 
@@ -73,7 +75,7 @@ def places(asked: Conditions) -> str:
     """Keys of the places of `:rental_id` that can be ranked, in their order."""
     return f"""
         SELECT {_KEY} AS key FROM {_PLACES}
-        WHERE r.rental_id = :rental_id AND {asked.place} AND key IS NOT NULL ORDER BY key
+        WHERE r.rental_id = :rental_id AND {asked.place} AND NOT {_UNRANKABLE} ORDER BY key
     """
 
 

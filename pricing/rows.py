@@ -12,7 +12,7 @@ from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, PeakTflops, Verified
 from pricing.grades import Market, grade
 from pricing.money import Billing, from_micro
-from pricing.offers import Lifecycle, LifecycleState, Offer, Rental
+from pricing.offers import Lifecycle, LifecycleState, Offer, Quote, Rental
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -139,6 +139,23 @@ class OfferMaker:
             lifecycle=rental.lifecycle,
             billing=rental.billing,
             note=self._notes[note_id],
+        )
+
+    def quote(self, row: Sequence[Any]) -> Quote:
+        """One offer's prices."""
+        row_id, rental_id, region_id, usd, planning, on_demand, zones, as_of_day, as_of_text, source_id, *_ = row
+        kind, source = self._sources[source_id]
+        return Quote(
+            row_id,
+            self._regions[region_id],
+            tuple(zones.split()) if zones else (),
+            usd,
+            planning,
+            on_demand,
+            self._grade(kind, self._rentals[rental_id].market, as_of_day),
+            self._day(as_of_day),
+            as_of_text,
+            source,
         )
 
 
