@@ -1,0 +1,176 @@
+"""The trainer image: built from the shipped Containerfile, pinned packages and this installation's own trainer."""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import hashlib
+import io
+import shutil
+import tempfile
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import workloads
+from providers.local.api import BuildSpec
+from workloads.job import Framework
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from providers.local.api import Engine
+    from providers.local.settings import LocalSettings
+
+REPOSITORY = "localhost/trainplan-trainer"
+LABEL_IMAGE = "trainplan-image"
+LOCAL_BASE = "localhost/trainplan-base:bookworm"
+PUBLIC_BASE = "docker.io/library/python:3.12-slim"
+IMAGE_BYTES = 2_000_000_000
+"""TensorFlow 2.21 for processors on the Debian base: 1.99 GB, 2026-11-21."""
+NVIDIA_IMAGE_BYTES = 8_000_000_000
+"""The same with NVIDIA's libraries from their wheels, rounded up."""
+
+_DATA = Path(__file__).parent / "data"
+_CERTIFICATES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
+_PIP_SETTINGS = {
+    "PIP_INDEX_URL": "index-url",
+    "PIP_EXTRA_INDEX_URL": "extra-index-url",
+    "PIP_TRUSTED_HOST": "trusted-host",
+    "PIP_DEFAULT_TIMEOUT": "timeout",
+}
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+
+
+class Accelerator(StrEnum):
+    CPU = "cpu"
+    NVIDIA = "nvidia"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerImage:
+    """Which trainer image: what it trains with, on what, and from which base."""
+
+    framework: Framework = Framework.TENSORFLOW
+    accelerator: Accelerator = Accelerator.CPU
+    base: str = PUBLIC_BASE
+
+    @property
+    def flavour(self) -> str:
+        return f"{self.framework}-{self.accelerator}"
+
+    @property
+    def tag(self) -> str:
+        """The name of the image; it changes with everything that goes into the image."""
+        digest = hashlib.sha256(f"{self.base}\n".encode())
+        digest.update((_DATA / "Containerfile").read_bytes())
+        digest.update(requirements(self).encode())
+        for path in _trainer_files():
+            digest.update(f"{path.relative_to(_trainer_root())}\n".encode() + path.read_bytes())
+        return f"{REPOSITORY}:{self.flavour}-{digest.hexdigest()[:12]}"
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes on disk, about."""
+        return NVIDIA_IMAGE_BYTES if self.accelerator is Accelerator.NVIDIA else IMAGE_BYTES
+
+
+def choose_base(settings: LocalSettings, engine: Engine) -> str:
+    """The base that the person set, else the one `make engine` made here, else Python's own."""
+    if settings.base_image is not None:
+        return settings.base_image
+    return LOCAL_BASE if engine.has_image(LOCAL_BASE) else PUBLIC_BASE
+
+
+def requirements(image: TrainerImage) -> str:
+    """The packages of an image as pip reads them."""
+    folder = _DATA / "requirements"
+    return "".join((folder / name).read_text(encoding="utf-8") for name in ("common.txt", f"{image.flavour}.txt"))
+
+
+def ensure(
+    image: TrainerImage,
+    engine: Engine,
+    report: Callable[[str], None],
+    *,
+    flags: Sequence[str] = (),
+    environment: Mapping[str, str],
+) -> str:
+    """The tag of the image, built first where it is missing; earlier images of its flavour are removed then.
+
+    `report` gets the lines of the build. `environment` is the command's: certificates, pip settings and proxies in
+    it serve the build and stay out of the image. Raises MachineError where the build fails.
+    """
+    tag = image.tag
+    if engine.has_image(tag):
+        return tag
+    report(f"building the trainer image {tag} with {engine.name} (a minute or two, once)")
+    with _context(image) as context, _secrets(environment) as secrets:
+        spec = BuildSpec(
+            tag=tag,
+            context=context,
+            arguments={"BASE": image.base},
+            labels={LABEL_IMAGE: image.flavour},
+            secrets=secrets,
+            flags=(*_proxy_flags(environment), *flags),
+        )
+        engine.build(spec, report)
+    for earlier in engine.images(f"{LABEL_IMAGE}={image.flavour}"):
+        if earlier != tag:
+            engine.remove_image(earlier)
+    return tag
+
+
+@contextlib.contextmanager
+def _context(image: TrainerImage) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="trainplan-image-") as name:
+        folder = Path(name)
+        shutil.copyfile(_DATA / "Containerfile", folder / "Containerfile")
+        (folder / "requirements.txt").write_text(requirements(image), encoding="utf-8", newline="\n")
+        for path in _trainer_files():
+            target = folder / "workloads" / path.relative_to(_trainer_root())
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        yield folder
+
+
+@contextlib.contextmanager
+def _secrets(environment: Mapping[str, str]) -> Iterator[dict[str, Path]]:
+    secrets = {}
+    given = [Path(environment[name]) for name in _CERTIFICATES if environment.get(name)]
+    if certificates := next((path for path in given if path.is_file()), None):
+        secrets["ca"] = certificates
+    with tempfile.TemporaryDirectory(prefix="trainplan-pip-") as folder:
+        if settings := pip_settings(environment):
+            secrets["pip"] = Path(folder) / "pip.conf"
+            secrets["pip"].write_text(settings, encoding="utf-8")
+        yield secrets
+
+
+def pip_settings(environment: Mapping[str, str]) -> str:
+    """The person's pip settings that a build must share (index, trusted hosts), as a pip.conf; empty for none."""
+    config = configparser.RawConfigParser()
+    config.read(environment.get("PIP_CONFIG_FILE", ""), encoding="utf-8")
+    given = {key: environment[name] for name, key in _PIP_SETTINGS.items() if environment.get(name)}
+    if given and not config.has_section("global"):
+        config.add_section("global")
+    for key, value in given.items():
+        config.set("global", key, value)
+    text = io.StringIO()
+    config.write(text)
+    return text.getvalue().strip()
+
+
+def _proxy_flags(environment: Mapping[str, str]) -> tuple[str, ...]:
+    # The name alone: the engine takes the value from its environment, so that it stands in no process list.
+    return tuple(word for name in _PROXIES if environment.get(name) for word in ("--build-arg", name))
+
+
+def _trainer_root() -> Path:
+    return Path(workloads.__path__[0])
+
+
+def _trainer_files() -> list[Path]:
+    found = (path for path in _trainer_root().rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return sorted(found)
