@@ -1,0 +1,124 @@
+"""The command a container runs: read the job, train it, and say by exit code how it went."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from workloads.job import TrainingJob, job_from_json
+from workloads.trainer.errors import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    BadInputError,
+    DeadlineReached,
+    Stopped,
+    TrainerError,
+)
+from workloads.trainer.loop import train
+from workloads.trainer.prepare import Setting
+from workloads.trainer.progress import Clock, Progress, State, complain
+from workloads.trainer.watch import Limits, StopRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+
+_OUT_OF_MEMORY = ("resource_exhausted", "resourceexhausted", "out of memory", "outofmemory", "failed to allocate")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0 done, 65 bad job or data, 70 failed, 75 stopped, 76 deadline reached."""
+    asked = _parser().parse_args(arguments)
+    clock = Clock()
+    try:
+        progress = Progress(asked.run_dir / "attempts" / str(asked.attempt), clock)
+    except OSError as error:
+        complain(f"error: the run directory cannot be written: {error}")
+        return EXIT_FAILED
+    stop = StopRequest()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _asks(stop))
+    return _run(asked, progress, clock, stop)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="workloads.trainer", description="Train one job.", allow_abbrev=False)
+    parser.add_argument("--job", type=Path, required=True, help="the job as JSON")
+    parser.add_argument("--run-dir", type=Path, required=True, help="everything is written below it")
+    parser.add_argument("--attempt", type=int, required=True, help="which attempt at the run this is, from 1")
+    parser.add_argument("--data-dir", type=Path, help="where data lies or is downloaded to (default: RUN_DIR/data)")
+    parser.add_argument("--max-steps", type=_positive, help="end after so many steps: a measuring run")
+    parser.add_argument("--deadline-unix", type=float, help="seconds since 1970; write a checkpoint and end by then")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def _asks(stop: StopRequest) -> Callable[[int, FrameType | None], None]:
+    def ask(number: int, frame: FrameType | None) -> None:
+        del frame
+        stop.signal_name = signal.Signals(number).name
+
+    return ask
+
+
+def _run(asked: argparse.Namespace, progress: Progress, clock: Clock, stop: StopRequest) -> int:
+    try:
+        job = _job(asked.job)
+        limits = Limits(
+            checkpoint_every_seconds=job.checkpoint_every.total_seconds(),
+            deadline_unix=asked.deadline_unix,
+            max_steps=asked.max_steps,
+            stop=stop,
+        )
+        data_dir = asked.data_dir or asked.run_dir / "data"
+        train(job, Setting(run_dir=asked.run_dir, data_dir=data_dir, limits=limits, progress=progress, clock=clock))
+    except (Stopped, DeadlineReached) as reason:
+        state = State.STOPPED if isinstance(reason, Stopped) else State.DEADLINE
+        progress.status(state, str(reason))
+        return reason.exit_code
+    except TrainerError as error:
+        return _failed(progress, str(error), error.exit_code)
+    except Exception as error:  # noqa: BLE001 - the person gets one line, the log the rest
+        progress.details(traceback.format_exc())
+        return _failed(progress, _explained(error), EXIT_FAILED)
+    return EXIT_DONE
+
+
+def _job(path: Path) -> TrainingJob:
+    try:
+        return job_from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInputError(f"the job cannot be read: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise BadInputError(f"{path} is not a job: {where}: {first['msg']}") from error
+
+
+def _failed(progress: Progress, message: str, exit_code: int) -> int:
+    complain(f"error: {message}")
+    progress.status(State.FAILED, message)
+    return exit_code
+
+
+def _explained(error: Exception) -> str:
+    text = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')[:300]}"
+    if any(sign in f"{type(error).__name__} {error}".lower() for sign in _OUT_OF_MEMORY):
+        return f"the batch does not fit into the memory there is; write a smaller global_batch_size ({text})"
+    return f"training failed: {text}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

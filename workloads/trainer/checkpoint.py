@@ -1,0 +1,198 @@
+"""Checkpoints that survive a kill at any moment: written beside the last good one, complete only when marked so."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import zipfile
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import ValidationError
+
+from workloads.trainer.errors import BadInputError
+from workloads.trainer.progress import write_atomically
+from workloads.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+KEPT = 2
+_MARK = "complete.json"
+_STATE = "state.npz"
+_PREFIX = "step-"
+
+Array = npt.NDArray[Any]
+
+
+class Position(Value):
+    """How far a run is: `step` of the whole run; `epoch` (from 1) is the one that step belongs to.
+
+    `job_digest`, `images` and `steps_per_epoch` say of which run: the order of its images hangs on them.
+    """
+
+    step: int
+    epoch: int
+    job_digest: str
+    images: int
+    steps_per_epoch: int
+
+
+class Complete(Value):
+    """complete.json: written last, so that a folder with it is whole. `files` by name, sha256 in hex."""
+
+    position: Position
+    step: int
+    epoch: int
+    files: dict[str, str]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    position: Position
+    arrays: tuple[Array, ...]
+
+
+class Checkpoints:
+    """The folder of one run's checkpoints, of which the newest two are kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def save(self, position: Position, arrays: Iterable[Array]) -> int:
+        """Write one and drop the older ones; returns its bytes. `arrays` are read one at a time.
+
+        Raises OSError (a full disk, say) after removing what it had begun: the older ones stay.
+        """
+        target = self._folder / f"{_PREFIX}{position.step:08}"
+        try:
+            _discard(target)
+            size = _write(target, position, arrays)
+        except OSError:
+            _discard(target)
+            raise
+        self._prune()
+        return size
+
+    def newest(self, position: Position, warn: Callable[[str], None]) -> Loaded | None:
+        """The newest whole one of this run; others are passed over with a word to `warn`. None where there is none.
+
+        `position` tells the run. Raises BadInputError where the data has changed since: the steps done would no
+        longer be the same ones.
+        """
+        for folder in self._folders():
+            try:
+                loaded = _read(folder)
+            except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+                warn(f"checkpoint {folder.name} is passed over: {error}")
+                continue
+            if loaded.position.job_digest != position.job_digest:
+                warn(f"checkpoint {folder.name} is passed over: it is of another job")
+                continue
+            _same_data(loaded.position, position, folder)
+            return loaded
+        return None
+
+    def _folders(self) -> list[Path]:
+        """Newest first."""
+        return sorted(self._folder.glob(f"{_PREFIX}*"), reverse=True)
+
+    def _prune(self) -> None:
+        whole = [folder for folder in self._folders() if (folder / _MARK).is_file()]
+        for folder in self._folders():
+            if folder not in whole[:KEPT]:
+                _discard(folder)
+
+
+def _write(target: Path, position: Position, arrays: Iterable[Array]) -> int:
+    target.mkdir(parents=True)
+    state = target / _STATE
+    with state.open("wb") as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for number, array in enumerate(arrays):
+                with archive.open(f"{number:05}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+        file.flush()
+        os.fsync(file.fileno())
+    size = state.stat().st_size
+    mark = Complete(
+        position=position, step=position.step, epoch=position.epoch, files={_STATE: _sha256(state)}, size_bytes=size
+    )
+    write_atomically(target / _MARK, mark.model_dump_json(indent=1))
+    _sync_folder(target)
+    _sync_folder(target.parent)
+    return size
+
+
+def _read(folder: Path) -> Loaded:
+    """Raises OSError or ValueError saying what is wrong with it."""
+    mark_file = folder / _MARK
+    if not mark_file.is_file():
+        raise ValueError(f"it has no {_MARK}; it was being written when the trainer ended")
+    try:
+        mark = Complete.model_validate_json(mark_file.read_bytes())
+    except ValidationError as error:
+        raise ValueError(f"its {_MARK} is damaged") from error
+    for name, digest in mark.files.items():
+        if _sha256(folder / name) != digest:
+            raise ValueError(f"{name} is not what was written (sha256 differs)")
+    with np.load(folder / _STATE, allow_pickle=False) as state:
+        return Loaded(position=mark.position, arrays=tuple(state[name] for name in sorted(state.files)))
+
+
+def _same_data(found: Position, wanted: Position, folder: Path) -> None:
+    if (found.images, found.steps_per_epoch) != (wanted.images, wanted.steps_per_epoch):
+        raise BadInputError(
+            f"the data has {wanted.images} training images, but {folder.name} was written with {found.images}; "
+            "put the data back as it was, or start afresh"
+        )
+
+
+def assign(variables: Sequence[Any], arrays: Sequence[Array]) -> None:
+    """Set every variable. Raises BadInputError, before any is changed, where they do not fit the model."""
+    shapes = [tuple(variable.shape) for variable in variables]
+    if shapes != [array.shape for array in arrays]:
+        raise BadInputError(
+            "the checkpoint does not fit this model: it was written by another version of the trainer or framework; "
+            "start afresh"
+        )
+    for variable, array in zip(variables, arrays, strict=True):
+        variable.assign(array)
+
+
+def _discard(folder: Path) -> None:
+    # The mark goes first: a folder half removed must not look whole.
+    with suppress(FileNotFoundError):
+        (folder / _MARK).unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new name is on disk only when its folder is; Windows can neither do nor need it."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def newest_step(folder: Path) -> int | None:
+    """The step of the newest complete checkpoint in a folder of checkpoints, from its mark alone."""
+    for candidate in sorted(folder.glob(f"{_PREFIX}*"), reverse=True):
+        with suppress(OSError, ValueError, KeyError):
+            return int(json.loads((candidate / _MARK).read_text(encoding="utf-8"))["step"])
+    return None

@@ -1,0 +1,157 @@
+"""What there is to train on, and how it is used: a TPU, several GPUs, one GPU or the CPU."""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, assert_never
+
+from workloads.job import Framework
+from workloads.trainer.errors import BadInputError
+
+if TYPE_CHECKING:
+    from workloads.trainer.backend import Toolkit
+
+
+class DeviceKind(StrEnum):
+    CPU = "cpu"
+    GPU = "gpu"
+    TPU = "tpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """`count` devices share every batch evenly. `strategy_name` says how; `strategy` is TensorFlow's, if any."""
+
+    kind: DeviceKind
+    name: str
+    count: int
+    strategy_name: str
+    strategy: Any = None
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Build and restore the model inside it."""
+        return nullcontext() if self.strategy is None else self.strategy.scope()
+
+    def check_batch(self, batch_size: int) -> None:
+        """Raises BadInputError where a batch cannot be shared evenly."""
+        if batch_size % self.count:
+            raise BadInputError(
+                f"global_batch_size {batch_size} does not divide over {self.count} devices; "
+                f"write a multiple of {self.count}"
+            )
+
+
+def find_devices(toolkit: Toolkit) -> Devices:
+    """The fastest kind that the framework sees here; every device of it where the framework can share a batch."""
+    match toolkit.framework:
+        case Framework.TENSORFLOW:
+            return _tensorflow(toolkit.module)
+        case Framework.JAX:
+            return _jax(toolkit)
+        case Framework.TORCH:
+            return _torch(toolkit.module)
+        case _:
+            assert_never(toolkit.framework)
+
+
+def mirrored(tf: Any, kind: DeviceKind, name: str, devices: list[str]) -> Devices:
+    """Several devices of one machine that keep the same weights and sum their gradients."""
+    strategy = tf.distribute.MirroredStrategy(devices)
+    return Devices(kind=kind, name=name, count=len(devices), strategy_name="MirroredStrategy", strategy=strategy)
+
+
+def peak_memory_bytes(toolkit: Toolkit, devices: Devices) -> int | None:
+    """The most memory used at once: on the (first) accelerator, or by this process on a CPU; None if unknown."""
+    if devices.kind is DeviceKind.CPU:
+        return _peak_process_bytes()
+    match toolkit.framework:
+        case Framework.TENSORFLOW:
+            if devices.kind is DeviceKind.TPU:
+                return None
+            return int(toolkit.module.config.experimental.get_memory_info("GPU:0")["peak"])
+        case Framework.JAX:
+            statistics = toolkit.module.local_devices()[0].memory_stats() or {}
+            return statistics.get("peak_bytes_in_use")
+        case Framework.TORCH:
+            return int(toolkit.module.cuda.max_memory_allocated())
+        case _:
+            assert_never(toolkit.framework)
+
+
+def _tensorflow(tf: Any) -> Devices:
+    if _has_tpu():
+        return _tensorflow_tpu(tf)
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)
+    if not gpus:
+        return _one(DeviceKind.CPU, cpu_name())
+    name = str(tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU"))
+    if len(gpus) == 1:
+        return _one(DeviceKind.GPU, name)
+    return mirrored(tf, DeviceKind.GPU, name, [f"GPU:{number}" for number in range(len(gpus))])
+
+
+def _tensorflow_tpu(tf: Any) -> Devices:
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=os.environ.get("TPU_NAME", "local"))
+    tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+    strategy = tf.distribute.TPUStrategy(resolver)
+    name = os.environ.get("TPU_ACCELERATOR_TYPE", "TPU")
+    count = int(strategy.num_replicas_in_sync)
+    return Devices(kind=DeviceKind.TPU, name=name, count=count, strategy_name="TPUStrategy", strategy=strategy)
+
+
+def _has_tpu() -> bool:
+    return "TPU_NAME" in os.environ or any(Path("/dev").glob("accel[0-9]*"))
+
+
+def _jax(toolkit: Toolkit) -> Devices:
+    found = toolkit.module.local_devices()
+    kind = DeviceKind(found[0].platform) if found[0].platform in set(DeviceKind) else DeviceKind.GPU
+    if kind is DeviceKind.CPU:
+        return _one(kind, cpu_name())
+    if len(found) == 1:
+        return _one(kind, found[0].device_kind)
+    return data_parallel(toolkit, kind, found)
+
+
+def data_parallel(toolkit: Toolkit, kind: DeviceKind, found: list[Any]) -> Devices:
+    """Every batch in equal parts over JAX's local devices, as on a TPU host; holds for models built afterwards."""
+    toolkit.keras.distribution.set_distribution(toolkit.keras.distribution.DataParallel())
+    return Devices(kind=kind, name=str(found[0].device_kind), count=len(found), strategy_name="DataParallel")
+
+
+def _torch(torch: Any) -> Devices:
+    if not torch.cuda.is_available():
+        return _one(DeviceKind.CPU, cpu_name())
+    return _one(DeviceKind.GPU, str(torch.cuda.get_device_name(0)))
+
+
+def _one(kind: DeviceKind, name: str) -> Devices:
+    return Devices(kind=kind, name=name, count=1, strategy_name="one device")
+
+
+def cpu_name() -> str:
+    """The CPU's model, as the system calls it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _peak_process_bytes() -> int | None:
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Linux counts in KiB, macOS in bytes.
+    return peak if platform.system() == "Darwin" else peak * 1024

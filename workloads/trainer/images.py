@@ -1,0 +1,108 @@
+"""Images as the feeds read them: in memory, in files, or in TFRecords."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Labels = npt.NDArray[np.int32]
+Pixels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArrayImages:
+    """`pixels` (held, size, size, channels), 0 to 255; `labels` (held,). An epoch shows `count` images: image i
+    is held image i modulo held, so a synthetic set needs no more memory than its pool."""
+
+    pixels: Pixels
+    labels: Labels
+    count: int
+
+    @property
+    def size(self) -> int:
+        return int(self.pixels.shape[1])
+
+    @property
+    def channels(self) -> int:
+        return int(self.pixels.shape[3])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileImages:
+    """One encoded image a file; decoded, cropped to the central square and resized to `size` px when read."""
+
+    paths: tuple[str, ...]
+    labels: Labels
+    size: int
+    channels: int
+
+    @property
+    def count(self) -> int:
+        return len(self.paths)
+
+
+class Keep(StrEnum):
+    """Which records of each file: of a set without a hold-out of its own, every tenth record is held out."""
+
+    ALL = "all"
+    TRAIN = "train"
+    HOLD_OUT = "hold_out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordImages:
+    """TFRecord files of tf.train.Example with image/encoded and image/class/label."""
+
+    files: tuple[str, ...]
+    count: int
+    keep: Keep
+    size: int
+    channels: int
+
+
+Images = ArrayImages | FileImages | RecordImages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Split:
+    """What is trained on, and what is only ever tested on; they share no image. `class_names` by label."""
+
+    train: Images
+    hold_out: Images
+    class_names: tuple[str, ...] = ()
+
+
+def in_memory(pixels: npt.NDArray[Any], labels: npt.NDArray[Any]) -> ArrayImages:
+    """Arrays as they come, as uint8 (n, size, size, channels) and int32 (n,); grey ones get a channel of their own."""
+    shaped = pixels if pixels.ndim == 4 else pixels[..., np.newaxis]
+    flat = labels.reshape(-1).astype(np.int32)
+    return ArrayImages(pixels=np.ascontiguousarray(shaped, dtype=np.uint8), labels=flat, count=len(flat))
+
+
+def available_bytes() -> int | None:
+    """Memory this process may still take: the machine's or the container's, whichever is less; None if unknown."""
+    figures = [figure for figure in (_machine_bytes(), _container_bytes()) if figure is not None]
+    return min(figures, default=None)
+
+
+def _machine_bytes() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    kib = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return kib[0] * 1024 if kib else None
+
+
+def _container_bytes() -> int | None:
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+        used = Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    return int(limit) - int(used) if limit.isdigit() else None

@@ -1,0 +1,247 @@
+"""One attempt at a run, from the job to the model: the same steps on every framework and device."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from workloads.job import Framework, TrainingJob
+from workloads.layers import moving_statistics, parameters
+from workloads.trainer import tfdata
+from workloads.trainer.backend import tensorflow_for_data
+from workloads.trainer.damage import naming_damaged
+from workloads.trainer.devices import DeviceKind, peak_memory_bytes
+from workloads.trainer.errors import DeadlineReached, Stopped, TrainerError
+from workloads.trainer.feed import Schedule, hold_out_batch, hold_out_batches, training_batches
+from workloads.trainer.images import ArrayImages, Images, Split
+from workloads.trainer.output import write_output
+from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, state_arrays, stop_between
+from workloads.trainer.progress import State
+from workloads.trainer.watch import StepsDone, Watch, epoch_of, hooked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Testing between epochs is for the person who watches; it may cost a twentieth of the training.
+_TESTED_BETWEEN_EPOCHS = 10_000
+_TEST_SHARE = 0.05
+# One image forward is about a third of one image forward and backward.
+_TEST_COST = 1 / 3
+
+
+def train(job: TrainingJob, setting: Setting) -> None:
+    """Train the job to its end, going on from the newest checkpoint; leaves output/ under the run directory.
+
+    Raises BadInputError (the job or its data), Stopped, DeadlineReached, or TrainerError.
+    """
+    began = setting.clock.monotonic()
+    setting.progress.status(State.STARTING)
+    ready = prepare(job, setting)
+    _tell_start(ready, setting)
+    watch = Watch(ready.schedule, setting.limits, setting.progress, setting.clock, _saver(ready, setting))
+    try:
+        _fit(ready, setting, watch)
+    except StepsDone:
+        _end(ready, setting, watch, began)
+        return
+    except (Stopped, DeadlineReached) as reason:
+        state = State.STOPPED if isinstance(reason, Stopped) else State.DEADLINE
+        _end(ready, setting, watch, began, state=state)
+        raise
+    _finish(ready, setting, watch, began)
+
+
+def _saver(ready: Ready, setting: Setting) -> Callable[[int], None]:
+    kept = checkpoints(setting)
+    saved = ready.schedule.first_step
+
+    def save(step: int) -> None:
+        nonlocal saved
+        if step == saved:
+            return
+        began = setting.clock.monotonic()
+        epoch = epoch_of(step, ready.schedule.steps_per_epoch)
+        position = ready.position.model_copy(update={"step": step, "epoch": epoch})
+        try:
+            size = kept.save(position, state_arrays(ready))
+        except OSError as error:
+            setting.progress.warn(f"no checkpoint could be written at step {step}, training goes on: {error}")
+            return
+        saved = step
+        seconds = round(setting.clock.monotonic() - began, 3)
+        setting.progress.event("checkpoint", step=step, epoch=epoch, seconds=seconds, bytes=size)
+
+    return save
+
+
+def _fit(ready: Ready, setting: Setting, watch: Watch) -> None:
+    setting.progress.status(State.RUNNING, epoch=watch.step // ready.schedule.steps_per_epoch + 1, step=watch.step)
+    with setting.progress.phase("train"), naming_damaged(ready.split.train):
+        for schedule in _stretches(ready.schedule):
+            _fit_stretch(ready, setting, watch, schedule)
+    if setting.limits.max_steps is None:
+        watch.checkpoint()
+
+
+def _stretches(schedule: Schedule) -> list[Schedule]:
+    """The rest of a begun epoch by itself, then the whole epochs: Keras counts one number of steps per call."""
+    rest_begins = schedule.first_step
+    stretches = []
+    if schedule.skipped_steps:
+        stretches.append(replace(schedule, epochs=schedule.first_epoch + 1))
+        rest_begins = (schedule.first_epoch + 1) * schedule.steps_per_epoch
+    if rest_begins < schedule.total_steps:
+        stretches.append(replace(schedule, first_step=rest_begins))
+    return stretches
+
+
+def _fit_stretch(ready: Ready, setting: Setting, watch: Watch, schedule: Schedule) -> None:
+    model = ready.models.training
+    every = _test_every(ready.split, measuring=setting.limits.max_steps is not None)
+    model.fit(
+        _training_feed(ready, schedule),
+        initial_epoch=schedule.first_epoch,
+        epochs=schedule.epochs,
+        steps_per_epoch=schedule.steps_per_epoch - schedule.skipped_steps,
+        validation_data=_hold_out_feed(ready) if every else None,
+        validation_freq=every or 1,
+        callbacks=hooked(ready.toolkit.keras, model, watch),
+        shuffle=False,
+        verbose=0,
+    )
+
+
+def _test_every(split: Split, *, measuring: bool) -> int | None:
+    """Test the hold-out after every so many epochs, so that it costs little; None is only at the end."""
+    if measuring or split.hold_out.count > _TESTED_BETWEEN_EPOCHS:
+        return None
+    cost = split.hold_out.count * _TEST_COST / split.train.count
+    return max(1, -int(-cost // _TEST_SHARE))
+
+
+def _training_feed(ready: Ready, schedule: Schedule) -> Any:
+    tf = _feeding_tensorflow(ready, ready.split.train)
+    if tf is None:
+        return training_batches(ready.split.train, schedule)
+    dataset = tfdata.training_dataset(tf, ready.split.train, schedule)
+    alone = ready.devices.count == 1 and ready.toolkit.framework is Framework.TENSORFLOW
+    if alone and ready.devices.kind is DeviceKind.GPU:
+        # The copy of the next batch to the device overlaps the step before; a strategy does this by itself.
+        return dataset.apply(tf.data.experimental.prefetch_to_device("GPU:0", 2))
+    return dataset
+
+
+def _hold_out_feed(ready: Ready) -> Any:
+    images = ready.split.hold_out
+    batch_size = hold_out_batch(images.count, ready.schedule.batch_size, ready.devices.count)
+    tf = _feeding_tensorflow(ready, images)
+    if tf is None:
+        return hold_out_batches(ready.toolkit.keras, images, batch_size)
+    return tfdata.ordered_dataset(tf, images, batch_size)
+
+
+def _feeding_tensorflow(ready: Ready, images: Images) -> Any | None:
+    """tf.data feeds TensorFlow always, and files to any framework where TensorFlow is installed."""
+    if ready.toolkit.framework is not Framework.TENSORFLOW and isinstance(images, ArrayImages):
+        return None
+    return tensorflow_for_data(ready.toolkit)
+
+
+def _finish(ready: Ready, setting: Setting, watch: Watch, began: float) -> None:
+    """Test the hold-out, once, and write the output."""
+    stop_between(setting)
+    with setting.progress.phase("evaluate"), naming_damaged(ready.split.hold_out):
+        tested = _tested(ready, setting)
+    stop_between(setting)
+    with setting.progress.phase("save"):
+        figures = _metrics(ready, watch, tested)
+        try:
+            write_output(setting.run_dir / "output", ready.models.serving, figures)
+        except OSError as error:
+            raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
+    _end(ready, setting, watch, began, accuracy=tested["accuracy"])
+
+
+def _tested(ready: Ready, setting: Setting) -> dict[str, float]:
+    keras = ready.toolkit.keras
+    between = keras.callbacks.LambdaCallback(on_test_batch_end=lambda batch, logs: stop_between(setting))
+    results = ready.models.training.evaluate(_hold_out_feed(ready), verbose=0, return_dict=True, callbacks=[between])
+    return {name: round(float(value), 6) for name, value in results.items()}
+
+
+def _metrics(ready: Ready, watch: Watch, tested: dict[str, float]) -> dict[str, object]:
+    net = ready.job.net()
+    return {
+        "name": ready.job.name,
+        "job_digest": ready.position.job_digest,
+        "hold_out_accuracy": tested["accuracy"],
+        "hold_out_loss": tested["loss"],
+        "hold_out_images": ready.split.hold_out.count,
+        "images": ready.split.train.count,
+        "epochs": ready.job.epochs,
+        "steps": watch.step,
+        "parameters": parameters(net),
+        "moving_statistics": moving_statistics(net),
+        "images_per_second": round(watch.meter.images_per_second, 2),
+        "train_seconds": round(watch.meter.train_seconds, 3),
+        "input": {
+            "dtype": "uint8",
+            "range": [0, 255],
+            "shape": [ready.split.train.size, ready.split.train.size, ready.split.train.channels],
+        },
+        "class_names": list(ready.split.class_names),
+        **_versions(ready),
+    }
+
+
+def _versions(ready: Ready) -> dict[str, object]:
+    return {
+        "framework": ready.job.framework.value,
+        "framework_version": ready.toolkit.framework_version,
+        "keras_version": ready.toolkit.keras_version,
+        "python_version": platform.python_version(),
+        "precision": ready.job.precision.value,
+        "xla": ready.xla,
+    }
+
+
+def _tell_start(ready: Ready, setting: Setting) -> None:
+    setting.progress.event(
+        "start",
+        device_kind=ready.devices.kind.value,
+        device_name=ready.devices.name,
+        device_count=ready.devices.count,
+        strategy=ready.devices.strategy_name,
+        **_versions(ready),
+        images=ready.split.train.count,
+        steps_per_epoch=ready.schedule.steps_per_epoch,
+        epochs=ready.schedule.epochs,
+        total_steps=ready.schedule.total_steps,
+        resumed_from_step=ready.schedule.first_step,
+    )
+
+
+def _end(
+    ready: Ready,
+    setting: Setting,
+    watch: Watch,
+    began: float,
+    *,
+    state: State = State.DONE,
+    accuracy: float | None = None,
+) -> None:
+    epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
+    setting.progress.event(
+        "end",
+        state=state.value,
+        step=watch.step,
+        epoch=epoch,
+        images_per_second=round(watch.meter.images_per_second, 2),
+        hold_out_accuracy=accuracy,
+        hold_out_images=ready.split.hold_out.count,
+        train_seconds=round(watch.meter.train_seconds, 3),
+        total_seconds=round(setting.clock.monotonic() - began, 3),
+        peak_memory_bytes=peak_memory_bytes(ready.toolkit, ready.devices),
+    )
+    setting.progress.status(state, epoch=epoch, step=watch.step)

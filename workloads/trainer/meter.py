@@ -1,0 +1,61 @@
+"""How fast training goes: steady images per second, with everything that is not training left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Meter:
+    """Counts the steps of one process. The first one compiles and is left out of the steady rate, as are pauses."""
+
+    def __init__(self, batch_size: int, monotonic: Callable[[], float]) -> None:
+        self._batch_size = batch_size
+        self._now = monotonic
+        self._began = monotonic()
+        self._first_done: float | None = None
+        self._paused = 0.0
+        self._pause_began = self._began
+        self._lap: tuple[float, int, float] = (self._began, 0, 0.0)
+        self.steps = 0
+
+    def step_done(self) -> None:
+        self.steps += 1
+        if self._first_done is None:
+            self._first_done = self._now()
+            self._lap = (self._first_done, 1, self._paused)
+
+    def pause(self) -> None:
+        """What comes now is not training: a checkpoint, an evaluation."""
+        self._pause_began = self._now()
+
+    def resume(self) -> None:
+        self._paused += self._now() - self._pause_began
+
+    @property
+    def first_step_seconds(self) -> float:
+        return (self._first_done or self._now()) - self._began
+
+    @property
+    def train_seconds(self) -> float:
+        """From the start of the first step on, pauses left out."""
+        return self._now() - self._began - self._paused
+
+    @property
+    def images_per_second(self) -> float:
+        """Steady, over this process; over the first step too where there is no other."""
+        if self._first_done is None:
+            return 0.0
+        if self.steps == 1:
+            return self._batch_size / max(self.first_step_seconds, 1e-9)
+        seconds = self._now() - self._first_done - self._paused
+        return (self.steps - 1) * self._batch_size / max(seconds, 1e-9)
+
+    def lap_images_per_second(self) -> float:
+        """Since the last call of this; for showing while training."""
+        now, (began, steps, paused) = self._now(), self._lap
+        self._lap = (now, self.steps, self._paused)
+        seconds = now - began - (self._paused - paused)
+        return (self.steps - steps) * self._batch_size / max(seconds, 1e-9) if self.steps > steps else 0.0

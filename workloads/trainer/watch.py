@@ -1,0 +1,230 @@
+"""What happens around every step: counting, reporting, checkpoints by time, and the reasons to end early."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from workloads.trainer.errors import DeadlineReached, Stopped, TrainerError
+from workloads.trainer.meter import Meter
+from workloads.trainer.progress import Clock, Progress, State
+
+if TYPE_CHECKING:
+    from workloads.trainer.feed import Schedule
+
+# Steps handed to the device beyond the one waited for: enough to hide Python, few enough to stop at once.
+_IN_FLIGHT = 2
+_REPORT_EVERY_SECONDS = 1.0
+Logs = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class StopRequest:
+    """Set by a signal; read after every step."""
+
+    signal_name: str | None = None
+
+
+class StepsDone(Exception):
+    """The steps that a measuring run asked for are done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When to write a checkpoint and when to end early. `deadline_unix` in seconds since 1970; `max_steps` counts
+    the steps of this process."""
+
+    checkpoint_every_seconds: float
+    deadline_unix: float | None = None
+    max_steps: int | None = None
+    stop: StopRequest = field(default_factory=StopRequest)
+
+
+def stop_reason(limits: Limits, clock: Clock, needs_seconds: float = 0.0) -> TrainerError | None:
+    """Why to end now, if there is a reason; `needs_seconds` is what ending takes (a checkpoint)."""
+    if limits.stop.signal_name is not None:
+        return Stopped(f"stopped on {limits.stop.signal_name}")
+    if limits.deadline_unix is not None and clock.wall() + needs_seconds >= limits.deadline_unix:
+        return DeadlineReached("the deadline is reached")
+    return None
+
+
+class Watch:
+    """Follows one process's training. `save(step)` writes a checkpoint; it answers for its own failures."""
+
+    def __init__(
+        self, schedule: Schedule, limits: Limits, progress: Progress, clock: Clock, save: Callable[[int], None]
+    ) -> None:
+        self.step = schedule.first_step
+        self.meter = Meter(schedule.batch_size, clock.monotonic)
+        self._schedule = schedule
+        self._limits = limits
+        self._progress = progress
+        self._clock = clock
+        self._save = save
+        self._in_flight: deque[Logs] = deque()
+        self._last: Logs = {}
+        self._checkpointed = self._reported = clock.monotonic()
+        self._checkpoint_seconds = 1.0
+        self._epoch_began = (clock.monotonic(), 0.0)
+
+    def batch_end(self, logs: Logs) -> None:
+        """After each step is handed over; raises Stopped, DeadlineReached, StepsDone, or TrainerError on a loss
+        that is no number."""
+        self.step += 1
+        self._in_flight.append(logs)
+        if self.meter.steps == 0:
+            self._first_step()
+        elif len(self._in_flight) > _IN_FLIGHT:
+            self._land()
+        reason = stop_reason(self._limits, self._clock, self._checkpoint_seconds)
+        if reason is not None:
+            self._end_early(reason)
+        self._report_when_due()
+        self._checkpoint_when_due()
+        if self.step - self._schedule.first_step == self._limits.max_steps:
+            self._land_all()
+            raise StepsDone
+
+    def epoch_begin(self) -> None:
+        self._epoch_began = (self._clock.monotonic(), self.meter.train_seconds)
+
+    def epoch_end(self, epoch: int, logs: Logs) -> None:
+        """`epoch` from 0; `logs` with val_loss and val_accuracy where the hold-out was tested."""
+        self._land_all()
+        began, trained = self._epoch_began
+        tested = {f"validation_{name}": _figure(logs, f"val_{name}") for name in ("loss", "accuracy")}
+        self._progress.event(
+            "epoch",
+            epoch=epoch + 1,
+            step=self.step,
+            loss=_figure(logs, "loss"),
+            accuracy=_figure(logs, "accuracy"),
+            **tested,
+            seconds=round(self._clock.monotonic() - began, 3),
+            train_seconds=round(self.meter.train_seconds - trained, 3),
+        )
+
+    def test_begin(self) -> None:
+        """The hold-out is tested between epochs: not training time."""
+        self._land_all()
+        self.meter.pause()
+
+    def test_batch_end(self) -> None:
+        reason = stop_reason(self._limits, self._clock, self._checkpoint_seconds)
+        if reason is not None:
+            self._end_early(reason)
+
+    def test_end(self) -> None:
+        self.meter.resume()
+
+    def checkpoint(self) -> None:
+        """Write one now, unless this step has one."""
+        self._land_all()
+        self.meter.pause()
+        began = self._clock.monotonic()
+        self._save(self.step)
+        self._checkpointed = self._clock.monotonic()
+        # Twice what the last one took: the next may meet a slower disk.
+        self._checkpoint_seconds = max(1.0, 2 * (self._checkpointed - began))
+        self.meter.resume()
+
+    def _first_step(self) -> None:
+        self._land_all()
+        self._progress.event("phase", name="compile", seconds=round(self.meter.first_step_seconds, 3))
+
+    def _land(self) -> None:
+        """Wait for the oldest step handed over."""
+        logs = self._in_flight.popleft()
+        loss = float(logs["loss"])
+        self._last = logs
+        self.meter.step_done()
+        if not math.isfinite(loss):
+            step = self.step - len(self._in_flight)
+            raise TrainerError(
+                f"the loss became {loss} at step {step}; lower optimizer.learning_rate, or add batch_norm; "
+                "the last checkpoint is from before"
+            )
+
+    def _land_all(self) -> None:
+        while self._in_flight:
+            self._land()
+
+    def _end_early(self, reason: TrainerError) -> None:
+        self._progress.status(State.STOPPING, str(reason), epoch=self._epoch, step=self.step)
+        if self._limits.max_steps is None:
+            self.checkpoint()
+        raise reason
+
+    def _report_when_due(self) -> None:
+        if self._clock.monotonic() - self._reported < _REPORT_EVERY_SECONDS:
+            return
+        self._land_all()
+        self._reported = self._clock.monotonic()
+        self._progress.event(
+            "step",
+            epoch=self._epoch,
+            step=self.step,
+            loss=_figure(self._last, "loss"),
+            accuracy=_figure(self._last, "accuracy"),
+            images_per_second=round(self.meter.lap_images_per_second(), 2),
+        )
+        self._progress.status(State.RUNNING, epoch=self._epoch, step=self.step)
+
+    def _checkpoint_when_due(self) -> None:
+        if self._limits.max_steps is not None:
+            return
+        if self._clock.monotonic() - self._checkpointed >= self._limits.checkpoint_every_seconds:
+            self.checkpoint()
+
+    @property
+    def _epoch(self) -> int:
+        """From 1; the epoch that the last step belongs to."""
+        return epoch_of(self.step, self._schedule.steps_per_epoch)
+
+
+def epoch_of(step: int, steps_per_epoch: int) -> int:
+    """The epoch, from 1, that `step` (steps done) belongs to."""
+    return max(1, -(-step // steps_per_epoch))
+
+
+def _figure(logs: Logs, name: str) -> float | None:
+    return round(float(logs[name]), 6) if name in logs else None
+
+
+def hooked(keras: Any, model: Any, watch: Watch) -> Any:
+    """A Keras CallbackList that tells `watch` of every step without waiting for the device.
+
+    Keras' own list turns the logs of every step into numbers, and so waits for every step.
+    """
+
+    class Hooks(keras.callbacks.CallbackList):  # type: ignore[misc]
+        def on_train_batch_begin(self, *_: object) -> None:
+            pass
+
+        def on_train_batch_end(self, _: int, logs: Logs | None = None) -> None:
+            watch.batch_end(logs or {})
+
+        def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+            super().on_epoch_begin(epoch, logs)
+            watch.epoch_begin()
+
+        def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+            super().on_epoch_end(epoch, logs)
+            watch.epoch_end(epoch, logs or {})
+
+        def on_test_begin(self, logs: Logs | None = None) -> None:
+            super().on_test_begin(logs)
+            watch.test_begin()
+
+        def on_test_batch_end(self, *_: object) -> None:
+            watch.test_batch_end()
+
+        def on_test_end(self, logs: Logs | None = None) -> None:
+            super().on_test_end(logs)
+            watch.test_end()
+
+    return Hooks(add_history=True, model=model)
