@@ -23,7 +23,11 @@ END"""
 
 _UNRANKABLE = "(p.on_demand_micro IS NULL AND p.raw_until_day < :today)"
 
-_KEY = f"(({_PLANNING_MICRO}) << {OFFSET_BITS + REGION_BITS} | (p.row_id - r.first_row) << {REGION_BITS} | p.region_id)"
+# SQLite gives << and | the same precedence.
+_KEY = (
+    f"((({_PLANNING_MICRO}) << {OFFSET_BITS + REGION_BITS})"
+    f" | ((p.row_id - r.first_row) << {REGION_BITS}) | p.region_id)"
+)
 
 _RETIRED = "coalesce(r.retired_from_day <= :today, 0)"
 

@@ -1,0 +1,130 @@
+"""Small catalogs, compiled from text that a test can read whole."""
+
+from __future__ import annotations
+
+import csv
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pricing.catalog import Catalog
+from pricing.compile import TEXT_DIR, compile_catalog
+from pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TODAY = date(2026, 11, 21)
+
+_TYPE = {
+    "cpu_architecture": "x86_64",
+    "device": "T4",
+    "device_count": "1",
+    "device_fraction": "1",
+    "device_memory_gib": "16",
+    "vcpus": "4",
+    "memory_gib": "16",
+    "hosts": "1",
+    "state": "active",
+}
+_SOURCES = (
+    ("list", "listed", "the vendor's list"),
+    ("market", "observed", "the market"),
+    ("ratio", "derived", "another region's price"),
+    ("advisor", "estimated", "a share of on demand"),
+)
+
+
+@dataclass
+class TextDir:
+    """The text tables of a catalog in the making."""
+
+    path: Path
+    types: list[dict[str, str]] = field(default_factory=list)
+    offers: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+
+    def add_type(self, name: str, *, provider: str = "aws", **columns: str) -> None:
+        """An active x86 machine with one T4, unless `columns` says otherwise."""
+        family = {"family": name.split(".")[0], "provider": provider, "instance_type": name}
+        self.types.append(_TYPE | family | columns)
+
+    def add_offer(self, region: str, name: str, *, provider: str = "aws", **columns: str) -> None:
+        """A row of the provider's offers table."""
+        self.offers.setdefault(provider, []).append({"region": region, "instance_type": name} | columns)
+
+    def compile(self) -> Path:
+        """The compiled file."""
+        for name in ("devices.toml", "rates.toml"):
+            (self.path / name).write_bytes((TEXT_DIR / name).read_bytes())
+        _write(self.path / "sources.csv", SOURCE_COLUMNS, [dict(zip(SOURCE_COLUMNS, s, strict=True)) for s in _SOURCES])
+        _write(self.path / "instance_types.csv", TYPE_COLUMNS, self.types)
+        (self.path / "offers").mkdir(exist_ok=True)
+        for provider, rows in self.offers.items():
+            _write(self.path / "offers" / f"{provider}.csv", OFFER_COLUMNS, rows)
+        target = self.path / "catalog.sqlite"
+        compile_catalog(self.path, target)
+        return target
+
+
+def on_demand(usd: str, as_of: str = "2026-10-01", source: str = "list") -> dict[str, str]:
+    """The columns of an on-demand price."""
+    return {"on_demand_usd_per_hour": usd, "on_demand_as_of": as_of, "on_demand_source": source}
+
+
+def spot(usd: str, as_of: str = "2026-11-01", source: str = "market", text: str = "") -> dict[str, str]:
+    """The columns of a spot price."""
+    return {"spot_usd_per_hour": usd, "spot_as_of": as_of, "spot_source": source, "spot_as_of_text": text}
+
+
+@pytest.fixture
+def text_dir(tmp_path: Path) -> TextDir:
+    """Empty tables (with the shipped devices and rates)."""
+    return TextDir(tmp_path)
+
+
+@pytest.fixture
+def opened() -> Iterator[Opened]:
+    """Opens catalogs and closes them after the test."""
+    with ExitStack() as stack:
+        yield Opened(stack)
+
+
+@dataclass
+class Opened:
+    """Catalogs that are closed after the test."""
+
+    stack: ExitStack
+
+    def __call__(self, path: Path | None = None) -> Catalog:
+        return self.stack.enter_context(Catalog.open(path))
+
+
+@pytest.fixture(scope="session")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    """The shipped text, compiled afresh."""
+    target = tmp_path_factory.mktemp("catalog") / "catalog.sqlite"
+    compile_catalog(TEXT_DIR, target)
+    with Catalog.open(target) as catalog:
+        yield catalog
+
+
+@pytest.fixture(scope="session")
+def facts() -> Path:
+    """The folder of facts that the tables were carried over from, where there is one."""
+    shared = Path(os.environ.get("TRAINPLAN_SHARED", "../shared"))
+    folder = (shared if shared.is_absolute() else TEXT_DIR.parents[1] / shared) / "facts"
+    if not folder.is_dir():
+        pytest.skip(f"needs TRAINPLAN_SHARED (looked in {folder})")
+    return folder
+
+
+def _write(path: Path, columns: Sequence[str], rows: list[dict[str, str]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as text:
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

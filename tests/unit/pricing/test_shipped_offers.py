@@ -1,0 +1,173 @@
+"""The shipped offers: complete, true to their sources, and the figures people know."""
+
+from __future__ import annotations
+
+import csv
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pricing.devices import Architecture
+from pricing.grades import Market, PriceGrade
+from pricing.offers import LifecycleState, Offer, OfferQuery
+from tests.unit.pricing.conftest import TODAY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pricing.catalog import Catalog
+
+EVERYTHING = OfferQuery(include_retired=True)
+
+KNOWN = [
+    # provider, region, type, market, USD/h, as of, grade, state
+    ("aws", "us-east-1", "p2.xlarge", "on_demand", "0.9", date(2026, 7, 20), "listed", "retired"),
+    ("aws", "us-east-1", "p3.2xlarge", "on_demand", "3.06", date(2026, 7, 20), "listed", "retired"),
+    ("aws", "us-east-1", "p3dn.24xlarge", "on_demand", "31.212", date(2026, 7, 20), "listed", "legacy"),
+    ("aws", "us-east-1", "g4dn.xlarge", "on_demand", "0.526", date(2026, 7, 20), "listed", "active"),
+    ("aws", "us-east-1", "g5.xlarge", "on_demand", "1.006", date(2026, 7, 20), "listed", "active"),
+    ("aws", "us-east-1", "g6.xlarge", "on_demand", "0.8048", date(2026, 7, 20), "listed", "active"),
+    ("aws", "us-east-1", "p4d.24xlarge", "on_demand", "21.957642", date(2026, 7, 20), "listed", "active"),
+    ("aws", "us-east-1", "p5.48xlarge", "on_demand", "55.04", date(2026, 7, 20), "listed", "active"),
+    ("aws", "us-east-1", "p5.4xlarge", "on_demand", "6.88", date(2026, 7, 20), "listed", "active"),
+    ("aws", "us-east-1", "g4dn.xlarge", "spot", "0.2132", None, "stale", "active"),
+    ("gcp", "us-central1", "n1-standard-4+1xT4", "on_demand", "0.539999", date(2026, 7, 1), "listed", "deprecated"),
+    ("gcp", "us-central1", "n1-standard-4+1xT4", "spot", "0.25851", date(2026, 7, 1), "listed", "deprecated"),
+    ("gcp", "us-central1", "n1-standard-8+1xV100", "on_demand", "2.859998", date(2026, 7, 1), "listed", "legacy"),
+    ("gcp", "us-central1", "n1-standard-8+1xV100", "spot", "1.36782", date(2026, 7, 1), "listed", "legacy"),
+    ("gcp", "us-central1", "n1-standard-8+1xP100", "on_demand", "1.839998", date(2026, 7, 1), "listed", "retired"),
+    ("gcp", "us-central1", "tpu-v2-8", "on_demand", "4.5", date(2026, 7, 1), "listed", "legacy"),
+    ("gcp", "us-central1", "tpu-v2-8", "spot", "1.35", date(2026, 7, 1), "listed", "legacy"),
+    ("gcp", "us-central1", "tpu-v3-8", "on_demand", "8", date(2026, 7, 1), "listed", "legacy"),
+    ("gcp", "us-central1", "tpu-v3-8", "spot", "2.04", date(2026, 7, 1), "listed", "legacy"),
+    ("gcp", "us-central1", "a2-highgpu-1g", "on_demand", "3.673385", date(2026, 8, 3), "listed", "active"),
+    ("gcp", "us-central1", "a2-highgpu-1g", "spot", "1.92802", date(2026, 8, 3), "listed", "active"),
+    ("gcp", "us-central1", "g2-standard-4", "on_demand", "0.706832", date(2026, 8, 3), "listed", "active"),
+]
+
+
+@pytest.fixture(scope="module")
+def offers(shipped: Catalog) -> list[Offer]:
+    return shipped.offers(EVERYTHING, TODAY)
+
+
+def test_there_are_enough(offers: list[Offer]) -> None:
+    assert len(offers) >= 4000
+    assert {offer.provider for offer in offers} == {"aws", "azure", "gcp"}
+
+
+@pytest.mark.parametrize(("provider", "region", "name", "market", "usd", "as_of", "grade", "state"), KNOWN)
+def test_a_known_price(
+    offers: list[Offer],
+    provider: str,
+    region: str,
+    name: str,
+    market: str,
+    usd: str,
+    as_of: date | None,
+    grade: str,
+    state: str,
+) -> None:
+    (offer,) = [
+        offer
+        for offer in offers
+        if (offer.provider, offer.region, offer.instance_type, offer.market) == (provider, region, name, market)
+    ]
+    assert (str(offer.usd_per_hour), offer.price_as_of) == (usd, as_of)
+    assert (offer.price_grade, offer.lifecycle.state) == (grade, state)
+
+
+def test_every_offer_is_plausible(shipped: Catalog, offers: list[Offer]) -> None:
+    for offer in offers:
+        assert 0 < offer.usd_per_hour < 500, offer
+        assert offer.planning_usd_per_hour is None or offer.planning_usd_per_hour >= offer.usd_per_hour, offer
+        assert offer.device in shipped.devices, offer
+        assert offer.device_count >= 1, offer
+        assert 0 < offer.device_fraction <= 1, offer
+        assert (offer.device_memory_gib is None) == (offer.device == "cpu"), offer
+        assert offer.vcpus is None or 1 <= offer.vcpus <= 512, offer
+        assert offer.memory_gib is None or 2 <= offer.memory_gib <= 4096, offer
+        assert all(zone.startswith(offer.region) for zone in offer.zones), offer
+        assert offer.price_source, offer
+        assert offer.price_as_of is None or date(2017, 1, 1) <= offer.price_as_of <= TODAY, offer
+        assert offer.price_as_of is not None or offer.price_as_of_text, offer
+
+
+def test_what_is_on_its_way_out_says_what_to_rent_instead(offers: list[Offer]) -> None:
+    names = {(offer.provider, offer.instance_type): offer for offer in offers}
+    for offer in offers:
+        cycle = offer.lifecycle
+        if cycle.state is not LifecycleState.ACTIVE:
+            assert cycle.successor is not None, offer
+            assert names[offer.provider, cycle.successor].lifecycle.state is LifecycleState.ACTIVE, offer
+        if cycle.state in (LifecycleState.RETIRED, LifecycleState.DEPRECATED):
+            assert cycle.date is not None, offer
+            assert (cycle.date <= TODAY) == (cycle.state is LifecycleState.RETIRED), offer
+
+
+def test_arm_hosts_and_blackwell_are_told_apart(shipped: Catalog, offers: list[Offer]) -> None:
+    arm = {(offer.region, offer.instance_type) for offer in offers if offer.cpu_architecture == "arm64"}
+    blackwell = {
+        (offer.region, offer.instance_type)
+        for offer in offers
+        if shipped.devices[offer.device].architecture is Architecture.BLACKWELL
+    }
+    assert (len(arm), len(blackwell)) == (54, 113)
+
+
+def test_a_fraction_has_the_memory_of_the_fraction(offers: list[Offer]) -> None:
+    memory = {offer.instance_type: (offer.device_fraction, offer.device_memory_gib) for offer in offers}
+    assert memory["Standard_NV6ads_A10_v5"] == (Fraction(1, 6), 4)
+    assert memory["Standard_NV18ads_A10_v5"] == (Fraction(1, 2), 12)
+    assert memory["g6f.large"] == (Fraction(1, 8), 2.8)
+    assert memory["Standard_NV36ads_A10_v5"] == (1, 24)
+
+
+def test_nominal_on_demand_prices_are_not_offered(offers: list[Offer]) -> None:
+    markets = {o.market for o in offers if o.instance_type in ("a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g")}
+    assert markets == {Market.SPOT}
+
+
+def test_tpu_slices_above_one_host_are_marked(offers: list[Offer]) -> None:
+    above_one = {offer.instance_type for offer in offers if offer.hosts > 1}
+    assert above_one == {"tpu-v2-32", "tpu-v3-32", "tpu-v4-16", "tpu-v4-32", "tpu-v5litepod-16"}
+
+
+def test_googles_parts_add_up(offers: list[Offer]) -> None:
+    parts = [offer for offer in offers if offer.host_usd_per_hour is not None]
+    assert len(parts) == 154
+    for offer in parts:
+        assert offer.host_usd_per_hour is not None
+        assert offer.device_usd_per_hour is not None
+        assert abs(offer.host_usd_per_hour + offer.device_usd_per_hour - offer.usd_per_hour) <= Decimal("0.000002")
+
+
+def test_azure_spot_prices_are_stale(offers: list[Offer]) -> None:
+    grades = {o.price_grade for o in offers if o.provider == "azure" and o.market is Market.SPOT and not o.price_as_of}
+    assert grades == {PriceGrade.STALE}
+
+
+def test_every_price_of_the_facts_is_here(offers: list[Offer], facts: Path) -> None:
+    prices = {(o.provider, o.region, o.instance_type, str(o.market)): o.usd_per_hour for o in offers}
+    expected: dict[tuple[str, str, str, str], Decimal] = {}
+    with (facts / "offers.csv").open(encoding="utf-8", newline="") as text:
+        for row in csv.DictReader(text):
+            nominal = row["instance_type"] in ("a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g")
+            for market in ("on_demand", "spot"):
+                usd = row[f"{market}_usd_h"]
+                if row["provider"] != "ibm" and usd and not (nominal and market == "on_demand"):
+                    key = (row["provider"], row["region"], row["instance_type"], market)
+                    expected[key] = Decimal(usd)
+    assert prices == expected
+
+
+def test_the_states_of_the_facts_are_here(offers: list[Offer], facts: Path) -> None:
+    states = {(o.provider, o.instance_type): str(o.lifecycle.state) for o in offers}
+    with (facts / "offers.csv").open(encoding="utf-8", newline="") as text:
+        for row in csv.DictReader(text):
+            if row["provider"] != "ibm":
+                leading = row["status"].split()[0].rstrip(";")
+                assert states[row["provider"], row["instance_type"]] == leading, row
