@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from planner.errors import BadInputError, ThisMachineError
 from planner.run import Attempt, Outcome, Phase, Run
@@ -16,6 +16,7 @@ from providers.base import InstanceRef, RunId
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+    from types import TracebackType
 
 SCHEMA_VERSION = 1
 _BUSY_MILLISECONDS = 10_000
@@ -32,6 +33,7 @@ CREATE TABLE runs (
     created_at TEXT NOT NULL,
     deadline TEXT NOT NULL,
     usd_per_hour TEXT NOT NULL,
+    model_folder TEXT NOT NULL,
     stop_asked TEXT,
     estimate_json TEXT NOT NULL,
     receipt_json TEXT
@@ -87,15 +89,24 @@ class Journal:
     def close(self) -> None:
         self._db.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def add_run(self, run: Run, job_json: str, estimate: dict[str, Any], now: datetime) -> None:
         """A new run, before anything is created for it."""
         with self._write() as db:
             db.execute(
                 "INSERT INTO runs (run_id, job_name, job_digest, job_json, provider, phase, created_at, deadline,"
-                " usd_per_hour, estimate_json) VALUES (?,?,?,?,?,?,?,?,?,?)",
+                " usd_per_hour, model_folder, estimate_json) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
                 (
                     run.run_id, run.job_name, run.job_digest, job_json, run.provider, run.phase,
-                    run.created_at.isoformat(), run.deadline.isoformat(), str(run.usd_per_hour), json.dumps(estimate),
+                    run.created_at.isoformat(), run.deadline.isoformat(), str(run.usd_per_hour), run.model_folder,
+                    json.dumps(estimate),
                 ),
             )  # fmt: skip
             _log(db, run.run_id, now, "planned", "")
@@ -104,10 +115,11 @@ class Journal:
         """The run's phase, outcome and attempts as they are now; the move is kept as an event."""
         with self._write() as db:
             db.execute(
-                "UPDATE runs SET phase = ?, outcome = ?, message = ?, deadline = ?, stop_asked = ? WHERE run_id = ?",
+                "UPDATE runs SET phase = ?, outcome = ?, message = ?, deadline = ?, stop_asked = ?, model_folder = ?"
+                " WHERE run_id = ?",
                 (
                     run.phase, run.outcome, run.message, run.deadline.isoformat(),
-                    run.stop_asked.isoformat() if run.stop_asked else None, run.run_id,
+                    run.stop_asked.isoformat() if run.stop_asked else None, run.model_folder, run.run_id,
                 ),
             )  # fmt: skip
             for attempt in run.attempts:
@@ -198,6 +210,7 @@ class Journal:
             created_at=datetime.fromisoformat(row["created_at"]),
             deadline=datetime.fromisoformat(row["deadline"]),
             usd_per_hour=Decimal(row["usd_per_hour"]),
+            model_folder=row["model_folder"],
             attempts=tuple(_attempt(attempt) for attempt in attempts),
             outcome=Outcome(row["outcome"]) if row["outcome"] else None,
             message=row["message"],

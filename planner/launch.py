@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from planner.collect import collect
@@ -12,6 +14,7 @@ from planner.events import Event, PhaseReached, Progressed, Said, TrainerStarted
 from planner.progress import ProgressReader, Story
 from planner.requests import request_from_record, request_record
 from planner.run import (
+    Action,
     AskToStop,
     Attempt,
     Collect,
@@ -25,18 +28,18 @@ from planner.run import (
     next_action,
 )
 from pricing.money import PER_SECOND, UsdPerHour, amount
-from providers.base import InstanceState
+from providers.base import InstanceState, LaunchRequest
 from providers.errors import InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from decimal import Decimal
-    from pathlib import Path
 
     from planner.clock import Clock
     from planner.journal import Journal
     from planner.progress import Line
-    from providers.base import Instance, LaunchRequest, Provider
+    from providers.base import Instance, Provider
+
+MakeRequest = Callable[[Run, int], LaunchRequest]
 
 POLL_SECONDS = 0.25
 TEARDOWN_PATIENCE = timedelta(minutes=2)
@@ -53,24 +56,41 @@ class Executor:
         self._reader: tuple[int, ProgressReader] | None = None
         self.story = Story()
 
-    def follow(self, run: Run, make_request: Callable[[Run, int], LaunchRequest], home: Path) -> Run:
+    def follow(self, run: Run, make_request: MakeRequest) -> Run:
         """Take actions until the run is done. Raises PlanError; the journal then holds where it stands.
 
-        `make_request` builds the request of a new attempt; `home` is the folder the model goes to.
-        The first Ctrl-C asks the trainer to write a checkpoint and end, the second ends it at once.
+        `make_request` builds the request of a new attempt. The first Ctrl-C asks the trainer to write a checkpoint
+        and end, the second ends it at once.
         """
+        run = self._take(run, Launch(len(run.attempts) + 1), make_request) if run.phase is Phase.DONE else run
         while run.phase is not Phase.DONE:
             try:
-                run = self.step(run, make_request, home)
+                run = self._take(run, next_action(run, self._see(run), self._clock.now()), make_request)
             except KeyboardInterrupt:
                 run = self._interrupted(run)
-            except ProviderError as error:
-                raise from_provider(error) from error
         return run
 
-    def step(self, run: Run, make_request: Callable[[Run, int], LaunchRequest], home: Path) -> Run:
-        """One action."""
-        action = next_action(run, self._see(run), self._clock.now())
+    def settle(self, run: Run) -> Run:
+        """Take a run as far as it goes without waiting for its training, and without launching anything.
+
+        What trains goes on; what has ended is collected and removed; a launch that was cut off is ended.
+        """
+        while run.phase is not Phase.DONE:
+            action = next_action(run, self._see(run), self._clock.now())
+            if isinstance(action, Wait | AskToStop):
+                return self._watched(run)
+            if isinstance(action, Launch):
+                action = End(Outcome.FAILED, "the launch was cut off before training began")
+            run = self._take(run, action, _no_request)
+        return run
+
+    def _take(self, run: Run, action: Action, make_request: MakeRequest) -> Run:
+        try:
+            return self._step(run, action, make_request)
+        except ProviderError as error:
+            raise from_provider(error) from error
+
+    def _step(self, run: Run, action: Action, make_request: MakeRequest) -> Run:
         match action:
             case Launch():
                 return self._launch(run, action.number, make_request)
@@ -80,7 +100,7 @@ class Executor:
             case AskToStop():
                 return self._ask_to_stop(run)
             case Collect():
-                return self._collect(self._watched(run), home)
+                return self._collect(self._watched(run))
             case End():
                 return self._end(self._watched(run), action)
             case Nothing():
@@ -97,14 +117,13 @@ class Executor:
         except InstanceNotFoundError:
             return None
 
-    def _launch(self, run: Run, number: int, make_request: Callable[[Run, int], LaunchRequest]) -> Run:
+    def _launch(self, run: Run, number: int, make_request: MakeRequest) -> Run:
         if run.phase is not Phase.LAUNCHING:
             request = make_request(run, number)
             self._journal.add_attempt(run.run_id, number, request_record(request), self._clock.now())
             run = self._moved(run.with_attempt(Attempt(number=number)), Phase.LAUNCHING)
         # What is sent is what was recorded, also when this is the second try after a crash.
         request = request_from_record(self._journal.request(run.run_id, number))
-        self._provider.store(run.run_id).put("job.json", request.job_json.encode())
         try:
             instance = self._provider.launch(request)
         except ProviderError as error:
@@ -148,11 +167,11 @@ class Executor:
         self._clock.sleep(POLL_SECONDS)
         return self._watched(run)
 
-    def _collect(self, run: Run, home: Path) -> Run:
+    def _collect(self, run: Run) -> Run:
         if run.phase is not Phase.COLLECTING:
             run = self._moved(run, Phase.COLLECTING)
         try:
-            collect(self._provider.store(run.run_id), home)
+            collect(self._provider.store(run.run_id), Path(run.model_folder))
         except PlanError as error:
             self._end(run, End(Outcome.FAILED, error.message))
             raise
@@ -206,6 +225,10 @@ class Executor:
         self._journal.save(run, self._clock.now(), run.message or "")
         self._listen(PhaseReached(phase, run.message or ""))
         return run
+
+
+def _no_request(run: Run, number: int) -> LaunchRequest:
+    raise AssertionError(f"run {run.run_id}: attempt {number} must not be launched here")
 
 
 def _started(line: Line) -> TrainerStarted:

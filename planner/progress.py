@@ -86,8 +86,13 @@ class Story:
         return None
 
     @property
+    def last_epoch_at(self) -> datetime | None:
+        """When the last whole epoch ended."""
+        return datetime.fromisoformat(self.epochs[-1]["time"]) if self.epochs else None
+
+    @property
     def first_step_at(self) -> datetime | None:
-        """When training began: the trainer's first step event."""
+        """When the trainer was ready for its first step."""
         return datetime.fromisoformat(self.start["time"]) if self.start else None
 
 

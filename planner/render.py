@@ -141,7 +141,7 @@ def _under(plan: Plan) -> list[str]:
             )
         lines.append(_price_note(plan))
     if plan.this_machine:
-        lines.append(f"this machine: {_machine_line(plan.this_machine)}")
+        lines.append(f"this machine: {machine_line(plan.this_machine)}")
     lines.extend(plan.advice)
     counts = rejection_counts(plan)
     if counts:
@@ -162,14 +162,15 @@ def _price_note(plan: Plan) -> str:
     return note
 
 
-def _machine_line(machine: MachineQuote) -> str:
+def machine_line(machine: MachineQuote) -> str:
+    """What a job takes here, in one line."""
     what = f"{machine.name}, {device_text(machine.device, machine.device_count, 1.0, None)}"
     if machine.time is None or machine.throughput is None or machine.cost_usd is None:
         return f"{what}: no ({machine.reason})"
     return (
         f"{what}: {_speed(machine.throughput)} images/s, {machine.throughput.basis}, "
         f"{format_duration(machine.time.total)}, {format_usd(machine.cost_usd)} "
-        f"(at {format_usd_per_hour(machine.usd_per_hour)}); plan launch JOB.yaml --provider local"
+        f"(at {format_usd_per_hour(machine.usd_per_hour)})"
     )
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import assert_never
 
-from providers.base import Instance, InstanceRef, InstanceState, RunId
+from providers.base import EndKind, Instance, InstanceRef, InstanceState, RunId
 
 BOOT_GRACE = timedelta(minutes=15)
 
@@ -49,8 +49,17 @@ MOVES: dict[Phase, frozenset[Phase]] = {
     Phase.DONE: frozenset({Phase.LAUNCHING}),
 }
 
-# How the trainer says it ended (workloads/trainer); anything else is a failure.
-EXIT_OUTCOMES = {0: Outcome.SUCCEEDED, 75: Outcome.STOPPED, 76: Outcome.DEADLINE}
+# What an ended instance means for the run; DONE still has to be collected.
+OUTCOMES: dict[EndKind, Outcome] = {
+    EndKind.DONE: Outcome.SUCCEEDED,
+    EndKind.STOPPED: Outcome.STOPPED,
+    EndKind.DEADLINE: Outcome.DEADLINE,
+    EndKind.BAD_JOB: Outcome.FAILED,
+    EndKind.FAILED: Outcome.FAILED,
+    EndKind.OUT_OF_MEMORY: Outcome.FAILED,
+    EndKind.KILLED: Outcome.FAILED,
+    EndKind.LOST: Outcome.FAILED,
+}
 
 
 class MoveError(ValueError):
@@ -67,7 +76,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """`attempts` in order, the last is the live one. `stop_asked` is when the person asked it to end."""
+    """`attempts` in order, the last is the live one. `model_folder` is where the model goes on the person's computer
+    (empty: a measuring run, which leaves none),    `stop_asked` when the person asked the run to end."""
 
     run_id: RunId
     job_name: str
@@ -77,6 +87,7 @@ class Run:
     created_at: datetime
     deadline: datetime
     usd_per_hour: Decimal
+    model_folder: str
     attempts: tuple[Attempt, ...] = ()
     outcome: Outcome | None = None
     message: str | None = None
@@ -167,18 +178,18 @@ def _while_training(run: Run, seen: Instance | None, now: datetime) -> Action:
         return End(Outcome.FAILED, "the instance disappeared")
     match seen.state:
         case InstanceState.ENDED:
-            return _after_training(seen)
+            return _after_training(run, seen)
         case InstanceState.PENDING | InstanceState.RUNNING | InstanceState.STOPPING:
             return _still_training(run, seen, now)
         case _:
             assert_never(seen.state)
 
 
-def _after_training(seen: Instance) -> Action:
-    outcome = EXIT_OUTCOMES.get(seen.exit_code, Outcome.FAILED) if seen.exit_code is not None else Outcome.FAILED
-    if outcome is Outcome.SUCCEEDED:
-        return Collect()
-    return End(outcome, seen.reason or f"the trainer ended with exit code {seen.exit_code}")
+def _after_training(run: Run, seen: Instance) -> Action:
+    end = seen.end or EndKind.LOST
+    if end is EndKind.DONE:
+        return Collect() if run.model_folder else End(Outcome.SUCCEEDED, "")
+    return End(OUTCOMES[end], seen.reason or end)
 
 
 def _still_training(run: Run, seen: Instance, now: datetime) -> Action:

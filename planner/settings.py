@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,8 +12,6 @@ from planner.errors import BadInputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-from dataclasses import dataclass
 
 Engine = Literal["auto", "docker", "podman", "process"]
 _ENGINES = ("auto", "docker", "podman", "process")
@@ -41,6 +41,16 @@ class Settings:
     def measurements(self) -> Path:
         return self.home / "measurements.jsonl"
 
+    @property
+    def provider_options(self) -> dict[str, str]:
+        """What the local provider takes, as text."""
+        options = {"engine": self.engine, "usd_per_hour": str(self.usd_per_hour)}
+        if self.base_image is not None:
+            options["base_image"] = self.base_image
+        if self.build_flags:
+            options["build_flags"] = shlex.join(self.build_flags)
+        return options
+
 
 def load_settings(environment: Mapping[str, str]) -> Settings:
     """Environment over settings.toml over defaults. Raises BadInputError naming the file and the key."""
@@ -49,7 +59,7 @@ def load_settings(environment: Mapping[str, str]) -> Settings:
     values = _read(source)
     for key in _KEYS:
         if given := environment.get(f"PLAN_{key.upper()}"):
-            values[key] = given.split() if key == "build_flags" else given
+            values[key] = shlex.split(given) if key == "build_flags" else given
     return Settings(
         home=home,
         engine=_engine(values.get("engine", "auto"), source),

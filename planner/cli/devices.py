@@ -1,0 +1,75 @@
+"""`plan devices`: the accelerators that are known, with their rates and where those were read."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from planner.cli import options
+from planner.errors import ThisMachineError
+from planner.render import Column, table
+from pricing.catalog import Catalog, CatalogError
+from pricing.devices import Device
+
+_COLUMNS = (
+    Column("device"),
+    Column("generation"),
+    Column("memory GiB", right=True),
+    Column("GB/s", right=True),
+    Column("fp32", right=True),
+    Column("tf32", right=True),
+    Column("fp16", right=True),
+    Column("bf16", right=True),
+    Column("links"),
+    Column("verified"),
+)
+
+
+def command(as_json: options.Json = False) -> None:
+    """Print the table; rates are dense peaks in TFLOP/s."""
+    try:
+        with Catalog.open() as catalog:
+            devices = list(catalog.devices.values())
+    except CatalogError as error:
+        raise ThisMachineError(str(error), error.hint) from None
+    if as_json:
+        sys.stdout.write(json.dumps([_json(device) for device in devices]) + "\n")
+        return
+    sys.stdout.write(table(_COLUMNS, [_row(device) for device in devices]) + "\n\n")
+    sys.stdout.write("peak rates dense, in TFLOP/s; GPUs of two-GPU boards count as halves, TPUs as chips\n")
+
+
+def _row(device: Device) -> tuple[str, ...]:
+    peaks = device.peak_tflops
+    return (
+        device.name,
+        device.architecture,
+        *(_number(value) for value in (device.memory_gib, device.memory_bandwidth_gb_s)),
+        *(_number(value) for value in (peaks.fp32, peaks.tf32, peaks.amp_fp16, peaks.amp_bf16)),
+        device.interconnect,
+        device.verified,
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"
+
+
+def _json(device: Device) -> dict[str, object]:
+    peaks = device.peak_tflops
+    return {
+        "name": device.name,
+        "architecture": device.architecture,
+        "memory_gib": device.memory_gib,
+        "memory_bandwidth_gb_s": device.memory_bandwidth_gb_s,
+        "peak_tflops": {
+            "fp32": peaks.fp32,
+            "tf32": peaks.tf32,
+            "amp_fp16": peaks.amp_fp16,
+            "amp_bf16": peaks.amp_bf16,
+        },
+        "interconnect": device.interconnect,
+        "aliases": list(device.aliases),
+        "source": device.source,
+        "verified": device.verified,
+    }

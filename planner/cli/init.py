@@ -1,0 +1,58 @@
+"""`plan init`: write a job file to start from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.cli import options
+from planner.errors import BadInputError, ThisMachineError
+
+_FILE = """\
+# yaml-language-server: $schema={schema}
+name: {name}
+model: {{preset: {model}}}      # or {{layers: [64, 64, M, 128, M], batch_norm: true, dense: [256]}}
+data: {{name: {data}}}          # or {{path: ./images}}, with model.image_size and model.classes
+epochs: {epochs}
+global_batch_size: {batch}      # split evenly over the devices
+precision: fp32                 # fp32 | tf32 | amp_fp16 | amp_bf16
+xla: false
+framework: tensorflow           # tensorflow | jax | torch
+optimizer: {{name: sgd, learning_rate: 0.01, momentum: 0.9, weight_decay: 0.0005}}
+seed: 0
+checkpoint_every: 10m
+# constraints: {{deadline: 8h, budget_usd: 20}}
+objective: cost                 # cost | time | balanced
+"""
+
+
+def command(
+    target: Annotated[Path, typer.Argument(metavar="[JOB.yaml]", help="Where to write it")] = Path("job.yaml"),
+    model: options.Model = "vgg16",
+    dataset: options.Dataset = "cifar10",
+    epochs: options.Epochs = options.DEFAULT_EPOCHS,
+    batch: options.Batch = options.DEFAULT_BATCH,
+) -> None:
+    """Write the file; never over another."""
+    job = options.job_from_options(model, dataset, epochs, batch)
+    text = _FILE.format(
+        schema=_schema(), name=job.name, model=model, data=dataset, epochs=job.epochs, batch=job.global_batch_size
+    )
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise BadInputError(f"{target} is already there", "choose another name") from None
+    except OSError as error:
+        raise ThisMachineError(f"cannot write {target}: {error.strerror}", "choose another place") from None
+    sys.stdout.write(f"wrote {target}; next: plan estimate {target}\n")
+
+
+def _schema() -> str:
+    """Where an editor finds the job schema: the file that was installed with this command."""
+    import workloads
+
+    return (Path(workloads.__file__).parent / "data" / "job.schema.json").as_uri()

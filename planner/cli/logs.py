@@ -1,0 +1,73 @@
+"""`plan logs`: what a run has said, of all its attempts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.journal import Journal
+from planner.progress import ProgressReader
+from planner.run import Phase, Run
+from planner.settings import Settings
+from providers.base import RunStore
+from providers.errors import InstanceNotFoundError
+
+FOLLOW_SECONDS = 0.5
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The trainer's own progress lines")] = False,
+) -> None:
+    """Print the trainer's output, or with --json its progress lines."""
+    settings = options.settings()
+    with build.journal(settings) as journal:
+        run = journal.run(name)
+        lines = _progress(run, settings, journal, follow) if as_json else _output(run, settings, journal, follow)
+        for line in lines:
+            sys.stdout.write(line.rstrip("\n") + "\n")
+            sys.stdout.flush()
+
+
+def _progress(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
+    store = build.provider(run.provider, settings).store(run.run_id)
+    readers = {attempt.number: ProgressReader(store, attempt.number) for attempt in run.attempts}
+    for _ in _rounds(run, journal, follow):
+        for reader in readers.values():
+            yield from (json.dumps(line) for line in reader.new_lines())
+
+
+def _output(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
+    provider = build.provider(run.provider, settings)
+    store = provider.store(run.run_id)
+    seen: dict[str, int] = {}
+    for _ in _rounds(run, journal, follow):
+        for attempt in run.attempts:
+            yield from _new_output(store, f"attempts/{attempt.number}/log", seen)
+    if not any(seen.values()) and run.attempt is not None and run.attempt.ref is not None:
+        try:
+            yield from provider.logs(run.attempt.ref)
+        except InstanceNotFoundError:
+            yield "(no output was kept)"
+
+
+def _new_output(store: RunStore, prefix: str, seen: dict[str, int]) -> Iterator[str]:
+    for path in store.list(prefix):
+        data = store.get(path, start=seen.get(path, 0))
+        seen[path] = seen.get(path, 0) + len(data)
+        yield from data.decode("utf-8", "replace").splitlines()
+
+
+def _rounds(run: Run, journal: Journal, follow: bool) -> Iterator[None]:
+    """Once; or while the run goes on, and once more."""
+    clock = build.clock()
+    while follow and journal.run(run.run_id).phase is not Phase.DONE:
+        yield
+        clock.sleep(FOLLOW_SECONDS)
+    yield

@@ -1,0 +1,47 @@
+"""`plan measure`: a short run on this machine that only measures throughput."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.cli.launch import LOCAL, finish, this_machine_offer
+from planner.cli.live import LiveView
+from planner.errors import TrainingFailedError
+from planner.run import Outcome
+from planner.runner import request_for
+
+DEFAULT_STEPS = 40
+
+
+def command(
+    job_file: options.NeededJobFile,
+    steps: Annotated[int, typer.Option("--steps", min=5, help="Training steps to measure over")] = DEFAULT_STEPS,
+    as_json: options.Json = False,
+) -> None:
+    """Train a few steps, keep the rate as a measurement, leave no model behind."""
+    job = options.read_job_file(job_file)
+    settings = options.settings()
+    asked = build.provider(LOCAL, settings)
+    quote, offer = this_machine_offer(job, settings, asked)
+    with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
+        runner = build.runner(asked, journal, settings, view.show)
+        run = replace(runner.draft(job, offer, quote, None), model_folder="")
+        request = request_for(job, offer, max_steps=steps)
+        runner.prepare(request(run, 1))
+        runner.record(run, job, quote)
+        run, measured = runner.measure(run, request)
+    if run.outcome is not Outcome.SUCCEEDED:
+        finish(run)
+    if measured is None:
+        raise TrainingFailedError(f"{steps} steps were too few for a steady rate", "--steps takes more")
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(measured), default=str) + "\n")
+        return
+    rate = measured.images_per_second
+    sys.stdout.write(f"{job.name}: {rate:,.1f} images/s on this machine, {measured.framework}; kept as a measurement\n")

@@ -1,0 +1,34 @@
+"""`plan stop`: end a run; its newest checkpoint is kept."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.cli.launch import print_receipt
+from planner.cli.live import LiveView
+from planner.run import Phase
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id")],
+    as_json: options.Json = False,
+) -> None:
+    """Ask the trainer for a last checkpoint, see everything removed, print the receipt."""
+    settings = options.settings()
+    with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
+        run = journal.run(name)
+        if run.phase is Phase.DONE:
+            sys.stderr.write(f"run {run.run_id} has ended already: {run.outcome}\n")
+            return
+        asked = build.provider(run.provider, settings)
+        runner = build.runner(asked, journal, settings, view.show)
+        run = runner.settle(run)
+        if run.phase is Phase.DONE:
+            sys.stderr.write(f"run {run.run_id} had ended: {run.outcome}\n")
+            return
+        run, receipt = runner.stop(run)
+    print_receipt(receipt, as_json)

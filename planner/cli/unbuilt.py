@@ -1,0 +1,21 @@
+"""The commands whose time has not come: each says so with its own exit code, and what to use until then."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from planner.errors import NotBuiltYetError
+
+UNTIL_THEN = {
+    "attach": "only runs on this machine exist, and plan status goes on with them",
+    "sweep": "only runs on this machine exist, and plan stop removes what they made",
+    "prices": "every row of plan estimate says how old its price is; docs/prices.md has the well-known ones",
+    "throughput": "plan estimate --explain N says which measurements a row rests on",
+    "data": "nothing is uploaded anywhere yet",
+    "doctor": "plan launch looks at this machine before it does anything",
+    "setup": "no account is used yet",
+}
+
+
+def refuse(name: str) -> NoReturn:
+    raise NotBuiltYetError(f"plan {name} is not built yet", UNTIL_THEN[name])

@@ -1,0 +1,183 @@
+"""The receipt of a run: what was estimated, what it took, what it reached, and what is left of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from planner.measurements import OwnMeasurement
+from pricing.money import PER_SECOND, UsdPerHour, amount, format_usd
+from workloads.durations import format_duration
+
+if TYPE_CHECKING:
+    from planner.plan import MachineQuote
+    from planner.progress import Story
+    from planner.run import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Estimated figures are None where nothing could be estimated, actual ones where the run did not get there.
+
+    Seconds are whole-run, from the request to the model at home and nothing left. `accuracy` is on the hold-out.
+    """
+
+    run_id: str
+    job_name: str
+    outcome: str
+    message: str | None
+    attempts: int
+    estimated_seconds: float | None
+    actual_seconds: float
+    estimated_usd: float | None
+    actual_usd: float
+    estimated_images_per_second: float | None
+    basis: str | None
+    actual_images_per_second: float | None
+    steps: int
+    total_steps: int | None
+    accuracy: float | None
+    hold_out_images: int | None
+    framework: str | None
+    device: str | None
+    phase_seconds: dict[str, float]
+    model_folder: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def estimate_record(quote: MachineQuote | None) -> dict[str, Any]:
+    """What the journal keeps of the estimate that a run was launched on."""
+    if quote is None or quote.time is None or quote.throughput is None:
+        return {}
+    return {
+        "seconds": quote.time.total.total_seconds(),
+        "low_seconds": quote.time.low.total_seconds(),
+        "high_seconds": quote.time.high.total_seconds(),
+        "usd": float(quote.cost_usd) if quote.cost_usd is not None else None,
+        "images_per_second": quote.throughput.images_per_second,
+        "basis": quote.throughput.basis,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """When a run's first attempt was asked for, when nothing was left of it, and where the model went."""
+
+    asked_at: datetime
+    ended_at: datetime
+    model_folder: str | None
+
+
+def write_receipt(run: Run, story: Story, estimate: dict[str, Any], ending: Ending) -> Receipt:
+    """The receipt of a run that is done."""
+    lasting = ending.ended_at - ending.asked_at
+    start, end = story.start or {}, story.end or {}
+    cost = amount(UsdPerHour(run.usd_per_hour), max(lasting, timedelta(0)), PER_SECOND)
+    return Receipt(
+        run_id=run.run_id,
+        job_name=run.job_name,
+        outcome=run.outcome or "unknown",
+        message=run.message,
+        attempts=len(run.attempts),
+        estimated_seconds=estimate.get("seconds"),
+        actual_seconds=lasting.total_seconds(),
+        estimated_usd=estimate.get("usd"),
+        actual_usd=float(cost),
+        estimated_images_per_second=estimate.get("images_per_second"),
+        basis=estimate.get("basis"),
+        actual_images_per_second=story.images_per_second,
+        steps=story.step,
+        total_steps=start.get("total_steps"),
+        accuracy=end.get("hold_out_accuracy"),
+        hold_out_images=end.get("hold_out_images"),
+        framework=f"{start['framework']} {start['framework_version']}" if start else None,
+        device=f"{start['device_count']} x {start['device_name']}" if start else None,
+        phase_seconds={name: round(seconds, 3) for name, seconds in story.phase_seconds.items()},
+        model_folder=ending.model_folder,
+    )
+
+
+def measurement_of(run: Run, story: Story, ending: Ending, machine: str, shape: str) -> OwnMeasurement | None:
+    """What the run teaches about this machine; None where it was resumed or did not get to a steady rate.
+
+    Setup is from the request to the first step, after from the last step to the end; what lies between and was not
+    steps at the steady rate is shared out over the epochs.
+    """
+    start, end = story.start, story.end
+    if start is None or end is None or not end.get("images_per_second") or start["resumed_from_step"]:
+        return None
+    rate = float(end["images_per_second"])
+    batch = start["images"] / max(1, start["steps_per_epoch"])
+    beside = _seconds_beside_steps(story, ending, end["step"] * batch / rate)
+    setup, per_epoch, after = beside if beside else (None, None, None)
+    return OwnMeasurement(
+        machine=machine,
+        shape=shape,
+        images_per_second=rate,
+        setup_seconds=setup,
+        per_epoch_seconds=per_epoch,
+        after_seconds=after,
+        measured_at=ending.ended_at,
+        run_id=run.run_id,
+        framework=f"{start['framework']} {start['framework_version']}",
+    )
+
+
+def _seconds_beside_steps(story: Story, ending: Ending, steady: float) -> tuple[float, float, float] | None:
+    """(setup, per epoch, after) in seconds; None for a run without a whole epoch."""
+    began = story.first_step_at
+    if began is None or not story.epochs:
+        return None
+    total = (ending.ended_at - ending.asked_at).total_seconds()
+    setup = max(0.0, (began - ending.asked_at).total_seconds())
+    after = max(0.0, (ending.ended_at - story.last_epoch_at).total_seconds()) if story.last_epoch_at else 0.0
+    # The first step of a process compiles; it happens once, so it belongs to the setup and not to each epoch.
+    setup += story.phase_seconds.get("compile", 0.0)
+    between = max(0.0, total - setup - after - steady)
+    return setup, between / len(story.epochs), after
+
+
+def receipt_text(receipt: Receipt) -> str:
+    """The receipt as a person reads it: estimated against actual, side by side."""
+    lines = [f"receipt of {receipt.job_name}, run {receipt.run_id}: {receipt.outcome}"]
+    if receipt.message:
+        lines.append(f"  {receipt.message}")
+    lines.append(f"  {'':12}{'estimated':>14}{'actual':>14}")
+    lines.append(_line("time", _seconds(receipt.estimated_seconds), _seconds(receipt.actual_seconds)))
+    lines.append(_line("cost", _usd(receipt.estimated_usd), _usd(receipt.actual_usd)))
+    rates = _rate(receipt.estimated_images_per_second), _rate(receipt.actual_images_per_second)
+    basis = f"   estimate was {receipt.basis}" if receipt.basis else ""
+    lines.append(_line("images/s", *rates) + basis)
+    if receipt.accuracy is not None:
+        lines.append(f"  {'accuracy':12}{receipt.accuracy:>28.2%}   on {receipt.hold_out_images} held-out images")
+    of = f" of {receipt.total_steps}" if receipt.total_steps else ""
+    again = f", {receipt.attempts} attempts" if receipt.attempts > 1 else ""
+    lines.append(f"  steps       {receipt.steps}{of}{again}")
+    if receipt.device:
+        lines.append(f"  trained on  {receipt.device}, {receipt.framework}")
+    if receipt.phase_seconds:
+        spent = ", ".join(f"{name} {seconds:.1f}" for name, seconds in receipt.phase_seconds.items())
+        lines.append(f"  seconds     {spent}")
+    if receipt.model_folder:
+        lines.append(f"  model       {receipt.model_folder}")
+    return "\n".join(lines)
+
+
+def _line(name: str, estimated: str, actual: str) -> str:
+    return f"  {name:12}{estimated:>14}{actual:>14}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else format_duration(timedelta(seconds=seconds))
+
+
+def _usd(value: float | None) -> str:
+    return "-" if value is None else format_usd(Decimal(str(value)))
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"

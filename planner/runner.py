@@ -1,0 +1,209 @@
+"""One launch from the person's side: the run, its request, what it taught, its receipt."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.errors import BadInputError, RefusedError, ThisMachineError
+from planner.events import Said
+from planner.launch import Executor, MakeRequest
+from planner.machine_quote import shape_of
+from planner.measurements import OwnMeasurement, add_measurement, load_measurements
+from planner.progress import Story, story_of
+from planner.receipt import Ending, Receipt, estimate_record, measurement_of, write_receipt
+from planner.run import Outcome, Phase, Run
+from providers.base import LaunchRequest, PreflightState, Preparer, RunId
+from workloads.job import job_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from decimal import Decimal
+
+    from planner.clock import Clock
+    from planner.events import Event
+    from planner.journal import Journal
+    from planner.plan import MachineQuote
+    from planner.settings import Settings
+    from pricing.offers import Offer
+    from providers.base import Provider
+    from workloads.job import TrainingJob
+
+# Without a deadline of the person's, a run may take this many times the slow end of its estimate before it ends itself.
+PATIENCE_FACTOR = 3
+LEAST_PATIENCE = timedelta(minutes=30)
+LONGEST_PATIENCE = timedelta(days=30)
+
+
+class Runner:
+    """Launches, follows and finishes runs of one provider on behalf of a command."""
+
+    def __init__(
+        self, provider: Provider, journal: Journal, settings: Settings, clock: Clock, listen: Callable[[Event], None]
+    ) -> None:
+        self._provider = provider
+        self._journal = journal
+        self._settings = settings
+        self._clock = clock
+        self._listen = listen
+
+    def resumable(self, job: TrainingJob) -> Run | None:
+        """The run of this very job that was ended early and left a complete checkpoint."""
+        run = self._journal.newest_of(job.digest(), self._provider.name)
+        if run is None or run.outcome is None or not run.outcome.resumable or run.phase is not Phase.DONE:
+            return None
+        paths = self._provider.store(run.run_id).list("checkpoints")
+        return run if any(path.endswith("/complete.json") for path in paths) else None
+
+    def draft(self, job: TrainingJob, offer: Offer, quote: MachineQuote | None, output: Path | None) -> Run:
+        """A run as it would be; nothing is recorded and nothing exists for it yet.
+
+        Raises BadInputError where the model could not be put into `output`.
+        """
+        now = self._clock.now()
+        run_id = RunId(f"{now:%y%m%d}-{secrets.token_hex(4)}")
+        return Run(
+            run_id=run_id,
+            job_name=job.name,
+            job_digest=job.digest(),
+            provider=self._provider.name,
+            phase=Phase.PLANNED,
+            created_at=now,
+            deadline=deadline_of(job, offer, quote, now),
+            usd_per_hour=offer.usd_per_hour,
+            model_folder=str(output_folder(output, job.name, run_id)),
+        )
+
+    def record(self, run: Run, job: TrainingJob, quote: MachineQuote | None) -> None:
+        """The run in the journal, before anything is created for it."""
+        self._journal.add_run(run, job.to_json(), estimate_record(quote), self._clock.now())
+
+    def again(self, run: Run, draft: Run) -> Run:
+        """An ended run made ready for its next attempt, under the limits and with the folder of a new draft."""
+        return replace(
+            run,
+            deadline=draft.deadline,
+            model_folder=draft.model_folder,
+            outcome=None,
+            message=None,
+            stop_asked=None,
+        )
+
+    def prepare(self, request: LaunchRequest) -> None:
+        """Look whether the launch will be let in, and make ready what takes long. Raises PlanError."""
+        preflight = self._provider.preflight(request.offer)
+        for check in preflight.checks:
+            if check.state is PreflightState.REFUSED:
+                raise refused(self._provider.name)(f"{check.name}: {check.detail}", check.fix)
+        if isinstance(self._provider, Preparer):
+            self._provider.prepare(request, lambda line: self._listen(Said(line)))
+
+    def follow(self, run: Run, make_request: MakeRequest) -> tuple[Run, Receipt]:
+        """To the end and the receipt, which the journal keeps; a finished run's throughput is kept too."""
+        resumed = run.phase is Phase.DONE
+        asked_at = self._clock.now() if run.phase is Phase.PLANNED or resumed else self._journal.asked_at(run.run_id)
+        run = self._executor().follow(run, make_request)
+        return run, self._receipt(run, asked_at)
+
+    def measure(self, run: Run, make_request: MakeRequest) -> tuple[Run, OwnMeasurement | None]:
+        """A measuring run (one without a model folder) to its end, and what it measured."""
+        asked_at = self._clock.now()
+        run = self._executor().follow(run, make_request)
+        self._receipt(run, asked_at)
+        kept = load_measurements(self._settings.measurements)
+        return run, next((row for row in reversed(kept) if row.run_id == run.run_id), None)
+
+    def settle(self, run: Run) -> Run:
+        """Bring a run that nobody may be following to where it stands now; see Executor.settle."""
+        settled = self._executor().settle(run)
+        if settled.phase is Phase.DONE and run.phase is not Phase.DONE:
+            self._receipt(settled, self._journal.asked_at(run.run_id) if run.attempts else run.created_at)
+        return settled
+
+    def stop(self, run: Run) -> tuple[Run, Receipt]:
+        """Ask a run to end, and see it to its end."""
+        now = self._clock.now()
+        self._journal.ask_to_stop(run.run_id, now)
+        return self.follow(replace(run, stop_asked=run.stop_asked or now), request_none)
+
+    def _executor(self) -> Executor:
+        return Executor(self._provider, self._journal, self._clock, self._listen)
+
+    def _receipt(self, run: Run, asked_at: datetime) -> Receipt:
+        folder = run.model_folder or None if run.outcome is Outcome.SUCCEEDED else None
+        ending = Ending(asked_at=asked_at, ended_at=self._clock.now(), model_folder=folder)
+        story = Story()
+        if run.attempts:
+            story = story_of(self._provider.store(run.run_id), run.attempts[-1].number)
+        receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending)
+        self._journal.save_receipt(run.run_id, receipt.to_json(), ending.ended_at)
+        self._learn(run, story, ending)
+        return receipt
+
+    def _learn(self, run: Run, story: Story, ending: Ending) -> None:
+        if run.provider != "local" or run.outcome is not Outcome.SUCCEEDED:
+            return
+        from providers.local.machine import this_machine
+
+        job = job_from_json(self._journal.job_json(run.run_id))
+        row = measurement_of(run, story, ending, this_machine().fingerprint, shape_of(job))
+        if row is not None:
+            add_measurement(self._settings.measurements, row)
+
+
+def request_none(run: Run, number: int) -> LaunchRequest:
+    """For runs that are only followed: they launch nothing."""
+    raise BadInputError(f"attempt {number} of run {run.run_id} was never launched", "plan status ends it")
+
+
+def request_for(job: TrainingJob, offer: Offer, max_steps: int | None = None) -> MakeRequest:
+    """Builds the request of an attempt."""
+
+    def make(run: Run, number: int) -> LaunchRequest:
+        return LaunchRequest(
+            run_id=run.run_id,
+            attempt=number,
+            offer=offer,
+            job_json=job.to_json(),
+            deadline=run.deadline,
+            max_steps=max_steps,
+            vcpus=offer.vcpus,
+            memory_gib=offer.memory_gib,
+        )
+
+    return make
+
+
+def deadline_of(job: TrainingJob, offer: Offer, quote: MachineQuote | None, now: datetime) -> datetime:
+    """When the instance ends itself: the job's deadline or what its budget buys, whichever is sooner; without
+    either, three times the slow end of the estimate."""
+    limits = [limit for limit in (job.constraints.deadline, _affordable(job, offer.usd_per_hour)) if limit is not None]
+    if not limits:
+        slow = quote.time.high * PATIENCE_FACTOR if quote and quote.time else LONGEST_PATIENCE
+        limits = [max(LEAST_PATIENCE, slow)]
+    return now + min(*limits, LONGEST_PATIENCE)
+
+
+def _affordable(job: TrainingJob, usd_per_hour: Decimal) -> timedelta | None:
+    budget = job.constraints.budget_usd
+    if budget is None or not usd_per_hour:
+        return None
+    return min(timedelta(hours=float(budget / usd_per_hour)), LONGEST_PATIENCE)
+
+
+def refused(provider: str) -> type[RefusedError] | type[ThisMachineError]:
+    """The class of a refused preflight: this machine's own lacks are its own exit code."""
+    return ThisMachineError if provider == "local" else RefusedError
+
+
+def output_folder(given: Path | None, job_name: str, run_id: str) -> Path:
+    """Where the model goes. Raises BadInputError where something is in the way that is not a folder."""
+    folder = (given or Path(f"{job_name}-{run_id}")).absolute()
+    if folder.exists() and not folder.is_dir():
+        raise BadInputError(f"{folder} is there and is not a folder", "choose another --output")
+    if given is not None and folder.is_dir() and any(folder.iterdir()):
+        raise BadInputError(f"{folder} is not empty", "choose another --output")
+    return folder
