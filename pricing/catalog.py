@@ -27,6 +27,8 @@ SHIPPED_CATALOG = Path(__file__).parent / "data" / "catalog.sqlite"
 _REGION_MASK = (1 << queries.REGION_BITS) - 1
 _OFFSET_MASK = (1 << queries.OFFSET_BITS) - 1
 _PRICE_SHIFT = queries.REGION_BITS + queries.OFFSET_BITS
+_ROW_IDS_AT_ONCE = 10_000
+"""SQLite takes a statement of up to a million characters."""
 _HINT = "install the package again; in a checkout run `python -m pricing.compile`"
 
 
@@ -183,12 +185,12 @@ class Catalog:
             found = self._rows(queries.offers(asked.rental, asked.place), asked.parameters)
             return list(self._offers(found, today).values())
         row_ids = list(wanted)
-        if not row_ids:
-            return []
-        numbers = ",".join(str(int(row_id)) for row_id in row_ids)
-        rental = f"r.rental_id IN (SELECT rental_id FROM price WHERE row_id IN ({numbers}))"
-        sql = queries.offers(rental, f"p.row_id IN ({numbers})")
-        offers = self._offers(self._rows(sql, {"today": today.toordinal()}), today)
+        offers: dict[int, Offer] = {}
+        for start in range(0, len(row_ids), _ROW_IDS_AT_ONCE):
+            numbers = ",".join(str(int(row_id)) for row_id in row_ids[start : start + _ROW_IDS_AT_ONCE])
+            rental = f"r.rental_id IN (SELECT rental_id FROM price WHERE row_id IN ({numbers}))"
+            sql = queries.offers(rental, f"p.row_id IN ({numbers})")
+            offers |= self._offers(self._rows(sql, {"today": today.toordinal()}), today)
         return [offers[row_id] for row_id in row_ids if row_id in offers]
 
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:

@@ -17,7 +17,8 @@ from pricing.catalog import SCHEMA_VERSION, SHIPPED_CATALOG
 from pricing.grades import Market, PriceGrade, spot_ratio, trusted_until
 from pricing.money import to_micro
 from pricing.offers import LifecycleState
-from pricing.tables import InstanceType, OfferRow, Price, Tables, read_tables, text_files
+from pricing.queries import MOST_MICRO_USD, MOST_REGIONS
+from pricing.tables import InstanceType, OfferRow, Price, TableError, Tables, read_tables, text_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -229,7 +230,10 @@ def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys
     raw_until = NEVER if until is None else until.toordinal()
     if market is Market.ON_DEMAND:
         raw_until = ALWAYS  # an old on-demand price is marked stale, and still the price to plan with
-    return (row_id, keys.regions[row.region], to_micro(price.usd_per_hour), on_demand, raw_until)
+    region_id, usd = keys.regions[row.region], to_micro(price.usd_per_hour)
+    if region_id >= MOST_REGIONS or max(usd, on_demand or 0) >= MOST_MICRO_USD:
+        raise TableError(f"{row.region} {row.type.name}: more regions or dollars than the format can hold")
+    return (row_id, region_id, usd, on_demand, raw_until)
 
 
 def _price(row_id: int, rental_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys) -> list[Any]:

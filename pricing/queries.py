@@ -14,6 +14,9 @@ REGION_BITS = 16
 OFFSET_BITS = 16
 """One integer carries a place: planning price, then its number among the places of its rental (they are stored by
 region, so ties fall by region), then the region's number. It sorts and travels faster than three columns."""
+MOST_REGIONS = 1 << REGION_BITS
+MOST_MICRO_USD = 1 << (63 - OFFSET_BITS - REGION_BITS)
+"""What fits; a rental has at most one place in a region, so its places fit where regions do."""
 
 _PLANNING_MICRO = """CASE
     WHEN p.raw_until_day >= :today THEN p.usd_micro

@@ -140,7 +140,12 @@ def read_devices(path: Path) -> tuple[DeviceTable, dict[str, str]]:
         devices = [_device(entry) for entry in content["device"]]
     except (KeyError, TypeError, ValueError) as error:
         raise TableError(f"{path.name}: {error}") from error
-    return DeviceTable(devices, not_devices), not_devices
+    table = DeviceTable(devices, not_devices)
+    for device in devices:
+        for spelling in (device.name, *device.aliases):
+            if table.find(spelling) is not device:
+                raise TableError(f"{path.name}: {spelling!r} means {device.name} and {table.find(spelling).name}")
+    return table, not_devices
 
 
 def _toml(path: Path) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def test_a_spot_price_goes_stale_on_its_day(text_dir: TextDir, opened: Opened) -
     last_day = date(2026, 11, 1) + timedelta(days=90)
     on_the_last, on_the_next = (catalog.offers(SPOT, last_day + timedelta(days=n))[0] for n in (0, 1))
     assert (on_the_last.price_grade, on_the_last.planning_usd_per_hour) == (PriceGrade.OBSERVED, Decimal("0.3"))
-    assert (on_the_next.price_grade, on_the_next.planning_usd_per_hour) == (PriceGrade.STALE, 1)
+    assert (on_the_next.price_grade, on_the_next.planning_usd_per_hour) == (PriceGrade.STALE, Decimal(1))
 
 
 def test_an_untrusted_spot_price_is_held_against_on_demand_elsewhere(text_dir: TextDir, opened: Opened) -> None:
@@ -126,14 +126,14 @@ def test_the_query_and_the_pure_rule_agree_on_every_shipped_offer(shipped: Catal
                 ratio = offer.usd_per_hour / offer.on_demand_usd_per_hour
                 observed.setdefault((offer.provider, offer.family), []).append(ratio)
         for offer in offers:
-            ratio = spot_ratio(observed.get((offer.provider, offer.family), []))
+            quantile = spot_ratio(observed.get((offer.provider, offer.family), []))
             stand_in = offer.on_demand_usd_per_hour or cheapest.get((offer.provider, offer.instance_type))
             expected = planning_micro(
                 to_micro(offer.usd_per_hour),
                 offer.market,
                 trusted=offer.price_grade in (PriceGrade.OBSERVED, PriceGrade.LISTED),
                 on_demand_micro=None if stand_in is None else to_micro(stand_in),
-                ratio_ppm=None if ratio is None else to_micro(ratio),
+                ratio_ppm=None if quantile is None else to_micro(quantile),
             )
             planned = offer.planning_usd_per_hour
             assert (None if planned is None else to_micro(planned)) == expected, offer

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         (on_demand("0"), "above 0"),
         (on_demand("-1"), "above 0"),
         (on_demand("NaN"), "above 0"),
+        (on_demand("2147.483648"), "can hold"),
         (on_demand("1,20"), "aws.csv:2"),
         (on_demand("1", as_of="2026-07"), "2026-07"),
         (on_demand("1", as_of=""), "neither a date"),
@@ -79,4 +80,13 @@ def test_a_device_table_that_cannot_be_read(text_dir: TextDir, text: str) -> Non
     text_dir.compile()
     (text_dir.path / "devices.toml").write_text(text, encoding="utf-8")
     with pytest.raises(TableError, match=r"devices\.toml"):
+        read_tables(text_dir.path)
+
+
+def test_one_spelling_for_two_devices(text_dir: TextDir) -> None:
+    text_dir.add_type("g4dn.xlarge")
+    text_dir.compile()
+    table = text_dir.path / "devices.toml"
+    table.write_text(table.read_text(encoding="utf-8").replace('"T4g"', '"t4"', 1), encoding="utf-8")
+    with pytest.raises(TableError, match="means T4 and T4G"):
         read_tables(text_dir.path)

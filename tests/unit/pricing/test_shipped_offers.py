@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pricing.compile import TEXT_DIR
 from pricing.devices import Architecture
 from pricing.grades import Market, PriceGrade
 from pricing.offers import LifecycleState, Offer, OfferQuery
@@ -22,31 +23,11 @@ if TYPE_CHECKING:
 
 EVERYTHING = OfferQuery(include_retired=True)
 
-KNOWN = [
-    # provider, region, type, market, USD/h, as of, grade, state
-    ("aws", "us-east-1", "p2.xlarge", "on_demand", "0.9", date(2026, 7, 20), "listed", "retired"),
-    ("aws", "us-east-1", "p3.2xlarge", "on_demand", "3.06", date(2026, 7, 20), "listed", "retired"),
-    ("aws", "us-east-1", "p3dn.24xlarge", "on_demand", "31.212", date(2026, 7, 20), "listed", "legacy"),
-    ("aws", "us-east-1", "g4dn.xlarge", "on_demand", "0.526", date(2026, 7, 20), "listed", "active"),
-    ("aws", "us-east-1", "g5.xlarge", "on_demand", "1.006", date(2026, 7, 20), "listed", "active"),
-    ("aws", "us-east-1", "g6.xlarge", "on_demand", "0.8048", date(2026, 7, 20), "listed", "active"),
-    ("aws", "us-east-1", "p4d.24xlarge", "on_demand", "21.957642", date(2026, 7, 20), "listed", "active"),
-    ("aws", "us-east-1", "p5.48xlarge", "on_demand", "55.04", date(2026, 7, 20), "listed", "active"),
-    ("aws", "us-east-1", "p5.4xlarge", "on_demand", "6.88", date(2026, 7, 20), "listed", "active"),
-    ("aws", "us-east-1", "g4dn.xlarge", "spot", "0.2132", None, "stale", "active"),
-    ("gcp", "us-central1", "n1-standard-4+1xT4", "on_demand", "0.539999", date(2026, 7, 1), "listed", "deprecated"),
-    ("gcp", "us-central1", "n1-standard-4+1xT4", "spot", "0.25851", date(2026, 7, 1), "listed", "deprecated"),
-    ("gcp", "us-central1", "n1-standard-8+1xV100", "on_demand", "2.859998", date(2026, 7, 1), "listed", "legacy"),
-    ("gcp", "us-central1", "n1-standard-8+1xV100", "spot", "1.36782", date(2026, 7, 1), "listed", "legacy"),
-    ("gcp", "us-central1", "n1-standard-8+1xP100", "on_demand", "1.839998", date(2026, 7, 1), "listed", "retired"),
-    ("gcp", "us-central1", "tpu-v2-8", "on_demand", "4.5", date(2026, 7, 1), "listed", "legacy"),
-    ("gcp", "us-central1", "tpu-v2-8", "spot", "1.35", date(2026, 7, 1), "listed", "legacy"),
-    ("gcp", "us-central1", "tpu-v3-8", "on_demand", "8", date(2026, 7, 1), "listed", "legacy"),
-    ("gcp", "us-central1", "tpu-v3-8", "spot", "2.04", date(2026, 7, 1), "listed", "legacy"),
-    ("gcp", "us-central1", "a2-highgpu-1g", "on_demand", "3.673385", date(2026, 8, 3), "listed", "active"),
-    ("gcp", "us-central1", "a2-highgpu-1g", "spot", "1.92802", date(2026, 8, 3), "listed", "active"),
-    ("gcp", "us-central1", "g2-standard-4", "on_demand", "0.706832", date(2026, 8, 3), "listed", "active"),
-]
+
+def _well_known_prices() -> list[list[str]]:
+    lines = (TEXT_DIR.parents[1] / "docs" / "prices.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return [row for row in rows if row[0] in ("aws", "azure", "gcp") and len(row) == 11]
 
 
 @pytest.fixture(scope="module")
@@ -59,25 +40,23 @@ def test_there_are_enough(offers: list[Offer]) -> None:
     assert {offer.provider for offer in offers} == {"aws", "azure", "gcp"}
 
 
-@pytest.mark.parametrize(("provider", "region", "name", "market", "usd", "as_of", "grade", "state"), KNOWN)
-def test_a_known_price(
-    offers: list[Offer],
-    provider: str,
-    region: str,
-    name: str,
-    market: str,
-    usd: str,
-    as_of: date | None,
-    grade: str,
-    state: str,
-) -> None:
+@pytest.mark.parametrize("row", _well_known_prices(), ids=lambda row: " ".join(row[:4]))
+def test_a_price_of_the_docs(shipped: Catalog, offers: list[Offer], row: list[str]) -> None:
+    provider, region, name, market, device, usd, planning, as_of, grade, state, source = row
+    sources = dict(source for summary in shipped.summary(TODAY) for source in summary.sources)
     (offer,) = [
         offer
         for offer in offers
         if (offer.provider, offer.region, offer.instance_type, offer.market) == (provider, region, name, market)
     ]
-    assert (str(offer.usd_per_hour), offer.price_as_of) == (usd, as_of)
-    assert (offer.price_grade, offer.lifecycle.state) == (grade, state)
+    assert (str(offer.usd_per_hour), str(offer.planning_usd_per_hour)) == (usd, planning)
+    assert str(offer.price_as_of or offer.price_as_of_text) == as_of
+    assert (offer.price_grade, offer.lifecycle.state, offer.price_source) == (grade, state, sources[source])
+    assert f"{offer.device_count} {offer.device}" == device
+
+
+def test_the_docs_know_thirty_prices() -> None:
+    assert len(_well_known_prices()) >= 30
 
 
 def test_every_offer_is_plausible(shipped: Catalog, offers: list[Offer]) -> None:
@@ -123,7 +102,7 @@ def test_a_fraction_has_the_memory_of_the_fraction(offers: list[Offer]) -> None:
     assert memory["Standard_NV6ads_A10_v5"] == (Fraction(1, 6), 4)
     assert memory["Standard_NV18ads_A10_v5"] == (Fraction(1, 2), 12)
     assert memory["g6f.large"] == (Fraction(1, 8), 2.8)
-    assert memory["Standard_NV36ads_A10_v5"] == (1, 24)
+    assert memory["Standard_NV36ads_A10_v5"] == (Fraction(1), 24)
 
 
 def test_nominal_on_demand_prices_are_not_offered(offers: list[Offer]) -> None:
