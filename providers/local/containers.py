@@ -1,0 +1,153 @@
+"""Training in a container of Docker or Podman."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pricing.devices import CPU_DEVICE
+from providers.base import LABEL_RUN, Check, Instance, LaunchRequest, PreflightState, VendorRequest
+from providers.errors import InstanceNotFoundError, MachineError
+from providers.local.api import ContainerStatus, Engine
+from providers.local.here import LOG_LINES, Held, Here, room_checks
+from providers.local.image import Accelerator, TrainerImage, choose_base, ensure
+from providers.local.records import Place, attempt_key
+from providers.local.translate import (
+    container_spec,
+    framework_of,
+    instance,
+    is_ours,
+    job_in_container,
+    own_container,
+)
+from workloads.job import Framework
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pricing.offers import Offer
+    from providers.local.api import Container, ContainerSpec
+
+_MISSING_HINT = "`plan launch` builds it; `plan doctor local` tells why it cannot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerHost:
+    """`image` is used for every run in place of the trainer image that this installation builds; None: that one."""
+
+    here: Here
+    engine: Engine
+    image: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+    def checks(self, offer: Offer) -> Sequence[Check]:
+        wanted = self._trainer_image(Framework.TENSORFLOW, offer)
+        there = self.engine.has_image(wanted.tag)
+        return (
+            Check(
+                name="image",
+                state=PreflightState.OK if there else PreflightState.UNKNOWN,
+                detail=wanted.tag if there else f"{wanted.tag} is not built yet",
+                fix="" if there else "launch builds it, which takes a minute or two",
+            ),
+            *room_checks(self.here, 0 if there else wanted.size_bytes),
+        )
+
+    def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
+        if self.engine.has_image(self._image(request)):
+            return
+        if own := own_container(request):
+            self.engine.pull(own, report)
+            return
+        wanted = self._trainer_image(framework_of(request), request.offer)
+        free = self.here.free_bytes(self.here.home)
+        if free < wanted.size_bytes:
+            raise MachineError(
+                f"{free / 1e9:.1f} GB free; the trainer image takes about {wanted.size_bytes / 1e9:.0f} GB",
+                hint=f"free some space: {self.name} system df",
+            )
+        flags = self.here.settings.build_flags
+        ensure(wanted, self.engine, report, flags=flags, environment=self.here.environment)
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
+        spec = self._spec(request)
+        words = list(self.engine.create_arguments(spec))
+        return (
+            VendorRequest(service=self.name, operation="create", parameters={"arguments": words}),
+            VendorRequest(service=self.name, operation="start", parameters={"arguments": ["start", spec.name]}),
+        )
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        place = Place(host=self.name, key=attempt_key(request.run_id, request.attempt))
+        known = self._ours(place) or self._created(request, place)
+        if known.status is ContainerStatus.CREATED:
+            self.engine.start(known.name)
+        return self.get(place)
+
+    def get(self, place: Place) -> Instance:
+        known = self._ours(place)
+        if known is None:
+            raise InstanceNotFoundError(f"{self.name} has no container {place.key.name}")
+        return instance(place, known, asked_to_stop=self.here.records.asked_to_stop(place.key))
+
+    def held(self) -> Iterator[Held]:
+        for container in self.engine.containers(LABEL_RUN):
+            if key := is_ours(container):
+                running = container.status is ContainerStatus.RUNNING
+                place = Place(host=self.name, key=key)
+                yield Held(place=place, kind="container", created_at=container.created_at, running=running)
+
+    def stop(self, place: Place) -> None:
+        known = self._ours(place)
+        asked = self.here.records.asked_to_stop(place.key)
+        if known is None or known.status is not ContainerStatus.RUNNING or asked:
+            return
+        self.engine.signal(known.name, "TERM")
+        self.here.records.ask_to_stop(place.key)
+
+    def delete(self, place: Place) -> None:
+        if self._ours(place) is not None:
+            self.engine.remove(place.key.name)
+        self.here.records.forget(place.key)
+
+    def logs(self, place: Place) -> Sequence[str]:
+        return self.engine.logs(place.key.name, LOG_LINES)
+
+    def _ours(self, place: Place) -> Container | None:
+        known = self.engine.container(place.key.name)
+        return known if known is not None and is_ours(known) == place.key else None
+
+    def _created(self, request: LaunchRequest, place: Place) -> Container:
+        spec = self._spec(request)
+        if not self.engine.has_image(spec.image):
+            raise MachineError(f"the image {spec.image} is not there", hint=_MISSING_HINT)
+        self.here.make_room(request, job_in_container(request.job_json))
+        try:
+            self.engine.create(spec)
+        except MachineError:
+            known = self._ours(place)  # somebody else may have been faster with the same attempt
+            if known is None:
+                raise
+            return known
+        known = self._ours(place)
+        if known is None:
+            raise MachineError(f"{self.name} made {spec.name}, and it is gone again", hint="launch it again")
+        return known
+
+    def _spec(self, request: LaunchRequest) -> ContainerSpec:
+        gpus = self.here.gpus(request.offer)
+        return container_spec(request, self._image(request), self.here.folders(request.run_id), gpus)
+
+    def _image(self, request: LaunchRequest) -> str:
+        own = own_container(request) or self.image
+        return own or self._trainer_image(framework_of(request), request.offer).tag
+
+    def _trainer_image(self, framework: Framework, offer: Offer) -> TrainerImage:
+        return TrainerImage(
+            framework=framework,
+            accelerator=Accelerator.CPU if offer.device == CPU_DEVICE else Accelerator.NVIDIA,
+            base=choose_base(self.here.settings, self.engine),
+        )

@@ -1,0 +1,159 @@
+"""What containers and processes share: folders of this machine, its GPUs, and whether there is room."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from providers.base import Check, Instance, LaunchRequest, PreflightState, RunId, VendorRequest
+from providers.errors import BadRequestError, MachineError
+from providers.local.machine import GIB, Machine
+from providers.local.offers import gpu_indices
+from providers.local.records import Place, Records
+from providers.local.settings import LocalSettings
+from providers.local.store import FolderStore
+from providers.local.translate import Folders, image_folder
+from workloads.job import job_from_json
+from workloads.layers import parameters
+
+if TYPE_CHECKING:
+    from pricing.offers import Offer
+
+LOG_LINES = 200
+LEAST_MEMORY_BYTES = 1 * GIB
+"""A trainer on TensorFlow that has loaded a small net; below this nothing starts."""
+LEAST_DISK_BYTES = 200_000_000
+# Two checkpoints are kept while a third is written, and the model; each holds weights and up to two moments, in fp32.
+_COPIES, _SLOTS, _BYTES_PER_VALUE = 4, 3, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Something of ours that exists: an attempt's container or process."""
+
+    place: Place
+    kind: str
+    created_at: datetime | None
+    running: bool
+
+
+class Host(Protocol):
+    """What an attempt runs in: a container of one engine, or a process."""
+
+    @property
+    def name(self) -> str: ...
+
+    def checks(self, offer: Offer) -> Sequence[Check]: ...
+
+    def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None: ...
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]: ...
+
+    def launch(self, request: LaunchRequest) -> Instance: ...
+
+    def get(self, place: Place) -> Instance: ...
+
+    def held(self) -> Iterator[Held]: ...
+
+    def stop(self, place: Place) -> None: ...
+
+    def delete(self, place: Place) -> None: ...
+
+    def logs(self, place: Place) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """`device_name` leads a spelling to the canonical device or None; `free_bytes` tells the room on a disk."""
+
+    home: Path
+    settings: LocalSettings
+    environment: Mapping[str, str]
+    machine: Callable[[], Machine]
+    device_name: Callable[[str], str | None]
+    free_bytes: Callable[[Path], int]
+    memory_bytes: Callable[[], int | None]
+
+    @property
+    def records(self) -> Records:
+        return Records(self.home / "local" / "attempts")
+
+    def folders(self, run_id: RunId) -> Folders:
+        return Folders(run_dir=self.home / "runs" / run_id, datasets=self.home / "datasets")
+
+    def store(self, run_id: RunId) -> FolderStore:
+        return FolderStore(self.folders(run_id).run_dir)
+
+    def gpus(self, offer: Offer) -> tuple[int, ...]:
+        """The GPUs of an offer by number, none for the processor. Raises MachineError where they are not there."""
+        found = gpu_indices(self.machine(), offer.device, offer.device_count, self.device_name)
+        if found is None:
+            raise MachineError(
+                f"this machine has no {offer.device_count} x {offer.device}", hint="nvidia-smi lists what it has"
+            )
+        return found
+
+    def make_room(self, request: LaunchRequest, job_json: str, extra_bytes: int = 0) -> None:
+        """Make the folders and write the job. Raises MachineError for a full disk, BadRequestError for a folder
+        of images that is not there."""
+        folder = image_folder(request)
+        if folder is not None and not (folder.is_absolute() and folder.is_dir()):
+            raise BadRequestError(f"data.path: {folder} is no folder of this machine")
+        needed, free = needed_bytes(request.job_json) + extra_bytes, self.free_bytes(self.home)
+        if free < needed:
+            raise MachineError(
+                f"the disk of {self.home} has {free / 1e9:.1f} GB free; this run needs about {needed / 1e9:.1f} GB",
+                hint="free some space, or set PLAN_HOME to a larger disk",
+            )
+        folders = self.folders(request.run_id)
+        store = self.store(request.run_id)
+        try:
+            folders.datasets.mkdir(parents=True, exist_ok=True)
+            (folders.run_dir / "attempts" / str(request.attempt) / "log").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MachineError(
+                f"{folders.run_dir}: {error.strerror}", hint="set PLAN_HOME to a folder of yours"
+            ) from error
+        store.put("job.json", job_json.encode())
+
+
+def needed_bytes(job_json: str) -> int:
+    """Disk that a run takes for checkpoints, model and a data set it downloads. Raises BadRequestError."""
+    try:
+        job = job_from_json(job_json)
+    except ValueError as error:
+        raise BadRequestError(f"the request's job is none: {error}") from error
+    known = job.known_data
+    checkpoints = parameters(job.net()) * _BYTES_PER_VALUE * _SLOTS * _COPIES
+    return LEAST_DISK_BYTES + checkpoints + (2 * known.download_bytes if known else 0)
+
+
+def free_bytes(folder: Path) -> int:
+    """Room on the disk that a folder is on, or will be on once it is made."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return shutil.disk_usage(there).free
+
+
+def room_checks(here: Here, extra_bytes: int = 0) -> tuple[Check, Check]:
+    """Memory and disk as they are now."""
+    free, memory = here.free_bytes(here.home), here.memory_bytes()
+    needed = LEAST_DISK_BYTES + extra_bytes
+    disk = Check(
+        name="disk",
+        state=PreflightState.OK if free >= needed else PreflightState.REFUSED,
+        detail=f"{free / 1e9:.1f} GB free at {here.home}, about {needed / 1e9:.1f} GB needed",
+        fix="" if free >= needed else "free some space, or set PLAN_HOME to a larger disk",
+    )
+    if memory is None:
+        return disk, Check(name="memory", state=PreflightState.UNKNOWN, detail="this system does not tell")
+    enough = memory >= LEAST_MEMORY_BYTES
+    return disk, Check(
+        name="memory",
+        state=PreflightState.OK if enough else PreflightState.REFUSED,
+        detail=f"{memory / GIB:.1f} GiB available",
+        fix="" if enough else "close something; a trainer needs at least 1 GiB",
+    )

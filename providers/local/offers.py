@@ -1,0 +1,112 @@
+"""What this machine offers: its processor, and its NVIDIA GPUs in sets of one kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from pricing.devices import CPU_DEVICE
+from pricing.grades import Market, PriceGrade
+from pricing.offers import Offer, OfferQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from providers.local.machine import Gpu, Machine
+
+PROVIDER = "local"
+REGION = "this-machine"
+INSTANCE_TYPE = "this machine"
+
+_MAKERS = ("NVIDIA ", "Tesla ", "Quadro ", "GeForce ")
+# Names of nvidia-smi that no spelling of a price list leads to.
+_SPELLINGS = {"h100 80gb hbm3": "H100", "a100 sxm": "A100-40GB", "gh200 480gb": "GH200"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPrice:
+    """What an hour of this machine costs its owner, and when that was looked up."""
+
+    usd_per_hour: Decimal
+    as_of: date
+
+
+def offers(machine: Machine, price: OwnPrice, device_name: Callable[[str], str | None]) -> tuple[Offer, ...]:
+    """The processor first, then one, two, four, ... GPUs of each kind and all of them.
+
+    `device_name` leads a spelling to the canonical device, or None; a GPU that it does not know keeps the name
+    that `nvidia-smi` gives it.
+    """
+    made = [_offer(machine, price, CPU_DEVICE, 1)]
+    kinds: dict[str, list[Gpu]] = {}
+    for gpu in machine.gpus:
+        kinds.setdefault(gpu.name, []).append(gpu)
+    for name, gpus in kinds.items():
+        device = canonical_device(name, device_name)
+        made += [_offer(machine, price, device, count, gpus[0].memory_gib) for count in _counts(len(gpus))]
+    return tuple(made)
+
+
+def matches(offer: Offer, query: OfferQuery) -> bool:
+    """Whether a query wants this offer."""
+    wanted = (
+        (query.providers, offer.provider),
+        (query.regions, offer.region),
+        (query.devices, offer.device),
+        (query.instance_types, offer.instance_type),
+        (query.markets, offer.market),
+    )
+    return all(names is None or value in names for names, value in wanted)
+
+
+def gpu_indices(
+    machine: Machine, device: str, count: int, device_name: Callable[[str], str | None]
+) -> tuple[int, ...] | None:
+    """The numbers of the first `count` GPUs of a device, none for the processor; None: there are not so many."""
+    if device == CPU_DEVICE:
+        return ()
+    found = [gpu.index for gpu in machine.gpus if canonical_device(gpu.name, device_name) == device]
+    return tuple(found[:count]) if len(found) >= count else None
+
+
+def canonical_device(name: str, device_name: Callable[[str], str | None]) -> str:
+    """The device that `nvidia-smi` means by a name, or that name without its maker."""
+    short = name
+    for maker in _MAKERS:
+        short = short.removeprefix(maker)
+    for spelling in (name, _SPELLINGS.get(short.lower(), short)):
+        if known := device_name(spelling):
+            return known
+    return short
+
+
+def _counts(total: int) -> Iterator[int]:
+    count = 1
+    while count < total:
+        yield count
+        count *= 2
+    yield total
+
+
+def _offer(machine: Machine, price: OwnPrice, device: str, count: int, device_memory_gib: float | None = None) -> Offer:
+    return Offer(
+        provider=PROVIDER,
+        region=REGION,
+        instance_type=INSTANCE_TYPE,
+        device=device,
+        device_count=count,
+        device_memory_gib=device_memory_gib,
+        vcpus=machine.vcpus,
+        memory_gib=machine.memory_gib or None,
+        cpu_architecture=machine.architecture,
+        market=Market.ON_DEMAND,
+        usd_per_hour=price.usd_per_hour,
+        planning_usd_per_hour=price.usd_per_hour,
+        price_grade=PriceGrade.OBSERVED,
+        price_as_of=price.as_of,
+        price_source="the setting usd_per_hour" if price.usd_per_hour else "your own machine",
+        on_demand_usd_per_hour=price.usd_per_hour,
+        note=machine.cpu_name if device == CPU_DEVICE else "",
+    )

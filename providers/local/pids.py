@@ -1,0 +1,104 @@
+"""Which process a pid means: a pid is reused, a pid with its birth is not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_STARTED_FIELD = 19  # of /proc/PID/stat behind the command's name: field 22, proc(5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """`birth` is opaque: equal for as long as the pid means the same process, also across restarts of the machine."""
+
+    pid: int
+    birth: str
+
+    @property
+    def alive(self) -> bool:
+        return birth(self.pid) == self.birth
+
+    def signal(self, number: int) -> None:
+        """Send a signal if it still lives; a pid that means another process by now gets none."""
+        with contextlib.suppress(ProcessLookupError), _held(self.pid) as send:
+            if self.alive:
+                send(number)
+
+    def kill(self) -> None:
+        self.signal(getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows SIGTERM is the kill
+
+
+def this_process() -> Process:
+    return Process(pid=os.getpid(), birth=birth(os.getpid()) or "")
+
+
+def process(pid: int) -> Process:
+    """A process that was just started. One that is over already is a Process that is not alive."""
+    return Process(pid=pid, birth=birth(pid) or "over")
+
+
+def birth(pid: int) -> str | None:
+    """What tells this process from a later one of the same pid; None: there is none, or it only waits to be reaped."""
+    if sys.platform == "linux":
+        return _linux_birth(pid)
+    if sys.platform == "win32":
+        return _windows_birth(pid)
+    return _asked_birth(pid)
+
+
+@contextlib.contextmanager
+def _held(pid: int):  # type: ignore[no-untyped-def]  # a function of a signal's number
+    """Something that signals the process that has `pid` now, and no later one where the system can promise that."""
+    if not hasattr(os, "pidfd_open"):
+        yield lambda number: os.kill(pid, number)
+        return
+    handle = os.pidfd_open(pid)
+    try:
+        yield lambda number: signal.pidfd_send_signal(handle, number)
+    finally:
+        os.close(handle)
+
+
+def _linux_birth(pid: int) -> str | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else f"{boot} {fields[_STARTED_FIELD - 1]}"
+
+
+def _asked_birth(pid: int) -> str | None:
+    done = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False, env={"LC_ALL": "C"}
+    )
+    state, _, started = done.stdout.strip().partition(" ")
+    return None if done.returncode or state.startswith("Z") else started.strip()
+
+
+def _windows_birth(pid: int) -> str | None:
+    import ctypes
+
+    query_limited_information, still_active = 0x1000, 259
+    windll = getattr(ctypes, "windll", None)
+    if windll is None:
+        return None
+    kernel = windll.kernel32
+    handle = kernel.OpenProcess(query_limited_information, False, pid)
+    if not handle:
+        return None
+    try:
+        created, *others = (ctypes.c_ulonglong() for _ in range(4))
+        code = ctypes.c_ulong()
+        known = kernel.GetProcessTimes(handle, ctypes.byref(created), *map(ctypes.byref, others))
+        running = kernel.GetExitCodeProcess(handle, ctypes.byref(code)) and code.value == still_active
+        return str(created.value) if known and running else None
+    finally:
+        kernel.CloseHandle(handle)

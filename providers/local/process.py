@@ -1,0 +1,189 @@
+"""Training in a process of this Python: what is used where no container engine answers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from providers.base import Check, Instance, InstanceState, LaunchRequest, PreflightState, VendorRequest
+from providers.errors import InstanceNotFoundError, MachineError, TransientError
+from providers.exits import how_it_ended
+from providers.local.here import LOG_LINES, Held, Here, room_checks
+from providers.local.pids import Process
+from providers.local.records import Place, attempt_key
+from providers.local.store import write_whole
+from providers.local.supervise import EXIT, REQUEST, SUPERVISOR, TRAINER
+from providers.local.translate import framework_of, own_trainer, process_request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pricing.offers import Offer
+
+HOST = "process"
+_START_SECONDS = 60
+
+
+def installed(module: str) -> bool:
+    """Whether this Python has a module; it is not imported."""
+    return importlib.util.find_spec(module) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessHost:
+    """`program` is the trainer's command before its arguments; `installed` tells which frameworks it can use."""
+
+    here: Here
+    program: tuple[str, ...] = own_trainer()
+    installed: Callable[[str], bool] = installed
+
+    @property
+    def name(self) -> str:
+        return HOST
+
+    def checks(self, offer: Offer) -> Sequence[Check]:
+        del offer
+        missing = self._missing("tensorflow")
+        trainer = Check(
+            name="trainer",
+            state=PreflightState.REFUSED if missing else PreflightState.OK,
+            detail=missing or "trains in a process of this Python: no limits on memory, no container",
+            fix="install Docker or Podman, or the extra trainplan[train]" if missing else "",
+        )
+        return (trainer, *room_checks(self.here))
+
+    def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
+        """Nothing is built for a process."""
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
+        return (VendorRequest(service=HOST, operation="start", parameters=self._wanted(request)),)
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        place = Place(host=HOST, key=attempt_key(request.run_id, request.attempt))
+        folder = self.here.records.folder(place.key)
+        if not (folder / SUPERVISOR).exists():
+            self._start(request, folder)
+        return self.get(place)
+
+    def get(self, place: Place) -> Instance:
+        folder = self.here.records.folder(place.key)
+        if self.here.records.host_of(place.key) != HOST:
+            raise InstanceNotFoundError(f"there is no process {place.key.name}")
+        seen = _look(folder)
+        alive = Instance(
+            ref=place.ref,
+            state=seen.state,
+            run_id=place.key.run_id,
+            attempt=place.key.attempt,
+            launched_at=_written_at(folder / "host"),
+        )
+        if seen.state is InstanceState.RUNNING and self.here.records.asked_to_stop(place.key):
+            return replace(alive, state=InstanceState.STOPPING)
+        if seen.state is not InstanceState.ENDED:
+            return alive
+        end, reason = how_it_ended(seen.exit_code)
+        return replace(alive, exit_code=seen.exit_code, end=end, reason=reason)
+
+    def held(self) -> Iterator[Held]:
+        for place in self.here.records.places():
+            if place.host == HOST:
+                folder = self.here.records.folder(place.key)
+                running = _look(folder).state is not InstanceState.ENDED
+                yield Held(place=place, kind="process", created_at=_written_at(folder / "host"), running=running)
+
+    def stop(self, place: Place) -> None:
+        self.here.records.ask_to_stop(place.key)
+        folder = self.here.records.folder(place.key)
+        supervisor, trainer = _process(folder / SUPERVISOR), _process(folder / TRAINER)
+        if trainer and not (supervisor and supervisor.alive):
+            trainer.signal(signal.SIGTERM)
+
+    def delete(self, place: Place) -> None:
+        folder = self.here.records.folder(place.key)
+        for name in (TRAINER, SUPERVISOR):
+            if found := _process(folder / name):
+                found.kill()
+        self.here.records.forget(place.key)
+
+    def logs(self, place: Place) -> Sequence[str]:
+        run_dir = self.here.folders(place.key.run_id).run_dir
+        try:
+            text = (run_dir / "attempts" / str(place.key.attempt) / "log" / "trainer.log").read_text("utf-8", "replace")
+        except OSError:
+            return []
+        return text.splitlines()[-LOG_LINES:]
+
+    def _wanted(self, request: LaunchRequest) -> dict[str, Any]:
+        folders = self.here.folders(request.run_id)
+        return process_request(request, self.program, folders, self.here.gpus(request.offer))
+
+    def _start(self, request: LaunchRequest, folder: Path) -> None:
+        if missing := self._missing(framework_of(request)):
+            raise MachineError(missing, hint="install Docker or Podman, or the extra trainplan[train]")
+        wanted = self._wanted(request)
+        self.here.make_room(request, request.job_json)
+        write_whole(folder / REQUEST, json.dumps(wanted).encode())
+        command = [sys.executable, "-P", "-m", "providers.local.supervise", "start", str(folder)]
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_START_SECONDS,
+                env=dict(self.here.environment),
+                start_new_session=True,  # a Ctrl-C of this terminal is not for it
+            )
+        except subprocess.TimeoutExpired:
+            raise TransientError("the trainer's process did not come up in time") from None
+        if done.returncode:
+            raise MachineError(f"the trainer's process did not start: {done.stderr.strip()[-300:]}")
+
+    def _missing(self, framework: str) -> str:
+        return "" if self.installed(framework) else f"no container engine is used, and this Python has no {framework}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    state: InstanceState
+    exit_code: int | None = None
+
+
+def _look(folder: Path) -> _Seen:
+    supervisor, trainer = _process(folder / SUPERVISOR), _process(folder / TRAINER)
+    if (supervisor and supervisor.alive) or (trainer and trainer.alive):
+        seen = _Seen(state=InstanceState.RUNNING if trainer else InstanceState.PENDING)
+    elif supervisor:
+        seen = _Seen(state=InstanceState.ENDED)
+    else:
+        seen = _Seen(state=InstanceState.PENDING)
+    # Read last: the supervisor may have written it, and ended, while we looked.
+    told = _read(folder / EXIT)
+    return seen if told is None else _Seen(state=InstanceState.ENDED, exit_code=int(told["exit_code"]))
+
+
+def _process(path: Path) -> Process | None:
+    told = _read(path)
+    return None if told is None else Process(pid=int(told["pid"]), birth=str(told["birth"]))
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def _written_at(path: Path) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        return None

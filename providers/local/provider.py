@@ -1,0 +1,213 @@
+"""The seam over this machine: offers, and one of two hosts (container or process) for each attempt."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from providers.base import Check, OwnedResource, Preflight, PreflightState
+from providers.errors import BadRequestError, InstanceNotFoundError, MachineError, ProviderError, TransientError
+from providers.local.api import Engine, EngineName
+from providers.local.command import Runner, SystemRunner
+from providers.local.containers import ContainerHost
+from providers.local.engine import CliEngine, probe
+from providers.local.here import Here, free_bytes
+from providers.local.machine import available_memory_bytes, this_machine
+from providers.local.offers import PROVIDER, REGION, OwnPrice, matches, offers
+from providers.local.process import HOST as PROCESS
+from providers.local.process import ProcessHost
+from providers.local.records import Place, attempt_key, place_of
+from providers.local.settings import EngineChoice, parse_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pricing.offers import Offer, OfferQuery
+    from providers.base import Instance, InstanceRef, LaunchRequest, ProviderSettings, RunId, RunStore, VendorRequest
+    from providers.local.here import Held, Host
+    from providers.local.machine import Machine
+
+
+def make(settings: ProviderSettings) -> LocalProvider:
+    """This machine as a provider. Raises BadRequestError for an option that is wrong. Looks at nothing yet."""
+    look = _Look()
+    here = Here(
+        home=settings.home,
+        settings=parse_settings(settings.options),
+        environment=settings.environment,
+        machine=lambda: look.machine,
+        device_name=_device_name,
+        free_bytes=free_bytes,
+        memory_bytes=available_memory_bytes,
+    )
+    return LocalProvider(here, ProcessHost(here=here), engines_of(SystemRunner()), settings.now)
+
+
+class _Look:
+    @cached_property
+    def machine(self) -> Machine:
+        return this_machine()
+
+
+def engines_of(runner: Runner) -> Callable[[EngineName], Engine | None]:
+    """Finds an engine by its name, once; None: it does not answer."""
+    found: dict[EngineName, Engine | None] = {}
+
+    def find(name: EngineName) -> Engine | None:
+        if name not in found:
+            info = probe(name, runner)
+            found[name] = CliEngine(info, runner) if info else None
+        return found[name]
+
+    return find
+
+
+@dataclass(frozen=True)
+class LocalProvider:
+    """`find_engine` gives an engine that answers, or None; `image` replaces the trainer image in every container."""
+
+    here: Here
+    process: ProcessHost
+    find_engine: Callable[[EngineName], Engine | None]
+    now: Callable[[], datetime]
+    image: str | None = None
+
+    @property
+    def name(self) -> str:
+        return PROVIDER
+
+    @property
+    def machine(self) -> Machine:
+        """What this machine is; its `fingerprint` is what measurements taken here are kept under."""
+        return self.here.machine()
+
+    def offers(self, query: OfferQuery) -> Sequence[Offer]:
+        price = OwnPrice(usd_per_hour=self.here.settings.usd_per_hour, as_of=self.now().date())
+        return tuple(offer for offer in offers(self.machine, price, self.here.device_name) if matches(offer, query))
+
+    def preflight(self, offer: Offer) -> Preflight:
+        try:
+            host = self._chosen()
+            self.here.gpus(offer)
+        except MachineError as error:
+            refused = Check(name="machine", state=PreflightState.REFUSED, detail=error.message, fix=error.hint)
+            return Preflight(checks=(refused,))
+        engine = Check(name="engine", state=PreflightState.OK, detail=_told(host))
+        return Preflight(checks=(engine, *host.checks(offer)))
+
+    def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
+        """Builds or fetches the image of the run where it is missing (providers.base.Preparer)."""
+        self._host_of(request).prepare(request, report)
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
+        return self._host_of(request).requests(request)
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        host = self._host_of(request)
+        place = Place(host=host.name, key=attempt_key(request.run_id, request.attempt))
+        self.here.records.keep(place)
+        try:
+            return host.launch(request)
+        except (MachineError, BadRequestError):
+            with contextlib.suppress(ProviderError):
+                host.delete(place)  # what was half made is of no use, and nobody would look for it
+            raise
+
+    def get(self, ref: InstanceRef) -> Instance:
+        place = place_of(ref.id)
+        return self._at(place).get(place)
+
+    def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
+        found = [held for host in self._everywhere() for held in host.held()]
+        return [self._owned(held) for held in found if run_id in (None, held.place.key.run_id)]
+
+    def stop(self, ref: InstanceRef) -> None:
+        place = place_of(ref.id)
+        self._at(place).stop(place)
+
+    def delete(self, ref: InstanceRef | OwnedResource) -> None:
+        try:
+            place = place_of(ref.id)
+        except InstanceNotFoundError:
+            return
+        self._at(place).delete(place)
+
+    def logs(self, ref: InstanceRef) -> Iterator[str]:
+        place = place_of(ref.id)
+        yield from self._at(place).logs(place)
+
+    def store(self, run_id: RunId) -> RunStore:
+        return self.here.store(run_id)
+
+    def _host_of(self, request: LaunchRequest) -> Host:
+        """Where the attempt already is, so that it never runs twice; else where the settings put it."""
+        key = attempt_key(request.run_id, request.attempt)
+        kept = self.here.records.host_of(key)
+        return self._at(Place(host=kept, key=key)) if kept else self._chosen()
+
+    def _chosen(self) -> Host:
+        choice = self.here.settings.engine
+        if choice is EngineChoice.PROCESS:
+            return self.process
+        names = tuple(EngineName) if choice is EngineChoice.AUTO else (EngineName(choice),)
+        found = next((engine for engine in map(self.find_engine, names) if engine), None)
+        if found is not None:
+            return self._containers(found)
+        if choice is EngineChoice.AUTO:
+            return self.process
+        raise MachineError(f"{choice} does not answer", hint=f"see `{choice} info`, or set engine to auto or process")
+
+    def _at(self, place: Place) -> Host:
+        if place.host == PROCESS:
+            return self.process
+        if place.host not in tuple(EngineName):
+            raise InstanceNotFoundError(f"this machine has no engine {place.host!r}")
+        engine = self.find_engine(EngineName(place.host))
+        if engine is None:
+            raise TransientError(
+                f"{place.host}, which runs {place.key.name}, does not answer", hint=f"start it: `{place.host} info`"
+            )
+        return self._containers(engine)
+
+    def _everywhere(self) -> Iterator[Host]:
+        """Every host that answers. Raises TransientError where one does not that still has an attempt of ours."""
+        yield self.process
+        needed = {place.host: place for place in self.here.records.places()}
+        for name in EngineName:
+            engine = self.find_engine(name)
+            if engine is not None and engine.name is name:
+                yield self._containers(engine)
+            elif name in needed:
+                yield self._at(needed[name])
+
+    def _containers(self, engine: Engine) -> ContainerHost:
+        return ContainerHost(here=self.here, engine=engine, image=self.image)
+
+    def _owned(self, held: Held) -> OwnedResource:
+        return OwnedResource(
+            provider=PROVIDER,
+            region=REGION,
+            kind=held.kind,
+            id=held.place.ref.id,
+            run_id=held.place.key.run_id,
+            created_at=held.created_at,
+            usd_per_hour=self.here.settings.usd_per_hour if held.running else None,
+        )
+
+
+def _told(host: Host) -> str:
+    return "a process of this Python" if host.name == PROCESS else f"{host.name} answers"
+
+
+def _device_name(spelling: str) -> str | None:
+    from pricing.catalog import find_device
+    from pricing.devices import UnknownDeviceError
+
+    try:
+        return find_device(spelling).name
+    except UnknownDeviceError:
+        return None

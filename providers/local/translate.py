@@ -1,0 +1,169 @@
+"""Our values into what is run here, and what is seen here into our values. Pure."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, assert_never
+
+from providers.base import LABEL_ATTEMPT, LABEL_DEADLINE, LABEL_RUN, Instance, InstanceState, RunId
+from providers.exits import how_it_ended
+from providers.local.api import ContainerSpec, ContainerStatus, Mount
+from providers.local.records import AttemptKey, Place
+from workloads.datasets import DATASETS
+from workloads.job import Framework
+
+if TYPE_CHECKING:
+    from providers.base import LaunchRequest
+    from providers.local.api import Container
+
+GRACE_SECONDS = 60
+"""Between the asking and the killing: time enough to write a checkpoint of the largest net to a slow disk."""
+
+RUN_DIR = "/run-dir"
+DATA_DIR = "/data"
+IMAGES_DIR = "/images"
+_TRAINER = ("-m", "workloads.trainer")
+_UNTIL = (Path(__file__).parent / "data" / "until.sh").read_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """Where things are on this machine: the run directory, and the data sets that runs share."""
+
+    run_dir: Path
+    datasets: Path
+
+
+def trainer_arguments(request: LaunchRequest, run_dir: str, data_dir: str) -> tuple[str, ...]:
+    """The trainer's command line behind its program."""
+    return (
+        *("--job", f"{run_dir}/job.json", "--run-dir", run_dir, "--attempt", str(request.attempt)),
+        *("--data-dir", data_dir, "--deadline-unix", f"{request.deadline.timestamp():.0f}"),
+        *(() if request.max_steps is None else ("--max-steps", str(request.max_steps))),
+    )
+
+
+def container_spec(request: LaunchRequest, image: str, folders: Folders, gpus: tuple[int, ...]) -> ContainerSpec:
+    """The container of an attempt: labelled, held to its deadline from within, and cut off where nothing is fetched."""
+    key = AttemptKey(run_id=request.run_id, attempt=request.attempt)
+    deadline = f"{request.deadline.timestamp():.0f}"
+    command = ("sh", "-c", _UNTIL(encoding="utf-8"), "until", deadline, str(GRACE_SECONDS), "python", *_TRAINER)
+    return ContainerSpec(
+        name=key.name,
+        image=image,
+        command=(*command, *trainer_arguments(request, RUN_DIR, DATA_DIR)),
+        labels={
+            LABEL_RUN: request.run_id,
+            LABEL_ATTEMPT: str(request.attempt),
+            LABEL_DEADLINE: request.deadline.isoformat(),
+        },
+        environment={"HOME": "/tmp"},  # the user of the container has no home in the image
+        mounts=(
+            Mount(source=str(folders.run_dir), target=RUN_DIR),
+            Mount(source=str(folders.datasets), target=DATA_DIR),
+            *_image_folder(request),
+        ),
+        network=fetches(request),
+        vcpus=request.vcpus,
+        memory_gib=request.memory_gib,
+        gpus=gpus,
+    )
+
+
+def job_in_container(job_json: str) -> str:
+    """The job as the trainer in the container reads it: a folder of images is where it is mounted."""
+    job = json.loads(job_json)
+    if job["data"].get("path") is None:
+        return job_json
+    job["data"]["path"] = IMAGES_DIR
+    return json.dumps(job, sort_keys=True, indent=1)
+
+
+def process_request(
+    request: LaunchRequest, program: tuple[str, ...], folders: Folders, gpus: tuple[int, ...]
+) -> dict[str, Any]:
+    """What the supervisor of a process reads (`supervise.REQUEST`)."""
+    arguments = trainer_arguments(request, folders.run_dir.as_posix(), folders.datasets.as_posix())
+    return {
+        "command": [*program, *arguments],
+        "environment": {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)) or "-1", "PYTHONUNBUFFERED": "1"},
+        "deadline_unix": request.deadline.timestamp(),
+        "grace_seconds": GRACE_SECONDS,
+        "vcpus": request.vcpus,
+        "log": str(folders.run_dir / "attempts" / str(request.attempt) / "log" / "trainer.log"),
+    }
+
+
+def own_trainer() -> tuple[str, ...]:
+    """The trainer in this Python; `-P` keeps modules of the working directory out of it."""
+    return (sys.executable, "-P", *_TRAINER)
+
+
+def fetches(request: LaunchRequest) -> bool:
+    """Whether the trainer needs the network: for a data set it downloads, or an address."""
+    data = json.loads(request.job_json)["data"]
+    if data.get("url") is not None:
+        return True
+    known = DATASETS.get(data.get("name") or "")
+    return known is not None and known.download_bytes > 0
+
+
+def framework_of(request: LaunchRequest) -> Framework:
+    return Framework(json.loads(request.job_json).get("framework", Framework.TENSORFLOW))
+
+
+def own_container(request: LaunchRequest) -> str | None:
+    """The image that the job names, if any."""
+    image = json.loads(request.job_json).get("container")
+    return None if image is None else str(image)
+
+
+def image_folder(request: LaunchRequest) -> Path | None:
+    """The folder of this machine that the job trains on, if any."""
+    path = json.loads(request.job_json)["data"].get("path")
+    return None if path is None else Path(path)
+
+
+def instance(place: Place, container: Container, *, asked_to_stop: bool) -> Instance:
+    """The instance that a container is."""
+    alive = Instance(
+        ref=place.ref,
+        state=_state(container.status, asked_to_stop=asked_to_stop),
+        run_id=place.key.run_id,
+        attempt=place.key.attempt,
+        launched_at=container.created_at,
+    )
+    return alive if alive.state is not InstanceState.ENDED else ended(alive, container)
+
+
+def ended(alive: Instance, container: Container) -> Instance:
+    """The same instance with how its container ended."""
+    end, reason = how_it_ended(container.exit_code, out_of_memory=container.out_of_memory)
+    reason = f"{reason} ({container.error})" if container.error else reason
+    return replace(alive, exit_code=container.exit_code, end=end, reason=reason)
+
+
+def is_ours(container: Container) -> AttemptKey | None:
+    """The attempt that the labels of a container name; None: it is not of our making."""
+    run_id, attempt = container.labels.get(LABEL_RUN), container.labels.get(LABEL_ATTEMPT, "")
+    return AttemptKey(run_id=RunId(run_id), attempt=int(attempt)) if run_id and attempt.isdigit() else None
+
+
+def _image_folder(request: LaunchRequest) -> tuple[Mount, ...]:
+    folder = image_folder(request)
+    return () if folder is None else (Mount(source=str(folder), target=IMAGES_DIR, read_only=True),)
+
+
+def _state(status: ContainerStatus, *, asked_to_stop: bool) -> InstanceState:
+    match status:
+        case ContainerStatus.CREATED:
+            return InstanceState.PENDING
+        case ContainerStatus.RUNNING:
+            return InstanceState.STOPPING if asked_to_stop else InstanceState.RUNNING
+        case ContainerStatus.EXITED:
+            return InstanceState.ENDED
+        case _:
+            assert_never(status)
