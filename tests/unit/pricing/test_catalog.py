@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -83,14 +85,37 @@ def test_observations_count_for_their_own_provider_and_family_only(text_dir: Tex
     assert offers["g5.xlarge"].planning_usd_per_hour == 1
 
 
-def test_a_spot_price_goes_stale_on_its_day(text_dir: TextDir, opened: Opened) -> None:
+@pytest.mark.parametrize(
+    ("source", "days", "grade"), [("market", 90, PriceGrade.OBSERVED), ("list", 180, PriceGrade.LISTED)]
+)
+def test_a_spot_price_goes_stale_on_its_day(
+    text_dir: TextDir, opened: Opened, source: str, days: int, grade: PriceGrade
+) -> None:
     text_dir.add_type("g4dn.xlarge")
-    text_dir.add_offer("us-east-1", "g4dn.xlarge", **on_demand("1"), **spot("0.3", as_of="2026-11-01"))
+    text_dir.add_offer("us-east-1", "g4dn.xlarge", **on_demand("1"), **spot("0.3", as_of="2026-11-01", source=source))
     catalog = opened(text_dir.compile())
-    last_day = date(2026, 11, 1) + timedelta(days=90)
+    last_day = date(2026, 11, 1) + timedelta(days=days)
     on_the_last, on_the_next = (catalog.offers(SPOT, last_day + timedelta(days=n))[0] for n in (0, 1))
-    assert (on_the_last.price_grade, on_the_last.planning_usd_per_hour) == (PriceGrade.OBSERVED, Decimal("0.3"))
+    assert (on_the_last.price_grade, on_the_last.planning_usd_per_hour) == (grade, Decimal("0.3"))
     assert (on_the_next.price_grade, on_the_next.planning_usd_per_hour) == (PriceGrade.STALE, Decimal(1))
+
+
+def test_the_ratio_is_that_of_what_is_observed_today(text_dir: TextDir, opened: Opened) -> None:
+    text_dir.add_type("g4dn.xlarge")
+    text_dir.add_offer("us-east-1", "g4dn.xlarge", **on_demand("1"), **spot("0.2", as_of="2026-11-01"))
+    text_dir.add_offer("us-east-2", "g4dn.xlarge", **on_demand("1"), **spot("0.6", as_of="2026-11-11"))
+    text_dir.add_offer("us-west-2", "g4dn.xlarge", **on_demand("1.000001"), **spot("0.1", as_of="", text="undated"))
+    catalog = opened(text_dir.compile())
+    first_stale, second_stale = date(2027, 1, 31), date(2027, 2, 10)
+    planned = {
+        day: [offer.planning_usd_per_hour for offer in catalog.offers(SPOT, day)]
+        for day in (TODAY, first_stale, second_stale)
+    }
+    assert planned == {
+        TODAY: [Decimal("0.2"), Decimal("0.6"), Decimal("0.500001")],
+        first_stale: [Decimal("0.6"), Decimal("0.6"), Decimal("0.600001")],
+        second_stale: [Decimal(1), Decimal(1), Decimal("1.000001")],
+    }
 
 
 def test_an_untrusted_spot_price_is_held_against_on_demand_elsewhere(text_dir: TextDir, opened: Opened) -> None:
@@ -179,9 +204,11 @@ def test_a_query_is_a_filter(shipped: Catalog, query: OfferQuery) -> None:
         and (query.include_retired or offer.lifecycle.state is not LifecycleState.RETIRED)
     ]
     assert shipped.offers(query, TODAY) == expected
-    places = [place for row in shipped.rentals(query, TODAY) for place in row.places]
-    unrankable = sum(row.places.unrankable for row in shipped.rentals(query, TODAY))
-    assert len(places) + unrankable == len(expected)
+    rentals = shipped.rentals(query, TODAY)
+    for _, places in rentals:
+        assert len(places) == len(list(places))
+        assert list(places)[:1] == ([places[0]] if places else [])
+    assert sum(len(places) + places.unrankable for _, places in rentals) == len(expected)
 
 
 def test_retired_offers_are_left_out_and_counted(text_dir: TextDir, opened: Opened) -> None:
@@ -251,6 +278,12 @@ def test_the_summary_says_from_when_and_from_where(text_dir: TextDir, opened: Op
 def test_unknown_rows_are_left_out(shipped: Catalog) -> None:
     assert shipped.offers([], TODAY) == []
     assert len(shipped.offers([0, 10**9], TODAY)) == 1
+
+
+def test_nothing_that_reads_text_is_imported_to_read_the_catalog() -> None:
+    code = "import sys, pricing.catalog; print(sorted({'csv', 'tomllib', 'pricing.tables'} & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert loaded.stdout.strip() == "[]"
 
 
 def test_the_compiled_file_is_of_this_text() -> None:
