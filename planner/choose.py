@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from planner.estimate import Workload, quote
@@ -71,8 +72,8 @@ def choose(
             progress = max(progress, _ORDER[outcome])
         elif outcome is not None:
             found.extend(_priced(outcome, places if every_place else (places[0],)))
-    found.sort(key=_KEYS[job.objective])
-    candidates = found if every_place else _best_of_each(found)
+    ordered = _in_order(found, _KEYS[job.objective])
+    candidates = ordered if every_place else _best_of_each(ordered)
     last = None if candidates or progress < 0 else list(Reason)[progress]
     return Choice(candidates=tuple(candidates), rejections=dict(rejected), filtered_last=last)
 
@@ -188,23 +189,23 @@ def _priced(quoted: Quote, places: Sequence[Place]) -> Iterable[Candidate]:
     return [Candidate(quoted, place, place[0] * seconds // 3600 + fixed) for place in places]
 
 
-def _by_cost(candidate: Candidate) -> tuple[object, ...]:
+def _in_order(found: list[Candidate], first: Callable[[Candidate], float]) -> list[Candidate]:
+    """By the objective, then by everything that tells two offers apart. Ties are few: only they pay for the rest."""
+    found.sort(key=first)
+    return [one for _, tied in groupby(found, key=first) for one in sorted(tied, key=_apart)]
+
+
+def _apart(candidate: Candidate) -> tuple[object, ...]:
     rental = candidate.quote.rental
-    return (
-        candidate.cost_micro_usd, candidate.quote.time.total, rental.provider, candidate.place.region,
-        rental.instance_type, rental.market,
-    )  # fmt: skip
+    time, region = candidate.quote.time.total, candidate.place.region
+    return candidate.cost_micro_usd, time, rental.provider, region, rental.instance_type, rental.market
 
 
-def _by_time(candidate: Candidate) -> tuple[object, ...]:
-    return (candidate.quote.time.total, *_by_cost(candidate))
-
-
-def _balanced(candidate: Candidate) -> tuple[object, ...]:
-    return (candidate.cost_micro_usd * candidate.quote.time.total.total_seconds(), *_by_cost(candidate))
-
-
-_KEYS = {Objective.COST: _by_cost, Objective.TIME: _by_time, Objective.BALANCED: _balanced}
+_KEYS: dict[Objective, Callable[[Candidate], float]] = {
+    Objective.COST: lambda candidate: candidate.cost_micro_usd,
+    Objective.TIME: lambda candidate: candidate.quote.time.total.total_seconds(),
+    Objective.BALANCED: lambda candidate: candidate.cost_micro_usd * candidate.quote.time.total.total_seconds(),
+}
 
 
 def _best_of_each(ordered: Sequence[Candidate]) -> list[Candidate]:

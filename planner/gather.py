@@ -19,7 +19,7 @@ from workloads.job import Precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from datetime import date, datetime
+    from datetime import datetime
 
     from planner.plan import Choice
     from planner.settings import Settings
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class Wanted:
     """What the person asked for beside the job. Options given on the command win over the job's constraints.
 
-    `every_place` ranks each offer of each place; `limit` is how many are looked up in full (None: all).
+    `every_place` ranks each offer of each place; `limit` is how many are looked up in full (None: all);
+    `prices` reads the prices of all of them.
     `catalog` is another catalog file than the shipped one.
     """
 
@@ -43,6 +44,7 @@ class Wanted:
     include_retired: bool = False
     every_place: bool = False
     limit: int | None = None
+    prices: bool = False
     catalog: Path | None = None
 
 
@@ -60,7 +62,7 @@ def make_plan(job: TrainingJob, wanted: Wanted, settings: Settings, now: datetim
 
 
 def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog, now: datetime) -> Plan:
-    filters = _filters(job, wanted, catalog, now.date())
+    filters = _filters(job, wanted, catalog)
     predictor = Predictor.open(rates=_rates_of(catalog.devices))
     try:
         world = World(devices=catalog.devices, rates=catalog.rates, throughput=_asker(job, predictor, catalog.devices))
@@ -81,13 +83,14 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog
     return Plan(
         job=job,
         made_at=now,
+        ranking=choice.candidates,
         candidates=tuple(ranked),
+        prices=catalog.quotes(everything, now.date()) if wanted.prices else {},
         rejections=choice.rejections,
         filtered_last=choice.filtered_last,
         this_machine=machine,
         advice=(),
         offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
-        candidates_seen=len(choice.candidates),
     )
 
 
@@ -102,14 +105,11 @@ def nothing_left(choice: Choice | Plan) -> NothingLeftError:
     return NothingLeftError(f"no offer is left; the last ones went by {last}: {text}", f"rejected: {parts}")
 
 
-def _filters(job: TrainingJob, wanted: Wanted, catalog: Catalog, today: date) -> Filters:
+def _filters(job: TrainingJob, wanted: Wanted, catalog: Catalog) -> Filters:
     limits = job.constraints
-    regions = wanted.regions or limits.regions
-    everything = OfferQuery(include_retired=True)
-    names = {offer.region for offer in catalog.offers(everything, today)} if regions else ()
     return Filters(
         providers=_known("provider", wanted.providers or limits.providers, {*catalog.rates, "local"}),
-        regions=_known("region", regions, names),
+        regions=_known("region", wanted.regions or limits.regions, catalog.regions),
         devices=_device_names(wanted.devices or limits.devices, catalog.devices),
         markets=frozenset(wanted.markets or limits.markets),
         include_retired=wanted.include_retired,

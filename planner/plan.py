@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,6 +13,7 @@ from planner.throughput.values import Throughput
 from pricing.cost import ProviderRates, RunCost, RunUsage
 from pricing.money import from_micro
 from pricing.offers import Offer, Place, Rental
+from pricing.offers import Quote as PlacePrice
 from workloads.job import TrainingJob
 
 
@@ -177,15 +179,17 @@ class RankedOffer(NamedTuple):
 class Plan:
     """The answer to `plan estimate`: everything that a table, JSON or a launch needs.
 
-    `candidates` are those that were asked for, of `candidates_seen`; `offers_seen` counts a row and a market each.
+    `ranking` has every candidate in order, `candidates` the first of them in full. `prices` holds the prices of the
+    ranking's places by row id, where they were asked for. `offers_seen` counts a row and a market each.
     """
 
     job: TrainingJob
     made_at: datetime
+    ranking: tuple[Candidate, ...]
     candidates: tuple[RankedOffer, ...]
+    prices: Mapping[int, PlacePrice]
     rejections: dict[RejectionKey, int]
     filtered_last: Reason | None
     this_machine: MachineQuote | None
     advice: tuple[str, ...]
     offers_seen: int
-    candidates_seen: int

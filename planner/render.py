@@ -1,11 +1,10 @@
-"""What a person or a program reads: the estimate as an aligned table, an explanation, or JSON."""
+"""What a person reads: the estimate as an aligned table, with what was rejected and why."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planner.plan import REASON_TEXTS, Reason
 from pricing.money import format_usd, format_usd_per_hour
@@ -134,7 +133,7 @@ def _rate(offer: Offer) -> str:
 def _under(plan: Plan) -> list[str]:
     lines: list[str] = []
     if plan.candidates:
-        more = plan.candidates_seen - len(plan.candidates)
+        more = len(plan.ranking) - len(plan.candidates)
         if more > 0:
             lines.append(
                 f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
@@ -180,87 +179,3 @@ def rejection_counts(plan: Plan) -> list[tuple[Reason, int]]:
     for key, count in plan.rejections.items():
         counts[key.reason] += count
     return [(reason, counts[reason]) for reason in Reason if counts[reason]]
-
-
-def estimate_json(plan: Plan) -> str:
-    """The stable JSON of `estimate --json` (see the README): numbers for money and rates, null for unknown."""
-    return json.dumps(
-        {
-            "job": plan.job.model_dump(mode="json"),
-            "made_at": plan.made_at.isoformat(),
-            "advice": list(plan.advice),
-            "this_machine": _machine_json(plan.this_machine),
-            "candidates": [_candidate_json(ranked) for ranked in plan.candidates],
-            "rejections": [{**key._asdict(), "count": count} for key, count in sorted(plan.rejections.items())],
-        }
-    )
-
-
-def _candidate_json(ranked: RankedOffer) -> dict[str, Any]:
-    offer, quote = ranked.offer, ranked.candidate.quote
-    planning = offer.planning_usd_per_hour
-    return {
-        "rank": ranked.rank,
-        "provider": offer.provider,
-        "region": offer.region,
-        "zone": offer.zones[0] if offer.zones else None,
-        "instance_type": offer.instance_type,
-        "market": offer.market,
-        "device": offer.device,
-        "device_count": offer.device_count,
-        "lifecycle": {
-            "state": offer.lifecycle.state,
-            "date": offer.lifecycle.date.isoformat() if offer.lifecycle.date else None,
-            "successor": offer.lifecycle.successor,
-        },
-        "usd_per_hour": float(offer.usd_per_hour),
-        "planning_usd_per_hour": float(planning) if planning is not None else None,
-        "price_grade": offer.price_grade,
-        "price_as_of": offer.price_as_of.isoformat() if offer.price_as_of else None,
-        **_speed_json(quote.throughput),
-        "setup_seconds": quote.time.setup.total_seconds(),
-        "train_seconds": quote.time.train.total_seconds(),
-        "total_seconds": quote.time.total.total_seconds(),
-        "cost_usd": float(ranked.cost_usd),
-        "cost_low_usd": float(ranked.cost_low_usd),
-        "cost_high_usd": float(ranked.cost_high_usd),
-        "cost_parts": {
-            "compute": float(ranked.compute_usd),
-            "disk": float(quote.fixed.disk),
-            "address": float(quote.fixed.address),
-            "transfer": float(quote.fixed.transfer),
-        },
-        "fits": True,
-        "input_bound": quote.input_bound,
-    }
-
-
-def _speed_json(throughput: Throughput) -> dict[str, Any]:
-    return {
-        "images_per_second": throughput.images_per_second,
-        "images_per_second_low": throughput.low,
-        "images_per_second_high": throughput.high,
-        "basis": throughput.basis,
-    }
-
-
-def _machine_json(machine: MachineQuote | None) -> dict[str, Any] | None:
-    if machine is None:
-        return None
-    time = machine.time
-    return {
-        "name": machine.name,
-        "device": machine.device,
-        "device_count": machine.device_count,
-        "usd_per_hour": float(machine.usd_per_hour),
-        **(_speed_json(machine.throughput) if machine.throughput else _NO_SPEED),
-        "setup_seconds": time.setup.total_seconds() if time else None,
-        "train_seconds": time.train.total_seconds() if time else None,
-        "total_seconds": time.total.total_seconds() if time else None,
-        "cost_usd": float(machine.cost_usd) if machine.cost_usd is not None else None,
-        "fits": machine.fits,
-        "reason": machine.reason or None,
-    }
-
-
-_NO_SPEED = {"images_per_second": None, "images_per_second_low": None, "images_per_second_high": None, "basis": None}

@@ -12,7 +12,8 @@ from planner.cli import options
 from planner.clock import SystemClock
 from planner.errors import BadInputError, NotBuiltYetError
 from planner.gather import Wanted, make_plan, nothing_left
-from planner.render import estimate_json, estimate_table
+from planner.render import estimate_table
+from planner.render_json import estimate_json
 from workloads.job import TrainingJob
 
 DEFAULT_ROWS = 15
@@ -44,7 +45,7 @@ def command(
         raise NotBuiltYetError("--check asks providers, and none can be asked yet", "leave it out")
     job = _job(job_file, model, dataset, epochs, batch)
     job = options.with_limits(job, deadline, budget, objective)
-    rows = None if as_json or every else max(limit, explain_row or 0)
+    rows = 0 if as_json else None if every else max(limit, explain_row or 0)
     wanted = Wanted(
         providers=tuple(provider or ()),
         regions=tuple(region or ()),
@@ -53,6 +54,7 @@ def command(
         include_retired=include_retired,
         every_place=as_json or every,
         limit=rows,
+        prices=as_json,
         catalog=catalog,
     )
     plan = make_plan(job, wanted, options.settings(), SystemClock().now())
@@ -64,7 +66,7 @@ def command(
         sys.stdout.write(explain(plan, plan.candidates[explain_row - 1]) + "\n")
         return
     sys.stdout.write((estimate_json(plan) if as_json else estimate_table(plan)) + "\n")
-    if not plan.candidates:
+    if not plan.ranking:
         raise nothing_left(plan)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+
+from planner import __version__
 
 # What each command is, in the order `plan --help` shows them. The module of a command is imported when it is typed:
 # the start-up of one command never pays for another.
@@ -36,6 +39,10 @@ def run(arguments: list[str]) -> int:
     """Run the command line and return its exit code; every error becomes `error:` and `hint:` on stderr."""
     if arguments == ["--version"]:  # answered before typer is imported
         return _print_version()
+    # Pydantic would search every installed distribution for plugins; none of ours has any.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Hundreds of small objects are made at start-up and none of them is garbage.
+    gc.set_threshold(50_000)
     from planner.cli.app import command
     from planner.errors import ExitCode, PlanError, from_provider
     from providers.errors import ProviderError
@@ -55,9 +62,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _print_version() -> int:
-    from importlib.metadata import version
-
-    sys.stdout.write(f"plan {version('trainplan')}\n")
+    sys.stdout.write(f"plan {__version__}\n")
     return 0
 
 

@@ -1,0 +1,65 @@
+# Everything a person types. `make demo` and `make test` install what they need; nothing else has to be there than
+# git, make and python3 with venv.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
+PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
+
+.PHONY: help demo test lint types imports tests engine tables bench clean
+
+help:
+	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
+	@echo "make test    lint, types, import rules and all tests"
+	@echo "make engine  set up Podman as a container engine (root, Debian)"
+	@echo "make bench   how fast the command answers"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+$(VENV)/.plan: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet -e '.[dev,train-cpu,train-jax]'
+	@touch $@ $(VENV)/.plan
+
+pricing/data/catalog.sqlite: $(PRICE_TEXT) $(wildcard pricing/*.py) | $(VENV)/.plan
+	$(BIN)/python -m pricing.compile
+
+planner/throughput/data/measurements.sqlite: $(wildcard planner/throughput/data/*.csv) planner/throughput/compile.py | $(VENV)/.plan
+	$(BIN)/python -m planner.throughput.compile
+
+tables: $(TABLES)
+
+demo: $(VENV)/.plan tables
+	scripts/demo.sh $(BIN)
+
+engine:
+	scripts/engine.sh
+
+test: $(VENV)/.dev tables
+	@if [ "$$CI" = true ]; then scripts/engine.sh; fi
+	$(MAKE) --no-print-directory lint types imports tests
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+tests: $(VENV)/.dev tables
+	$(BIN)/pytest
+
+bench: $(VENV)/.dev tables
+	$(BIN)/python benchmarks/start_up.py
+
+clean:
+	rm -rf $(VENV) .build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(TABLES)
