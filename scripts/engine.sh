@@ -5,7 +5,7 @@
 # Safe to run again: what is in place is left alone, and then it takes about a second.
 #
 # It writes    /etc/containers/containers.conf.d/50-trainplan.conf   how containers run here
-#              /etc/trainplan/engine.toml                            how the trainer image is built here
+#              /etc/trainplan/settings.toml                          how the trainer image is built here
 # and makes    localhost/trainplan-base:bookworm                     Debian with Python, by debootstrap
 set -eu
 
@@ -14,7 +14,7 @@ SUITE=bookworm
 MIRROR=${TRAINPLAN_DEBIAN_MIRROR:-}
 BASE=localhost/trainplan-base:$SUITE
 CONTAINERS_CONF=/etc/containers/containers.conf.d/50-trainplan.conf
-ENGINE_TOML=/etc/trainplan/engine.toml
+SETTINGS_TOML=/etc/trainplan/settings.toml
 
 say() { printf 'engine: %s\n' "$*" >&2; }
 
@@ -40,10 +40,10 @@ network_backend = "netavark"
 CONF
 }
 
-engine_toml() {
+settings_toml() {
     cat <<TOML
 # Written by scripts/engine.sh: how plan builds the trainer image with the engine of this machine.
-base = "$BASE"
+base_image = "$BASE"
 build_flags = ["--isolation=chroot", "--network=host"]
 TOML
 }
@@ -64,7 +64,7 @@ hello() {
 in_place() {
     command -v podman >/dev/null 2>&1 &&
         containers_conf | cmp -s - "$CONTAINERS_CONF" &&
-        engine_toml | cmp -s - "$ENGINE_TOML" &&
+        settings_toml | cmp -s - "$SETTINGS_TOML" &&
         podman image exists "$BASE" 2>/dev/null &&
         hello
 }
@@ -109,7 +109,7 @@ main() {
     [ "$(id -u)" = 0 ] || die "this installs packages and needs root" "sudo make engine, or install Docker or Podman yourself"
     install_packages
     put "$CONTAINERS_CONF" containers_conf
-    put "$ENGINE_TOML" engine_toml
+    put "$SETTINGS_TOML" settings_toml
     make_base
     hello || die "a container does not run with limits here" "podman run --rm --network none --memory 64m $BASE true"
     say "ready: $(podman --version), $BASE"
