@@ -17,7 +17,7 @@ from providers.errors import InstanceNotFoundError, MachineError, TransientError
 from providers.exits import how_it_ended
 from providers.local.here import LOG_LINES, Held, Here, room_checks
 from providers.local.pids import Process
-from providers.local.records import Place, attempt_key
+from providers.local.records import PROCESS, Place, attempt_key
 from providers.local.store import write_whole
 from providers.local.supervise import EXIT, REQUEST, SUPERVISOR, TRAINER
 from providers.local.translate import framework_of, own_trainer, process_request
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from pricing.offers import Offer
 
-HOST = "process"
 _START_SECONDS = 60
 
 
@@ -46,7 +45,7 @@ class ProcessHost:
 
     @property
     def name(self) -> str:
-        return HOST
+        return PROCESS
 
     def checks(self, offer: Offer) -> Sequence[Check]:
         del offer
@@ -63,10 +62,10 @@ class ProcessHost:
         """Nothing is built for a process."""
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
-        return (VendorRequest(service=HOST, operation="start", parameters=self._wanted(request)),)
+        return (VendorRequest(service=PROCESS, operation="start", parameters=self._wanted(request)),)
 
     def launch(self, request: LaunchRequest) -> Instance:
-        place = Place(host=HOST, key=attempt_key(request.run_id, request.attempt))
+        place = Place(host=PROCESS, key=attempt_key(request.run_id, request.attempt))
         folder = self.here.records.folder(place.key)
         if not (folder / SUPERVISOR).exists():
             self._start(request, folder)
@@ -74,7 +73,7 @@ class ProcessHost:
 
     def get(self, place: Place) -> Instance:
         folder = self.here.records.folder(place.key)
-        if self.here.records.host_of(place.key) != HOST:
+        if self.here.records.host_of(place.key) != PROCESS:
             raise InstanceNotFoundError(f"there is no process {place.key.name}")
         seen = _look(folder)
         alive = Instance(
@@ -93,7 +92,7 @@ class ProcessHost:
 
     def held(self) -> Iterator[Held]:
         for place in self.here.records.places():
-            if place.host == HOST:
+            if place.host == PROCESS:
                 folder = self.here.records.folder(place.key)
                 running = _look(folder).state is not InstanceState.ENDED
                 yield Held(place=place, kind="process", created_at=_written_at(folder / "host"), running=running)

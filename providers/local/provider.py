@@ -18,9 +18,8 @@ from providers.local.engine import CliEngine, probe
 from providers.local.here import Here, free_bytes
 from providers.local.machine import available_memory_bytes, this_machine
 from providers.local.offers import PROVIDER, REGION, OwnPrice, matches, offers
-from providers.local.process import HOST as PROCESS
 from providers.local.process import ProcessHost
-from providers.local.records import Place, attempt_key, place_of
+from providers.local.records import PROCESS, Place, attempt_key, place_of
 from providers.local.settings import EngineChoice, parse_settings
 
 if TYPE_CHECKING:
@@ -164,8 +163,6 @@ class LocalProvider:
     def _at(self, place: Place) -> Host:
         if place.host == PROCESS:
             return self.process
-        if place.host not in tuple(EngineName):
-            raise InstanceNotFoundError(f"this machine has no engine {place.host!r}")
         engine = self.find_engine(EngineName(place.host))
         if engine is None:
             raise TransientError(

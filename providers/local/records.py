@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 from providers.base import InstanceRef, RunId
 from providers.errors import BadRequestError, InstanceNotFoundError, MachineError
+from providers.local.api import EngineName
 from providers.local.offers import PROVIDER, REGION
 from providers.local.store import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+PROCESS = "process"
+HOSTS = (PROCESS, *EngineName)
 
 _PREFIX = "trainplan-"
 _RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}")
@@ -56,7 +60,7 @@ def place_of(provider_id: str) -> Place:
     """The place that `Place.ref` made this id of. Raises InstanceNotFoundError for any other id."""
     host, _, name = provider_id.partition(":")
     run_id, _, attempt = name.removeprefix(_PREFIX).rpartition("-")
-    if not name.startswith(_PREFIX) or not run_id or not attempt.isdigit():
+    if host not in HOSTS or not name.startswith(_PREFIX) or not run_id or not attempt.isdigit():
         raise InstanceNotFoundError(f"this machine never had an instance {provider_id!r}")
     return Place(host=host, key=AttemptKey(run_id=RunId(run_id), attempt=int(attempt)))
 

@@ -1,0 +1,171 @@
+"""The worlds of the local provider: processes, an engine without containers, and a real engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from providers.base import VendorRequest
+from providers.local.api import BuildSpec, EngineName
+from providers.local.here import Here
+from providers.local.image import LOCAL_BASE, PUBLIC_BASE
+from providers.local.machine import Machine
+from providers.local.process import ProcessHost
+from providers.local.provider import LocalProvider
+from providers.local.settings import EngineChoice, LocalSettings
+from tests.doubles import engine as engine_double
+from tests.doubles.engine import FakeEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from providers.local.api import ContainerSpec, Engine
+    from providers.local.engine import CliEngine
+
+TRAINER = Path(__file__).parent.parent / "doubles" / "fake_trainer.py"
+TINY_IMAGE = "localhost/trainplan-tiny:tests"
+MACHINE = Machine(system="linux", architecture="x86_64", cpu_name="Test CPU", vcpus=2, memory_gib=8.0)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251  what is started here lives in real time
+
+
+def here(home: Path, choice: EngineChoice) -> Here:
+    return Here(
+        home=home,
+        settings=LocalSettings(engine=choice),
+        environment=dict(os.environ),
+        machine=lambda: MACHINE,
+        device_name=lambda _: None,
+        free_bytes=lambda _: 100_000_000_000,
+        memory_bytes=lambda: 8 * 2**30,
+    )
+
+
+def no_engine(name: EngineName) -> None:
+    """A machine without any engine."""
+
+
+class ProcessHarness:
+    provider_name = "local"
+
+    def __init__(self, home: Path) -> None:
+        self._here = here(home, EngineChoice.PROCESS)
+        self._installed = True
+
+    def provider(self) -> LocalProvider:
+        program = (sys.executable, str(TRAINER))
+        host = ProcessHost(here=self._here, program=program, installed=lambda _: self._installed)
+        return LocalProvider(self._here, host, no_engine, now)
+
+    def sent(self) -> Sequence[VendorRequest]:
+        files = sorted(self._here.home.glob("local/attempts/*/request.json"), key=lambda path: path.stat().st_mtime_ns)
+        return [
+            VendorRequest(service="process", operation="start", parameters=json.loads(path.read_text()))
+            for path in files
+        ]
+
+    def break_launch(self) -> None:
+        self._installed = False
+
+
+class EngineDoubleHarness:
+    provider_name = "local"
+
+    def __init__(self, home: Path) -> None:
+        self._here = here(home, EngineChoice.PODMAN)
+        self.engine = FakeEngine(now)
+
+    def provider(self) -> LocalProvider:
+        return _over(self._here, self.engine, engine_double.IMAGE)
+
+    def sent(self) -> Sequence[VendorRequest]:
+        return [
+            _request(words if operation == "create" else (operation, *words))
+            for operation, words in self.engine.calls
+            if operation in ("create", "start")
+        ]
+
+    def break_launch(self) -> None:
+        self.engine.tags.clear()
+
+
+class RealEngineHarness:
+    """Over Docker or Podman; the image holds the fake trainer on whatever base is here."""
+
+    provider_name = "local"
+
+    def __init__(self, home: Path, engine: CliEngine) -> None:
+        self._here = here(home, EngineChoice(engine.name))
+        self.engine = Recording(engine)
+        self._image = TINY_IMAGE
+
+    def provider(self) -> LocalProvider:
+        return _over(self._here, self.engine, self._image)
+
+    def sent(self) -> Sequence[VendorRequest]:
+        return self.engine.sent
+
+    def break_launch(self) -> None:
+        self._image = "localhost/trainplan-tiny:absent"
+
+    def clean(self) -> None:
+        """Remove what a failed test left."""
+        provider = self.provider()
+        for owned in provider.list_owned():
+            if owned.run_id.startswith("contract-"):
+                provider.delete(owned)
+
+
+class Recording:
+    """An engine that keeps what was sent to create and start."""
+
+    def __init__(self, engine: CliEngine) -> None:
+        self._engine = engine
+        self.sent: list[VendorRequest] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._engine, name)
+
+    def create(self, spec: ContainerSpec) -> None:
+        self.sent.append(_request(self._engine.create_arguments(spec), self._engine.name))
+        self._engine.create(spec)
+
+    def start(self, name: str) -> None:
+        self.sent.append(_request(("start", name), self._engine.name))
+        self._engine.start(name)
+
+
+def build_tiny_image(engine: Engine, context: Path) -> None:
+    """An image whose `python -m workloads.trainer` is the fake trainer; nothing runs while it is built."""
+    base = LOCAL_BASE if engine.has_image(LOCAL_BASE) else PUBLIC_BASE
+    package = context / "workloads" / "trainer"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    shutil.copyfile(TRAINER, package / "__main__.py")
+    python = context / "python"
+    python.write_text('#!/bin/sh\nexec python3 "$@"\n')
+    python.chmod(0o755)
+    (context / "Containerfile").write_text(
+        f"FROM {base}\nCOPY python /opt/tiny/bin/python\nCOPY workloads /opt/tiny/workloads\n"
+        "ENV PATH=/opt/tiny/bin:/usr/local/bin:/usr/bin:/bin PYTHONPATH=/opt/tiny\n"
+    )
+    engine.build(BuildSpec(tag=TINY_IMAGE, context=context, labels={"trainplan-image": "tests"}), lambda _: None)
+
+
+def _over(place: Here, engine: object, image: str) -> LocalProvider:
+    def find(name: EngineName) -> Engine | None:
+        return engine if name is engine.name else None  # type: ignore[attr-defined, return-value]
+
+    return LocalProvider(place, ProcessHost(here=place), find, now, image)
+
+
+def _request(words: Sequence[str], service: str = EngineName.PODMAN) -> VendorRequest:
+    return VendorRequest(service=service, operation=words[0], parameters={"arguments": list(words)})

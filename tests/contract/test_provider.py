@@ -1,0 +1,231 @@
+"""The contract of the seam (providers/base.py), held against every provider in every world."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pricing.offers import OfferQuery
+from providers import registry
+from providers.base import EndKind, InstanceRef, InstanceState, PreflightState, RunId
+from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
+from tests.contract.conftest import HARNESSES
+from tests.contract.harness import Ask, request, wait_for, wait_until_it_trains
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from providers.base import Provider
+    from tests.contract.harness import Harness
+
+
+@pytest.fixture
+def run_id() -> str:
+    return f"contract-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def provider(harness: Harness, run_id: str) -> Iterator[Provider]:
+    made = harness.provider()
+    yield made
+    for owned in made.list_owned(RunId(run_id)):
+        made.delete(owned)
+
+
+def ids(provider: Provider, run_id: str) -> list[str]:
+    return [owned.id for owned in provider.list_owned(RunId(run_id))]
+
+
+def test_every_provider_has_a_harness() -> None:
+    assert {harness.provider_name for harness in HARNESSES.values()} == set(registry.names())
+
+
+def test_offers_are_its_own_and_follow_the_query(provider: Provider) -> None:
+    offers = provider.offers(OfferQuery())
+    assert offers
+    assert {offer.provider for offer in offers} == {provider.name}
+    assert not provider.offers(OfferQuery(regions=frozenset({"nowhere"})))
+    wanted = OfferQuery(devices=frozenset({offers[0].device}))
+    assert {offer.device for offer in provider.offers(wanted)} == {offers[0].device}
+
+
+def test_preflight_and_requests_create_nothing(provider: Provider, harness: Harness, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    assert provider.preflight(run.offer).state is not PreflightState.REFUSED
+    assert provider.requests(run) == provider.requests(run)
+    assert ids(provider, run_id) == []
+    assert harness.sent() == []
+
+
+def test_launch_sends_what_requests_shows(provider: Provider, harness: Harness, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    shown = list(provider.requests(run))
+    provider.launch(run)
+    assert list(harness.sent()) == shown
+
+
+def test_launch_is_idempotent_also_for_a_new_client(provider: Provider, harness: Harness, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    first = provider.launch(run)
+    assert (first.run_id, first.attempt) == (run_id, 1)
+    assert provider.launch(run).ref == first.ref
+    assert harness.provider().launch(run).ref == first.ref
+    assert ids(provider, run_id) == [first.ref.id]
+
+
+def test_each_attempt_is_an_instance_of_its_own(provider: Provider, run_id: str) -> None:
+    refs = [provider.launch(request(provider, Ask(run_id=run_id, attempt=number))).ref for number in (1, 2)]
+    assert refs[0] != refs[1]
+    assert sorted(ids(provider, run_id)) == sorted(ref.id for ref in refs)
+
+
+def test_a_new_client_finds_the_instance(provider: Provider, harness: Harness, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    ref = provider.launch(run).ref
+    wait_until_it_trains(provider, run)
+    found = harness.provider().get(ref)
+    assert (found.run_id, found.attempt, found.state) == (run_id, 1, InstanceState.RUNNING)
+    assert found.launched_at is not None
+    assert found.launched_at.tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "end", "exit_code"),
+    [("finish", EndKind.DONE, 0), ("fail", EndKind.FAILED, 70), ("bad-job", EndKind.BAD_JOB, 65)],
+)
+def test_how_it_ended_is_told(provider: Provider, run_id: str, behaviour: str, end: EndKind, exit_code: int) -> None:
+    ref = _launched(provider, behaviour, run_id)
+    ended = wait_for(provider, ref, InstanceState.ENDED)
+    assert (ended.end, ended.exit_code) == (end, exit_code)
+    assert ended.reason
+    assert ids(provider, run_id) == [ref.id]  # it ended, and is still there until it is deleted
+
+
+def _launched(provider: Provider, behaviour: str, run_id: str) -> InstanceRef:
+    return provider.launch(request(provider, Ask(behaviour=behaviour, run_id=run_id))).ref
+
+
+def test_a_dead_attempt_is_not_started_again(provider: Provider, harness: Harness, run_id: str) -> None:
+    run = request(provider, Ask(behaviour="finish", run_id=run_id))
+    ref = provider.launch(run).ref
+    wait_for(provider, ref, InstanceState.ENDED)
+    sent = len(harness.sent())
+    again = harness.provider().launch(run)
+    assert (again.ref, again.state, again.end) == (ref, InstanceState.ENDED, EndKind.DONE)
+    assert len(harness.sent()) == sent
+
+
+def test_stop_lets_the_trainer_end_itself(provider: Provider, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    ref = provider.launch(run).ref
+    wait_until_it_trains(provider, run)
+    provider.stop(ref)
+    provider.stop(ref)
+    ended = wait_for(provider, ref, InstanceState.ENDED)
+    assert (ended.end, ended.exit_code) == (EndKind.STOPPED, 75)
+    provider.stop(ref)
+
+
+def test_what_is_asked_to_stop_says_so(provider: Provider, run_id: str) -> None:
+    run = request(provider, Ask(behaviour="stubborn", run_id=run_id))
+    ref = provider.launch(run).ref
+    wait_until_it_trains(provider, run)
+    provider.stop(ref)
+    assert provider.get(ref).state is InstanceState.STOPPING
+
+
+def test_the_instance_ends_itself_at_its_deadline(provider: Provider, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id, lasting=timedelta(seconds=-1)))
+    ref = provider.launch(run).ref
+    assert wait_for(provider, ref, InstanceState.ENDED).end is EndKind.DEADLINE
+
+
+def test_delete_ends_and_removes_it(provider: Provider, harness: Harness, run_id: str) -> None:
+    run = request(provider, Ask(behaviour="stubborn", run_id=run_id))
+    ref = provider.launch(run).ref
+    wait_until_it_trains(provider, run)
+    provider.delete(ref)
+    with pytest.raises(InstanceNotFoundError):
+        provider.get(ref)
+    assert ids(harness.provider(), run_id) == []
+    provider.delete(ref)
+
+
+def test_what_is_listed_can_be_deleted(provider: Provider, harness: Harness, run_id: str) -> None:
+    for number in (1, 2):
+        provider.launch(request(provider, Ask(run_id=run_id, attempt=number)))
+    sweeper = harness.provider()
+    for owned in sweeper.list_owned(RunId(run_id)):
+        sweeper.delete(owned)
+        sweeper.delete(owned)
+    assert ids(sweeper, run_id) == []
+
+
+def test_list_owned_tells_runs_apart(provider: Provider, run_id: str) -> None:
+    provider.launch(request(provider, Ask(run_id=run_id)))
+    assert ids(provider, f"{run_id}x") == []
+    assert run_id in {owned.run_id for owned in provider.list_owned()}
+
+
+@pytest.mark.parametrize("provider_id", ["nonsense", "process:trainplan-never-1", "sausage:trainplan-never-1"])
+def test_what_never_was_is_not_found_and_needs_no_deleting(provider: Provider, provider_id: str) -> None:
+    ref = InstanceRef(provider=provider.name, region="this-machine", id=provider_id)
+    with pytest.raises(InstanceNotFoundError):
+        provider.get(ref)
+    provider.delete(ref)
+
+
+def test_a_launch_that_fails_leaves_nothing(provider: Provider, harness: Harness, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    harness.break_launch()
+    with pytest.raises(ProviderError) as caught:
+        harness.provider().launch(run)
+    assert caught.value.hint
+    assert ids(provider, run_id) == []
+
+
+def test_logs_are_what_the_instance_printed(provider: Provider, run_id: str) -> None:
+    ref = _launched(provider, "finish", run_id)
+    wait_for(provider, ref, InstanceState.ENDED)
+    assert "training finish" in list(provider.logs(ref))
+
+
+def test_the_store_is_what_the_trainer_sees(provider: Provider, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    provider.launch(run)
+    wait_until_it_trains(provider, run)
+    store = provider.store(run.run_id)
+    assert b'"running"' in store.get("attempts/1/status.json")
+    assert store.get("job.json") == run.job_json.encode()
+
+
+def test_store_puts_gets_lists_and_deletes(provider: Provider, run_id: str) -> None:
+    store = provider.store(RunId(run_id))
+    assert list(store.list()) == []
+    store.put("output/a.txt", b"12345")
+    store.put("output/b/c.txt", b"x")
+    store.put("output-2/d.txt", b"y")
+    store.put("output/a.txt", b"123456")
+    assert store.get("output/a.txt") == b"123456"
+    assert store.get("output/a.txt", start=4) == b"56"
+    assert store.get("output/a.txt", start=99) == b""
+    assert list(store.list("output")) == ["output/a.txt", "output/b/c.txt"]
+    store.delete("output")
+    store.delete("output")
+    assert list(store.list()) == ["output-2/d.txt"]
+    with pytest.raises(KeyError):
+        store.get("output/a.txt")
+    store.delete("")
+    assert list(store.list()) == []
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../other", "a/../../b", "", "a\\b"])
+def test_store_keeps_to_its_run(provider: Provider, run_id: str, path: str) -> None:
+    store = provider.store(RunId(run_id))
+    with pytest.raises(BadRequestError):
+        store.put(path, b"x")
+    with pytest.raises(BadRequestError):
+        store.get(path)

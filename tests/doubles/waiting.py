@@ -1,0 +1,18 @@
+"""Waiting for another process in a test: until something holds, and no longer than it may take."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def until(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+    """Look again until it holds; a failure of the test when it does not in time."""
+    never, start = threading.Event(), time.monotonic()
+    while not holds():
+        assert time.monotonic() - start < seconds, f"not within {seconds:.0f} s: {what}"
+        never.wait(0.02)
