@@ -63,6 +63,8 @@ def configure(toolkit: Toolkit, precision: Precision, seed: int) -> None:
     allow_tf32 = precision is not Precision.FP32
     match toolkit.framework:
         case Framework.TENSORFLOW:
+            # Not 0: beside a global seed of 0, tf.data refuses a shuffle whose seed is computed in the pipeline.
+            toolkit.module.random.set_seed(seed + 1)
             toolkit.module.config.experimental.enable_tensor_float_32_execution(allow_tf32)
         case Framework.JAX:
             toolkit.module.config.update("jax_default_matmul_precision", "tensorfloat32" if allow_tf32 else "float32")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import zipfile
@@ -188,11 +187,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def newest_step(folder: Path) -> int | None:
-    """The step of the newest complete checkpoint in a folder of checkpoints, from its mark alone."""
-    for candidate in sorted(folder.glob(f"{_PREFIX}*"), reverse=True):
-        with suppress(OSError, ValueError, KeyError):
-            return int(json.loads((candidate / _MARK).read_text(encoding="utf-8"))["step"])
-    return None

@@ -12,13 +12,14 @@ from workloads.job import DataName, TrainingJob
 from workloads.trainer.downloads import fetched
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.folders import Wanted, open_folder
-from workloads.trainer.images import ArrayImages, Images, Split, in_memory
+from workloads.trainer.images import ArrayImages, Images, Pixels, Split, in_memory
 
 HOLD_OUT_SEED = 0
 _DIGITS_HOLD_OUT = 360
 # A pool this large is far beyond any cache on a device, and small beside a machine's memory.
 _POOL_BYTES = 64 * 2**20
 _PATTERN_SIDE = 4
+_PIECE = 64
 
 
 def open_data(job: TrainingJob, data_dir: Path, keras: Any) -> Split:
@@ -99,12 +100,13 @@ def _made(job: TrainingJob, patterns: Any, held: int, count: int, stream: int) -
     random = np.random.default_rng((job.seed, stream))
     labels = np.arange(held, dtype=np.int32) % job.classes
     shape = (held, job.image_size, job.image_size, job.channels)
-    # A quarter pattern, three quarters noise; shifts, so that no float copy of the pool is ever made.
-    pixels = random.integers(0, 192, shape, dtype=np.uint8)
+    # Half pattern, half noise; by shifts and in pieces, so that no float copy of the pool is ever made.
+    pixels: Pixels = random.integers(0, 256, shape, dtype=np.uint8)
+    pixels >>= 1
     scale = np.arange(job.image_size) * _PATTERN_SIDE // job.image_size
-    coarse = (patterns >> 2)[:, scale][:, :, scale]
-    for start in range(0, held, 1024):
-        pixels[start : start + 1024] += coarse[labels[start : start + 1024]]
+    for start in range(0, held, _PIECE):
+        piece = slice(start, start + _PIECE)
+        pixels[piece] += (patterns[labels[piece]] >> 1)[:, scale][:, :, scale]
     return ArrayImages(pixels=pixels, labels=labels, count=count)
 
 

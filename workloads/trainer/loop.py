@@ -165,7 +165,7 @@ def _finish(ready: Ready, setting: Setting, watch: Watch, began: float) -> None:
 
 def _tested(ready: Ready, setting: Setting) -> dict[str, float]:
     keras = ready.toolkit.keras
-    between = keras.callbacks.LambdaCallback(on_test_batch_end=lambda batch, logs: stop_between(setting))
+    between = keras.callbacks.LambdaCallback(on_test_batch_end=lambda *_, **__: stop_between(setting))
     results = ready.models.training.evaluate(_hold_out_feed(ready), verbose=0, return_dict=True, callbacks=[between])
     return {name: round(float(value), 6) for name, value in results.items()}
 

@@ -168,19 +168,40 @@ def _shuffled_records(tf: Any, images: RecordImages, schedule: Schedule) -> Any:
 
 
 def _kept_records(tf: Any, images: RecordImages, files: Any) -> Any:
+    # Chosen out here: what runs inside the pipeline is compiled, and must be plain.
+    match images.keep:
+        case Keep.ALL:
+            kept = _any_record
+        case Keep.TRAIN:
+            kept = _trained_record
+        case Keep.HOLD_OUT:
+            kept = _held_out_record
+        case _:
+            assert_never(images.keep)
+
     def of_file(file: Any) -> Any:
-        numbered = tf.data.TFRecordDataset(file).enumerate()
-        match images.keep:
-            case Keep.ALL:
-                kept = numbered
-            case Keep.TRAIN:
-                kept = numbered.filter(lambda number, _: number % HOLD_OUT_EVERY != 0)
-            case Keep.HOLD_OUT:
-                kept = numbered.filter(lambda number, _: number % HOLD_OUT_EVERY == 0)
-            case _:
-                assert_never(images.keep)
-        return kept.map(lambda _, raw: raw)
+        return tf.data.TFRecordDataset(file).enumerate().filter(kept).map(_without_number)
 
     return tf.data.Dataset.from_tensor_slices(files).interleave(
         of_file, cycle_length=_FILES_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
     )
+
+
+def _any_record(number: Any, raw: Any) -> Any:
+    del raw
+    return number >= 0
+
+
+def _trained_record(number: Any, raw: Any) -> Any:
+    del raw
+    return number % HOLD_OUT_EVERY != 0
+
+
+def _held_out_record(number: Any, raw: Any) -> Any:
+    del raw
+    return number % HOLD_OUT_EVERY == 0
+
+
+def _without_number(number: Any, raw: Any) -> Any:
+    del number
+    return raw

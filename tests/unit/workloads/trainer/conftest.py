@@ -1,0 +1,55 @@
+"""What the trainer's tests share: skipping where the train extra is missing, a clock, TensorFlow, images."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.workloads.trainer.clocks import FakeClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
+# Without numpy nothing here can even be imported.
+collect_ignore_glob = [] if importlib.util.find_spec("numpy") else ["test_*.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `train` are skipped without TensorFlow, but fail where CI promised it."""
+    if HAS_TENSORFLOW or os.environ.get("CI") == "true":
+        return
+    for item in items:
+        if item.get_closest_marker("train"):
+            item.add_marker(pytest.mark.skip(reason="TensorFlow is not installed (pip install 'trainplan[train]')"))
+
+
+@pytest.fixture
+def fake_clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(scope="session")
+def tensorflow() -> Any:
+    """TensorFlow with the CPU split into two logical devices, so that sharing a batch can be tried."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    return tf
+
+
+@pytest.fixture
+def image_folder(tmp_path: Path) -> Path:
+    """Three classes of 40 PNGs of 12x10 px; a class is a grey level."""
+    from PIL import Image
+
+    for label, name in enumerate(("cat", "dog", "eel")):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(40):
+            Image.new("L", (12, 10), 60 * label + number % 7).save(tmp_path / "images" / name / f"{number:03}.png")
+    return tmp_path / "images"

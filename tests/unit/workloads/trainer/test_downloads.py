@@ -1,0 +1,154 @@
+"""The sets that are downloaded, read from archives in their publishers' formats."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import pickle
+import struct
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workloads.job import DataName
+from workloads.trainer.downloads import ARCHIVES, Archive, fetched
+from workloads.trainer.errors import BadInputError
+from workloads.trainer.images import ArrayImages, Split
+
+RANDOM = np.random.default_rng(0)
+
+
+@dataclass
+class Keras:
+    """Stands in for keras.utils.get_file: what lies in the folder is there, nothing else can be reached."""
+
+    @property
+    def utils(self) -> Keras:
+        return self
+
+    def get_file(self, name: str, *, origin: str, file_hash: str | None, cache_dir: str, cache_subdir: str) -> str:
+        path = Path(cache_dir) / cache_subdir / name
+        if not path.is_file():
+            raise Exception(f"URL fetch failure on {origin}")
+        return str(path)
+
+
+def idx(array: Any) -> bytes:
+    header = struct.pack(">HBB", 0, 8, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape)
+    return gzip.compress(header + array.tobytes())
+
+
+def grey(count: int) -> tuple[Any, Any]:
+    return RANDOM.integers(0, 256, (count, 28, 28), np.uint8), RANDOM.integers(0, 10, count, np.uint8)
+
+
+def tar(path: Path, members: dict[str, Any]) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members.items():
+            data = pickle.dumps(content, protocol=2)
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+
+
+def arrays(split: Split) -> tuple[ArrayImages, ArrayImages]:
+    assert isinstance(split.train, ArrayImages)
+    assert isinstance(split.hold_out, ArrayImages)
+    return split.train, split.hold_out
+
+
+def test_mnist(tmp_path: Path) -> None:
+    (train_x, train_y), (test_x, test_y) = grey(6), grey(3)
+    (tmp_path / "mnist").mkdir()
+    np.savez(tmp_path / "mnist/mnist.npz", x_train=train_x, y_train=train_y, x_test=test_x, y_test=test_y)
+    train, hold_out = arrays(fetched(Keras(), DataName.MNIST, tmp_path))
+    assert (train.pixels[..., 0] == train_x).all()
+    assert (hold_out.labels == test_y).all()
+
+
+def test_fashion_mnist(tmp_path: Path) -> None:
+    (train_x, train_y), (test_x, test_y) = grey(6), grey(3)
+    (tmp_path / "fashion_mnist").mkdir()
+    for archive, array in zip(ARCHIVES[DataName.FASHION_MNIST], (train_x, train_y, test_x, test_y), strict=True):
+        (tmp_path / "fashion_mnist" / archive.name).write_bytes(idx(array))
+    train, hold_out = arrays(fetched(Keras(), DataName.FASHION_MNIST, tmp_path))
+    assert train.pixels.shape == (6, 28, 28, 1)
+    assert (train.pixels[..., 0] == train_x).all()
+    assert (hold_out.labels == test_y).all()
+
+
+def colour(count: int, labels: bytes) -> dict[bytes, Any]:
+    """A batch as CIFAR stores it: one row an image, all red, then all green, then all blue."""
+    return {b"data": RANDOM.integers(0, 256, (count, 3072)).astype(np.uint8), labels: list(range(count))}
+
+
+def test_cifar10(tmp_path: Path) -> None:
+    batches = {f"cifar-10-batches-py/data_batch_{number}": colour(2, b"labels") for number in range(1, 6)}
+    (tmp_path / "cifar10").mkdir()
+    tar(
+        tmp_path / "cifar10/cifar-10-python.tar.gz", {**batches, "cifar-10-batches-py/test_batch": colour(3, b"labels")}
+    )
+    train, hold_out = arrays(fetched(Keras(), DataName.CIFAR10, tmp_path))
+    assert train.pixels.shape == (10, 32, 32, 3)
+    assert hold_out.labels.tolist() == [0, 1, 2]
+    stored = batches["cifar-10-batches-py/data_batch_1"][b"data"][1]
+    assert train.pixels[1, 4, 5].tolist() == [stored[colour_ * 1024 + 4 * 32 + 5] for colour_ in range(3)]
+
+
+def test_cifar100_has_the_fine_labels(tmp_path: Path) -> None:
+    (tmp_path / "cifar100").mkdir()
+    members = {"cifar-100-python/train": colour(4, b"fine_labels"), "cifar-100-python/test": colour(2, b"fine_labels")}
+    tar(tmp_path / "cifar100/cifar-100-python.tar.gz", members)
+    train, hold_out = arrays(fetched(Keras(), DataName.CIFAR100, tmp_path))
+    assert (train.count, hold_out.count) == (4, 2)
+    assert train.labels.tolist() == [0, 1, 2, 3]
+
+
+def test_an_address_that_does_not_answer_says_where_to_put_the_file(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=r"put mnist\.npz into .*mnist and start again"):
+        fetched(Keras(), DataName.MNIST, tmp_path)
+
+
+@pytest.mark.parametrize("name", [DataName.MNIST, DataName.FASHION_MNIST, DataName.CIFAR10, DataName.CIFAR100])
+def test_a_damaged_archive_is_named(tmp_path: Path, name: DataName) -> None:
+    (tmp_path / name.value).mkdir()
+    for archive in ARCHIVES[name]:
+        (tmp_path / name.value / archive.name).write_bytes(b"<html>not found</html>")
+    with pytest.raises(BadInputError, match=f"{name} in .* is damaged"):
+        fetched(Keras(), name, tmp_path)
+
+
+class Hostile:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.system, ("true",))
+
+
+def test_an_archive_with_code_in_it_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "cifar100").mkdir()
+    members = {"train": {b"data": Hostile()}, "test": {b"data": Hostile()}}
+    tar(tmp_path / "cifar100/cifar-100-python.tar.gz", members)
+    with pytest.raises(BadInputError, match="which is no array"):
+        fetched(Keras(), DataName.CIFAR100, tmp_path)
+
+
+@pytest.mark.train
+@pytest.mark.filterwarnings("default")
+def test_keras_own_loader_is_content_with_what_lies_there(tmp_path: Path, tensorflow: Any) -> None:
+    from workloads.job import Framework
+    from workloads.trainer.backend import load
+
+    (train_x, train_y), (test_x, test_y) = grey(6), grey(3)
+    served = tmp_path / "served.npz"
+    np.savez(served, x_train=train_x, y_train=train_y, x_test=test_x, y_test=test_y)
+    archives = {DataName.MNIST: (Archive(name="mnist.npz", origin=served.as_uri()),)}
+    keras = load(Framework.TENSORFLOW).keras
+    fetched(keras, DataName.MNIST, tmp_path / "data", archives)
+    served.unlink()
+    train, _ = arrays(fetched(keras, DataName.MNIST, tmp_path / "data", archives))
+    assert (tmp_path / "data/mnist/mnist.npz").is_file()
+    assert train.count == 6

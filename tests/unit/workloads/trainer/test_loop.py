@@ -1,0 +1,193 @@
+"""Whole runs in this process: to the end, stopped and gone on with, measured, shared between devices."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.unit.workloads.trainer.builders import a_job, attempt, events, status
+from workloads.trainer.devices import DeviceKind, Devices, mirrored
+from workloads.trainer.errors import BadInputError, DeadlineReached, Stopped
+from workloads.trainer.progress import Clock, Progress
+from workloads.trainer.watch import Limits, StopRequest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from workloads.trainer.backend import Toolkit
+
+pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("tensorflow")]
+
+STEPS_PER_EPOCH = 1437 // 64
+PHASES = ["import", "data", "build", "compile", "train", "evaluate", "save"]
+
+
+def two_devices(toolkit: Toolkit) -> Devices:
+    return mirrored(toolkit.module, DeviceKind.CPU, "two halves of a CPU", ["CPU:0", "CPU:1"])
+
+
+class StopsAt(Progress):
+    """Asks training to stop when the reports reach a step: a signal at a known moment."""
+
+    def __init__(self, folder: Path, stop: StopRequest) -> None:
+        super().__init__(folder, Clock())
+        self.stop = stop
+
+    def event(self, name: str, /, **fields: object) -> None:
+        super().event(name, **fields)
+        if name == "epoch":
+            self.stop.signal_name = "SIGTERM"
+
+
+def final_state(run_dir: Path) -> list[Any]:
+    newest = sorted((run_dir / "checkpoints").iterdir())[-1]
+    with np.load(newest / "state.npz") as state:
+        return [state[name] for name in sorted(state.files)]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, tensorflow: Any) -> Path:
+    """A run of three epochs that nobody disturbed."""
+    run_dir = tmp_path_factory.mktemp("done")
+    attempt(a_job(epochs=3), run_dir)
+    return run_dir
+
+
+def test_a_run_tells_what_it_does(done: Path) -> None:
+    start, end = events(done, name="start")[0], events(done, name="end")[0]
+    assert start == {
+        **start,
+        "device_kind": "cpu",
+        "device_count": 1,
+        "framework": "tensorflow",
+        "precision": "fp32",
+        "xla": False,
+        "images": 1437,
+        "steps_per_epoch": STEPS_PER_EPOCH,
+        "epochs": 3,
+        "total_steps": 3 * STEPS_PER_EPOCH,
+        "resumed_from_step": 0,
+    }
+    assert [event["name"] for event in events(done, name="phase")] == PHASES
+    assert [event["epoch"] for event in events(done, name="epoch")] == [1, 2, 3]
+    assert end == {**end, "state": "done", "step": 3 * STEPS_PER_EPOCH, "epoch": 3, "hold_out_images": 360}
+    assert end["images_per_second"] > 0
+    assert end["peak_memory_bytes"] > 100 * 2**20
+    assert status(done)["state"] == "done"
+
+
+def test_a_run_learns(done: Path) -> None:
+    losses = [event["loss"] for event in events(done, name="epoch")]
+    assert losses == sorted(losses, reverse=True)
+    assert events(done, name="end")[0]["hold_out_accuracy"] > 0.5
+
+
+def test_the_output_is_vouched_for_and_classifies(done: Path, tensorflow: Any) -> None:
+    manifest = json.loads((done / "output/manifest.json").read_text(encoding="utf-8"))
+    assert [row["path"] for row in manifest] == ["model.keras", "metrics.json"]
+    for row in manifest:
+        data = (done / "output" / row["path"]).read_bytes()
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (row["size_bytes"], row["sha256"])
+    metrics = json.loads((done / "output/metrics.json").read_text(encoding="utf-8"))
+    from workloads.trainer.data import digits
+
+    hold_out: Any = digits().hold_out
+    model = tensorflow.keras.models.load_model(done / "output/model.keras")
+    right = model.predict(hold_out.pixels, verbose=0).argmax(axis=1) == hold_out.labels
+    assert metrics["hold_out_accuracy"] == pytest.approx(right.mean(), abs=1e-5)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_very_same_state(tmp_path: Path, done: Path) -> None:
+    """Order of images, optimizer and dropout all go on, so that even the weights come out as if undisturbed."""
+    stop = StopRequest()
+    progress = StopsAt(tmp_path / "attempts/1", stop)
+    limits = Limits(checkpoint_every_seconds=600, stop=stop)
+    with pytest.raises(Stopped):
+        attempt(a_job(epochs=3), tmp_path, limits=limits, progress=progress)
+    stopped = events(tmp_path, name="end")[0]
+    assert (stopped["state"], stopped["step"]) == ("stopped", STEPS_PER_EPOCH + 1)
+    assert stopped["hold_out_accuracy"] is None
+    assert status(tmp_path)["state"] == "stopped"
+
+    attempt(a_job(epochs=3), tmp_path, 2)
+    assert events(tmp_path, 2, "start")[0]["resumed_from_step"] == STEPS_PER_EPOCH + 1
+    assert events(tmp_path, 2, "end")[0]["step"] == 3 * STEPS_PER_EPOCH
+    assert [event["epoch"] for event in events(tmp_path, 2, "epoch")] == [2, 3]
+    for gone_on, undisturbed in zip(final_state(tmp_path), final_state(done), strict=True):
+        np.testing.assert_allclose(gone_on, undisturbed, rtol=1e-2, atol=1e-3)
+
+
+def test_a_finished_run_that_is_started_again_only_writes_its_output_again(done: Path) -> None:
+    attempt(a_job(epochs=3), done, 2)
+    assert events(done, 2, "start")[0]["resumed_from_step"] == 3 * STEPS_PER_EPOCH
+    assert events(done, 2, "epoch") == []
+    assert events(done, 2, "end")[0]["hold_out_accuracy"] == events(done, 1, "end")[0]["hold_out_accuracy"]
+
+
+def test_a_deadline_that_has_passed_ends_before_the_first_step(tmp_path: Path) -> None:
+    with pytest.raises(DeadlineReached):
+        attempt(a_job(), tmp_path, limits=Limits(checkpoint_every_seconds=600, deadline_unix=1.0))
+    assert events(tmp_path, name="epoch") == []
+
+
+def test_a_measuring_run_leaves_its_rate_and_nothing_else(tmp_path: Path) -> None:
+    attempt(a_job(), tmp_path, limits=Limits(checkpoint_every_seconds=600, max_steps=5))
+    end = events(tmp_path, name="end")[0]
+    assert (end["state"], end["step"]) == ("done", 5)
+    assert end["images_per_second"] > 0
+    assert not (tmp_path / "output").exists()
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_batch_is_shared_between_devices(tmp_path: Path) -> None:
+    attempt(a_job(), tmp_path, devices=two_devices)
+    start = events(tmp_path, name="start")[0]
+    assert (start["strategy"], start["device_count"]) == ("MirroredStrategy", 2)
+    losses = [event["loss"] for event in events(tmp_path, name="epoch")]
+    assert losses[1] < losses[0]
+    assert events(tmp_path, name="end")[0]["step"] == 2 * STEPS_PER_EPOCH
+
+
+def test_what_two_devices_wrote_one_goes_on_with(tmp_path: Path) -> None:
+    stop = StopRequest()
+    progress = StopsAt(tmp_path / "attempts/1", stop)
+    with pytest.raises(Stopped):
+        attempt(
+            a_job(),
+            tmp_path,
+            limits=Limits(checkpoint_every_seconds=600, stop=stop),
+            progress=progress,
+            devices=two_devices,
+        )
+    attempt(a_job(), tmp_path, 2)
+    assert events(tmp_path, 2, "start")[0]["resumed_from_step"] == STEPS_PER_EPOCH + 1
+    assert events(tmp_path, 2, "end")[0]["step"] == 2 * STEPS_PER_EPOCH
+
+
+def test_a_batch_that_cannot_be_shared_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="does not divide over 2 devices"):
+        attempt(a_job(global_batch_size=63), tmp_path, devices=two_devices)
+
+
+@pytest.mark.parametrize("changes", [{"precision": "amp_bf16"}, {"precision": "amp_fp16"}, {"xla": True}])
+def test_precision_and_xla_are_as_the_job_says(tmp_path: Path, changes: dict[str, Any]) -> None:
+    attempt(a_job(**changes), tmp_path, limits=Limits(checkpoint_every_seconds=600, max_steps=4))
+    start = events(tmp_path, name="start")[0]
+    assert {name: start[name] for name in changes} == changes
+    assert events(tmp_path, name="end")[0]["step"] == 4
+
+
+def test_a_folder_of_images_is_trained_on(tmp_path: Path, image_folder: Path) -> None:
+    job = a_job(
+        data={"path": str(image_folder), "channels": 1},
+        model={"layers": [4, "M"], "image_size": 8, "classes": 3, "dense": []},
+        global_batch_size=8,
+    )
+    attempt(job, tmp_path)
+    metrics = json.loads((tmp_path / "output/metrics.json").read_text(encoding="utf-8"))
+    assert metrics["class_names"] == ["cat", "dog", "eel"]
+    assert metrics["hold_out_images"] + metrics["images"] == 120

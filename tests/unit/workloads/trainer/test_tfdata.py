@@ -1,0 +1,155 @@
+"""The tf.data feeds show the schedule's order from any step on, in one static shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workloads.trainer import tfdata
+from workloads.trainer.damage import first_damaged, naming_damaged
+from workloads.trainer.errors import BadInputError
+from workloads.trainer.feed import Schedule, training_batches
+from workloads.trainer.folders import Wanted, open_folder
+from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages, in_memory
+
+pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
+
+WANTED = Wanted(size=6, channels=1, classes=3)
+
+
+def schedule(first_step: int = 0, batch_size: int = 4, steps_per_epoch: int = 5) -> Schedule:
+    return Schedule(batch_size=batch_size, steps_per_epoch=steps_per_epoch, epochs=3, seed=7, first_step=first_step)
+
+
+def numbered(count: int = 23) -> ArrayImages:
+    return in_memory(np.repeat(np.arange(count), 4).reshape(count, 2, 2), np.arange(count))
+
+
+def shown(tf: Any, images: Images, plan: Schedule) -> list[list[int]]:
+    """Per batch, the top left pixel of every image: which image it is."""
+    return [batch[:, 0, 0, 0].tolist() for batch, _ in tfdata.training_dataset(tf, images, plan).as_numpy_iterator()]
+
+
+@pytest.mark.parametrize("step", [0, 1, 4, 5, 7, 14])
+def test_arrays_come_as_scheduled_from_any_step_on(tensorflow: Any, step: int) -> None:
+    expected = [labels.tolist() for _, labels in training_batches(numbered(), schedule(step))]
+    assert shown(tensorflow, numbered(), schedule(step)) == expected
+    assert len(expected) == 15 - step
+
+
+def test_shapes_are_static(tensorflow: Any) -> None:
+    images, labels = tfdata.training_dataset(tensorflow, numbered(), schedule()).element_spec
+    assert (images.shape, images.dtype.name) == ((4, 2, 2, 1), "uint8")
+    assert (labels.shape, labels.dtype.name) == ((4,), "int32")
+
+
+def test_the_hold_out_comes_whole_and_in_order(tensorflow: Any) -> None:
+    labels = [batch.tolist() for _, batch in tfdata.ordered_dataset(tensorflow, numbered(10), 4).as_numpy_iterator()]
+    assert labels == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+@pytest.fixture
+def files(image_folder: Path) -> FileImages:
+    train = open_folder(image_folder, WANTED).train
+    assert isinstance(train, FileImages)
+    return train
+
+
+def test_files_are_decoded_to_the_jobs_size(tensorflow: Any, files: FileImages) -> None:
+    spec = tfdata.training_dataset(tensorflow, files, schedule()).element_spec
+    assert spec[0].shape == (4, 6, 6, 1)
+    for pixels, labels in tfdata.training_dataset(tensorflow, files, schedule()).as_numpy_iterator():
+        assert (pixels[:, 0, 0, 0] // 60 == labels).all()
+
+
+def test_files_without_tensorflow_come_in_the_same_order(tensorflow: Any, files: FileImages) -> None:
+    with_it = tfdata.training_dataset(tensorflow, files, schedule(3)).as_numpy_iterator()
+    for (pixels, labels), (others, other_labels) in zip(with_it, training_batches(files, schedule(3)), strict=True):
+        assert (labels == other_labels).all()
+        assert np.abs(pixels.astype(int) - others).max() <= 1
+
+
+def test_files_that_fit_are_kept_in_memory(tensorflow: Any, files: FileImages) -> None:
+    needed = files.count * 6 * 6
+    cached = tfdata.cached(tensorflow, files, 4 * needed)
+    assert isinstance(cached, ArrayImages)
+    assert (cached.count, cached.size) == (files.count, 6)
+    assert (cached.labels == files.labels).all()
+    assert shown(tensorflow, cached, schedule(2)) == shown(tensorflow, files, schedule(2))
+    assert tfdata.cached(tensorflow, files, 4 * needed - 1) is files
+    assert tfdata.cached(tensorflow, files, None) is files
+
+
+def test_a_damaged_file_is_named(tensorflow: Any, files: FileImages) -> None:
+    Path(files.paths[50]).write_bytes(b"no image")
+    assert first_damaged(files) == files.paths[50]
+    with pytest.raises(BadInputError, match="cannot be read as an image"), naming_damaged(files):
+        shown(tensorflow, files, schedule(batch_size=20))
+
+
+def encoded(tf: Any, value: int) -> bytes:
+    png: bytes = tf.io.encode_png(np.full((7, 9, 1), value, np.uint8)).numpy()
+    return png
+
+
+def write_records(tf: Any, path: Path, values: range, classes: int = 3) -> None:
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for value in values:
+            features = {
+                "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[encoded(tf, value)])),
+                "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[value % classes])),
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString())
+
+
+@pytest.fixture
+def record_folder(tensorflow: Any, tmp_path: Path) -> Path:
+    """Three files of 20 images; image i is all i."""
+    for number in range(3):
+        write_records(tensorflow, tmp_path / f"{number}.tfrecord", range(20 * number, 20 * number + 20))
+    return tmp_path
+
+
+def test_records_show_every_image_once_and_none_of_the_hold_out(tensorflow: Any, record_folder: Path) -> None:
+    split = open_folder(record_folder, WANTED)
+    assert (split.train.count, split.hold_out.count) == (54, 6)
+    plan = schedule(batch_size=6, steps_per_epoch=9)
+    epochs = np.array(shown(tensorflow, split.train, plan)).reshape(3, 54)
+    held = {0, 10, 20, 30, 40, 50}
+    for epoch in epochs:
+        assert set(epoch.tolist()) == set(range(60)) - held
+    assert (epochs[0] != epochs[1]).any()
+    batches = tfdata.ordered_dataset(tensorflow, split.hold_out, 4).as_numpy_iterator()
+    assert {int(value) for batch, _ in batches for value in batch[:, 0, 0, 0]} == held
+
+
+@pytest.mark.parametrize("step", [1, 9, 13])
+def test_records_go_on_exactly_where_they_were(tensorflow: Any, record_folder: Path, step: int) -> None:
+    train = open_folder(record_folder, WANTED).train
+    whole = shown(tensorflow, train, schedule(batch_size=6, steps_per_epoch=9))
+    assert shown(tensorflow, train, schedule(step, batch_size=6, steps_per_epoch=9)) == whole[step:]
+
+
+def test_records_have_their_labels(tensorflow: Any, record_folder: Path) -> None:
+    train = open_folder(record_folder, WANTED).train
+    for pixels, labels in tfdata.training_dataset(tensorflow, train, schedule()).as_numpy_iterator():
+        assert (pixels[:, 0, 0, 0] % 3 == labels).all()
+
+
+def test_labels_out_of_range_are_refused_before_training(tensorflow: Any, record_folder: Path) -> None:
+    train = open_folder(record_folder, WANTED).train
+    tfdata.check_records(tensorflow, train, 3)
+    with pytest.raises(BadInputError, match="has labels 0 to 2; with 2 classes they must run from 0 to 1"):
+        tfdata.check_records(tensorflow, train, 2)
+
+
+def test_records_of_something_else_are_refused_before_training(tensorflow: Any, tmp_path: Path) -> None:
+    with tensorflow.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        writer.write(b"not an example")
+    images = RecordImages(files=(str(tmp_path / "a.tfrecord"),), count=1, keep="all", size=6, channels=1)  # type: ignore[arg-type]
+    with pytest.raises(BadInputError, match=r"does not hold tf\.train\.Example records"):
+        tfdata.check_records(tensorflow, images, 3)
