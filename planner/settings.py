@@ -1,4 +1,4 @@
-"""Where state lives and what the person has set: `$PLAN_HOME`, `settings.toml`, a few environment variables."""
+"""Where state lives, and what the person and the machine's owner have set: environment and `settings.toml`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Engine = Literal["auto", "docker", "podman", "process"]
 _ENGINES = ("auto", "docker", "podman", "process")
+MACHINE_SETTINGS = Path("/etc/trainplan/settings.toml")
+"""For everybody on this machine; `make engine` writes how images are built here."""
 _KEYS = ("engine", "usd_per_hour", "base_image", "build_flags")
 
 
@@ -52,11 +54,14 @@ class Settings:
         return options
 
 
-def load_settings(environment: Mapping[str, str]) -> Settings:
-    """Environment over settings.toml over defaults. Raises BadInputError naming the file and the key."""
+def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTINGS) -> Settings:
+    """Environment over `$PLAN_HOME/settings.toml` over the machine's own over defaults.
+
+    Raises BadInputError naming the file and the key.
+    """
     home = _home(environment)
     source = home / "settings.toml"
-    values = _read(source)
+    values = _read(machine) | _read(source)
     for key in _KEYS:
         if given := environment.get(f"PLAN_{key.upper()}"):
             values[key] = shlex.split(given) if key == "build_flags" else given
