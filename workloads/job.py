@@ -20,6 +20,8 @@ from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn,
 
 MAX_IMAGE_SIZE_PX = 4_096
 MAX_LAYERS = 400
+MAX_IMAGES = 10**12
+MAX_USD = 10**9
 
 
 class Precision(StrEnum):
@@ -80,6 +82,12 @@ def _duration(value: object) -> object:
     return value
 
 
+def _number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"needs a number, not {str(value).lower()}")
+    return value
+
+
 def _duration_text(value: timedelta) -> str:
     return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
 
@@ -90,10 +98,12 @@ Duration = Annotated[
     PlainSerializer(_duration_text),
     WithJsonSchema({"type": "string", "pattern": r"^(\d+(\.\d+)?[dhms])+$", "examples": ["10m", "8h"]}),
 ]
-Width = Annotated[int, Field(ge=1, le=65_536)]
-Classes = Annotated[int, Field(ge=2, le=1_000_000)]
-ImageSize = Annotated[int, Field(ge=1, le=MAX_IMAGE_SIZE_PX)]
-Step = Annotated[int, Field(ge=1, le=65_536)] | Literal["M"]
+# Whole numbers are strict and others refuse a truth: `epochs: yes` is a slip, not one epoch.
+Width = Annotated[int, Field(strict=True, ge=1, le=65_536)]
+Classes = Annotated[int, Field(strict=True, ge=2, le=1_000_000)]
+ImageSize = Annotated[int, Field(strict=True, ge=1, le=MAX_IMAGE_SIZE_PX)]
+Step = Annotated[int, Field(strict=True, ge=1, le=65_536)] | Literal["M"]
+Number = Annotated[float, BeforeValidator(_number)]
 
 
 class ModelSpec(Value):
@@ -108,14 +118,14 @@ class ModelSpec(Value):
     )
     batch_norm: bool = Field(default=False, description="batch norm after each convolution (VGG nets)")
     image_size: ImageSize | None = Field(default=None, description="pixels a side; default: the data set's")
-    image_size_multiplier: Annotated[float, Field(gt=0, le=64)] = Field(
+    image_size_multiplier: Annotated[Number, Field(gt=0, le=64)] = Field(
         default=1.0, description="scales the image size; images are resized to it"
     )
     dense: tuple[Width, ...] | None = Field(
         default=None, max_length=16, description="widths of the hidden dense layers"
     )
     classes: Classes | None = Field(default=None, description="default: the data set's")
-    dropout: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+    dropout: Annotated[Number, Field(ge=0, lt=1)] | None = Field(
         default=None, description="after each hidden dense layer"
     )
 
@@ -137,7 +147,7 @@ class DataSpec(Value):
         default=None, min_length=1, description="a folder with a sub-folder per class, or with TFRecords"
     )
     url: str | None = Field(default=None, pattern=r"^(s3|gs|az|https)://.+", description="where the machine fetches it")
-    images: Annotated[int, Field(ge=1)] | None = Field(
+    images: Annotated[int, Field(strict=True, ge=1, le=MAX_IMAGES)] | None = Field(
         default=None, description="training images, where the set cannot tell"
     )
     channels: Literal[1, 3] | None = Field(default=None, description="1 grey, 3 colour")
@@ -153,16 +163,18 @@ class DataSpec(Value):
 
 class OptimizerSpec(Value):
     name: OptimizerName = OptimizerName.SGD
-    learning_rate: Annotated[float, Field(gt=0)] = 0.01
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    learning_rate: Annotated[Number, Field(gt=0)] = 0.01
+    momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.9
+    weight_decay: Annotated[Number, Field(ge=0)] = 0.0
 
 
 class Constraints(Value):
     """What an offer must meet; an empty list means any."""
 
     deadline: Duration | None = Field(default=None, description="the whole run, from launch to the model at home")
-    budget_usd: Annotated[Decimal, Field(gt=0)] | None = Field(default=None, description="the whole run, all parts")
+    budget_usd: Annotated[Decimal, BeforeValidator(_number), Field(gt=0, le=MAX_USD)] | None = Field(
+        default=None, description="the whole run, all parts"
+    )
     providers: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
@@ -179,13 +191,15 @@ class TrainingJob(Value):
     name: Annotated[str, Field(pattern=f"^{_NAME.pattern}$", description="lower-case letters, digits, . _ -")]
     model: ModelSpec
     data: DataSpec
-    epochs: Annotated[int, Field(ge=1, le=1_000_000)]
-    global_batch_size: Annotated[int, Field(ge=1, le=1_048_576, description="split evenly over the devices")]
+    epochs: Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+    global_batch_size: Annotated[
+        int, Field(strict=True, ge=1, le=1_048_576, description="split evenly over the devices")
+    ]
     precision: Precision = Precision.FP32
     xla: bool = False
     framework: Framework = Framework.TENSORFLOW
     optimizer: OptimizerSpec = OptimizerSpec()
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
     checkpoint_every: Duration = timedelta(minutes=10)
     constraints: Constraints = Constraints()
     objective: Objective = Objective.COST

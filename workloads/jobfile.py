@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MAX_BYTES = 256 * 1024
+MAX_DEPTH = 50
 Where = tuple[int | str, ...]
 
 # The C parser is several times faster; PyYAML falls back to the Python one where it was built without it.
@@ -41,9 +44,11 @@ def read_job(path: Path) -> TrainingJob:
     job = parse_job(_text(path), str(path))
     if job.data.path is None:
         return job
-    folder = (path.parent / job.data.path).resolve()
-    if not folder.is_dir():
-        raise JobFileError(f"{path}: data.path: there is no folder {folder}", "paths are relative to the job file")
+    folder = _folder(path.parent / job.data.path)
+    if folder is None:
+        raise JobFileError(
+            f"{path}: data.path: there is no folder {path.parent / job.data.path}", "paths are relative to the job file"
+        )
     return job.model_copy(update={"data": job.data.model_copy(update={"path": str(folder)})})
 
 
@@ -58,10 +63,18 @@ def parse_job(text: str, source: str) -> TrainingJob:
         raise _explained(error, lines, source) from None
 
 
-def _text(path: Path) -> str:
-    if path.is_dir():
-        raise JobFileError(f"{path} is a folder, not a job file", "name the YAML file in it")
+def _folder(path: Path) -> Path | None:
     try:
+        folder = path.resolve()
+        return folder if folder.is_dir() else None
+    except (OSError, ValueError, RuntimeError):  # a name too long, a null in it, a loop of links
+        return None
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.is_dir():
+            raise JobFileError(f"{path} is a folder, not a job file", "name the YAML file in it")
         raw = path.read_bytes()
     except FileNotFoundError:
         raise JobFileError(f"there is no file {path}", _nearest_file(path)) from None
@@ -77,13 +90,16 @@ def _text(path: Path) -> str:
 
 def _nearest_file(path: Path) -> str:
     folder = path.parent
-    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    names: list[str] = []
+    with suppress(OSError):
+        names = [entry.name for entry in folder.iterdir()]
     near = difflib.get_close_matches(path.name, [name for name in names if name.endswith((".yaml", ".yml"))], n=1)
     return f"did you mean {folder / near[0]}?" if near else "plan init writes one"
 
 
 def _load(text: str, source: str) -> tuple[dict[Where, int], Any]:
     try:
+        _refuse_depth(text, source)
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
@@ -92,10 +108,19 @@ def _load(text: str, source: str) -> tuple[dict[Where, int], Any]:
         return lines, loader.construct_document(node)
     except yaml.YAMLError as error:
         raise _not_yaml(error, source) from None
-    except RecursionError:
-        raise JobFileError(f"{source} is nested too deeply to be a job file") from None
     except ValueError as error:  # a date or number that YAML recognises and Python refuses
         raise JobFileError(f"{source}: {error}", "put the value in quotes") from None
+    except (AttributeError, LookupError):  # what PyYAML lets out where a tag (`!!bool`) does not fit its value
+        raise JobFileError(f"{source}: a tag (!!) does not fit its value", "a job file needs no tags") from None
+
+
+def _refuse_depth(text: str, source: str) -> None:
+    """Building what is nested deeply would overflow the C parser's stack, and with it end the command."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise JobFileError(f"{source} is nested too deeply to be a job file", "is this the right file?")
 
 
 def _not_yaml(error: yaml.YAMLError, source: str) -> JobFileError:
@@ -140,8 +165,8 @@ def _explained(error: ValidationError, lines: dict[Where, int], source: str) -> 
     # A misspelt key is also a missing one: say the spelling first, it explains the rest.
     problems = sorted(error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden")
     first = problems[0]
-    where = _known_part(first["loc"], lines)
     problem = _problem(first)
+    where = _known_part(first["loc"], lines) if first["loc"] else _mentioned(problem.text, lines)
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     place = f"{source}:{lines[where]}" if where else source
     return JobFileError(f"{place}: {problem.text}{more}", problem.hint)
@@ -153,6 +178,24 @@ def _known_part(loc: tuple[int | str, ...], lines: dict[Where, int]) -> Where:
         if loc[:length] in lines:
             return loc[:length]
     return ()
+
+
+def _mentioned(text: str, lines: dict[Where, int]) -> Where:
+    """The key that a problem of the whole job speaks of first, as far as it is in the file."""
+    found = {where: re.search(rf"\b{re.escape('.'.join(map(str, where)))}\b", text) for where in lines if where}
+    starts = {where: match.start() for where, match in found.items() if match}
+    return min(starts, key=lambda where: (starts[where], -len(where)), default=())
+
+
+_NEEDED = {
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type", "decimal_parsing", "decimal_type"), "a number"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
+    "string_type": "text",
+    "tuple_type": "a list",
+    "too_short": "at least one entry",
+    "model_type": "keys and values",
+}
 
 
 def _problem(error: ErrorDetails) -> _Problem:
@@ -170,10 +213,8 @@ def _problem(error: ErrorDetails) -> _Problem:
         case "string_pattern_mismatch" if loc == ("name",):
             text = f"name: {_short(given)} does not serve as a name"
             return _Problem(text, "use lower-case letters, digits, dots, dashes and underscores, 63 at most")
-        case "int_parsing" | "int_type" | "int_from_float":
-            return _Problem(f"{_plain(loc)}: needs a whole number, not {_short(given)}")
-        case "float_parsing" | "float_type" | "decimal_parsing" | "decimal_type":
-            return _Problem(f"{_plain(loc)}: needs a number, not {_short(given)}")
+        case kind if kind in _NEEDED:
+            return _Problem(f"{_plain(loc)}: needs {_NEEDED[kind]}, not {_short(given)}")
         case "value_error":
             return _Problem(f"{_plain(loc)}: {error['ctx']['error']}" if loc else str(error["ctx"]["error"]))
         case _:
@@ -210,5 +251,7 @@ def _nearest(given: str, expected: str) -> str:
 
 
 def _short(value: object) -> str:
+    if value is None:
+        return "nothing"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
