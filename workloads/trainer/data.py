@@ -22,9 +22,9 @@ _PATTERN_SIDE = 4
 _PIECE = 64
 
 
-def open_data(job: TrainingJob, data_dir: Path, keras: Any) -> Split:
+def open_data(job: TrainingJob, data_dir: Path) -> Split:
     """Raises BadInputError where the data is missing, damaged, or not what the job says it is."""
-    split = _open(job, data_dir, keras)
+    split = _open(job, data_dir)
     for part in (split.train, split.hold_out):
         _check(job, part)
     if split.train.count < job.global_batch_size:
@@ -35,7 +35,7 @@ def open_data(job: TrainingJob, data_dir: Path, keras: Any) -> Split:
     return split
 
 
-def _open(job: TrainingJob, data_dir: Path, keras: Any) -> Split:
+def _open(job: TrainingJob, data_dir: Path) -> Split:
     if job.data.path is not None:
         return open_folder(_folder(Path(job.data.path), data_dir), _wanted(job))
     if job.data.url is not None:
@@ -44,10 +44,10 @@ def _open(job: TrainingJob, data_dir: Path, keras: Any) -> Split:
         return open_folder(data_dir, _wanted(job))
     if job.data.name is None:
         raise BadInputError("the job names no data; write data.name, data.path or data.url")
-    return _known(job, job.data.name, data_dir, keras)
+    return _known(job, job.data.name, data_dir)
 
 
-def _known(job: TrainingJob, name: DataName, data_dir: Path, keras: Any) -> Split:
+def _known(job: TrainingJob, name: DataName, data_dir: Path) -> Split:
     match name:
         case DataName.DIGITS:
             return digits()
@@ -56,7 +56,7 @@ def _known(job: TrainingJob, name: DataName, data_dir: Path, keras: Any) -> Spli
         case DataName.IMAGENET:
             return _imagenet(job, data_dir)
         case DataName.MNIST | DataName.FASHION_MNIST | DataName.CIFAR10 | DataName.CIFAR100:
-            return fetched(keras, name, data_dir)
+            return fetched(name, data_dir)
         case _:
             assert_never(name)
 

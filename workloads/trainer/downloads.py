@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import http.client
 import io
 import pickle
+import shutil
 import struct
 import tarfile
+import urllib.request
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 Arrays = npt.NDArray[Any]
 _Pair = tuple[Arrays, Arrays]
+_ANSWER_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,38 +77,44 @@ ARCHIVES: Mapping[DataName, tuple[Archive, ...]] = {
 }
 
 
-def fetched(
-    keras: Any, name: DataName, data_dir: Path, archives: Mapping[DataName, tuple[Archive, ...]] = ARCHIVES
-) -> Split:
+def fetched(name: DataName, data_dir: Path, archives: Mapping[DataName, tuple[Archive, ...]] = ARCHIVES) -> Split:
     """The set, from `data_dir`/NAME where its files lie already, else downloaded to there.
 
     Raises BadInputError where it can neither be found nor downloaded, or is damaged.
     """
-    files = [_fetch(keras, archive, data_dir / name.value) for archive in archives[name]]
+    folder = data_dir / name.value
+    files = [_fetch(archive, folder) for archive in archives[name]]
     try:
         train, hold_out = _READERS[name](files)
     except (OSError, EOFError, ValueError, KeyError, pickle.UnpicklingError, tarfile.TarError, zlib.error) as error:
-        folder = data_dir / name.value
         raise BadInputError(f"{name} in {folder} is damaged ({error}); delete that folder and start again") from error
     return Split(train=in_memory(*train), hold_out=in_memory(*hold_out))
 
 
-def _fetch(keras: Any, archive: Archive, folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+def _fetch(archive: Archive, folder: Path) -> Path:
+    path = folder / archive.name
+    if path.is_file() and _as_served(path, archive):
+        return path
+    unfinished = folder / f".{archive.name}.new"
     try:
-        path = keras.utils.get_file(
-            archive.name,
-            origin=archive.origin,
-            file_hash=archive.sha256,
-            cache_dir=str(folder.parent),
-            cache_subdir=folder.name,
-        )
-    except Exception as error:
-        # Keras raises a bare Exception where an address does not answer.
+        folder.mkdir(parents=True, exist_ok=True)
+        with urllib.request.urlopen(archive.origin, timeout=_ANSWER_SECONDS) as reply, unfinished.open("wb") as file:
+            shutil.copyfileobj(reply, file)
+    except (OSError, http.client.HTTPException) as error:
         raise BadInputError(
             f"{archive.origin} cannot be downloaded ({error}); put {archive.name} into {folder} and start again"
         ) from error
-    return Path(path)
+    if not _as_served(unfinished, archive):
+        unfinished.unlink()
+        raise BadInputError(f"{archive.origin} is not what its publisher vouches for (sha256 differs); try again later")
+    return unfinished.replace(path)
+
+
+def _as_served(path: Path, archive: Archive) -> bool:
+    if archive.sha256 is None:
+        return True
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == archive.sha256
 
 
 def _mnist(files: list[Path]) -> tuple[_Pair, _Pair]:

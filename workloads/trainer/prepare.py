@@ -49,17 +49,25 @@ class Ready:
 
 
 def prepare(job: TrainingJob, setting: Setting) -> Ready:
-    """Raises BadInputError, Stopped or DeadlineReached; tells the phases it goes through."""
+    """Raises BadInputError, Stopped or DeadlineReached.
+
+    Tells the phases it goes through: `data` a second time where files are decoded into memory.
+    """
     phase = setting.progress.phase
+    stop_between(setting)
+    with phase("data"):  # Before the framework: what is wrong with the data is told at once.
+        split = open_data(job, setting.data_dir)
+    stop_between(setting)
     with phase("import"):
         toolkit = load(job.framework)
         configure(toolkit, job.precision, job.seed)
         devices = setting.devices(toolkit)
         devices.check_batch(job.global_batch_size)
     stop_between(setting)
-    with phase("data"):
-        split = _readable(job, toolkit, open_data(job, setting.data_dir, toolkit.keras), setting)
-    stop_between(setting)
+    if not isinstance(split.train, ArrayImages):
+        with phase("data"):
+            split = _readable(job, toolkit, split, setting)
+        stop_between(setting)
     with phase("build"):
         ready = _build(job, toolkit, devices, split)
         return _restored(ready, setting)
@@ -67,8 +75,6 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
 
 def _readable(job: TrainingJob, toolkit: Toolkit, split: Split, setting: Setting) -> Split:
     """The split, decoded into memory where it fits and the run is long enough to gain by it."""
-    if isinstance(split.train, ArrayImages):
-        return split
     tf = tensorflow_for_data(toolkit)
     if tf is None:
         return split

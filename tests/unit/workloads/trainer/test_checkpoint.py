@@ -12,7 +12,7 @@ from workloads.trainer.checkpoint import Array, Checkpoints, Position, assign
 from workloads.trainer.errors import BadInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ARRAYS = (np.arange(6, dtype=np.float32).reshape(2, 3), np.array(41, np.int64), np.zeros((0, 2), np.float32))
@@ -67,7 +67,7 @@ def flip(folder: Path) -> None:
     state.write_bytes(bytes(data))
 
 
-DAMAGES = {
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "killed before the mark": (lambda folder: (folder / "complete.json").unlink(), "no complete.json"),
     "cut short": (cut, "sha256 differs"),
     "a bit flipped": (flip, "sha256 differs"),

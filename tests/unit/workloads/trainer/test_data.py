@@ -40,7 +40,7 @@ def test_the_digits_hold_out_is_the_stratified_fifth_of_seed_0(sklearn: Any) -> 
 
 
 def test_the_digits_hold_out_is_the_same_for_every_seed(sklearn: Any, tmp_path: Path) -> None:
-    one, other = (arrays(open_data(a_job(seed=seed), tmp_path, None))[1] for seed in (0, 5))
+    one, other = (arrays(open_data(a_job(seed=seed), tmp_path))[1] for seed in (0, 5))
     assert (one.pixels == other.pixels).all()
 
 
@@ -83,7 +83,7 @@ def test_a_folder_is_opened_at_its_path_or_where_the_launcher_brought_it(image_f
     here = a_job(data={"path": str(image_folder), "channels": 1}, model=model)
     elsewhere = a_job(data={"path": "/home/somebody/images", "channels": 1}, model=model)
     for job, data_dir in ((here, tmp_path / "absent"), (elsewhere, image_folder)):
-        split = open_data(job, data_dir, None)
+        split = open_data(job, data_dir)
         assert isinstance(split.train, FileImages)
         assert split.train.size == 8
 
@@ -109,4 +109,4 @@ def test_data_that_does_not_fit_the_job_is_refused(
     tmp_path: Path, sklearn: Any, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadInputError, match=message):
-        open_data(a_job(**changes), tmp_path / "data", None)
+        open_data(a_job(**changes), tmp_path / "data")

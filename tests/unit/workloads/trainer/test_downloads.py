@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import os
 import pickle
 import struct
 import tarfile
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,22 +20,17 @@ from workloads.trainer.downloads import ARCHIVES, Archive, fetched
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.images import ArrayImages, Split
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 RANDOM = np.random.default_rng(0)
 
 
-@dataclass
-class Keras:
-    """Stands in for keras.utils.get_file: what lies in the folder is there, nothing else can be reached."""
-
-    @property
-    def utils(self) -> Keras:
-        return self
-
-    def get_file(self, name: str, *, origin: str, file_hash: str | None, cache_dir: str, cache_subdir: str) -> str:
-        path = Path(cache_dir) / cache_subdir / name
-        if not path.is_file():
-            raise Exception(f"URL fetch failure on {origin}")
-        return str(path)
+# The tests' own archives have no publisher's sum, and nothing answers where they would be downloaded.
+UNREACHABLE = {
+    name: tuple(replace(archive, sha256=None, origin=f"file:///no/such/{archive.name}") for archive in archives)
+    for name, archives in ARCHIVES.items()
+}
 
 
 def idx(array: Any) -> bytes:
@@ -66,7 +61,7 @@ def test_mnist(tmp_path: Path) -> None:
     (train_x, train_y), (test_x, test_y) = grey(6), grey(3)
     (tmp_path / "mnist").mkdir()
     np.savez(tmp_path / "mnist/mnist.npz", x_train=train_x, y_train=train_y, x_test=test_x, y_test=test_y)
-    train, hold_out = arrays(fetched(Keras(), DataName.MNIST, tmp_path))
+    train, hold_out = arrays(fetched(DataName.MNIST, tmp_path, UNREACHABLE))
     assert (train.pixels[..., 0] == train_x).all()
     assert (hold_out.labels == test_y).all()
 
@@ -76,7 +71,7 @@ def test_fashion_mnist(tmp_path: Path) -> None:
     (tmp_path / "fashion_mnist").mkdir()
     for archive, array in zip(ARCHIVES[DataName.FASHION_MNIST], (train_x, train_y, test_x, test_y), strict=True):
         (tmp_path / "fashion_mnist" / archive.name).write_bytes(idx(array))
-    train, hold_out = arrays(fetched(Keras(), DataName.FASHION_MNIST, tmp_path))
+    train, hold_out = arrays(fetched(DataName.FASHION_MNIST, tmp_path, UNREACHABLE))
     assert train.pixels.shape == (6, 28, 28, 1)
     assert (train.pixels[..., 0] == train_x).all()
     assert (hold_out.labels == test_y).all()
@@ -93,7 +88,7 @@ def test_cifar10(tmp_path: Path) -> None:
     tar(
         tmp_path / "cifar10/cifar-10-python.tar.gz", {**batches, "cifar-10-batches-py/test_batch": colour(3, b"labels")}
     )
-    train, hold_out = arrays(fetched(Keras(), DataName.CIFAR10, tmp_path))
+    train, hold_out = arrays(fetched(DataName.CIFAR10, tmp_path, UNREACHABLE))
     assert train.pixels.shape == (10, 32, 32, 3)
     assert hold_out.labels.tolist() == [0, 1, 2]
     stored = batches["cifar-10-batches-py/data_batch_1"][b"data"][1]
@@ -104,14 +99,14 @@ def test_cifar100_has_the_fine_labels(tmp_path: Path) -> None:
     (tmp_path / "cifar100").mkdir()
     members = {"cifar-100-python/train": colour(4, b"fine_labels"), "cifar-100-python/test": colour(2, b"fine_labels")}
     tar(tmp_path / "cifar100/cifar-100-python.tar.gz", members)
-    train, hold_out = arrays(fetched(Keras(), DataName.CIFAR100, tmp_path))
+    train, hold_out = arrays(fetched(DataName.CIFAR100, tmp_path, UNREACHABLE))
     assert (train.count, hold_out.count) == (4, 2)
     assert train.labels.tolist() == [0, 1, 2, 3]
 
 
 def test_an_address_that_does_not_answer_says_where_to_put_the_file(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"put mnist\.npz into .*mnist and start again"):
-        fetched(Keras(), DataName.MNIST, tmp_path)
+        fetched(DataName.MNIST, tmp_path, UNREACHABLE)
 
 
 @pytest.mark.parametrize("name", [DataName.MNIST, DataName.FASHION_MNIST, DataName.CIFAR10, DataName.CIFAR100])
@@ -120,7 +115,7 @@ def test_a_damaged_archive_is_named(tmp_path: Path, name: DataName) -> None:
     for archive in ARCHIVES[name]:
         (tmp_path / name.value / archive.name).write_bytes(b"<html>not found</html>")
     with pytest.raises(BadInputError, match=f"{name} in .* is damaged"):
-        fetched(Keras(), name, tmp_path)
+        fetched(name, tmp_path, UNREACHABLE)
 
 
 class Hostile:
@@ -133,22 +128,35 @@ def test_an_archive_with_code_in_it_is_not_run(tmp_path: Path) -> None:
     members = {"train": {b"data": Hostile()}, "test": {b"data": Hostile()}}
     tar(tmp_path / "cifar100/cifar-100-python.tar.gz", members)
     with pytest.raises(BadInputError, match="which is no array"):
-        fetched(Keras(), DataName.CIFAR100, tmp_path)
+        fetched(DataName.CIFAR100, tmp_path, UNREACHABLE)
 
 
-@pytest.mark.train
-@pytest.mark.filterwarnings("default")
-def test_keras_own_loader_is_content_with_what_lies_there(tmp_path: Path, tensorflow: Any) -> None:
-    from workloads.job import Framework
-    from workloads.trainer.backend import load
-
+def served(tmp_path: Path, **changes: Any) -> dict[DataName, tuple[Archive, ...]]:
+    """MNIST with six images, as an archive that can be downloaded."""
     (train_x, train_y), (test_x, test_y) = grey(6), grey(3)
-    served = tmp_path / "served.npz"
-    np.savez(served, x_train=train_x, y_train=train_y, x_test=test_x, y_test=test_y)
-    archives = {DataName.MNIST: (Archive(name="mnist.npz", origin=served.as_uri()),)}
-    keras = load(Framework.TENSORFLOW).keras
-    fetched(keras, DataName.MNIST, tmp_path / "data", archives)
-    served.unlink()
-    train, _ = arrays(fetched(keras, DataName.MNIST, tmp_path / "data", archives))
-    assert (tmp_path / "data/mnist/mnist.npz").is_file()
+    np.savez(tmp_path / "served.npz", x_train=train_x, y_train=train_y, x_test=test_x, y_test=test_y)
+    origin = (tmp_path / "served.npz").as_uri()
+    digest = hashlib.sha256((tmp_path / "served.npz").read_bytes()).hexdigest()
+    fields = {"name": "mnist.npz", "origin": origin, "sha256": digest} | changes
+    return {DataName.MNIST: (Archive(**fields),)}
+
+
+def test_what_was_downloaded_is_not_downloaded_again(tmp_path: Path) -> None:
+    archives = served(tmp_path)
+    fetched(DataName.MNIST, tmp_path / "data", archives)
+    (tmp_path / "served.npz").unlink()
+    train, _ = arrays(fetched(DataName.MNIST, tmp_path / "data", archives))
     assert train.count == 6
+
+
+def test_a_damaged_file_is_downloaded_again(tmp_path: Path) -> None:
+    (tmp_path / "data/mnist").mkdir(parents=True)
+    (tmp_path / "data/mnist/mnist.npz").write_bytes(b"half")
+    train, _ = arrays(fetched(DataName.MNIST, tmp_path / "data", served(tmp_path)))
+    assert train.count == 6
+
+
+def test_a_download_that_is_not_the_publishers_is_refused_and_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="sha256 differs"):
+        fetched(DataName.MNIST, tmp_path / "data", served(tmp_path, sha256="0" * 64))
+    assert list((tmp_path / "data/mnist").iterdir()) == []
