@@ -41,8 +41,8 @@ class Footprint:
 def footprint(net: Net, batch: int, precision: str, optimizer: str) -> Footprint:
     """The least that a training step over `batch` images keeps on one device.
 
-    Activations are what the backward pass needs of the forward pass, plus the gradients of the largest layer
-    while it is worked on; ReLU, pooling and flatten work in place of their input where a framework can.
+    Activations are what the backward pass needs of the forward pass and the gradients it works on, at its fullest
+    moment; ReLU and flatten work in place of their input where a framework can.
     Mixed precision keeps 4-byte weights beside a 2-byte copy, and 2-byte activations.
     """
     rows = figures(net)
@@ -66,6 +66,14 @@ def largest_batch(net: Net, device_memory_gib: float, precision: str, optimizer:
 
 
 def _kept_elements(net: Net, rows: tuple[LayerFigures, ...]) -> int:
-    image = net.image_size**2 * net.channels
-    gradients = max(row.input_elements + row.output_elements for row in rows)
-    return image + sum(row.stored_elements for row in rows) + gradients
+    """Elements at the fullest moment of the backward pass, for one image.
+
+    It goes from the last layer to the first and frees what it has passed: while a layer is worked on there are the
+    outputs kept up to it, the gradient of its output, and (but for the first) the gradient of its input.
+    """
+    kept = net.image_size**2 * net.channels
+    fullest = 0
+    for index, row in enumerate(rows):
+        kept += row.stored_elements
+        fullest = max(fullest, kept + row.output_elements + (row.input_elements if index else 0))
+    return fullest
