@@ -19,12 +19,17 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
+# Byte code is compiled here since some machines are set not to write it, and then every start would compile again.
+PACKAGES := workloads pricing providers planner
+
 $(VENV)/.plan: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e .
+	$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e '.[dev,train-cpu,train-jax]'
+	$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@ $(VENV)/.plan
 
 pricing/data/catalog.sqlite: $(PRICE_TEXT) $(wildcard pricing/*.py) | $(VENV)/.plan

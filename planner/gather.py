@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from planner.plan import REASON_TEXTS, Plan, RankedOffer, Reason
 from planner.throughput.predict import MissingTableError, Predictor, Question
 from planner.throughput.values import Throughput
 from pricing.catalog import Catalog, CatalogError
-from pricing.devices import UnknownDeviceError
+from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.offers import OfferQuery
 from workloads.job import Precision
 
@@ -133,8 +134,8 @@ def _known(kind: str, given: Iterable[str], names: Iterable[str]) -> frozenset[s
 def _device_names(given: Iterable[str], devices: DeviceTable) -> frozenset[str]:
     names: set[str] = set()
     for name in given:
-        if name.lower() == "cpu":
-            names.add("cpu")
+        if name.lower() == CPU_DEVICE:
+            names.add(CPU_DEVICE)
             continue
         try:
             names.update(device.name for device in devices.find_all(name))
@@ -146,22 +147,27 @@ def _device_names(given: Iterable[str], devices: DeviceTable) -> frozenset[str]:
 def _asker(job: TrainingJob, predictor: Predictor, devices: DeviceTable) -> Callable[[Rental], Throughput | Reason]:
     net = job.net()
 
-    def ask(rental: Rental) -> Throughput | Reason:
-        cpu = rental.device == "cpu"
+    # By what of a rental matters: a question holds the whole net, and hashing that for each rental takes longer.
+    @cache
+    def answer_for(device: str, device_count: int, vcpus: int | None) -> Throughput | Reason:
         answer = predictor.predict(
             Question(
                 net=net,
-                device=rental.device,
-                device_count=rental.device_count,
-                interconnect=None if cpu else devices[rental.device].interconnect,
-                vcpus=rental.vcpus if cpu else None,
-                batch_per_device=job.global_batch_size // rental.device_count,
+                device=device,
+                device_count=device_count,
+                interconnect=None if device == CPU_DEVICE else devices[device].interconnect,
+                vcpus=vcpus,
+                batch_per_device=job.global_batch_size // device_count,
                 precision=job.precision,
                 xla=job.xla,
                 framework=job.framework,
             )
         )
         return answer if isinstance(answer, Throughput) else Reason.NO_THROUGHPUT
+
+    def ask(rental: Rental) -> Throughput | Reason:
+        vcpus = rental.vcpus if rental.device == CPU_DEVICE else None
+        return answer_for(rental.device, rental.device_count, vcpus)
 
     return ask
 

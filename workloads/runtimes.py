@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ RUNTIMES = (
 )
 
 
+@cache
 def runtimes_for(architecture: str, host: str) -> tuple[Runtime, ...]:
     """Every known combination for an accelerator generation (`cpu` for none) on a host processor."""
     return tuple(row for row in RUNTIMES if architecture in row.architectures and host in row.hosts)
