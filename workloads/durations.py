@@ -6,8 +6,8 @@ import re
 from datetime import timedelta
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+")
-_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
+_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+", re.ASCII)
+_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.ASCII)
 
 
 def parse_duration(text: str) -> timedelta:
