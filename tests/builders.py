@@ -1,0 +1,260 @@
+"""Values for tests: complete, small, and told apart only by what a test names."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.choose import World
+from planner.plan import MachineQuote, Reason, RunTime
+from planner.run import Attempt, Phase, Run
+from planner.throughput.values import Basis, Throughput
+from pricing.catalog import Places, RentalPlaces
+from pricing.compile import TEXT_DIR, compile_catalog
+from pricing.cost import ProviderRates
+from pricing.devices import Architecture, Device, PeakTflops
+from pricing.grades import PriceGrade
+from pricing.money import Billing
+from pricing.offers import ACTIVE, Market, Offer, Place, Rental
+from pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
+from providers.base import Instance, InstanceRef, InstanceState, RunId
+from tests.doubles.clock import NOON
+from workloads.job import TrainingJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+TODAY = NOON.date()
+RUN_ID = RunId("261121-0badcafe")
+
+
+def job_values(**changes: Any) -> dict[str, Any]:
+    """A job as YAML would give it: VGG16 on CIFAR-10, 2 epochs of 390 steps of 128."""
+    values: dict[str, Any] = {
+        "name": "tiny",
+        "model": {"preset": "vgg16"},
+        "data": {"name": "cifar10"},
+        "epochs": 2,
+        "global_batch_size": 128,
+    }
+    return values | changes
+
+
+def a_job(**changes: Any) -> TrainingJob:
+    return TrainingJob.model_validate(job_values(**changes))
+
+
+def a_throughput(rate: float = 1000.0, basis: Basis = Basis.MEASURED) -> Throughput:
+    """Between half and twice the rate."""
+    return Throughput(images_per_second=rate, low=rate / 2, high=rate * 2, basis=basis, evidence=("row-1",))
+
+
+BILLING = Billing(increment_seconds=1, minimum_seconds=60)
+
+
+def a_rental(**changes: Any) -> Rental:
+    """An x86 machine with one T4 at AWS, on demand."""
+    base = Rental(
+        provider="aws", instance_type="g4dn.xlarge", family="g4dn", cpu_architecture="x86_64", device="T4",
+        device_count=1, device_fraction=Fraction(1), device_memory_gib=16.0, vcpus=4, memory_gib=16.0, hosts=1,
+        market=Market.ON_DEMAND, lifecycle=ACTIVE, billing=BILLING,
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def places(*prices: tuple[str, str], unrankable: int = 0) -> Places:
+    """Places as (region, USD per hour); their row ids count from 0 in the order given."""
+    rows = [Place(int(Decimal(usd) * 1_000_000), region, number) for number, (region, usd) in enumerate(prices)]
+    rows.sort(key=lambda place: (place.planning_micro_usd_per_hour, place.region))
+    return Places(rows[0] if rows else None, len(rows), unrankable, lambda: rows)
+
+
+def rented(rental: Rental, *prices: tuple[str, str], unrankable: int = 0) -> RentalPlaces:
+    """A rental at these places; without any, at one place for a dollar an hour."""
+    if not prices and not unrankable:
+        prices = (("us-east-1", "1"),)
+    return RentalPlaces(rental, places(*prices, unrankable=unrankable))
+
+
+def a_device(name: str, architecture: Architecture = Architecture.TURING, **changes: Any) -> Device:
+    base = Device(
+        name=name, group=name, architecture=architecture, memory_gib=16.0, memory_bandwidth_gb_s=320.0,
+        peak_tflops=PeakTflops(fp32=8.1),
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+DEVICES = {
+    device.name: device
+    for device in (
+        a_device("T4"),
+        a_device("T4G"),
+        a_device("V100", Architecture.VOLTA),
+        a_device("K80", Architecture.KEPLER),
+        a_device("B200", Architecture.BLACKWELL),
+        a_device("TPU v2", Architecture.TPU),
+        a_device("blank", memory_bandwidth_gb_s=None),
+        a_device("cpu", Architecture.CPU, memory_gib=None, memory_bandwidth_gb_s=None, peak_tflops=PeakTflops()),
+    )
+}
+
+
+def some_rates(provider: str) -> ProviderRates:
+    """Round figures: a GB of disk costs 0.073 a month (a ten-thousandth of a dollar an hour), an address a cent."""
+    return ProviderRates(
+        provider=provider, billing=BILLING, disk_usd_per_gb_month=Decimal("0.073"),
+        address_usd_per_hour=Decimal("0.01"), egress_usd_per_gb=Decimal("0.1"),
+        object_storage_usd_per_gb_month=Decimal("0.02"),
+        sources=(("address", "a list"), ("disk", "unverified: a guess")),
+    )  # fmt: skip
+
+
+def a_world(speed: Callable[[Rental], Throughput | Reason] = lambda _: a_throughput()) -> World:
+    """Devices and rates of three providers; every rental at the same rate unless `speed` says otherwise."""
+    rates = {provider: some_rates(provider) for provider in ("aws", "azure", "gcp")}
+    return World(devices=DEVICES, rates=rates, throughput=speed)
+
+
+def an_offer(**changes: Any) -> Offer:
+    """This machine for nothing."""
+    base = Offer(
+        provider="local", region="here", instance_type="this-machine", device="cpu", device_count=1, vcpus=2,
+        memory_gib=4.0, market=Market.ON_DEMAND, usd_per_hour=Decimal(0), planning_usd_per_hour=Decimal(0),
+        price_grade=PriceGrade.LISTED, price_as_of=TODAY, price_source="the owner",
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def a_run_time(seconds: float = 600.0) -> RunTime:
+    """A minute of setup, the rest training (between half and twice as long), ten seconds after."""
+    train = timedelta(seconds=seconds - 70)
+    return RunTime(
+        setup=timedelta(seconds=60), train=train, train_low=train / 2, train_high=train * 2,
+        after=timedelta(seconds=10),
+    )  # fmt: skip
+
+
+def a_machine_quote(**changes: Any) -> MachineQuote:
+    base = MachineQuote(
+        name="AMD EPYC", device="cpu", device_count=1, throughput=a_throughput(500.0), time=a_run_time(),
+        usd_per_hour=Decimal("0.12"), cost_usd=Decimal("0.02"), fits=True,
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def a_run(phase: Phase = Phase.PLANNED, *, attempts: int = 0, **changes: Any) -> Run:
+    """A run of an hour at most, with instances for its attempts."""
+    made = tuple(Attempt(number=number, ref=a_ref(number)) for number in range(1, attempts + 1))
+    base = Run(
+        run_id=RUN_ID, job_name="tiny", job_digest="00112233aabbccdd", provider="local", phase=phase,
+        created_at=NOON, deadline=NOON + timedelta(hours=1), usd_per_hour=Decimal("0.36"),
+        model_folder="/nowhere/model", attempts=made,
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def a_ref(attempt: int = 1, run_id: str = RUN_ID) -> InstanceRef:
+    return InstanceRef(provider="local", region="here", id=f"{run_id}-{attempt}")
+
+
+def an_instance(state: InstanceState, **changes: Any) -> Instance:
+    return replace(Instance(ref=a_ref(), state=state, run_id=RUN_ID, attempt=1), **changes)
+
+
+_TYPE = {
+    "cpu_architecture": "x86_64", "device": "T4", "device_count": "1", "device_fraction": "1",
+    "device_memory_gib": "16", "vcpus": "4", "memory_gib": "16", "hosts": "1", "state": "active",
+}  # fmt: skip
+_SOURCES = (
+    ("list", "listed", "the vendor's list"),
+    ("market", "observed", "the market"),
+    ("advisor", "estimated", "a share of on demand"),
+)
+
+
+@dataclass
+class CatalogText:
+    """The text of a catalog in the making: the shipped devices and rates, and the rows that are added."""
+
+    folder: Path
+    types: list[dict[str, str]] = field(default_factory=list)
+    offers: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+
+    def add_type(self, name: str, *, provider: str = "aws", **columns: str) -> None:
+        """An active x86 machine with one T4, unless `columns` says otherwise."""
+        made = {"provider": provider, "instance_type": name, "family": name.split(".")[0]}
+        self.types.append(_TYPE | made | columns)
+
+    def add_offer(
+        self,
+        region: str,
+        name: str,
+        *,
+        provider: str = "aws",
+        usd: str | None = None,
+        spot: str | None = None,
+        spot_source: str = "market",
+        spot_as_of: str = "2026-11-01",
+        **columns: str,
+    ) -> None:
+        """A row with an on-demand price of 2026-10-01, a spot price, or both."""
+        row = {"region": region, "instance_type": name}
+        if usd is not None:
+            row |= {"on_demand_usd_per_hour": usd, "on_demand_as_of": "2026-10-01", "on_demand_source": "list"}
+        if spot is not None:
+            row |= {"spot_usd_per_hour": spot, "spot_as_of": spot_as_of, "spot_source": spot_source}
+        self.offers.setdefault(provider, []).append(row | columns)
+
+    def compile(self) -> Path:
+        """The compiled file."""
+        (self.folder / "offers").mkdir(parents=True)
+        for name in ("devices.toml", "rates.toml"):
+            (self.folder / name).write_bytes((TEXT_DIR / name).read_bytes())
+        sources = [dict(zip(SOURCE_COLUMNS, source, strict=True)) for source in _SOURCES]
+        _write(self.folder / "sources.csv", SOURCE_COLUMNS, sources)
+        _write(self.folder / "instance_types.csv", TYPE_COLUMNS, self.types)
+        for provider, rows in self.offers.items():
+            _write(self.folder / "offers" / f"{provider}.csv", OFFER_COLUMNS, rows)
+        target = self.folder / "catalog.sqlite"
+        compile_catalog(self.folder, target)
+        return target
+
+
+def small_catalog(folder: Path) -> Path:
+    """A dozen offers, one of every kind that a ranking treats in its own way; compiled."""
+    text = CatalogText(folder / "catalog")
+    text.add_type("g4dn.xlarge")
+    text.add_offer("us-east-1", "g4dn.xlarge", usd="0.526", spot="0.2104", zones="us-east-1a us-east-1b")
+    text.add_offer("eu-west-1", "g4dn.xlarge", usd="0.587", spot="0.01", spot_source="advisor")
+    text.add_type("g4dn.12xlarge", device_count="4", vcpus="48", memory_gib="192")
+    text.add_offer("us-east-1", "g4dn.12xlarge", usd="3.912")
+    text.add_type("p3dn.24xlarge", device="V100-32GB", device_count="8", device_memory_gib="32", state="legacy")
+    text.add_offer("us-east-1", "p3dn.24xlarge", usd="31.212", note="last seen in August")
+    text.add_type("p2.xlarge", device="K80", device_memory_gib="12", state="retired", state_date="2025-03-30",
+                  successor="g4dn.xlarge")  # fmt: skip
+    text.add_offer("us-east-1", "p2.xlarge", usd="0.9")
+    text.add_type("g5g.xlarge", device="T4G", cpu_architecture="arm64")
+    text.add_offer("us-east-1", "g5g.xlarge", usd="0.42")
+    text.add_type("p6-b200.48xlarge", device="B200", device_count="8", device_memory_gib="180")
+    text.add_offer("us-east-1", "p6-b200.48xlarge", usd="113.93")
+    text.add_type("g6f.large", device="L4", device_fraction="1/8", device_memory_gib="2.8")
+    text.add_offer("us-east-1", "g6f.large", usd="0.2")
+    text.add_type("n1-standard-4+1xT4", provider="gcp", family="n1")
+    text.add_offer("us-central1", "n1-standard-4+1xT4", provider="gcp", usd="0.54", host_usd_per_hour="0.19",
+                   device_usd_per_hour="0.35")  # fmt: skip
+    text.add_type("c5.2xlarge", device="cpu", device_memory_gib="", vcpus="8")
+    text.add_offer("us-east-1", "c5.2xlarge", usd="0.34")
+    return text.compile()
+
+
+def _write(path: Path, columns: Sequence[str], rows: list[dict[str, str]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as text:
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,70 @@
+"""Durations as a person writes and reads them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.durations import format_duration, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90),
+        ("10m", 600),
+        ("8h", 28_800),
+        ("1d12h", 129_600),
+        ("1.5h", 5_400),
+        ("1h 30m", 5_400),
+        ("2D", 172_800),
+        ("0s", 0),
+        ("3650d", 3650 * 86_400),
+    ],
+)
+def test_reads_what_people_write(text: str, seconds: float) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "8", "h", "8x", "-8h", "8h-", "1e3s", ".5h", "8 hours", "1:30", "٣h", "8h\n9"])
+def test_refuses_what_is_none_and_says_the_form(text: str) -> None:
+    with pytest.raises(ValueError, match="for example 90s, 10m, 8h or 1d12h"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["3651d", "9" * 400 + "d", "900000000000h"])
+def test_refuses_what_no_run_lasts(text: str) -> None:
+    with pytest.raises(ValueError, match="longer than ten years"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (0.4, "0s"),
+        (41, "41s"),
+        (59.6, "1m 00s"),
+        (750, "12m 30s"),
+        (3_599.7, "1h 00m"),
+        (11_220, "3h 07m"),
+        (100_800, "1d 04h"),
+        (86_400 * 400, "400d 00h"),
+    ],
+)
+def test_says_the_two_largest_units(seconds: float, text: str) -> None:
+    assert format_duration(timedelta(seconds=seconds)) == text
+
+
+@given(st.integers(min_value=0, max_value=3_599))
+def test_below_an_hour_nothing_is_lost(seconds: int) -> None:
+    assert parse_duration(format_duration(timedelta(seconds=seconds))) == timedelta(seconds=seconds)
+
+
+@given(st.integers(min_value=0, max_value=3_000 * 86_400))
+def test_what_is_said_is_off_by_less_than_its_smaller_unit(seconds: int) -> None:
+    said = parse_duration(format_duration(timedelta(seconds=seconds))).total_seconds()
+    assert 0 <= seconds - said < (3_600 if seconds >= 86_400 else 60)

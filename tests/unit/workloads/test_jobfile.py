@@ -1,0 +1,322 @@
+"""Job files as people write them: read, or refused with the line, what is wrong and what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from workloads.job import TrainingJob
+from workloads.jobfile import MAX_BYTES, JobFileError, parse_job, read_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GOOD = """\
+name: tiny
+model: {preset: vgg16}
+data: {name: cifar10}
+epochs: 2
+global_batch_size: 128
+"""
+
+
+def refused(text: str) -> JobFileError:
+    with pytest.raises(JobFileError) as caught:
+        parse_job(text, "job.yaml")
+    return caught.value
+
+
+def test_a_good_file_is_a_job() -> None:
+    job = parse_job(GOOD + "optimizer: {name: adam, learning_rate: 1e-3}\ncheckpoint_every: 1d12h\n", "job.yaml")
+    assert (job.name, job.epochs, job.optimizer.learning_rate) == ("tiny", 2, 0.001)
+    assert job.checkpoint_every.total_seconds() == 129_600
+
+
+def test_layers_are_numbers_and_m() -> None:
+    text = GOOD.replace("{preset: vgg16}", "\n  layers: [8, 8, M,\n           16, M]")
+    assert parse_job(text, "job.yaml").model.layers == (8, 8, "M", 16, "M")
+
+
+# One line is added to the good file, or put in the place of one; what is said of it, and the hint.
+WRONG_LINES = [
+    ("epochs: 2", "epoch: 2", "job.yaml:4: there is no key 'epoch' (and 1 more)", "did you mean 'epochs'?"),
+    ("", "batchsize: 3", "job.yaml:6: there is no key 'batchsize'", "did you mean 'global_batch_size'?"),
+    ("", "optimizer: {nmae: sgd}", "job.yaml:6: there is no key 'nmae' in optimizer", "did you mean 'name'?"),
+    (
+        "",
+        "constraints:\n  budget: 3",
+        "job.yaml:7: there is no key 'budget' in constraints",
+        "did you mean 'budget_usd'?",
+    ),
+    (
+        "",
+        "data_dir: x\nzzz: 1",
+        "job.yaml:6: there is no key 'data_dir' (and 1 more)",
+        "did you mean 'data'?",
+    ),
+    (
+        "",
+        "zzz: 1",
+        "job.yaml:6: there is no key 'zzz'",
+        "known here: name, model, data, epochs, global_batch_size, precision, xla, framework, optimizer, seed, "
+        "checkpoint_every, constraints, objective, on_slow, container",
+    ),
+    ("epochs: 2", "epochs: many", "job.yaml:4: epochs: needs a whole number, not 'many'", ""),
+    ("epochs: 2", "epochs: 2.5", "job.yaml:4: epochs: needs a whole number, not 2.5", ""),
+    ("epochs: 2", "epochs: '2'", "job.yaml:4: epochs: needs a whole number, not '2'", ""),
+    ("epochs: 2", "epochs: yes", "job.yaml:4: epochs: needs a whole number, not True", ""),
+    ("epochs: 2", "epochs:", "job.yaml:4: epochs: needs a whole number, not nothing", ""),
+    ("epochs: 2", "epochs: 0", "job.yaml:4: epochs: input should be greater than or equal to 1, not 0", ""),
+    ("epochs: 2", "", "job.yaml: the key 'epochs' is missing", "plan init writes a complete job file"),
+    ("epochs: 2", "name: b", "job.yaml:4: the key 'name' is there twice", "keep one of the two"),
+    (
+        "",
+        "precision: fp16",
+        "job.yaml:6: precision: 'fp16' is not one of 'fp32', 'tf32', 'amp_fp16' or 'amp_bf16'",
+        "did you mean 'amp_fp16'?",
+    ),
+    (
+        "{preset: vgg16}",
+        "{preset: vgg-16}",
+        "job.yaml:2: model.preset: 'vgg-16' is not one of 'vgg11', 'vgg13', 'vgg16', 'vgg19' or 'mnist-cnn'",
+        "did you mean 'vgg16'?",
+    ),
+    ("", "objective: 7", "job.yaml:6: objective: 7 is not one of 'cost', 'time' or 'balanced'", ""),
+    (
+        "",
+        "constraints: {markets: [spots]}",
+        "job.yaml:6: constraints.markets.0: 'spots' is not one of 'on_demand' or 'spot'",
+        "did you mean 'spot'?",
+    ),
+    (
+        "name: tiny",
+        "name: My Job",
+        "job.yaml:1: name: 'My Job' does not serve as a name",
+        "use lower-case letters, digits, dots, dashes and underscores, 63 at most",
+    ),
+    ("name: tiny", "name: 7", "job.yaml:1: name: needs text, not 7", ""),
+    ("", "xla: perhaps", "job.yaml:6: xla: needs true or false, not 'perhaps'", ""),
+    ("", "optimizer: {momentum: yes}", "job.yaml:6: optimizer.momentum: needs a number, not true", ""),
+    ("", "optimizer: {momentum: fast}", "job.yaml:6: optimizer.momentum: needs a number, not 'fast'", ""),
+    (
+        "",
+        "optimizer: sgd",
+        "job.yaml:6: optimizer: needs keys and values, not 'sgd'",
+        "",
+    ),
+    ("", "constraints: {providers: aws}", "job.yaml:6: constraints.providers: needs a list, not 'aws'", ""),
+    ("{preset: vgg16}", "{layers: []}", "job.yaml:2: model.layers: needs at least one entry, not []", ""),
+    (
+        "{preset: vgg16}",
+        "{layers: [8, MM]}",
+        "job.yaml:2: model.layers.1: needs a whole number, not 'MM' (and 1 more)",
+        "",
+    ),
+    (
+        "",
+        "checkpoint_every: 90",
+        "job.yaml:6: checkpoint_every: write a duration with its unit, for example 90s, 10m or 8h",
+        "",
+    ),
+    (
+        "",
+        "constraints:\n  deadline: 8 hours",
+        "job.yaml:7: constraints.deadline: '8 hours' is not a duration; write for example 90s, 10m, 8h or 1d12h",
+        "",
+    ),
+    # Problems of the whole job, at the key they speak of first.
+    (
+        "{preset: vgg16}",
+        "\n  preset: vgg16\n  image_size: 31",
+        "job.yaml:4: the image is 1 px a side when it reaches maxpool5, which halves it; "
+        "give a larger model.image_size or fewer M",
+        "",
+    ),
+    ("", "checkpoint_every: 0s", "job.yaml:6: checkpoint_every must be at least 1s", ""),
+    ("", "container: mine:1", "job.yaml:6: container must name its digest: registry/name@sha256:…", ""),
+    ("{preset: vgg16}", "{}", "job.yaml:2: model: give either preset or layers, one of the two", ""),
+    ("{name: cifar10}", "{url: 'http://x'}", "job.yaml:3: data.url: string should match pattern", ""),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message", "hint"), WRONG_LINES, ids=[row[1][:30] for row in WRONG_LINES])
+def test_a_wrong_line_is_named_with_what_to_write(old: str, new: str, message: str, hint: str) -> None:
+    text = GOOD.replace(old, new) if old else f"{GOOD}{new}\n"
+    assert text != GOOD
+    error = refused(text)
+    assert error.message.startswith(message)
+    assert not hint or error.hint == hint
+    assert len(error.message) < 250
+
+
+NOT_A_JOB = [
+    ("", "job.yaml is empty"),
+    ("# nothing yet\n", "job.yaml is empty"),
+    ("- a\n- b\n", "job.yaml: a job file holds keys and values"),
+    ("just words", "job.yaml: a job file holds keys and values"),
+    ("a: [1, 2\n", "job.yaml:2: not valid YAML"),
+    ("a: b: c\n", "job.yaml:1: not valid YAML"),
+    ("a: 1\n\tb: 2\n", "job.yaml:2: not valid YAML"),
+    ("a: 1\n--- \nb: 2\n", "job.yaml:2: not valid YAML"),
+    ("a: \x00", "job.yaml: not valid YAML"),
+    ("? [1, 2]\n: 3\n", "job.yaml:1: not valid YAML"),
+    ("a: &x 1\nb: *x\n", "job.yaml:1: YAML aliases are not allowed here"),
+    ("&a [*a]", "job.yaml:1: YAML aliases are not allowed here"),
+    ("a: 1\na: 2\n", "job.yaml:2: the key 'a' is there twice"),
+    ("!!python/object/apply:os.system ['true']", "job.yaml:1: not valid YAML"),
+    ("seed: !!bool x", "job.yaml: a tag (!!) does not fit its value"),
+    ("seed: !!int _", "job.yaml: a tag (!!) does not fit its value"),
+    ("seed: !!timestamp never", "job.yaml: a tag (!!) does not fit its value"),
+    ("seed: 2026-99-99", "job.yaml: month must be in 1..12"),
+    ("seed: " + "9" * 5000, "job.yaml: Exceeds the limit"),
+    ("[" * 200_000, "job.yaml is nested too deeply"),
+    ("- " * 100_000, "job.yaml is nested too deeply"),
+    ("{a: " * 60_000, "job.yaml is nested too deeply"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), NOT_A_JOB, ids=[row[0][:20] for row in NOT_A_JOB])
+def test_what_is_no_job_file_is_refused(text: str, message: str) -> None:
+    assert refused(text).message.startswith(message)
+
+
+def _folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def _missing_with_neighbour(tmp_path: Path) -> Path:
+    (tmp_path / "vgg16-cifar10.yaml").write_text(GOOD)
+    return tmp_path / "vgg16-cifar.yaml"
+
+
+def _missing_in_a_missing_folder(tmp_path: Path) -> Path:
+    return tmp_path / "nowhere" / "job.yaml"
+
+
+def _too_large(tmp_path: Path) -> Path:
+    (tmp_path / "job.yaml").write_text(GOOD + "#" * MAX_BYTES)
+    return tmp_path / "job.yaml"
+
+
+def _binary(tmp_path: Path) -> Path:
+    (tmp_path / "job.yaml").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
+    return tmp_path / "job.yaml"
+
+
+def _below_a_file(tmp_path: Path) -> Path:
+    (tmp_path / "job.yaml").write_text(GOOD)
+    return tmp_path / "job.yaml" / "job.yaml"
+
+
+def _name_too_long(tmp_path: Path) -> Path:
+    return tmp_path / ("x" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("make", "message", "hint"),
+    [
+        (_folder, "is a folder, not a job file", "name the YAML file in it"),
+        (_missing_with_neighbour, "there is no file", "vgg16-cifar10.yaml?"),
+        (_missing_in_a_missing_folder, "there is no file", "plan init writes one"),
+        (_too_large, "is larger than 256 KiB", "is this the right file?"),
+        (_binary, "is not a text file in UTF-8", "is this the right file?"),
+        (_below_a_file, "cannot read", "check its permissions"),
+        (_name_too_long, "cannot read", ""),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, make: Callable[[Path], Path], message: str, hint: str
+) -> None:
+    path = make(tmp_path)
+    with pytest.raises(JobFileError) as caught:
+        read_job(path)
+    assert str(path) in caught.value.message
+    assert message in caught.value.message
+    assert caught.value.hint.endswith(hint)
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert read_job(tmp_path / "job.yaml").name == "tiny"
+
+
+IMAGES = """\
+name: tiny
+model: {preset: vgg16, image_size: 64, classes: 3}
+data: {path: %s, images: 100}
+epochs: 2
+global_batch_size: 10
+"""
+
+
+def test_a_folder_of_images_is_taken_from_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "images").mkdir()
+    (tmp_path / "jobs" / "job.yaml").write_text(IMAGES % "../images")
+    monkeypatch.chdir(tmp_path / "jobs")
+    assert read_job(Path("job.yaml")).data.path == str((tmp_path / "images").resolve())
+
+
+@pytest.mark.parametrize("path", ["images", '"a\\0b"', "x" * 5000, "job.yaml"])
+def test_a_folder_of_images_that_is_not_there_is_named(tmp_path: Path, path: str) -> None:
+    (tmp_path / "job.yaml").write_text(IMAGES % path)
+    with pytest.raises(JobFileError, match=r"data\.path: there is no folder") as caught:
+        read_job(tmp_path / "job.yaml")
+    assert caught.value.hint == "paths are relative to the job file"
+
+
+# --- whatever is in the file -------------------------------------------------------------------------------------
+
+_KEYS = st.sampled_from([*TrainingJob.model_fields, "preset", "path", "layers", "deadline", "<<", "=", "1", "no"])
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["vgg16", "cifar10", "M", "8h", "1e999999", ".inf", "2026-02-30", "0x_", "1:60", "~", "a\0b"])
+    | st.dates()
+    | st.binary(max_size=5)
+)
+_VALUES = st.recursive(
+    _SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_KEYS, inner, max_size=4), max_leaves=12
+)
+_TEXTS = st.one_of(
+    st.text(),
+    st.text(alphabet="[]{}:,-?&*!|>'\"%@#\n 0aM_.<=~", max_size=40),
+    st.dictionaries(_KEYS, _VALUES, max_size=8).map(lambda data: yaml.safe_dump(data, allow_unicode=True)),
+    st.dictionaries(_KEYS, _VALUES, max_size=4).map(lambda data: GOOD + yaml.safe_dump(data, allow_unicode=True)),
+    st.tuples(st.sampled_from(GOOD.splitlines()), st.text(max_size=10)).map(lambda pair: GOOD.replace(*pair)),
+    st.tuples(
+        st.sampled_from(["!!int", "!!float", "!!bool", "!!null", "!!timestamp", "!!binary", "!!set", "!!omap", "!x"]),
+        st.text(alphabet="[]{}:,-_0ax1.+ ", max_size=6),
+    ).map(lambda pair: f"seed: {pair[0]} {pair[1]}"),
+)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(_TEXTS)
+@example("a: \ud800")
+@example("!!float ''")
+@example("<<: 3")
+def test_any_text_is_a_job_or_is_refused_for_a_person(text: str) -> None:
+    try:
+        found: TrainingJob | JobFileError = parse_job(text, "job.yaml")
+    except JobFileError as error:
+        found = error
+    if isinstance(found, JobFileError):
+        assert found.message.startswith("job.yaml")
+        assert "\n" not in found.message
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_job_or_are_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "job.yaml").write_bytes(data)
+    with pytest.raises(JobFileError):
+        read_job(tmp_path / "job.yaml")

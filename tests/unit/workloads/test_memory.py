@@ -1,0 +1,124 @@
+"""Whether a batch fits: what was seen to run fits, and the parts add up."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pricing.compile import TEXT_DIR
+from pricing.devices import UnknownDeviceError
+from pricing.tables import read_devices
+from workloads.layers import Conv, Dense, Flatten, Net
+from workloads.memory import FRAMEWORK_BYTES, GIB, WORKSPACE_BYTES, footprint, largest_batch
+from workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, mnist_cnn, vgg
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pricing.devices import DeviceTable
+
+
+def a_vgg(name: str, size: int = 224) -> Net:
+    plain = name.removesuffix("_bn")
+    head = Head(dense=VGG_DENSE, dropout=0.5, classes=1000)
+    return vgg(name, VGG_FEATURES[plain], head, (size, 3), batch_norm=name != plain)
+
+
+# 4x4x1 -> conv 2 filters -> 4x4x2 -> flatten -> dense 3: 20 and 99 parameters.
+TINY = Net(name="tiny", image_size=4, channels=1, layers=(Conv(filters=2), Flatten(), Dense(units=3, softmax=True)))
+
+
+def test_a_tiny_net_by_hand() -> None:
+    """Fullest at the dense layer: image 16, conv 32, dense 3, gradients of 3 and 32. (At the conv: 16 + 32 + 32.)"""
+    found = footprint(TINY, 10, "fp32", "sgd")
+    assert found.weights == found.gradients == found.optimizer == 4 * 119
+    assert found.activations == 4 * 10 * (16 + 32 + 3 + 3 + 32)
+    assert (found.workspace, found.framework) == (WORKSPACE_BYTES, FRAMEWORK_BYTES)
+    assert found.total == 3 * 4 * 119 + found.activations + WORKSPACE_BYTES + FRAMEWORK_BYTES
+
+
+def test_what_the_backward_pass_has_passed_is_free() -> None:
+    """One wide layer first, many narrow ones after: the wide one's gradient comes when those are gone."""
+    wide = Net(name="n", image_size=8, channels=1, layers=(Conv(filters=100), *(Conv(filters=1),) * 50))
+    image, first, later = 64, 6400, 64
+    at_the_first = image + first + first
+    at_the_second = image + first + later + later + first
+    assert footprint(wide, 1, "fp32", "sgd").activations == 4 * max(at_the_first, at_the_second)
+
+
+def test_mixed_precision_halves_activations_and_keeps_both_copies_of_the_weights() -> None:
+    full, mixed = footprint(TINY, 10, "fp32", "sgd"), footprint(TINY, 10, "amp_fp16", "sgd")
+    assert 2 * mixed.activations == full.activations
+    assert 2 * mixed.gradients == full.gradients
+    assert mixed.weights == full.weights + 2 * 119
+    assert footprint(TINY, 10, "amp_bf16", "sgd") == mixed
+    assert footprint(TINY, 10, "tf32", "sgd") == full
+
+
+def test_adam_keeps_two_slots() -> None:
+    assert footprint(TINY, 1, "fp32", "adam").optimizer == 2 * footprint(TINY, 1, "fp32", "sgd").optimizer
+    assert footprint(TINY, 1, "fp32", "rmsprop") == footprint(TINY, 1, "fp32", "adam")
+
+
+def test_moving_statistics_count_as_weights() -> None:
+    net = mnist_cnn(10, (28, 1))
+    assert footprint(net, 1, "fp32", "sgd").weights == 4 * 695_882
+
+
+@pytest.mark.parametrize("precision", ["fp32", "amp_fp16"])
+@pytest.mark.parametrize("name", ["vgg11", "vgg16_bn", "vgg19"])
+def test_a_larger_batch_takes_more(name: str, precision: str) -> None:
+    net = a_vgg(name, 64)
+    totals = [footprint(net, batch, precision, "sgd").total for batch in (1, 2, 3, 64, 65, 1024)]
+    assert totals == sorted(set(totals))
+
+
+@pytest.mark.parametrize("memory_gib", [0.0, 0.5, 2.8, 8.0, 11.9, 16.0, 141.0])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_the_largest_batch_fits_and_one_more_does_not(memory_gib: float, optimizer: str) -> None:
+    net = a_vgg("vgg16")
+    batch = largest_batch(net, memory_gib, "fp32", optimizer)
+    assert batch == 0 or footprint(net, batch, "fp32", optimizer).total <= memory_gib * GIB
+    assert footprint(net, batch + 1, "fp32", optimizer).total > memory_gib * GIB
+
+
+def test_vgg16_on_a_16_gib_device_takes_between_one_and_three_hundred_images() -> None:
+    assert 100 <= largest_batch(a_vgg("vgg16"), 16.0, "fp32", "sgd") <= 300
+
+
+def _measured_vgg_rows(facts: Path) -> Iterator[dict[str, str]]:
+    with (facts / "measurements.csv").open(encoding="utf-8", newline="") as text:
+        for row in csv.DictReader(text):
+            name = row["model"].lower().split()[0].replace("-", "")
+            known = name.removesuffix("_bn") in VGG_FEATURES
+            if known and row["mode"] == "train" and row["batch_per_device"]:
+                yield row | {"model": name}
+
+
+def _memory_gib(row: dict[str, str], devices: DeviceTable) -> float | None:
+    if row["device_memory_gb"]:
+        return float(row["device_memory_gb"])
+    try:
+        return devices.find(row["device"]).memory_gib
+    except UnknownDeviceError:
+        return None
+
+
+def test_everything_that_was_seen_to_run_fits(facts: Path) -> None:
+    devices, _ = read_devices(TEXT_DIR / "devices.toml")
+    checked, refused = 0, []
+    for row in _measured_vgg_rows(facts):
+        memory_gib = _memory_gib(row, devices)
+        if memory_gib is None:
+            continue
+        precision = {"fp16": "amp_fp16", "bf16": "amp_bf16"}.get(row["precision"], row["precision"])
+        net = a_vgg(row["model"], int(row["image_size"]))
+        needed = footprint(net, int(row["batch_per_device"]), precision, "sgd").total / GIB
+        checked += 1
+        if needed > memory_gib:
+            refused.append(f"{row['id']}: {needed:.2f} of {memory_gib} GiB")
+    assert not refused
+    assert checked > 700
