@@ -83,7 +83,7 @@ class ProcessHost:
             attempt=place.key.attempt,
             launched_at=_written_at(folder / "host"),
         )
-        if seen.state is InstanceState.RUNNING and self.here.records.asked_to_stop(place.key):
+        if seen.state is InstanceState.RUNNING and seen.supervised and self.here.records.asked_to_stop(place.key):
             return replace(alive, state=InstanceState.STOPPING)
         if seen.state is not InstanceState.ENDED:
             return alive
@@ -98,6 +98,8 @@ class ProcessHost:
                 yield Held(place=place, kind="process", created_at=_written_at(folder / "host"), running=running)
 
     def stop(self, place: Place) -> None:
+        """The supervisor passes it on, once. Without one the trainer is told here, and `get` says RUNNING until it
+        follows, so that whoever asked asks again."""
         self.here.records.ask_to_stop(place.key)
         folder = self.here.records.folder(place.key)
         supervisor, trainer = _process(folder / SUPERVISOR), _process(folder / TRAINER)
@@ -154,12 +156,14 @@ class ProcessHost:
 class _Seen:
     state: InstanceState
     exit_code: int | None = None
+    supervised: bool = False
 
 
 def _look(folder: Path) -> _Seen:
     supervisor, trainer = _process(folder / SUPERVISOR), _process(folder / TRAINER)
-    if (supervisor and supervisor.alive) or (trainer and trainer.alive):
-        seen = _Seen(state=InstanceState.RUNNING if trainer else InstanceState.PENDING)
+    supervised = supervisor is not None and supervisor.alive
+    if supervised or (trainer and trainer.alive):
+        seen = _Seen(state=InstanceState.RUNNING if trainer else InstanceState.PENDING, supervised=supervised)
     elif supervisor:
         seen = _Seen(state=InstanceState.ENDED)
     else:

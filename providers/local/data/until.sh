@@ -5,7 +5,8 @@ trap 'stopped=yes; [ -z "$child" ] || kill -TERM "$child" 2>/dev/null' TERM INT
 left=$(($1 - $(date +%s))) grace=$2
 shift 2
 [ "$left" -gt 0 ] || exit 76
-timeout -k "$grace" "$left" "$@" &
+# --foreground: else timeout sends TERM twice, and the second may meet a Python that is taking its handlers down.
+timeout --foreground -k "$grace" "$left" "$@" &
 child=$!
 [ -z "$stopped" ] || kill -TERM "$child"
 while :; do

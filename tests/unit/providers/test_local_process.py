@@ -101,8 +101,13 @@ def test_a_trainer_without_its_supervisor_is_still_found_stopped_and_deleted(pro
     recorded(provider, run, "supervisor/process.json").kill()
     ref = provider.launch(run).ref
     assert provider.get(ref).state is InstanceState.RUNNING
-    provider.stop(ref)
-    until(lambda: not trainer.alive, "the trainer ends")
+
+    def asked_until_it_ends() -> bool:
+        if provider.get(ref).state is InstanceState.RUNNING:
+            provider.stop(ref)
+        return not trainer.alive
+
+    until(asked_until_it_ends, "the trainer ends")
     assert provider.get(ref).end is EndKind.LOST  # nobody was there to write down the exit code
     provider.delete(ref)
     assert provider.list_owned() == []
