@@ -35,6 +35,7 @@ DOWNLOAD_BYTES_PER_SECOND = 100_000_000
 # Evaluation is the forward pass alone, about a third of a training step (forward, and two backward passes).
 EVALUATION_SPEEDUP = 3.0
 
+NEVER_SECONDS = 1000 * 365 * 86_400
 BOOT_DISK_GB = 60
 NOTHING_PER_HOUR = UsdPerHour(Decimal(0))
 _GB = 1_000_000_000
@@ -100,11 +101,16 @@ def run_time(work: Workload, throughput: Throughput, setup: timedelta, end: time
     evaluation = work.hold_out_images / (EVALUATION_SPEEDUP * throughput.images_per_second)
     return RunTime(
         setup=setup,
-        train=timedelta(seconds=work.images / throughput.images_per_second),
-        train_low=timedelta(seconds=work.images / throughput.high),
-        train_high=timedelta(seconds=work.images / throughput.low),
+        train=_lasting(work.images / throughput.images_per_second),
+        train_low=_lasting(work.images / throughput.high),
+        train_high=_lasting(work.images / throughput.low),
         after=end + timedelta(seconds=evaluation),
     )
+
+
+def _lasting(seconds: float) -> timedelta:
+    # A thousand years stand for what is longer: nobody waits for it, and a timedelta cannot hold it.
+    return timedelta(seconds=min(seconds, NEVER_SECONDS))
 
 
 def trained_images(job: TrainingJob) -> int:

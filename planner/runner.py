@@ -191,7 +191,9 @@ def _affordable(job: TrainingJob, usd_per_hour: Decimal) -> timedelta | None:
     budget = job.constraints.budget_usd
     if budget is None or not usd_per_hour:
         return None
-    return min(timedelta(hours=float(budget / usd_per_hour)), LONGEST_PATIENCE)
+    if budget >= usd_per_hour * (LONGEST_PATIENCE // timedelta(hours=1)):
+        return LONGEST_PATIENCE  # far cheaper, and the hours would be more than a timedelta holds
+    return timedelta(hours=float(budget / usd_per_hour))
 
 
 def refused(provider: str) -> type[RefusedError] | type[ThisMachineError]:

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from planner.errors import BadInputError
+from planner.errors import BadInputError, ThisMachineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +17,7 @@ Engine = Literal["auto", "docker", "podman", "process"]
 _ENGINES = ("auto", "docker", "podman", "process")
 MACHINE_SETTINGS = Path("/etc/trainplan/settings.toml")
 """For everybody on this machine; `make engine` writes how images are built here."""
+MOST_USD_PER_HOUR = 1_000_000
 _KEYS = ("engine", "usd_per_hour", "base_image", "build_flags")
 
 
@@ -64,32 +65,38 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
     values = _read(machine) | _read(source)
     for key in _KEYS:
         if given := environment.get(f"PLAN_{key.upper()}"):
-            values[key] = shlex.split(given) if key == "build_flags" else given
+            values[key] = given
     return Settings(
         home=home,
         engine=_engine(values.get("engine", "auto"), source),
         usd_per_hour=_money(values.get("usd_per_hour", 0), source),
-        base_image=str(values["base_image"]) if "base_image" in values else None,
-        build_flags=tuple(str(flag) for flag in values.get("build_flags", ())),
+        base_image=_image(values.get("base_image"), source),
+        build_flags=_flags(values.get("build_flags", ""), source),
     )
 
 
 def _home(environment: Mapping[str, str]) -> Path:
     if given := environment.get("PLAN_HOME"):
-        return Path(given).expanduser().absolute()
+        try:
+            return Path(given).expanduser().absolute()
+        except RuntimeError as error:  # the home of a user that is not there
+            raise BadInputError(f"PLAN_HOME: {given}: {error}", "set it to a folder of yours") from None
     import platformdirs
 
     return platformdirs.user_data_path("trainplan", appauthor=False)
 
 
 def _read(source: Path) -> dict[str, Any]:
-    if not source.is_file():
-        return {}
+    try:
+        if not source.is_file():
+            return {}
+    except OSError as error:
+        raise ThisMachineError(f"cannot look for {source}: {error.strerror}", "set PLAN_HOME elsewhere") from None
     import tomllib
 
     try:
         values = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{source}: {error}", "mend or remove it; every setting has a default") from None
     for key in values:
         if key not in _KEYS:
@@ -109,6 +116,24 @@ def _money(value: object, source: Path) -> Decimal:
         rate = Decimal(str(value))
     except InvalidOperation:
         rate = Decimal(-1)
-    if not rate.is_finite() or rate < 0:
-        raise BadInputError(f"{source} or PLAN_USD_PER_HOUR: {value!r} is not dollars an hour")
+    if not rate.is_finite() or not 0 <= rate <= MOST_USD_PER_HOUR:
+        raise BadInputError(f"{source} or PLAN_USD_PER_HOUR: {value!r} is not dollars an hour", "for example 0.12")
     return rate
+
+
+def _image(value: object, source: Path) -> str | None:
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise BadInputError(f"{source}: base_image {value!r} is not the name of an image")
+
+
+def _flags(value: object, source: Path) -> tuple[str, ...]:
+    """Flags as a list, or in one line as for a shell."""
+    if isinstance(value, list) and all(isinstance(flag, str) for flag in value):
+        return tuple(value)
+    try:
+        if isinstance(value, str):
+            return tuple(shlex.split(value))
+    except ValueError as error:
+        raise BadInputError(f"{source} or PLAN_BUILD_FLAGS: {value!r}: {error}", "close the quotes") from None
+    raise BadInputError(f"{source}: build_flags {value!r} are not flags", 'for example ["--network=host"]')

@@ -14,7 +14,7 @@ from planner.errors import BadInputError
 from planner.settings import Settings, load_settings
 from workloads.datasets import DATASETS
 from workloads.durations import parse_duration
-from workloads.job import DataName, Objective, Preset, TrainingJob
+from workloads.job import MAX_USD, DataName, Objective, Preset, TrainingJob
 from workloads.jobfile import JobFileError, read_job
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _budget(text: str) -> Decimal:
         budget = Decimal(text.removeprefix("$"))
     except InvalidOperation:
         budget = Decimal(-1)
-    if not budget.is_finite() or budget <= 0:
+    if not budget.is_finite() or not 0 < budget <= MAX_USD:
         raise BadInputError(f"--budget: {text!r} is not an amount of dollars", "for example --budget 20")
     return budget
 
