@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 MakeRequest = Callable[[Run, int], LaunchRequest]
 
 POLL_SECONDS = 0.25
+KEPT_LINES = 10_000
 TEARDOWN_PATIENCE = timedelta(minutes=2)
 
 
@@ -181,6 +183,7 @@ class Executor:
         if run.phase is not Phase.TEARING_DOWN:
             run = replace(run, outcome=action.outcome, message=action.message or None)
             run = self._moved(self._with_exit(run), Phase.TEARING_DOWN)
+        self._keep_output(run)
         self._tear_down(run)
         if run.outcome is Outcome.SUCCEEDED:
             for prefix in ("checkpoints", "output"):
@@ -198,6 +201,18 @@ class Executor:
         if seen.state is not InstanceState.ENDED:
             return run
         return run.with_attempt(replace(attempt, exit_code=seen.exit_code, reason=seen.reason))
+
+    def _keep_output(self, run: Run) -> None:
+        """What the instance printed goes with it: its last lines are put into the run directory before."""
+        attempt = run.attempt
+        if attempt is None or attempt.ref is None:
+            return
+        try:
+            lines = deque(self._provider.logs(attempt.ref), maxlen=KEPT_LINES)
+        except ProviderError:
+            return  # already gone, or it never said anything: ending it must not wait for that
+        text = "".join(f"{line.rstrip()}\n" for line in lines)
+        self._provider.store(run.run_id).put(f"attempts/{attempt.number}/log/output.log", text.encode())
 
     def _tear_down(self, run: Run) -> None:
         """Delete until the provider says that nothing of the run is left."""

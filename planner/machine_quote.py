@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -82,14 +82,11 @@ def quote_this_machine(
 
 
 def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) -> OwnMeasurement | None:
-    """The newest measurement of this shape on this machine; what it does not tell beside the rate (a measuring run
-    has no epochs) comes from the newest that does."""
+    """The newest measurement of this shape on this machine; a whole run tells more than a short measuring run."""
     shape = shape_of(job)
     fitting = [row for row in rows if row.shape == shape and row.machine == fingerprint]
-    if not fitting:
-        return None
-    whole = next((row for row in reversed(fitting) if row.setup_seconds is not None), fitting[-1])
-    return replace(whole, images_per_second=fitting[-1].images_per_second, run_id=fitting[-1].run_id)
+    whole = [row for row in fitting if row.setup_seconds is not None]
+    return (whole or fitting or [None])[-1]
 
 
 def _gpu(machine: Machine, devices: DeviceTable) -> Device | None:

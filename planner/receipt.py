@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -98,6 +98,15 @@ def write_receipt(run: Run, story: Story, estimate: dict[str, Any], ending: Endi
         device=f"{start['device_count']} x {start['device_name']}" if start else None,
         phase_seconds={name: round(seconds, 3) for name, seconds in story.phase_seconds.items()},
         model_folder=ending.model_folder,
+    )
+
+
+def added_up(receipt: Receipt, before: dict[str, Any]) -> Receipt:
+    """The receipt of a run that went on, with the time and money that it took before."""
+    return replace(
+        receipt,
+        actual_seconds=receipt.actual_seconds + before["actual_seconds"],
+        actual_usd=receipt.actual_usd + before["actual_usd"],
     )
 
 

@@ -14,7 +14,7 @@ from planner.launch import Executor, MakeRequest
 from planner.machine_quote import shape_of
 from planner.measurements import OwnMeasurement, add_measurement, load_measurements
 from planner.progress import Story, story_of
-from planner.receipt import Ending, Receipt, estimate_record, measurement_of, write_receipt
+from planner.receipt import Ending, Receipt, added_up, estimate_record, measurement_of, write_receipt
 from planner.run import Outcome, Phase, Run
 from providers.base import LaunchRequest, PreflightState, Preparer, RunId
 from workloads.job import job_from_json
@@ -81,16 +81,10 @@ class Runner:
         """The run in the journal, before anything is created for it."""
         self._journal.add_run(run, job.to_json(), estimate_record(quote), self._clock.now())
 
-    def again(self, run: Run, draft: Run) -> Run:
-        """An ended run made ready for its next attempt, under the limits and with the folder of a new draft."""
-        return replace(
-            run,
-            deadline=draft.deadline,
-            model_folder=draft.model_folder,
-            outcome=None,
-            message=None,
-            stop_asked=None,
-        )
+    def again(self, run: Run, deadline: datetime, output: Path | None) -> Run:
+        """An ended run made ready for its next attempt, under a new deadline and, where given, for another folder."""
+        folder = str(output_folder(output, run.job_name, run.run_id)) if output else run.model_folder
+        return replace(run, deadline=deadline, model_folder=folder, outcome=None, message=None, stop_asked=None)
 
     def prepare(self, request: LaunchRequest) -> None:
         """Look whether the launch will be let in, and make ready what takes long. Raises PlanError."""
@@ -138,7 +132,9 @@ class Runner:
         story = Story()
         if run.attempts:
             story = story_of(self._provider.store(run.run_id), run.attempts[-1].number)
+        before = self._journal.receipt(run.run_id)
         receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending)
+        receipt = added_up(receipt, before) if before else receipt
         self._journal.save_receipt(run.run_id, receipt.to_json(), ending.ended_at)
         self._learn(run, story, ending)
         return receipt

@@ -61,7 +61,7 @@ def command(
         runner = build.runner(asked, journal, settings, view.show)
         draft = runner.draft(job, offer, quote, output)
         earlier = None if fresh else runner.resumable(job)
-        run = runner.again(earlier, draft) if earlier else draft
+        run = runner.again(earlier, draft.deadline, output) if earlier else draft
         view.pause_for(lambda: _ask(job, quote, earlier, run, assume_yes=yes))
         request = request_for(job, offer)
         runner.prepare(request(run, len(run.attempts) + 1))

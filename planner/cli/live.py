@@ -107,7 +107,7 @@ def progress_line(event: Progressed) -> str:
         parts.append(f"loss {event.loss:.3f}")
     if event.accuracy is not None:
         parts.append(f"accuracy {event.accuracy:.1%}")
-    if event.images_per_second is not None:
+    if event.images_per_second:
         parts.append(f"{event.images_per_second:,.0f} images/s")
     if event.eta is not None:
         parts.append(f"{format_duration(event.eta)} left")
