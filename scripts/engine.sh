@@ -11,7 +11,7 @@ set -eu
 
 PACKAGES="podman runc buildah netavark aardvark-dns iptables dnsmasq-base uidmap fuse-overlayfs debootstrap ca-certificates"
 SUITE=bookworm
-MIRROR=${TRAINPLAN_DEBIAN_MIRROR:-}
+MIRROR=${TRAINPLAN_DEBIAN_MIRROR:-}  # empty: the one that debootstrap knows
 BASE=localhost/trainplan-base:$SUITE
 CONTAINERS_CONF=/etc/containers/containers.conf.d/50-trainplan.conf
 SETTINGS_TOML=/etc/trainplan/settings.toml
@@ -88,7 +88,7 @@ make_base() {
     say "making $BASE by debootstrap (about a minute, 300 MB)"
     root=$(mktemp -d)
     trap 'rm -rf "$root"' EXIT INT TERM HUP
-    debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates "$SUITE" "$root" "$MIRROR" \
+    debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates "$SUITE" "$root" ${MIRROR:+"$MIRROR"} \
         >"$root.log" 2>&1 || die "debootstrap failed: $(tail -n 1 "$root.log")" "the whole output is in $root.log"
     rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/* "$root.log"
     tar -C "$root" -c . | podman import --change 'CMD ["python3"]' - "$BASE" >/dev/null
