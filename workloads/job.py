@@ -133,9 +133,9 @@ class ModelSpec(Value):
     def _one_net(self) -> Self:
         if (self.preset is None) == (self.layers is None):
             raise ValueError("give either preset or layers, one of the two")
-        fixed = [name for name in ("dense", "dropout", "batch_norm") if name in self.model_fields_set]
-        if self.preset is Preset.MNIST_CNN and fixed:
-            raise ValueError(f"the preset mnist-cnn is fixed; {fixed[0]} is for VGG nets")
+        given = {"dense": self.dense is not None, "dropout": self.dropout is not None, "batch_norm": self.batch_norm}
+        for name in (name for name, there in given.items() if there and self.preset is Preset.MNIST_CNN):
+            raise ValueError(f"the preset mnist-cnn is fixed; {name} is for VGG nets")
         return self
 
 
