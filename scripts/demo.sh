@@ -11,7 +11,7 @@ answers() { command -v "$1" >/dev/null && timeout 10 "$1" info >/dev/null 2>&1; 
 
 if ! answers docker && ! answers podman; then
     echo "no container engine answers: training in a process of this environment"
-    "$bin/pip" install --quiet -e "$root[train-cpu]"
+    "$bin/pip" install --quiet -e "${root}[train-cpu]"
     export PLAN_ENGINE=process
 fi
 
