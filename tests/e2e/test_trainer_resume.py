@@ -47,7 +47,7 @@ KILLED_AT = 2 * STEPS_PER_EPOCH + 12
 JOB = TrainingJob.model_validate(
     {
         "name": "killed",
-        "model": {"layers": [8, "M", 16, "M"], "batch_norm": True, "dense": [32], "dropout": 0.2},
+        "model": {"layers": [8, "M", 16, "M"], "batch_norm": True, "dense": [32], "dropout": 0.0},
         "data": {"name": "digits"},
         "epochs": EPOCHS,
         "global_batch_size": 64,

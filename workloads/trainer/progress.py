@@ -71,10 +71,12 @@ class Progress:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Times a phase; the event is written only when the phase ends well."""
+        """Times a phase, however it ends."""
         began = self._clock.monotonic()
-        yield
-        self.event("phase", name=name, seconds=round(self._clock.monotonic() - began, 3))
+        try:
+            yield
+        finally:
+            self.event("phase", name=name, seconds=round(self._clock.monotonic() - began, 3))
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.wall(), tz=UTC).isoformat(timespec="milliseconds")

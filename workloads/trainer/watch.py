@@ -134,6 +134,7 @@ class Watch:
 
     def _first_step(self) -> None:
         self._land_all()
+        self._reported = self._clock.monotonic()
         self._progress.event("phase", name="compile", seconds=round(self.meter.first_step_seconds, 3))
 
     def _land(self) -> None:

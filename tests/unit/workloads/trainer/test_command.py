@@ -38,7 +38,14 @@ sys.exit(main())
 Done = subprocess.CompletedProcess[str]
 
 
-def run(run_dir: Path, job: TrainingJob | str, *options: str, attempt: int = 1, code: str | None = None) -> Done:
+def run(
+    run_dir: Path,
+    job: TrainingJob | str,
+    *options: str,
+    attempt: int = 1,
+    code: str | None = None,
+    **environment: str,
+) -> Done:
     run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / "job.json").write_text(job if isinstance(job, str) else job.to_json(), encoding="utf-8")
     return subprocess.run(
@@ -50,7 +57,7 @@ def run(run_dir: Path, job: TrainingJob | str, *options: str, attempt: int = 1, 
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", **environment},
         check=False,
         timeout=300,
     )
@@ -141,11 +148,12 @@ Progress.event = event
 from workloads.trainer.__main__"""
 
 
-@pytest.mark.train
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 @pytest.mark.parametrize("framework", ["jax", "torch"])
 def test_another_framework_trains_stops_and_goes_on_without_tensorflow(tmp_path: Path, framework: str) -> None:
-    pytest.importorskip(framework)
+    for needed in (framework, "keras", "sklearn"):
+        if importlib.util.find_spec(needed) is None:
+            pytest.skip(f"{needed} is not installed")
     job = a_job(framework=framework)
     stopping = WITHOUT_TENSORFLOW.replace("from workloads.trainer.__main__", STOPS_IN_EPOCH_2, 1)
     assert run(tmp_path, job, code=stopping).returncode == 75
@@ -160,3 +168,29 @@ def test_another_framework_trains_stops_and_goes_on_without_tensorflow(tmp_path:
     assert end["step"] == start["total_steps"] == 2 * 22
     assert end["hold_out_accuracy"] > 0.3
     assert (tmp_path / "output/manifest.json").is_file()
+
+
+SHARED_BY_TWO = """
+from pathlib import Path
+import sys
+from tests.unit.workloads.trainer.builders import a_job, attempt
+from workloads.trainer.devices import DeviceKind, data_parallel
+from workloads.trainer.watch import Limits
+def two(toolkit):
+    return data_parallel(toolkit, DeviceKind.CPU, toolkit.module.local_devices())
+run_dir = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+attempt(a_job(framework="jax"), run_dir, limits=Limits(checkpoint_every_seconds=600, max_steps=4), devices=two)
+"""
+
+
+def test_jax_shares_a_batch_between_devices(tmp_path: Path) -> None:
+    for needed in ("jax", "keras", "sklearn"):
+        if importlib.util.find_spec(needed) is None:
+            pytest.skip(f"{needed} is not installed")
+    done = run(
+        tmp_path, a_job(framework="jax"), code=SHARED_BY_TWO, XLA_FLAGS="--xla_force_host_platform_device_count=2"
+    )
+    assert done.returncode == 0, done.stderr
+    start = events(tmp_path, 1, "start")[0]
+    assert (start["strategy"], start["device_count"]) == ("DataParallel", 2)
+    assert events(tmp_path, 1, "end")[0]["step"] == 4

@@ -79,7 +79,7 @@ def test_progress_is_told_about_once_a_second(scene: MakeScene) -> None:
     made.steps(100)
     told = made.told("step")
     assert len(told) == 12
-    assert [(event["epoch"], event["step"]) for event in told[:2]] == [(1, 8), (1, 16)]
+    assert [(event["epoch"], event["step"]) for event in told[:2]] == [(1, 9), (1, 17)]
     assert told[1]["images_per_second"] == pytest.approx(80)
     assert told[1]["loss"] == 0.5
     assert made.status() == {**made.status(), "state": "running", "epoch": 2, "step": told[-1]["step"]}
@@ -170,9 +170,9 @@ def test_a_loss_that_is_no_number_ends_training_and_is_never_saved(scene: MakeSc
 
 def test_the_counter_goes_on_from_where_the_last_attempt_was(scene: MakeScene) -> None:
     made = scene(schedule=Schedule(batch_size=10, steps_per_epoch=50, epochs=4, seed=0, first_step=120))
-    made.steps(11)
+    made.steps(12)
     assert made.told("step")[0]["epoch"] == 3
-    assert made.told("step")[0]["step"] == 128
+    assert made.told("step")[0]["step"] == 129
 
 
 def test_an_epoch_is_told_with_the_hold_out_where_it_was_tested(scene: MakeScene) -> None:
