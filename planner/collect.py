@@ -24,27 +24,34 @@ def collect(store: RunStore, target: Path) -> list[Path]:
     Raises TrainingFailedError where the run left no complete output or a file differs from its manifest, and
     ThisMachineError where the folder cannot be written.
     """
-    try:
-        manifest = json.loads(store.get(MANIFEST))
-    except (KeyError, ValueError):
-        raise TrainingFailedError("the run left no complete output", "plan logs shows what it said last") from None
+    files = _manifest(store)
     partial = target.with_name(f".{target.name}.partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        for entry in manifest:
-            _fetch(store, entry, partial)
+        for name, sha256 in files:
+            _fetch(store, name, sha256, partial)
         _replace(partial, target)
     except OSError as error:
         raise ThisMachineError(
             f"cannot write the model to {target}: {error.strerror}",
-            "the run directory still has it; free some space, then plan status brings it home",
+            "its last checkpoint is kept: make room, then plan launch goes on from it",
         ) from None
     return sorted(path for path in target.rglob("*") if path.is_file())
 
 
-def _fetch(store: RunStore, entry: dict[str, object], folder: Path) -> None:
-    name = str(entry["path"])
+def _manifest(store: RunStore) -> list[tuple[str, str]]:
+    """Path and SHA-256 of each file of the output."""
+    try:
+        files = [(str(entry["path"]), str(entry["sha256"])) for entry in json.loads(store.get(MANIFEST))]
+    except (KeyError, TypeError, ValueError):
+        files = []
+    if not files:
+        raise TrainingFailedError("the run left no complete output", "plan logs shows what it said last")
+    return files
+
+
+def _fetch(store: RunStore, name: str, sha256: str, folder: Path) -> None:
     target = (folder / name).resolve()
     if not target.is_relative_to(folder.resolve()):
         raise TrainingFailedError(f"the manifest names a file outside its folder: {name!r}")
@@ -52,7 +59,7 @@ def _fetch(store: RunStore, entry: dict[str, object], folder: Path) -> None:
         data = store.get(f"output/{name}")
     except KeyError:
         raise TrainingFailedError(f"the manifest names {name}, which is not there") from None
-    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+    if hashlib.sha256(data).hexdigest() != sha256:
         raise TrainingFailedError(
             f"{name} differs from its manifest", "plan launch trains it again from the checkpoint"
         )

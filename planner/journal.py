@@ -168,9 +168,9 @@ class Journal:
         return [self._run(RunId(row["run_id"])) for row in rows]
 
     def newest_of(self, job_digest: str, provider: str) -> Run | None:
-        """The newest run of a job with this digest at this provider."""
+        """The newest run of a job with this digest at this provider; measuring runs have no model and are none."""
         rows = self._rows(
-            "SELECT run_id FROM runs WHERE job_digest = ? AND provider = ?"
+            "SELECT run_id FROM runs WHERE job_digest = ? AND provider = ? AND model_folder <> ''"
             " ORDER BY created_at DESC, rowid DESC LIMIT 1",
             job_digest,
             provider,
@@ -186,9 +186,9 @@ class Journal:
         return dict(json.loads(rows[0]["request_json"]))
 
     def asked_at(self, run_id: RunId) -> datetime:
-        """When the first attempt was asked for: from then on it may bill."""
-        rows = self._rows("SELECT min(asked_at) AS first FROM attempts WHERE run_id = ?", run_id)
-        return datetime.fromisoformat(rows[0]["first"])
+        """When the newest attempt was asked for: from then on it may bill."""
+        rows = self._rows("SELECT asked_at FROM attempts WHERE run_id = ? ORDER BY number DESC LIMIT 1", run_id)
+        return datetime.fromisoformat(rows[0]["asked_at"])
 
     def estimate(self, run_id: RunId) -> dict[str, Any]:
         """What was estimated when the run was launched."""

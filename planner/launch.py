@@ -62,15 +62,20 @@ class Executor:
     def follow(self, run: Run, make_request: MakeRequest) -> Run:
         """Take actions until the run is done. Raises PlanError; the journal then holds where it stands.
 
-        `make_request` builds the request of a new attempt. The first Ctrl-C asks the trainer to write a checkpoint
-        and end, the second ends it at once.
+        `make_request` builds the request of a new attempt; a run that is done goes on with one. The first Ctrl-C asks
+        the trainer to write a checkpoint and end, the second ends it at once. The run is read from the journal before
+        each action: another command may have asked it to stop, or finished it.
         """
-        run = self._take(run, Launch(len(run.attempts) + 1), make_request) if run.phase is Phase.DONE else run
-        while run.phase is not Phase.DONE:
+        goes_on = run.phase is Phase.DONE
+        while goes_on or run.phase is not Phase.DONE:
             try:
-                run = self._take(run, next_action(run, self._see(run), self._clock.now()), make_request)
+                action = Launch(len(run.attempts) + 1) if goes_on else self._next(run)
+                goes_on = False
+                self._take(run, action, make_request)
+                run = self._journal.run(run.run_id)
             except KeyboardInterrupt:
-                run = self._interrupted(run)
+                goes_on = False
+                run = self._interrupted(self._journal.run(run.run_id))
         return run
 
     def settle(self, run: Run) -> Run:
@@ -79,13 +84,19 @@ class Executor:
         What trains goes on; what has ended is collected and removed; a launch that was cut off is ended.
         """
         while run.phase is not Phase.DONE:
-            action = next_action(run, self._see(run), self._clock.now())
+            action = self._next(run)
             if isinstance(action, Wait | AskToStop):
                 return self._watched(run)
             if isinstance(action, Launch):
                 action = End(Outcome.FAILED, "the launch was cut off before training began")
             run = self._take(run, action, _no_request)
         return run
+
+    def _next(self, run: Run) -> Action:
+        try:
+            return next_action(run, self._see(run), self._clock.now())
+        except ProviderError as error:
+            raise from_provider(error) from error
 
     def _take(self, run: Run, action: Action, make_request: MakeRequest) -> Run:
         try:
@@ -224,23 +235,33 @@ class Executor:
             if self._clock.now() > until:
                 names = ", ".join(f"{resource.kind} {resource.id}" for resource in left)
                 raise TeardownUnverifiedError(
-                    f"teardown unverified: {names} of run {run.run_id} may still be there", "plan sweep looks again"
+                    f"teardown unverified: {names} of run {run.run_id} may still be there", "plan status looks again"
                 )
             self._clock.sleep(POLL_SECONDS)
 
     def _interrupted(self, run: Run) -> Run:
+        if run.phase is Phase.DONE:
+            return run
         now = self._clock.now()
-        if run.stop_asked is None and run.phase in (Phase.BOOTING, Phase.RUNNING):
+        if run.stop_asked is None and run.phase in _FIRST_CTRL_C:
             self._journal.ask_to_stop(run.run_id, now)
-            self._listen(Said("stopping: the trainer writes a checkpoint and ends; Ctrl-C again ends it at once"))
+            self._listen(Said(_FIRST_CTRL_C[run.phase]))
             return replace(run, stop_asked=now)
-        return self._end(run, End(Outcome.STOPPED, "ended at once by Ctrl-C"))
+        return self._take(run, End(Outcome.STOPPED, "ended at once by Ctrl-C"), _no_request)
 
     def _moved(self, run: Run, phase: Phase) -> Run:
         run = run.moved(phase)
         self._journal.save(run, self._clock.now(), run.message or "")
         self._listen(PhaseReached(phase, run.message or ""))
         return run
+
+
+_STOPPING = "stopping: the trainer writes a checkpoint and ends; Ctrl-C again ends it at once"
+_FIRST_CTRL_C = {
+    Phase.BOOTING: _STOPPING,
+    Phase.RUNNING: _STOPPING,
+    Phase.COLLECTING: "training is over, the model is on its way; Ctrl-C again ends without it",
+}
 
 
 def _no_request(run: Run, number: int) -> LaunchRequest:

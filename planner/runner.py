@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.errors import BadInputError, RefusedError, ThisMachineError
+from planner.errors import BadInputError, PlanError, RefusedError, ThisMachineError
 from planner.events import Said
 from planner.launch import Executor, MakeRequest
 from planner.machine_quote import shape_of
@@ -20,7 +21,7 @@ from providers.base import LaunchRequest, PreflightState, Preparer, RunId
 from workloads.job import job_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from decimal import Decimal
 
     from planner.clock import Clock
@@ -97,24 +98,25 @@ class Runner:
 
     def follow(self, run: Run, make_request: MakeRequest) -> tuple[Run, Receipt]:
         """To the end and the receipt, which the journal keeps; a finished run's throughput is kept too."""
-        resumed = run.phase is Phase.DONE
-        asked_at = self._clock.now() if run.phase is Phase.PLANNED or resumed else self._journal.asked_at(run.run_id)
-        run = self._executor().follow(run, make_request)
+        fresh = run.phase in (Phase.PLANNED, Phase.DONE)
+        asked_at = self._clock.now() if fresh else self._journal.asked_at(run.run_id)
+        with self._receipt_of_failure(run, asked_at):
+            run = self._executor().follow(run, make_request)
         return run, self._receipt(run, asked_at)
 
     def measure(self, run: Run, make_request: MakeRequest) -> tuple[Run, OwnMeasurement | None]:
         """A measuring run (one without a model folder) to its end, and what it measured."""
-        asked_at = self._clock.now()
-        run = self._executor().follow(run, make_request)
-        self._receipt(run, asked_at)
+        run, _ = self.follow(run, make_request)
         kept = load_measurements(self._settings.measurements)
         return run, next((row for row in reversed(kept) if row.run_id == run.run_id), None)
 
     def settle(self, run: Run) -> Run:
         """Bring a run that nobody may be following to where it stands now; see Executor.settle."""
-        settled = self._executor().settle(run)
-        if settled.phase is Phase.DONE and run.phase is not Phase.DONE:
-            self._receipt(settled, self._journal.asked_at(run.run_id) if run.attempts else run.created_at)
+        asked_at = self._journal.asked_at(run.run_id) if run.attempts else run.created_at
+        with self._receipt_of_failure(run, asked_at):
+            settled = self._executor().settle(run)
+        if settled.phase is Phase.DONE:
+            self._receipt(settled, asked_at)
         return settled
 
     def stop(self, run: Run) -> tuple[Run, Receipt]:
@@ -126,13 +128,27 @@ class Runner:
     def _executor(self) -> Executor:
         return Executor(self._provider, self._journal, self._clock, self._listen)
 
+    @contextmanager
+    def _receipt_of_failure(self, run: Run, asked_at: datetime) -> Iterator[None]:
+        """A run that is ended by an error has a receipt too."""
+        try:
+            yield
+        except PlanError:
+            ended = self._journal.run(run.run_id)
+            if ended.phase is Phase.DONE:
+                self._receipt(ended, asked_at)
+            raise
+
     def _receipt(self, run: Run, asked_at: datetime) -> Receipt:
+        """The receipt of the run as it ended; the one that another command has written of it stays as it is."""
+        before = self._journal.receipt(run.run_id)
+        if before is not None and before["attempts"] == len(run.attempts):
+            return Receipt(**before)
         folder = run.model_folder or None if run.outcome is Outcome.SUCCEEDED else None
         ending = Ending(asked_at=asked_at, ended_at=self._clock.now(), model_folder=folder)
         story = Story()
         if run.attempts:
             story = story_of(self._provider.store(run.run_id), run.attempts[-1].number)
-        before = self._journal.receipt(run.run_id)
         receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending)
         receipt = added_up(receipt, before) if before else receipt
         self._journal.save_receipt(run.run_id, receipt.to_json(), ending.ended_at)
