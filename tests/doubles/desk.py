@@ -1,0 +1,90 @@
+"""Everything a launch needs, in a folder of its own: a fake provider, a real journal, a fake clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.events import Event
+from planner.journal import Journal
+from planner.launch import Executor
+from planner.runner import Runner, request_for
+from planner.settings import Settings
+from tests.builders import a_job, a_machine_quote, an_offer
+from tests.doubles.clock import FakeClock
+from tests.doubles.fake_provider import FakeProvider, Script
+
+if TYPE_CHECKING:
+    from planner.receipt import Receipt
+    from planner.run import Run
+    from workloads.job import TrainingJob
+
+
+@dataclass
+class Desk:
+    """`events` are all that anybody was told."""
+
+    folder: Path
+    clock: FakeClock = field(default_factory=FakeClock)
+    events: list[Event] = field(default_factory=list)
+    listen: Callable[[Event], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self.provider = FakeProvider(self.clock)
+        self.settings = Settings(home=self.folder / "home")
+        self.journal = self.reopened()
+
+    def reopened(self) -> Journal:
+        """The journal as another process finds it."""
+        journal = Journal.open(self.settings.journal)
+        # Nothing here outlives a power cut, and waiting for the disk is most of what a test would do.
+        journal._db.execute("PRAGMA synchronous = OFF")
+        return journal
+
+    def close(self) -> None:
+        self.journal.close()
+
+    def scripts(self, *scripts: Script) -> None:
+        self.provider.scripts = list(scripts)
+
+    def runner(self, journal: Journal | None = None) -> Runner:
+        return Runner(self.provider, journal or self.journal, self.settings, self.clock, self._tell)
+
+    def executor(self, journal: Journal | None = None) -> Executor:
+        return Executor(self.provider, journal or self.journal, self.clock, self._tell)
+
+    def planned(self, job: TrainingJob | None = None, **changes: Any) -> Run:
+        """A run that is in the journal and nowhere else yet."""
+        job = job or a_job()
+        runner, quote = self.runner(), a_machine_quote()
+        run = runner.draft(job, an_offer(**changes), quote, self.folder / "model")
+        runner.record(run, job, quote)
+        return run
+
+    def launch(self, job: TrainingJob | None = None, **changes: Any) -> tuple[Run, Receipt]:
+        """A fresh launch, to its end."""
+        job = job or a_job()
+        return self.runner().follow(self.planned(job, **changes), request_for(job, an_offer(**changes)))
+
+    def go_on(self, job: TrainingJob | None = None) -> tuple[Run, Receipt]:
+        """A launch that goes on from the checkpoint of an earlier one."""
+        job = job or a_job()
+        runner = self.runner()
+        earlier = runner.resumable(job)
+        assert earlier is not None
+        deadline = runner.draft(job, an_offer(), a_machine_quote(), None).deadline
+        return runner.follow(runner.again(earlier, deadline, None), request_for(job, an_offer()))
+
+    @property
+    def leaked(self) -> list[str]:
+        """What still exists at the provider."""
+        return list(self.provider.machines)
+
+    def told(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def _tell(self, event: Event) -> None:
+        self.events.append(event)
+        self.listen(event)

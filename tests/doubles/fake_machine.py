@@ -1,0 +1,232 @@
+"""What a fake provider rents out: a machine whose trainer follows a script, and the run directory it writes to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from providers.base import EndKind, InstanceState, LaunchRequest
+from providers.errors import BadRequestError
+from tests.doubles.clock import FakeClock
+from workloads.job import job_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class FakeStore:
+    """A run directory in a dictionary. `at_get` is told of every read before it happens."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.at_get: Callable[[str], None] = lambda _: None
+
+    def put(self, path: str, data: bytes) -> None:
+        self.files[_checked(path)] = data
+
+    def get(self, path: str, *, start: int = 0) -> bytes:
+        self.at_get(path)
+        return self.files[_checked(path)][start:]
+
+    def list(self, prefix: str = "") -> Sequence[str]:
+        return sorted(path for path in self.files if _under(path, prefix))
+
+    def delete(self, prefix: str) -> None:
+        self.files = {path: data for path, data in self.files.items() if not _under(path, prefix)}
+
+
+def _under(path: str, prefix: str) -> bool:
+    return not prefix or path == prefix or path.startswith(f"{prefix}/")
+
+
+def _checked(path: str) -> str:
+    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        raise BadRequestError(f"{path!r} leaves the run directory")
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How a machine stands when somebody looks."""
+
+    state: InstanceState
+    end: EndKind | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+
+
+PENDING, RUNNING, STOPPING = map(Seen, (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING))
+ENDED = {
+    EndKind.DONE: Seen(InstanceState.ENDED, EndKind.DONE, 0, "done"),
+    EndKind.STOPPED: Seen(InstanceState.ENDED, EndKind.STOPPED, 75, "stopped, with a checkpoint"),
+    EndKind.DEADLINE: Seen(InstanceState.ENDED, EndKind.DEADLINE, 76, "the deadline was reached"),
+    EndKind.BAD_JOB: Seen(InstanceState.ENDED, EndKind.BAD_JOB, 65, "the trainer cannot train this job"),
+    EndKind.FAILED: Seen(InstanceState.ENDED, EndKind.FAILED, 70, "training failed"),
+    EndKind.OUT_OF_MEMORY: Seen(InstanceState.ENDED, EndKind.OUT_OF_MEMORY, 86, "killed: the memory limit was reached"),
+    EndKind.KILLED: Seen(InstanceState.ENDED, EndKind.KILLED, 137, "killed (signal 9)"),
+    EndKind.LOST: Seen(InstanceState.ENDED, EndKind.LOST, None, None),
+}
+
+
+@dataclass
+class FakeMachine:
+    """One attempt. Its script goes one step on with each look, and writes what the trainer would have written."""
+
+    request: LaunchRequest
+    store: FakeStore
+    clock: FakeClock
+    script: Callable[[FakeMachine], Iterator[Seen]]
+    stop_asked: bool = False
+    vanished: bool = False
+    seen: Seen = PENDING
+    step: int = 0
+    _life: Iterator[Seen] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.launched_at = self.clock.now()
+        self.job = job_from_json(self.request.job_json)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        assert self.job.train_images is not None
+        return self.job.train_images // self.job.global_batch_size
+
+    @property
+    def total_steps(self) -> int:
+        return self.steps_per_epoch * self.job.epochs
+
+    def live(self) -> Seen:
+        if self._life is None:
+            self._life = self.script(self)
+        self.seen = next(self._life, self.seen)
+        return self.seen
+
+    def kill(self) -> None:
+        self._life = iter(())
+        if self.seen.state is not InstanceState.ENDED:
+            self.seen = ENDED[EndKind.KILLED]
+
+    def say(self, event: str, **fields: Any) -> None:
+        """A line of progress.jsonl."""
+        path = f"attempts/{self.request.attempt}/progress.jsonl"
+        line = json.dumps({"event": event, "time": self.clock.now().isoformat()} | fields)
+        self.store.files[path] = self.store.files.get(path, b"") + line.encode() + b"\n"
+
+    def start(self) -> None:
+        self.step = max([0, *(int(path.split("-")[1][:8]) for path in self.store.list("checkpoints"))])
+        self.say(
+            "start", device_kind="cpu", device_name="AMD EPYC", device_count=1, framework="tensorflow",
+            framework_version="2.20.0", strategy="one device", images=self.job.train_images, epochs=self.job.epochs,
+            steps_per_epoch=self.steps_per_epoch, total_steps=self.total_steps, resumed_from_step=self.step,
+        )  # fmt: skip
+
+    def train(self, steps: int, rate: float) -> None:
+        """So many steps at so many images per second, and an epoch line where one ends; the clock goes on."""
+        for _ in range(steps):
+            self.step += 1
+            self.clock.advance(self.job.global_batch_size / rate)
+            if self.step % self.steps_per_epoch == 0:
+                self.say("epoch", epoch=self.step // self.steps_per_epoch, step=self.step, seconds=1.0)
+        epoch = (self.step - 1) // self.steps_per_epoch + 1
+        self.say("step", epoch=epoch, step=self.step, loss=0.5, accuracy=0.75, images_per_second=rate)
+
+    def checkpoint(self) -> None:
+        self.store.put(f"checkpoints/step-{self.step:08}/weights", b"w")
+        self.store.put(f"checkpoints/step-{self.step:08}/complete.json", b"{}")
+
+    def end(self, state: str, rate: float) -> None:
+        self.say(
+            "end", state=state, step=self.step, images_per_second=rate, hold_out_accuracy=0.975, hold_out_images=360
+        )
+
+    def write_output(self, files: dict[str, bytes]) -> None:
+        """The files, then the manifest of them."""
+        for name, data in files.items():
+            self.store.put(f"output/{name}", data)
+        entries = [
+            {"path": name, "size_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for name, data in files.items()
+        ]
+        self.store.put("output/manifest.json", json.dumps(entries).encode())
+
+
+MODEL = {"model.keras": b"a model", "metrics.json": b"{}"}
+RATE = 4000.0
+
+
+def trains_well(machine: FakeMachine) -> Iterator[Seen]:
+    """Boots, trains in four looks, leaves a model."""
+    yield PENDING
+    yield from _trained(machine)
+    machine.end("done", RATE)
+    machine.write_output(MODEL)
+    yield ENDED[EndKind.DONE]
+
+
+def done_at_once(machine: FakeMachine) -> Iterator[Seen]:
+    """All of it before anybody looks."""
+    list(_trained(machine))
+    machine.end("done", RATE)
+    machine.write_output(MODEL)
+    yield ENDED[EndKind.DONE]
+
+
+def until_asked(machine: FakeMachine) -> Iterator[Seen]:
+    """Trains a step a look until it is asked to end, then takes two looks for its checkpoint."""
+    machine.start()
+    while not machine.stop_asked:
+        machine.train(1, RATE)
+        yield RUNNING
+    yield STOPPING
+    machine.checkpoint()
+    machine.end("stopped", RATE)
+    yield ENDED[EndKind.STOPPED]
+
+
+def stubborn(machine: FakeMachine) -> Iterator[Seen]:
+    """Trains for ever, whatever it is asked."""
+    machine.start()
+    machine.train(1, RATE)
+    while True:
+        yield RUNNING
+
+
+def silent(machine: FakeMachine) -> Iterator[Seen]:
+    """Never gets to its trainer."""
+    while True:
+        yield PENDING
+
+
+def disappears(machine: FakeMachine) -> Iterator[Seen]:
+    """Is taken away with everything on it."""
+    machine.start()
+    yield RUNNING
+    machine.vanished = True
+    yield ENDED[EndKind.LOST]
+
+
+def ends(kind: EndKind) -> Callable[[FakeMachine], Iterator[Seen]]:
+    """Starts, does a few steps, and ends in that way."""
+
+    def script(machine: FakeMachine) -> Iterator[Seen]:
+        machine.start()
+        machine.train(3, RATE)
+        yield RUNNING
+        yield ENDED[kind]
+
+    return script
+
+
+def _trained(machine: FakeMachine) -> Iterator[Seen]:
+    machine.clock.advance(2)
+    machine.start()
+    yield RUNNING
+    left = machine.total_steps - machine.step
+    for part in (left // 2, left - left // 2):
+        machine.train(part, RATE)
+        machine.checkpoint()
+        yield RUNNING

@@ -1,0 +1,169 @@
+"""A provider with memory and no machines: attempts live as a script says, and every call is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from providers.base import (
+    Check,
+    Instance,
+    InstanceRef,
+    InstanceState,
+    LaunchRequest,
+    OwnedResource,
+    Preflight,
+    PreflightState,
+    RunId,
+    VendorRequest,
+)
+from providers.errors import BadRequestError, InstanceNotFoundError
+from tests.builders import an_offer
+from tests.doubles.clock import FakeClock
+from tests.doubles.fake_machine import FakeMachine, FakeStore, Seen, trains_well
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pricing.offers import Offer, OfferQuery
+
+Script = Callable[[FakeMachine], Iterator[Seen]]
+
+
+@dataclass
+class FakeProvider:
+    """`scripts` are the lives of the attempts of a run, in order; the last one serves for all further ones.
+
+    `refuse[(operation, n)]` is raised by the n-th call of an operation (from 1) instead of its effect,
+    `lose[(operation, n)]` after it: the reply is lost. `before` and `after` are told of every call.
+    What was deleted stays listed for `slow_deletes` more looks; None: for ever.
+    """
+
+    clock: FakeClock
+    scripts: list[Script] = field(default_factory=lambda: [trains_well])
+    name: str = "local"
+    slow_deletes: int | None = 0
+    checks: tuple[Check, ...] = (Check(name="engine", state=PreflightState.OK, detail="a fake"),)
+    refuse: dict[tuple[str, int], BaseException] = field(default_factory=dict)
+    lose: dict[tuple[str, int], BaseException] = field(default_factory=dict)
+    before: Callable[[str], None] = lambda _: None
+    after: Callable[[str], None] = lambda _: None
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    machines: dict[str, FakeMachine] = field(default_factory=dict)
+    stores: dict[RunId, FakeStore] = field(default_factory=dict)
+    prepared: list[LaunchRequest] = field(default_factory=list)
+    _deleted: dict[str, int] = field(default_factory=dict)
+
+    def count(self, operation: str) -> int:
+        return sum(called == operation for called, _ in self.calls)
+
+    def offers(self, query: OfferQuery) -> Sequence[Offer]:
+        return [an_offer()]
+
+    def preflight(self, offer: Offer) -> Preflight:
+        return Preflight(checks=self.checks)
+
+    def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
+        self.prepared.append(request)
+        report("preparing")
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        key = f"{request.run_id}-{request.attempt}"
+        with self._call("launch", key):
+            if key not in self.machines:
+                store = self.stores.setdefault(request.run_id, FakeStore())
+                store.put("job.json", request.job_json.encode())
+                script = self.scripts[min(request.attempt, len(self.scripts)) - 1]
+                self.machines[key] = FakeMachine(request, store, self.clock, script)
+        return self._instance(key)
+
+    def get(self, ref: InstanceRef) -> Instance:
+        with self._call("get", ref.id):
+            if ref.id not in self.machines:
+                raise InstanceNotFoundError(f"there is no {ref.id}")
+            if self.machines[ref.id].live().state is InstanceState.ENDED and self.machines[ref.id].vanished:
+                del self.machines[ref.id]
+                raise InstanceNotFoundError(f"there is no {ref.id}")
+        return self._instance(ref.id)
+
+    def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
+        with self._call("list_owned", run_id or ""):
+            found = [key for key, machine in self.machines.items() if run_id in (None, machine.request.run_id)]
+            owned = [self._owned(key) for key in found]
+            for key in [key for key in found if key in self._deleted]:
+                if self._deleted[key] <= 0 and self.slow_deletes is not None:
+                    owned = [resource for resource in owned if resource.id != key]
+                    del self.machines[key]
+                self._deleted[key] -= 1
+        return owned
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
+        return [VendorRequest(service="fake", operation="start", parameters={"run_id": request.run_id})]
+
+    def delete(self, ref: InstanceRef | OwnedResource) -> None:
+        with self._call("delete", ref.id):
+            if ref.id in self.machines:
+                self.machines[ref.id].kill()
+                self._deleted.setdefault(ref.id, self.slow_deletes or 0)
+
+    def stop(self, ref: InstanceRef) -> None:
+        with self._call("stop", ref.id):
+            if ref.id in self.machines:
+                self.machines[ref.id].stop_asked = True
+
+    def logs(self, ref: InstanceRef) -> Iterator[str]:
+        if ref.id not in self.machines:
+            raise InstanceNotFoundError(f"there is no {ref.id}")
+        yield "the instance's own words"
+
+    def store(self, run_id: RunId) -> FakeStore:
+        return self.stores.setdefault(run_id, FakeStore())
+
+    def _call(self, operation: str, subject: str) -> _Call:
+        self.calls.append((operation, subject))
+        return _Call(self, operation, self.count(operation))
+
+    def _instance(self, key: str) -> Instance:
+        machine = self.machines[key]
+        seen = machine.seen
+        return Instance(
+            ref=InstanceRef(provider=self.name, region="here", id=key), state=seen.state,
+            run_id=machine.request.run_id, attempt=machine.request.attempt, launched_at=machine.launched_at,
+            exit_code=seen.exit_code, end=seen.end, reason=seen.reason,
+        )  # fmt: skip
+
+    def _owned(self, key: str) -> OwnedResource:
+        machine = self.machines[key]
+        return OwnedResource(provider=self.name, region="here", kind="machine", id=key, run_id=machine.request.run_id)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call: what is raised before its effect, and what after."""
+
+    provider: FakeProvider
+    operation: str
+    number: int
+
+    def __enter__(self) -> None:
+        self.provider.before(self.operation)
+        if error := self.provider.refuse.get((self.operation, self.number)):
+            raise error
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            return
+        self.provider.after(self.operation)
+        if error := self.provider.lose.get((self.operation, self.number)):
+            raise error
+
+
+def make(settings: object) -> FakeProvider:
+    """What the registry calls; a test puts the provider it wants into `WANTED`."""
+    if not WANTED:
+        raise BadRequestError("no fake provider was set up")
+    return WANTED[-1]
+
+
+WANTED: list[FakeProvider] = []
