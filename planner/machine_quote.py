@@ -86,7 +86,8 @@ def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasur
     shape = shape_of(job)
     fitting = [row for row in rows if row.shape == shape and row.machine == fingerprint]
     whole = [row for row in fitting if row.setup_seconds is not None]
-    return (whole or fitting or [None])[-1]
+    told = whole or fitting
+    return told[-1] if told else None
 
 
 def _gpu(machine: Machine, devices: DeviceTable) -> Device | None:

@@ -11,8 +11,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from planner.plan import Candidate, MachineQuote, PlacePrice, Plan, Quote
+    from planner.plan import Candidate, MachineQuote, Plan, Quote
     from planner.throughput.values import Throughput
+    from pricing.offers import Quote as PlacePrice
 
 MICRO = 1_000_000
 
