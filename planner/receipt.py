@@ -110,17 +110,18 @@ def added_up(receipt: Receipt, before: dict[str, Any]) -> Receipt:
     )
 
 
-def measurement_of(run: Run, story: Story, ending: Ending, machine: str, shape: str) -> OwnMeasurement | None:
+def measurement_of(
+    run: Run, story: Story, ending: Ending, machine: str, shape: str, *, batch: int
+) -> OwnMeasurement | None:
     """What the run teaches about this machine; None where it was resumed or did not get to a steady rate.
 
     Setup is from the request to the first step, after from the last step to the end; what lies between and was not
-    steps at the steady rate is shared out over the epochs.
+    steps (of `batch` images) at the steady rate is shared out over the epochs.
     """
     start, end = story.start, story.end
     if start is None or end is None or not end.get("images_per_second") or start["resumed_from_step"]:
         return None
     rate = float(end["images_per_second"])
-    batch = start["images"] / max(1, start["steps_per_epoch"])
     beside = _seconds_beside_steps(story, ending, end["step"] * batch / rate)
     setup, per_epoch, after = beside if beside else (None, None, None)
     return OwnMeasurement(

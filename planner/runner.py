@@ -161,7 +161,8 @@ class Runner:
         from providers.local.machine import this_machine
 
         job = job_from_json(self._journal.job_json(run.run_id))
-        row = measurement_of(run, story, ending, this_machine().fingerprint, shape_of(job))
+        machine, batch = this_machine().fingerprint, job.global_batch_size
+        row = measurement_of(run, story, ending, machine, shape_of(job), batch=batch)
         if row is not None:
             add_measurement(self._settings.measurements, row)
 
