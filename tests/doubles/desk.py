@@ -56,10 +56,11 @@ class Desk:
         return Executor(self.provider, journal or self.journal, self.clock, self._tell)
 
     def planned(self, job: TrainingJob | None = None, **changes: Any) -> Run:
-        """A run that is in the journal and nowhere else yet."""
+        """A run that is in the journal and nowhere else yet; its model goes to the folder `model`, or `model-2`, …"""
         job = job or a_job()
         runner, quote = self.runner(), a_machine_quote()
-        run = runner.draft(job, an_offer(**changes), quote, self.folder / "model")
+        count = len(self.journal.runs())
+        run = runner.draft(job, an_offer(**changes), quote, self.folder / (f"model-{count + 1}" if count else "model"))
         runner.record(run, job, quote)
         return run
 

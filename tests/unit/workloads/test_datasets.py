@@ -12,7 +12,7 @@ def test_a_job_can_name_exactly_the_known_sets() -> None:
     assert list(DATASETS) == list(DataName)
 
 
-@pytest.mark.parametrize("row", DATASETS.values(), ids=DATASETS)
+@pytest.mark.parametrize("row", list(DATASETS.values()), ids=list(DATASETS))
 def test_every_row_is_plausible(row: DataSet) -> None:
     assert row.train_images > row.hold_out_images > 0
     assert row.channels in (1, 3)

@@ -1,0 +1,307 @@
+"""Receipts and what they teach: the arithmetic, and that the next estimate is the run before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.machine_quote import quote_this_machine
+from planner.measurements import load_measurements
+from planner.progress import Story
+from planner.receipt import Ending, Receipt, added_up, estimate_record, measurement_of, receipt_text, write_receipt
+from planner.run import Outcome, Phase
+from planner.runner import request_for
+from planner.throughput.values import Basis
+from pricing.devices import DeviceTable
+from providers.base import EndKind
+from tests.builders import a_job, a_machine_quote, a_run, an_offer
+from tests.doubles.clock import NOON, ctrl_c
+from tests.doubles.fake_machine import ENDED, MODEL, PENDING, FakeMachine, Seen, ends, until_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.measurements import OwnMeasurement
+    from planner.plan import MachineQuote
+    from planner.run import Run
+    from tests.conftest import Golden
+    from tests.doubles.desk import Desk
+    from workloads.job import TrainingJob
+
+MINUTE = NOON + timedelta(seconds=60)
+START = {
+    "event": "start", "time": (NOON + timedelta(seconds=10)).isoformat(), "images": 1000, "steps_per_epoch": 10,
+    "epochs": 2, "total_steps": 20, "resumed_from_step": 0, "framework": "tensorflow", "framework_version": "2.20.0",
+    "device_count": 1, "device_name": "AMD EPYC",
+}  # fmt: skip
+EPOCHS = [
+    {"event": "epoch", "time": (NOON + timedelta(seconds=seconds)).isoformat(), "epoch": number, "step": 10 * number}
+    for number, seconds in ((1, 30), (2, 52))
+]
+END = {
+    "event": "end", "time": MINUTE.isoformat(), "step": 20, "images_per_second": 100.0,
+    "hold_out_accuracy": 0.98, "hold_out_images": 360,
+}  # fmt: skip
+
+
+def a_story(*lines: dict[str, Any]) -> Story:
+    story = Story()
+    for line in lines:
+        story.add(line)
+    return story
+
+
+def an_ending(seconds: float = 60) -> Ending:
+    return Ending(asked_at=NOON, ended_at=NOON + timedelta(seconds=seconds), model_folder="/home/model")
+
+
+def a_done_run(**changes: Any) -> Run:
+    return a_run(Phase.DONE, attempts=1, outcome=Outcome.SUCCEEDED, **changes)
+
+
+def a_receipt(**changes: Any) -> Receipt:
+    estimate = estimate_record(a_machine_quote())
+    story = a_story(START, *EPOCHS, {"event": "phase", "name": "train", "seconds": 41.2345}, END)
+    return write_receipt(a_done_run(**changes), story, estimate, an_ending())
+
+
+# --- the receipt -------------------------------------------------------------------------------------------------
+
+
+def test_a_receipt_holds_what_was_estimated_against_what_it_took() -> None:
+    receipt = a_receipt(usd_per_hour=Decimal("0.36"))
+    assert (receipt.estimated_seconds, receipt.actual_seconds) == (600.0, 60.0)
+    assert (receipt.estimated_usd, receipt.actual_usd) == (0.02, 0.006)
+    assert (receipt.estimated_images_per_second, receipt.actual_images_per_second) == (500.0, 100.0)
+    assert (receipt.basis, receipt.attempts, receipt.outcome) == ("measured", 1, "succeeded")
+    assert (receipt.steps, receipt.total_steps) == (20, 20)
+    assert (receipt.accuracy, receipt.hold_out_images) == (0.98, 360)
+    assert (receipt.device, receipt.framework) == ("1 x AMD EPYC", "tensorflow 2.20.0")
+    assert receipt.phase_seconds == {"train": 41.234}
+
+
+def test_started_seconds_are_paid_whole() -> None:
+    run = a_done_run(usd_per_hour=Decimal(3600))
+    assert write_receipt(run, Story(), {}, an_ending(0.1)).actual_usd == 1.0
+    assert write_receipt(run, Story(), {}, an_ending(2.0)).actual_usd == 2.0
+
+
+def test_without_an_estimate_or_a_trainer_the_figures_are_unknown() -> None:
+    receipt = write_receipt(a_done_run(), Story(), {}, an_ending())
+    unknown = ("estimated_seconds", "estimated_usd", "estimated_images_per_second", "basis", "total_steps")
+    unknown += ("actual_images_per_second", "accuracy", "hold_out_images", "framework", "device")
+    assert {name: getattr(receipt, name) for name in unknown} == dict.fromkeys(unknown)
+    assert receipt.steps == 0
+
+
+def test_a_receipt_is_json_and_back() -> None:
+    receipt = a_receipt()
+    assert Receipt(**json.loads(json.dumps(receipt.to_json()))) == receipt
+
+
+def test_an_estimate_that_could_not_be_made_is_kept_as_none() -> None:
+    assert estimate_record(None) == {}
+    assert estimate_record(a_machine_quote(time=None)) == {}
+    assert estimate_record(a_machine_quote(throughput=None)) == {}
+    kept = estimate_record(a_machine_quote())
+    assert kept == {
+        "seconds": 600.0, "low_seconds": 335.0, "high_seconds": 1130.0, "usd": 0.02, "images_per_second": 500.0,
+        "basis": "measured",
+    }  # fmt: skip
+
+
+def test_the_time_and_money_of_earlier_attempts_are_added() -> None:
+    receipt = added_up(a_receipt(usd_per_hour=Decimal(360)), {"actual_seconds": 40.0, "actual_usd": 1.5})
+    assert (receipt.actual_seconds, receipt.actual_usd) == (100.0, 7.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "receipt"),
+    [
+        ("succeeded", a_receipt()),
+        ("stopped", write_receipt(
+            a_run(Phase.DONE, attempts=2, outcome=Outcome.STOPPED, message="stopped, with a checkpoint"),
+            a_story(START), {}, Ending(asked_at=NOON, ended_at=MINUTE, model_folder=None),
+        )),
+    ],
+)  # fmt: skip
+def test_a_receipt_as_a_person_reads_it(golden: Golden, name: str, receipt: Receipt) -> None:
+    golden.check(f"receipt-{name}.txt", receipt_text(receipt) + "\n")
+
+
+# --- what a run teaches ------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_taken_apart_by_hand() -> None:
+    """10 s to the trainer, 4 of compiling; 20 steps of 100 images at 100 a second; 8 s after the last epoch."""
+    story = a_story(START, {"event": "phase", "name": "compile", "seconds": 4.0}, *EPOCHS, END)
+    row = measurement_of(a_done_run(), story, an_ending(), "machine", "shape", batch=100)
+    assert row is not None
+    assert (row.images_per_second, row.setup_seconds, row.after_seconds) == (100.0, 14.0, 8.0)
+    assert row.per_epoch_seconds == pytest.approx((60 - 14 - 8 - 20) / 2)
+    assert (row.machine, row.shape, row.measured_at) == ("machine", "shape", MINUTE)
+
+
+def test_a_short_run_teaches_its_rate_alone() -> None:
+    row = measurement_of(a_done_run(), a_story(START, END), an_ending(), "machine", "shape", batch=100)
+    assert row is not None
+    assert (row.images_per_second, row.setup_seconds, row.per_epoch_seconds, row.after_seconds) == (
+        100.0, None, None, None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [START],
+        [START, *EPOCHS],
+        [START, *EPOCHS, END | {"images_per_second": None}],
+        [START, *EPOCHS, END | {"images_per_second": 0.0}],
+        [START | {"resumed_from_step": 10}, *EPOCHS, END],
+    ],
+)
+def test_a_run_that_was_not_whole_teaches_nothing(lines: list[dict[str, Any]]) -> None:
+    assert measurement_of(a_done_run(), a_story(*lines), an_ending(), "machine", "shape", batch=100) is None
+
+
+def _like_a_real_one(machine: FakeMachine) -> Iterator[Seen]:
+    """Three seconds to the first line, two of compiling, steps, half a second of looking after each epoch, then four
+    of testing and saving."""
+    yield PENDING
+    machine.clock.advance(3)
+    machine.start()
+    machine.clock.advance(2)
+    machine.say("phase", name="compile", seconds=2.0)
+    rate = 900.0
+    for _ in range(machine.job.epochs):
+        machine.clock.advance(0.5)
+        machine.train(machine.steps_per_epoch, rate)
+    machine.clock.advance(4)
+    machine.end("done", rate)
+    machine.write_output(MODEL)
+    yield ENDED[EndKind.DONE]
+
+
+class NoPredictor:
+    def predict(self, question: object) -> object:
+        raise AssertionError(question)
+
+
+def the_quote(desk: Desk, job: TrainingJob) -> MachineQuote:
+    """As `plan launch` would make it now."""
+    return quote_this_machine(job, desk.settings, NoPredictor(), DeviceTable([]))  # type: ignore[arg-type]
+
+
+def digits(**changes: Any) -> TrainingJob:
+    model = {"layers": [8, "M", 16, "M"], "dense": [16]}
+    return a_job(data={"name": "digits"}, model=model, global_batch_size=32, epochs=30, **changes)
+
+
+@pytest.mark.parametrize("job", [a_job(), digits()], ids=["cifar10", "digits"])
+def test_the_second_run_takes_what_the_estimate_after_the_first_said(desk: Desk, job: TrainingJob) -> None:
+    desk.scripts(_like_a_real_one)
+    first, _ = desk.launch(job)
+    assert first.outcome is Outcome.SUCCEEDED
+    again = job.model_copy(update={"seed": 1})
+    quote = the_quote(desk, again)
+    assert quote.time is not None
+    assert quote.throughput is not None
+    assert (quote.throughput.basis, quote.throughput.images_per_second) == (Basis.MEASURED, 900.0)
+    assert quote.throughput.evidence == (f"run {first.run_id} of 2026-11-21",)
+    _, receipt = desk.launch(again)
+    assert quote.time.total.total_seconds() == pytest.approx(receipt.actual_seconds, rel=0.01)
+
+
+def test_three_times_the_epochs_take_three_times_the_training(desk: Desk) -> None:
+    desk.scripts(_like_a_real_one)
+    desk.launch(digits())
+    longer = digits().model_copy(update={"epochs": 90})
+    quote = the_quote(desk, longer)
+    assert quote.time is not None
+    _, receipt = desk.launch(longer)
+    assert quote.time.total.total_seconds() == pytest.approx(receipt.actual_seconds, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seed": 5}, {"epochs": 3}, {"optimizer": {"learning_rate": 0.3}}, {"name": "other"}, {"checkpoint_every": "1m"}],
+)
+def test_what_does_not_change_the_speed_keeps_the_measurement(desk: Desk, changes: dict[str, Any]) -> None:
+    desk.scripts(_like_a_real_one)
+    desk.launch()
+    assert the_quote(desk, a_job(**changes)).throughput is not None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"global_batch_size": 64},
+        {"precision": "amp_bf16"},
+        {"xla": True},
+        {"framework": "jax"},
+        {"model": {"preset": "vgg11"}},
+        {"model": {"preset": "vgg16", "batch_norm": True}},
+        {"model": {"preset": "vgg16", "image_size": 64}},
+        {"optimizer": {"name": "adam"}},
+        {"data": {"name": "cifar100"}},
+    ],
+)
+def test_what_changes_the_speed_is_another_measurement(desk: Desk, changes: dict[str, Any]) -> None:
+    desk.scripts(_like_a_real_one)
+    desk.launch()
+    with pytest.raises(AssertionError):  # the predictor is asked
+        the_quote(desk, a_job(**changes))
+
+
+def test_only_a_success_teaches(desk: Desk) -> None:
+    for script in (ends(EndKind.FAILED), ends(EndKind.OUT_OF_MEMORY)):
+        desk.scripts(script)
+        desk.launch()
+    desk.scripts(until_asked)
+    desk.clock.at_sleep[len(desk.clock.sleeps) + 3] = ctrl_c
+    desk.launch()
+    assert load_measurements(desk.settings.measurements) == []
+
+
+def _a_few_steps(machine: FakeMachine) -> Iterator[Seen]:
+    assert machine.request.max_steps is not None
+    machine.start()
+    machine.train(machine.request.max_steps, 700.0)
+    machine.end("done", 700.0)
+    yield ENDED[EndKind.DONE]
+
+
+def _measured(desk: Desk) -> tuple[Run, OwnMeasurement | None]:
+    """As `plan measure` does."""
+    desk.scripts(_a_few_steps)
+    runner = desk.runner()
+    run = replace(runner.draft(a_job(), an_offer(), None, None), model_folder="")
+    runner.record(run, a_job(), None)
+    return runner.measure(run, request_for(a_job(), an_offer(), max_steps=40))
+
+
+def test_a_measuring_run_teaches_the_rate_and_brings_nothing_home(desk: Desk) -> None:
+    run, row = _measured(desk)
+    assert row is not None
+    assert (run.outcome, row.images_per_second, row.setup_seconds) == (Outcome.SUCCEEDED, 700.0, None)
+    assert load_measurements(desk.settings.measurements) == [row]
+    assert desk.leaked == []
+    quote = the_quote(desk, a_job())
+    assert quote.throughput is not None
+    assert (quote.throughput.images_per_second, quote.throughput.basis) == (700.0, Basis.MEASURED)
+
+
+def test_a_measuring_run_does_not_replace_what_a_whole_run_taught(desk: Desk) -> None:
+    desk.scripts(_like_a_real_one)
+    desk.launch()
+    _measured(desk)
+    assert [row.setup_seconds is None for row in load_measurements(desk.settings.measurements)] == [False, True]
+    quote = the_quote(desk, a_job())
+    assert quote.throughput is not None
+    assert quote.throughput.images_per_second == 900.0
