@@ -49,8 +49,10 @@ def add_measurement(path: Path, row: OwnMeasurement) -> None:
     text = json.dumps(asdict(row) | {"measured_at": row.measured_at.isoformat()}, sort_keys=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A line that a crash cut off must not take this one with it.
+        cut_off = path.is_file() and path.read_bytes()[-1:] not in (b"", b"\n")
         with path.open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.write("\n" * cut_off + text + "\n")
     except OSError as error:
         raise ThisMachineError(f"cannot write {path}: {error}", "the run itself is not affected") from None
 
