@@ -1,0 +1,147 @@
+"""What a job takes on this machine: what was measured here first, else what the model says, else why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.estimate import START_SECONDS
+from planner.machine_quote import LOCAL_END_SECONDS, own_measurement, quote_this_machine, shape_of
+from planner.measurements import OwnMeasurement, add_measurement
+from planner.settings import Settings
+from planner.throughput.values import THIS_MACHINE, Basis, Throughput, Unpredicted
+from pricing.devices import DeviceTable
+from providers.local.machine import this_machine
+from tests.builders import a_job, a_throughput
+from tests.doubles.clock import NOON
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from planner.plan import MachineQuote
+    from workloads.job import TrainingJob
+
+
+def a_row(**changes: Any) -> OwnMeasurement:
+    base = OwnMeasurement(
+        machine=this_machine().fingerprint, shape=shape_of(a_job()), images_per_second=500.0, setup_seconds=6.0,
+        per_epoch_seconds=0.5, after_seconds=4.0, measured_at=NOON, run_id="run-1", framework="tensorflow 2.20.0",
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+class Says:
+    """A predictor of few words."""
+
+    def __init__(self, answer: Throughput | Unpredicted) -> None:
+        self.answer = answer
+        self.asked: list[Any] = []
+
+    def predict(self, question: Any) -> Throughput | Unpredicted:
+        self.asked.append(question)
+        return self.answer
+
+
+def quote(
+    tmp_path: Path,
+    *rows: OwnMeasurement,
+    job: TrainingJob | None = None,
+    predictor: Says | None = None,
+    usd_per_hour: str = "0",
+) -> MachineQuote:
+    settings = Settings(home=tmp_path, usd_per_hour=Decimal(usd_per_hour))
+    for row in rows:
+        add_measurement(settings.measurements, row)
+    predictor = predictor or Says(a_throughput(100.0, Basis.MODELLED))
+    return quote_this_machine(job or a_job(), settings, predictor, DeviceTable([]))  # type: ignore[arg-type]
+
+
+def test_a_measurement_of_this_machine_comes_before_any_model(tmp_path: Path) -> None:
+    predictor = Says(a_throughput(1.0))
+    found = quote(tmp_path, a_row(), predictor=predictor)
+    assert found.throughput is not None
+    assert (found.throughput.basis, found.throughput.images_per_second) == (Basis.MEASURED, 500.0)
+    assert predictor.asked == []
+
+
+def test_the_time_is_that_of_the_run_before_by_hand(tmp_path: Path) -> None:
+    """2 epochs of 390 steps of 128 at 500 a second, half a second beside each epoch."""
+    time = quote(tmp_path, a_row()).time
+    assert time is not None
+    train = 2 * 390 * 128 / 500
+    assert (time.setup, time.after) == (timedelta(seconds=6), timedelta(seconds=4))
+    assert time.train == timedelta(seconds=train + 2 * 0.5)
+    assert time.low < time.total < time.high
+    assert time.total == timedelta(seconds=6 + train + 1 + 4)
+
+
+def test_what_a_measuring_run_does_not_tell_is_allowed_for(tmp_path: Path) -> None:
+    row = a_row(setup_seconds=None, per_epoch_seconds=None, after_seconds=None)
+    time = quote(tmp_path, row).time
+    assert time is not None
+    # CIFAR-10 has 170,498,071 bytes to fetch, and 10,000 images to test at three times the rate.
+    assert time.setup.total_seconds() == pytest.approx(START_SECONDS + 1.705, abs=0.001)
+    assert time.after.total_seconds() == pytest.approx(LOCAL_END_SECONDS + 10_000 / 1500, abs=0.001)
+    assert time.train == timedelta(seconds=2 * 390 * 128 / 500)
+
+
+def test_without_a_measurement_the_model_is_asked_for_this_machine(tmp_path: Path) -> None:
+    predictor = Says(a_throughput(100.0, Basis.MODELLED))
+    found = quote(tmp_path, predictor=predictor)
+    assert found.throughput == predictor.answer
+    (asked,) = predictor.asked
+    if not this_machine().gpus:
+        assert (asked.device, asked.device_count, asked.batch_per_device) == (THIS_MACHINE, 1, 128)
+        assert asked.vcpus == this_machine().vcpus
+
+
+def test_an_hour_here_costs_what_the_owner_says(tmp_path: Path) -> None:
+    found = quote(tmp_path, a_row(), usd_per_hour="3600")
+    assert found.time is not None
+    # 210.68 s: the second that was begun is paid.
+    assert found.cost_usd == 211
+    assert quote(tmp_path, a_row()).cost_usd == 0
+
+
+def test_what_cannot_be_predicted_has_no_time_and_says_why(tmp_path: Path) -> None:
+    found = quote(tmp_path, predictor=Says(Unpredicted(reason="no_cpu_data")))
+    assert (found.time, found.cost_usd, found.throughput, found.fits) == (None, None, None, True)
+    assert found.reason == "no throughput can be predicted for it"
+
+
+def test_a_batch_that_does_not_fit_has_no_time_and_says_what_it_needs(tmp_path: Path) -> None:
+    huge = a_job(model={"preset": "vgg19", "image_size": 4096}, global_batch_size=1_048_576)
+    found = quote(tmp_path, job=huge)
+    assert (found.time, found.cost_usd, found.fits) == (None, None, False)
+    assert found.reason.startswith("needs ")
+    assert found.reason.endswith(f"has {this_machine().memory_gib:.1f}")
+
+
+def test_of_several_measurements_the_newest_of_this_shape_and_machine_counts() -> None:
+    job = a_job()
+    rows = [
+        a_row(run_id="old"),
+        a_row(run_id="new"),
+        a_row(run_id="elsewhere", machine="another"),
+        a_row(run_id="other", shape="another"),
+        a_row(run_id="short", setup_seconds=None),
+    ]
+
+    def chosen(*given: OwnMeasurement) -> str | None:
+        row = own_measurement(job, this_machine().fingerprint, given)
+        return row.run_id if row else None
+
+    assert chosen(*rows) == "new"
+    assert chosen(rows[4]) == "short"
+    assert chosen(rows[2], rows[3]) is None
+
+
+def test_the_shape_of_two_nets_with_the_same_layers_is_the_same() -> None:
+    by_name = a_job(model={"preset": "vgg11"})
+    by_list = a_job(model={"layers": [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"]})
+    assert shape_of(by_name) == shape_of(by_list)
+    assert by_name.digest() != by_list.digest()

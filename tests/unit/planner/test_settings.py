@@ -1,0 +1,143 @@
+"""Settings: which one wins, and bad ones named with where they stand."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.errors import BadInputError, PlanError, ThisMachineError
+from planner.settings import Settings, load_settings
+from providers.local.settings import parse_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def load(tmp_path: Path, own: str = "", machine: str = "", **environment: str) -> Settings:
+    """Settings with `own` in $PLAN_HOME/settings.toml and `machine` in the machine's file."""
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    if own:
+        (home / "settings.toml").write_text(own, encoding="utf-8")
+    (tmp_path / "machine.toml").write_text(machine, encoding="utf-8")
+    return load_settings({"PLAN_HOME": str(home)} | environment, tmp_path / "machine.toml")
+
+
+def test_nothing_set_is_the_defaults(tmp_path: Path) -> None:
+    settings = load(tmp_path)
+    assert settings == Settings(home=tmp_path / "home")
+    assert (settings.engine, settings.usd_per_hour, settings.base_image, settings.build_flags) == (
+        "auto", Decimal(0), None, (),
+    )  # fmt: skip
+    assert settings.journal == tmp_path / "home" / "journal.sqlite"
+    assert settings.measurements == tmp_path / "home" / "measurements.jsonl"
+
+
+def test_no_file_is_no_error(tmp_path: Path) -> None:
+    settings = load_settings({"PLAN_HOME": str(tmp_path / "never made")}, tmp_path / "no file")
+    assert settings.engine == "auto"
+    assert not (tmp_path / "never made").exists()
+
+
+MACHINE = 'engine = "docker"\nusd_per_hour = 0.5\nbase_image = "here:1"\nbuild_flags = ["--a"]\n'
+OWN = 'engine = "podman"\nusd_per_hour = 0.25\n'
+
+
+@pytest.mark.parametrize(
+    ("own", "environment", "engine", "usd"),
+    [
+        ("", {}, "docker", "0.5"),
+        (OWN, {}, "podman", "0.25"),
+        (OWN, {"PLAN_ENGINE": "process"}, "process", "0.25"),
+        (OWN, {"PLAN_USD_PER_HOUR": "0.1"}, "podman", "0.1"),
+        (OWN, {"PLAN_ENGINE": "", "PLAN_USD_PER_HOUR": ""}, "podman", "0.25"),
+    ],
+)
+def test_the_environment_wins_over_ones_own_over_the_machines(
+    tmp_path: Path, own: str, environment: Mapping[str, str], engine: str, usd: str
+) -> None:
+    settings = load(tmp_path, own, MACHINE, **environment)
+    assert (settings.engine, settings.usd_per_hour) == (engine, Decimal(usd))
+    assert (settings.base_image, settings.build_flags) == ("here:1", ("--a",))
+
+
+@pytest.mark.parametrize(
+    ("own", "environment", "flags"),
+    [
+        ('build_flags = ["--a", "--b=c d"]', {}, ("--a", "--b=c d")),
+        ("build_flags = \"--a '--b=c d'\"", {}, ("--a", "--b=c d")),
+        ("", {"PLAN_BUILD_FLAGS": "--a '--b=c d'"}, ("--a", "--b=c d")),
+        ("build_flags = []", {}, ()),
+    ],
+)
+def test_flags_are_a_list_or_a_line(
+    tmp_path: Path, own: str, environment: Mapping[str, str], flags: tuple[str, ...]
+) -> None:
+    assert load(tmp_path, own, **environment).build_flags == flags
+
+
+def test_the_local_provider_understands_what_it_is_given(tmp_path: Path) -> None:
+    """Both sides of the seam: flags with blanks in them come out as they went in."""
+    settings = load(tmp_path, MACHINE + "", **{"PLAN_BUILD_FLAGS": "--a '--b=c d'"})
+    understood = parse_settings(settings.provider_options)
+    assert understood.engine == settings.engine
+    assert understood.usd_per_hour == settings.usd_per_hour
+    assert understood.base_image == settings.base_image
+    assert understood.build_flags == settings.build_flags
+    bare = parse_settings(load(tmp_path, "engine = 'auto'").provider_options)
+    assert (bare.base_image, bare.build_flags) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("own", "environment", "said"),
+    [
+        ("engine = ", {}, "settings.toml: "),
+        ("enigne = 'docker'", {}, "there is no setting 'enigne'"),
+        ("engine = 'dokcer'", {}, "engine 'dokcer' is not one of auto, docker, podman, process"),
+        ("engine = 3", {}, "engine 3 is not one of"),
+        ("usd_per_hour = 'much'", {}, "'much' is not dollars an hour"),
+        ("usd_per_hour = -1", {}, "-1 is not dollars an hour"),
+        ("usd_per_hour = nan", {}, "nan is not dollars an hour"),
+        ("usd_per_hour = true", {}, "True is not dollars an hour"),
+        ("usd_per_hour = 1e300", {}, "is not dollars an hour"),
+        ("base_image = 3", {}, "base_image 3 is not the name of an image"),
+        ("build_flags = 3", {}, "build_flags 3 are not flags"),
+        ("build_flags = [3]", {}, "build_flags [3] are not flags"),
+        ('build_flags = "\'"', {}, "No closing quotation"),
+        ("", {"PLAN_ENGINE": "DOCKER"}, "PLAN_ENGINE: engine 'DOCKER' is not one of"),
+        ("", {"PLAN_USD_PER_HOUR": "1e999999"}, "PLAN_USD_PER_HOUR: '1e999999' is not dollars"),
+        ("", {"PLAN_USD_PER_HOUR": "inf"}, "'inf' is not dollars an hour"),
+        ("", {"PLAN_BUILD_FLAGS": "'"}, "No closing quotation"),
+        ("x = " + "[" * 5000, {}, "settings.toml: "),
+    ],
+)
+def test_a_bad_setting_is_named(tmp_path: Path, own: str, environment: Mapping[str, str], said: str) -> None:
+    with pytest.raises(BadInputError) as caught:
+        load(tmp_path, own, **environment)
+    assert said in caught.value.message
+
+
+def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInputError, match=r"settings\.toml"):
+        load_settings({"PLAN_HOME": str(tmp_path)}, tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("home", "error"), [("~a-user-that-is-not-there/x", BadInputError), ("x" * 5000, ThisMachineError)]
+)
+def test_a_home_that_cannot_be_is_named(home: str, error: type[PlanError]) -> None:
+    with pytest.raises(error, match=home[:20]):
+        load_settings({"PLAN_HOME": home}, Path("none"))
+
+
+def test_home_is_absolute_and_without_a_wish_below_the_users_own(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_settings({"PLAN_HOME": "state"}, tmp_path / "none").home == tmp_path / "state"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    found = load_settings({}, tmp_path / "none").home
+    assert found.is_absolute()
+    assert found.name == "trainplan"
