@@ -1,0 +1,348 @@
+"""Which offers can do the job: every reason for which one cannot, and an order without doubt."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.choose import LONGEST, Filters, choose, fits
+from planner.estimate import Workload
+from planner.plan import REASON_TEXTS, Candidate, Choice, Reason
+from pricing.catalog import Catalog
+from pricing.offers import Lifecycle, LifecycleState, Market, OfferQuery
+from tests.builders import (
+    TODAY,
+    CatalogText,
+    a_job,
+    a_rental,
+    a_throughput,
+    a_world,
+    rented,
+    small_catalog,
+)
+from workloads.job import Objective
+from workloads.memory import GIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from planner.throughput.values import Throughput
+    from pricing.catalog import RentalPlaces
+    from pricing.offers import Rental
+    from workloads.job import TrainingJob
+
+
+def chosen(*rows: RentalPlaces, job: TrainingJob | None = None, every_place: bool = True, **filters: Any) -> Choice:
+    return choose(job or a_job(), rows, a_world(), Filters(**filters), every_place=every_place)
+
+
+def reasons(choice: Choice) -> dict[Reason, int]:
+    counts: dict[Reason, int] = {}
+    for key, count in choice.rejections.items():
+        counts[key.reason] = counts.get(key.reason, 0) + count
+    return counts
+
+
+def where(candidate: Candidate) -> tuple[str, str]:
+    return candidate.quote.rental.instance_type, candidate.place.region
+
+
+# --- reasons -----------------------------------------------------------------------------------------------------
+
+TWO_PLACES = (("us-east-1", "1"), ("eu-west-1", "2"))
+RETIRED = Lifecycle(state=LifecycleState.RETIRED)
+HALF = Fraction(1, 2)
+REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    # reason, of the rental, of the filters, of the job
+    (Reason.RETIRED, {"lifecycle": RETIRED}, {}, {}),
+    (Reason.PROVIDER, {}, {"providers": frozenset({"gcp"})}, {}),
+    (Reason.REGION, {}, {"regions": frozenset({"mars"})}, {}),
+    (Reason.DEVICE, {}, {"devices": frozenset({"V100"})}, {}),
+    (Reason.MARKET, {}, {"markets": frozenset({"spot"})}, {}),
+    (Reason.CANNOT_RUN, {"cpu_architecture": "arm64"}, {}, {}),
+    (Reason.CANNOT_RUN, {"device": "B200"}, {}, {}),
+    (Reason.CANNOT_RUN, {"device": "cpu", "cpu_architecture": "arm64"}, {}, {}),
+    (Reason.MULTI_HOST, {"device": "TPU v2", "device_count": 16, "hosts": 4}, {}, {}),
+    (Reason.NO_DEVICE_DATA, {"device": "blank"}, {}, {}),
+    (Reason.NO_DEVICE_DATA, {"device": "never heard of"}, {}, {}),
+    (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 3}, {}, {}),
+    (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 256}, {}, {}),
+    (Reason.OUT_OF_MEMORY, {"device_memory_gib": 1.0}, {}, {}),
+    (Reason.OUT_OF_MEMORY, {"device": "cpu", "device_memory_gib": None, "memory_gib": 1.0}, {}, {}),
+    (Reason.FRACTION_TOO_SMALL, {"device_memory_gib": 1.0, "device_fraction": HALF}, {}, {}),
+    (Reason.TOO_SLOW, {}, {}, {"epochs": 100_000}),
+    (Reason.OVER_DEADLINE, {}, {"deadline": timedelta(minutes=10)}, {}),
+    (Reason.OVER_BUDGET, {}, {"budget_usd": Decimal("0.01")}, {}),
+]
+
+
+@pytest.mark.parametrize(("reason", "rental", "filters", "job"), REFUSED)
+def test_an_offer_is_refused_for_its_reason_in_every_place(
+    reason: Reason, rental: dict[str, Any], filters: dict[str, Any], job: dict[str, Any]
+) -> None:
+    choice = chosen(rented(a_rental(**rental), *TWO_PLACES), job=a_job(**job), **filters)
+    assert choice.candidates == ()
+    assert reasons(choice) == {reason: 2}
+    assert choice.filtered_last is reason
+
+
+def test_every_reason_is_tried_here_and_has_its_words() -> None:
+    asked_elsewhere = {Reason.NO_THROUGHPUT, Reason.NO_PRICE}
+    assert {row[0] for row in REFUSED} == set(Reason) - asked_elsewhere
+    assert set(REASON_TEXTS) == set(Reason)
+    assert len(set(REASON_TEXTS.values())) == len(Reason)
+
+
+@pytest.mark.parametrize(
+    "rental",
+    [
+        {},
+        {"lifecycle": Lifecycle(state=LifecycleState.LEGACY)},
+        {"lifecycle": Lifecycle(state=LifecycleState.DEPRECATED)},
+        {"device": "K80"},
+        {"device": "TPU v2", "device_count": 4},
+        {"device_count": 128},
+        {"device_memory_gib": None},
+        {"device_fraction": HALF, "device_memory_gib": 8.0},
+        {"device": "cpu", "device_memory_gib": None, "memory_gib": 16.0},
+        {"device": "cpu", "device_memory_gib": None, "memory_gib": None},
+        {"market": Market.SPOT},
+    ],
+)
+def test_what_can_do_it_is_a_candidate(rental: dict[str, Any]) -> None:
+    choice = chosen(rented(a_rental(**rental), *TWO_PLACES))
+    assert [candidate.place.region for candidate in choice.candidates] == ["us-east-1", "eu-west-1"]
+    assert (choice.rejections, choice.filtered_last) == ({}, None)
+
+
+def test_a_rental_that_no_throughput_is_known_of_is_refused_for_that() -> None:
+    world = a_world(lambda _: Reason.NO_THROUGHPUT)
+    choice = choose(a_job(), [rented(a_rental(), *TWO_PLACES)], world, Filters(), every_place=True)
+    assert (reasons(choice), choice.filtered_last) == ({Reason.NO_THROUGHPUT: 2}, Reason.NO_THROUGHPUT)
+
+
+def test_what_is_refused_is_never_asked_for_its_speed() -> None:
+    def speed(rental: Rental) -> Throughput:
+        raise AssertionError(rental)
+
+    rows = [rented(a_rental(**rental)) for reason, rental, _, job in REFUSED if rental and not job]
+    choice = choose(a_job(), rows, a_world(speed), Filters(), every_place=True)
+    assert choice.candidates == ()
+
+
+def test_places_without_a_price_to_plan_with_are_counted_apart() -> None:
+    choice = chosen(rented(a_rental(), ("us-east-1", "1"), unrankable=3))
+    assert (len(choice.candidates), reasons(choice)) == (1, {Reason.NO_PRICE: 3})
+    none = chosen(rented(a_rental(), unrankable=3))
+    assert (none.candidates, none.filtered_last, reasons(none)) == ((), Reason.NO_PRICE, {Reason.NO_PRICE: 3})
+
+
+def test_the_filter_that_removed_the_last_offer_is_the_one_that_let_most_through_before() -> None:
+    rows = [
+        rented(a_rental(lifecycle=RETIRED)),
+        rented(a_rental(instance_type="b", device_count=3)),
+        rented(a_rental(instance_type="c", device="V100")),
+    ]
+    choice = chosen(*rows, devices=frozenset({"T4"}))
+    assert choice.filtered_last is Reason.BATCH_NOT_DIVISIBLE
+    assert reasons(choice) == {Reason.RETIRED: 1, Reason.DEVICE: 1, Reason.BATCH_NOT_DIVISIBLE: 1}
+
+
+def test_nothing_at_all_was_removed_by_nothing() -> None:
+    assert chosen() == Choice(candidates=(), rejections={}, filtered_last=None)
+
+
+def test_retired_offers_are_shown_to_those_who_ask() -> None:
+    row = rented(a_rental(lifecycle=RETIRED))
+    assert chosen(row, include_retired=True).candidates
+    assert not chosen(row).candidates
+
+
+def test_a_region_leaves_its_own_places() -> None:
+    choice = chosen(rented(a_rental(), *TWO_PLACES, unrankable=1), regions=frozenset({"eu-west-1"}))
+    assert [candidate.place.region for candidate in choice.candidates] == ["eu-west-1"]
+    assert reasons(choice) == {Reason.REGION: 1, Reason.NO_PRICE: 1}
+
+
+def test_each_refusal_says_whose_it_is() -> None:
+    (key,) = chosen(rented(a_rental(device_count=3, market=Market.SPOT))).rejections
+    assert key == ("aws", "g4dn.xlarge", "spot", Reason.BATCH_NOT_DIVISIBLE)
+
+
+# --- limits on the whole job -------------------------------------------------------------------------------------
+
+
+def test_the_deadline_holds_for_the_whole_run_and_not_for_training_alone() -> None:
+    """629.9 s, of which 99.8 are training."""
+    row = rented(a_rental())
+    assert chosen(row, deadline=timedelta(seconds=630)).candidates
+    assert not chosen(row, deadline=timedelta(seconds=629)).candidates
+
+
+def test_the_budget_holds_for_the_whole_cost_and_not_for_compute_alone() -> None:
+    """0.175 of compute and 0.016316 of disk, address and transfer."""
+    row = rented(a_rental())
+    assert chosen(row, budget_usd=Decimal("0.191316")).candidates
+    assert not chosen(row, budget_usd=Decimal("0.191315")).candidates
+
+
+def test_a_budget_leaves_the_places_that_meet_it() -> None:
+    choice = chosen(rented(a_rental(), *TWO_PLACES), budget_usd=Decimal("0.2"))
+    assert [candidate.place.region for candidate in choice.candidates] == ["us-east-1"]
+    assert reasons(choice) == {Reason.OVER_BUDGET: 1}
+
+
+def test_more_than_a_month_needs_a_deadline() -> None:
+    month = a_job(epochs=52_000)
+    row = rented(a_rental())
+    assert reasons(chosen(row, job=month)) == {Reason.TOO_SLOW: 1}
+    (candidate,) = chosen(row, job=month, deadline=timedelta(days=31)).candidates
+    assert candidate.quote.time.total > LONGEST
+
+
+@pytest.mark.parametrize("memory_gib", [0.5, 2.0, 4.0, 16.0])
+def test_fitting_is_the_memory_arithmetic_of_ones_share(memory_gib: float) -> None:
+    work = Workload(a_job())
+    for count in (1, 2, 4, 128):
+        rental = a_rental(device_count=count, device_memory_gib=memory_gib)
+        assert fits(work, rental) == (work.device_bytes(128 // count) <= memory_gib * GIB)
+
+
+# --- order -------------------------------------------------------------------------------------------------------
+
+
+def _speeds(rental: Rental) -> Throughput:
+    """`fast` trains at ten times the rate of the others."""
+    return a_throughput(10_000.0 if rental.instance_type == "fast" else 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("objective", "order"),
+    [
+        # With epochs enough that setup matters little: fast takes 1,537 s at 3 $/h, slow 10,522 s at 0.2, mid at 0.5.
+        (Objective.COST, ["slow", "fast", "mid"]),
+        (Objective.TIME, ["fast", "slow", "mid"]),
+        (Objective.BALANCED, ["fast", "slow", "mid"]),
+    ],
+)
+def test_the_objective_decides(objective: Objective, order: list[str]) -> None:
+    job = a_job(epochs=200, objective=objective)
+    rows = [
+        rented(a_rental(instance_type="mid"), ("r", "0.5")),
+        rented(a_rental(instance_type="fast"), ("r", "3")),
+        rented(a_rental(instance_type="slow"), ("r", "0.2")),
+    ]
+    choice = choose(job, rows, a_world(_speeds), Filters(), every_place=True)
+    assert [candidate.quote.rental.instance_type for candidate in choice.candidates] == order
+    costs = [candidate.cost_micro_usd for candidate in choice.candidates]
+    times = [candidate.quote.time.total.total_seconds() for candidate in choice.candidates]
+    products = [cost * time for cost, time in zip(costs, times, strict=True)]
+    measure = {Objective.COST: costs, Objective.TIME: times, Objective.BALANCED: products}[objective]
+    assert measure == sorted(measure)
+
+
+def test_ties_fall_by_time_provider_region_type_and_market() -> None:
+    """All at one price: what tells them apart comes in the order that was promised."""
+    fast = a_rental(provider="gcp", instance_type="fast")
+    rows = [
+        rented(replace(fast, market=Market.SPOT), ("a", "1")),
+        rented(a_rental(instance_type="x", market=Market.SPOT), ("a", "1")),
+        rented(a_rental(instance_type="x"), ("a", "1"), ("b", "1")),
+        rented(a_rental(instance_type="w"), ("a", "1")),
+        rented(a_rental(provider="azure"), ("a", "1")),
+    ]
+    expected = [("w", "a"), ("x", "a"), ("x", "a"), ("x", "b"), ("g4dn.xlarge", "a"), ("fast", "a")]
+    choice = choose(a_job(), rows, a_world(), Filters(), every_place=True)
+    assert [where(candidate) for candidate in choice.candidates] == expected
+    assert [candidate.quote.rental.market for candidate in choice.candidates[1:3]] == ["on_demand", "spot"]
+    by_time = choose(a_job(objective="time"), rows, a_world(_speeds), Filters(), every_place=True)
+    assert [where(candidate) for candidate in by_time.candidates] == [("fast", "a"), *expected[:-1]]
+
+
+def test_the_same_offers_in_any_order_have_the_same_ranks(tmp_path: Path) -> None:
+    with Catalog.open(small_catalog(tmp_path)) as catalog:
+        rows = catalog.rentals(OfferQuery(include_retired=True), TODAY)
+        world = replace(a_world(_speeds), devices=catalog.devices)
+        expected = choose(a_job(), rows, world, Filters(), every_place=True)
+        assert len(expected.candidates) > 5
+        mixed = list(rows)
+        for seed in range(10):
+            random.Random(seed).shuffle(mixed)
+            found = choose(a_job(), mixed, world, Filters(), every_place=True)
+            assert [where(one) for one in found.candidates] == [where(one) for one in expected.candidates]
+            assert found.rejections == expected.rejections
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+def test_the_short_list_is_the_best_of_each_of_the_long_one(tmp_path: Path, objective: Objective) -> None:
+    job = a_job(objective=objective)
+    with Catalog.open(small_catalog(tmp_path)) as catalog:
+        rows = catalog.rentals(OfferQuery(include_retired=True), TODAY)
+        world = replace(a_world(_speeds), devices=catalog.devices)
+        every = choose(job, rows, world, Filters(include_retired=True), every_place=True).candidates
+        short = choose(job, rows, world, Filters(include_retired=True), every_place=False).candidates
+    best: dict[tuple[object, ...], Candidate] = {}
+    for candidate in every:
+        rental = candidate.quote.rental
+        best.setdefault((rental.provider, rental.device, rental.device_count, rental.market), candidate)
+    assert [where(one) for one in short] == [where(one) for one in best.values()]
+    assert len(short) < len(every)
+
+
+def test_every_offer_is_ranked_or_refused_once(tmp_path: Path) -> None:
+    job = a_job(global_batch_size=60)
+    filters = Filters(regions=frozenset({"us-east-1", "us-central1"}), budget_usd=Decimal("0.2"))
+    with Catalog.open(small_catalog(tmp_path)) as catalog:
+        rows = catalog.rentals(OfferQuery(include_retired=True), TODAY)
+        choice = choose(job, rows, replace(a_world(), devices=catalog.devices), filters, every_place=True)
+    offers = sum(len(row.places) + row.places.unrankable for row in rows)
+    assert len(choice.candidates) + sum(choice.rejections.values()) == offers
+    assert choice.candidates
+    assert len(reasons(choice)) >= 5
+
+
+# --- prices that are not to be believed --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Iterator[Catalog]:
+    """A spot price of a cent that was read two years ago, beside honest ones."""
+    text = CatalogText(tmp_path / "text")
+    text.add_type("g4dn.xlarge")
+    text.add_offer("us-east-1", "g4dn.xlarge", usd="0.526", spot="0.01", spot_as_of="2024-11-01")
+    text.add_type("g5.xlarge", device="A10G", device_memory_gib="24")
+    text.add_offer("us-east-1", "g5.xlarge", usd="1.006", spot="0.402")
+    with Catalog.open(text.compile()) as catalog:
+        yield catalog
+
+
+def test_a_falsely_cheap_stale_price_does_not_come_first(planted: Catalog) -> None:
+    rows = planted.rentals(OfferQuery(), TODAY)
+    world = replace(a_world(), devices=planted.devices)
+    ranked = choose(a_job(), rows, world, Filters(), every_place=True).candidates
+    offers = planted.offers([candidate.place.row_id for candidate in ranked], TODAY)
+    assert [(offer.instance_type, offer.market.value) for offer in offers] == [
+        ("g5.xlarge", "spot"),
+        ("g4dn.xlarge", "on_demand"),
+        ("g4dn.xlarge", "spot"),
+        ("g5.xlarge", "on_demand"),
+    ]
+    stale = offers[2]
+    assert (stale.usd_per_hour, stale.planning_usd_per_hour) == (Decimal("0.01"), Decimal("0.526"))
+    assert stale.price_grade == "stale"
+
+
+def test_nor_does_it_meet_a_budget_that_it_only_seems_to(planted: Catalog) -> None:
+    """A cent an hour would be 0.0018 of compute; at its planning price it is 0.108 with the rest."""
+    rows = planted.rentals(OfferQuery(), TODAY)
+    world = replace(a_world(), devices=planted.devices)
+    filters = Filters(budget_usd=Decimal("0.1"))
+    ranked = choose(a_job(), rows, world, filters, every_place=True).candidates
+    assert [candidate.quote.rental.instance_type for candidate in ranked] == ["g5.xlarge"]

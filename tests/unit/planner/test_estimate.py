@@ -1,0 +1,138 @@
+"""From a rate to time and cost, worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from planner.estimate import (
+    BOOT_SECONDS,
+    END_SECONDS,
+    NEVER_SECONDS,
+    PULL_SECONDS,
+    START_SECONDS,
+    Workload,
+    cloud_time,
+    device_kind,
+    quote,
+    run_usage,
+    trained_images,
+)
+from planner.plan import Candidate, RankedOffer
+from pricing.offers import Place
+from tests.builders import a_job, a_rental, a_throughput, an_offer, some_rates
+from workloads.memory import footprint
+
+FOLDER = {"path": "images", "images": 1000}
+NET = {"preset": "vgg16", "image_size": 64, "classes": 10}
+
+
+@pytest.mark.parametrize(
+    ("changes", "images"),
+    [
+        # 50,000 in 390 whole batches of 128, twice; the 80 that are left over take their turn later.
+        ({}, 2 * 390 * 128),
+        ({"global_batch_size": 50_000}, 2 * 50_000),
+        ({"global_batch_size": 50_001}, 2 * 50_001),
+        ({"data": FOLDER, "model": NET, "epochs": 3, "global_batch_size": 100}, 3_000),
+    ],
+)
+def test_whole_batches_are_trained(changes: dict[str, Any], images: int) -> None:
+    assert trained_images(a_job(**changes)) == images
+
+
+def test_how_many_images_there_are_must_be_known() -> None:
+    with pytest.raises(ValueError, match=r"give data\.images"):
+        Workload(a_job(data={"path": "images"}, model=NET))
+
+
+@pytest.mark.parametrize(
+    ("device", "kind"), [("cpu", "cpu"), ("T4", "gpu"), ("TPU v2", "tpu"), ("tpu v5e", "tpu"), ("A100-40GB", "gpu")]
+)
+def test_kinds_of_devices(device: str, kind: str) -> None:
+    assert device_kind(device) == kind
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu", "tpu"])
+def test_the_time_of_a_rented_machine_by_hand(kind: str) -> None:
+    """99,840 images at 1,000 a second (500 to 2,000); 170,498,071 bytes at 100 MB/s; 10,000 tested at 3,000."""
+    time = cloud_time(Workload(a_job()), kind, a_throughput(1000.0))
+    boot = {"cpu": 60 + 60, "gpu": 150 + 270, "tpu": 450 + 90}[kind]
+    assert boot == BOOT_SECONDS[kind] + PULL_SECONDS[kind]
+    assert time.setup.total_seconds() == pytest.approx(boot + START_SECONDS + 1.70498)
+    assert time.train.total_seconds() == pytest.approx(99.84)
+    assert time.train_low.total_seconds() == pytest.approx(49.92)
+    assert time.train_high.total_seconds() == pytest.approx(199.68)
+    assert time.after.total_seconds() == pytest.approx(END_SECONDS + 10 / 3)
+    assert time.total == time.setup + time.train + time.after
+    assert time.low == time.setup + time.train_low + time.after
+    assert time.high == time.setup + time.train_high + time.after
+
+
+def test_a_folder_is_not_downloaded_and_not_tested() -> None:
+    job = a_job(data=FOLDER, model=NET)
+    time = cloud_time(Workload(job), "gpu", a_throughput())
+    assert time.setup == timedelta(seconds=150 + 270 + 45)
+    assert time.after == timedelta(seconds=END_SECONDS)
+
+
+def test_what_takes_longer_than_anything_is_still_a_time() -> None:
+    job = a_job(data={"path": "images", "images": 10**12}, model=NET, epochs=10**6)
+    time = cloud_time(Workload(job), "gpu", a_throughput(0.001))
+    assert time.train == time.train_high == timedelta(seconds=NEVER_SECONDS)
+    assert time.high > timedelta(days=300_000)
+
+
+def test_what_a_run_uses_by_hand() -> None:
+    """VGG16 for CIFAR-10: 33,638,218 values of 4 bytes, one model out, two checkpoints of two such on the disk."""
+    usage = run_usage(a_job())
+    assert usage.egress_gb == Decimal("0.135")
+    assert usage.disk_gb == Decimal("60.9")  # 60 + 2 x 0.1705 + 4 x 0.13455
+    assert usage.addresses == 1
+    assert run_usage(a_job(data=FOLDER, model=NET)).disk_gb < Decimal("60.9")
+
+
+def test_the_cost_by_hand() -> None:
+    """A dollar an hour, disk a ten-thousandth of a dollar per GB and hour, address a cent, ten cents a GB out."""
+    made = quote(Workload(a_job()), a_rental(), a_throughput(1000.0), some_rates("aws"))
+    # 150 + 270 + 45 + 1.705 setup, 99.84 training, 60 + 3.333 after: 629.878 s, the begun one is paid.
+    assert made.billed_seconds == (630, 580, 730)
+    assert made.fixed.disk == Decimal("60.9") * Decimal("0.0001") * 630 / 3600
+    assert made.fixed.address == Decimal("0.01") * 630 / 3600
+    assert made.fixed.transfer == Decimal("0.135") * Decimal("0.1")
+    assert made.fixed.compute == 0
+    assert made.fixed_micro_usd[0] == 1066 + 1750 + 13500
+    assert made.cost_micro_usd(1_000_000) == 1_000_000 * 630 // 3600 + made.fixed_micro_usd[0]
+    low, high = made.cost_micro_usd(1_000_000, 1), made.cost_micro_usd(1_000_000, 2)
+    assert low == 1_000_000 * 580 // 3600 + made.fixed_micro_usd[1]
+    assert high == 1_000_000 * 730 // 3600 + made.fixed_micro_usd[2]
+
+
+def test_no_rental_is_shorter_than_its_minimum() -> None:
+    billing = replace(a_rental().billing, minimum_seconds=3600)
+    made = quote(Workload(a_job()), a_rental(billing=billing), a_throughput(), some_rates("aws"))
+    assert made.billed_seconds == (3600, 3600, 3600)
+    # The rates of the side costs have their own billing.
+    assert made.fixed.address == Decimal("0.01") * 630 / 3600
+
+
+def test_the_parts_of_a_row_add_up_to_its_cost() -> None:
+    made = quote(Workload(a_job()), a_rental(), a_throughput(), some_rates("aws"))
+    place = Place(526_000, "us-east-1", 0)
+    row = RankedOffer(1, Candidate(made, place, made.cost_micro_usd(526_000)), an_offer())
+    parts = row.compute_usd + made.fixed.disk + made.fixed.address + made.fixed.transfer
+    assert abs(row.cost_usd - parts) <= Decimal("0.000001")
+    assert row.compute_usd == Decimal("0.526") * 630 / 3600
+    assert row.cost_low_usd < row.cost_usd < row.cost_high_usd
+
+
+def test_a_share_of_the_batch_takes_what_the_memory_arithmetic_says_once() -> None:
+    job = a_job(precision="amp_fp16", optimizer={"name": "adam"})
+    work = Workload(job)
+    assert work.device_bytes(32) == footprint(job.net(), 32, "amp_fp16", "adam").total
+    assert work.device_bytes(32) == work.device_bytes(32)
+    assert work.device_bytes(64) > work.device_bytes(32)
