@@ -36,6 +36,8 @@ def load(framework: Framework) -> Toolkit:
         raise BadInputError(f"keras is already loaded on {_backend_of(loaded)}; one process trains on one framework")
     os.environ["KERAS_BACKEND"] = framework.value
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # torch's threads spin while they wait, which eats up a container's share of its cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         module = importlib.import_module(framework.value)
         keras = _keras_for(framework, module)

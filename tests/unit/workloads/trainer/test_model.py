@@ -79,10 +79,15 @@ def test_the_seed_sets_the_weights(keras: Any) -> None:
     assert any((left != right).any() for left, right in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam", "rmsprop"])
-def test_weight_decay_shrinks_kernels_and_spares_the_rest(keras: Any, name: str) -> None:
-    """With a gradient of nothing, only the decay is left: kernels shrink by rate times decay."""
-    spec = OptimizerSpec.model_validate({"name": name, "learning_rate": 0.1, "weight_decay": 0.5})
+@pytest.mark.parametrize(
+    ("name", "momentum", "factor"), [("sgd", 0.0, 0.95), ("sgd", 0.5, 0.9), ("adam", 0.9, 0.95), ("rmsprop", 0.0, 0.95)]
+)
+def test_weight_decay_shrinks_kernels_and_spares_the_rest(
+    keras: Any, name: str, momentum: float, factor: float
+) -> None:
+    """With a gradient of nothing only the decay is left, for sgd times 1 / (1 - momentum)."""
+    fields = {"name": name, "learning_rate": 0.1, "momentum": momentum, "weight_decay": 0.5}
+    spec = OptimizerSpec.model_validate(fields)
     model = built(keras, a_job(model={"layers": [4], "batch_norm": True, "dense": [8]})).training
     compile_for_training(keras, model, make_optimizer(keras, spec), xla=False)
     before = model.trainable_weights[0].numpy(), [weight.numpy() for weight in model.trainable_weights[1:3]]
@@ -92,7 +97,7 @@ def test_weight_decay_shrinks_kernels_and_spares_the_rest(keras: Any, name: str)
         model.optimizer.apply_gradients(zip(map(keras.backend.constant, nothing), model.trainable_weights, strict=True))
     else:
         apply(nothing, model.trainable_weights)
-    assert model.trainable_weights[0].numpy() == pytest.approx(before[0] * 0.95, rel=1e-5)
+    assert model.trainable_weights[0].numpy() == pytest.approx(before[0] * factor, rel=1e-5)
     for weight, was in zip(model.trainable_weights[1:3], before[1], strict=True):
         assert (weight.numpy() == was).all()
 
