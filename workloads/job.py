@@ -104,6 +104,7 @@ Classes = Annotated[int, Field(strict=True, ge=2, le=1_000_000)]
 ImageSize = Annotated[int, Field(strict=True, ge=1, le=MAX_IMAGE_SIZE_PX)]
 Step = Annotated[int, Field(strict=True, ge=1, le=65_536)] | Literal["M"]
 Number = Annotated[float, BeforeValidator(_number)]
+Budget = Annotated[Decimal, BeforeValidator(_number), Field(gt=0, le=MAX_USD), PlainSerializer(float, when_used="json")]
 
 
 class ModelSpec(Value):
@@ -172,9 +173,7 @@ class Constraints(Value):
     """What an offer must meet; an empty list means any."""
 
     deadline: Duration | None = Field(default=None, description="the whole run, from launch to the model at home")
-    budget_usd: Annotated[Decimal, BeforeValidator(_number), Field(gt=0, le=MAX_USD)] | None = Field(
-        default=None, description="the whole run, all parts"
-    )
+    budget_usd: Budget | None = Field(default=None, description="the whole run, all parts")
     providers: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()

@@ -192,6 +192,12 @@ def test_json_and_back(changes: dict[str, Any]) -> None:
     assert (again.to_json(), again.digest()) == (job.to_json(), job.digest())
 
 
+def test_a_budget_is_a_number_in_json() -> None:
+    job = a_job(constraints={"budget_usd": "12.50"})
+    assert json.loads(job.to_json())["constraints"]["budget_usd"] == 12.5
+    assert job.constraints.budget_usd == Decimal("12.50")
+
+
 _JOBS = st.builds(
     job_values,
     model=st.one_of(
