@@ -337,6 +337,8 @@ def run_all(traces: Sequence[Trace], count: int, seed: str) -> dict[str, list[Ca
             place = estimate_place([first.up], trace.gap_seconds, fit)
             cases = [replace(case, availability=trace.availability) for case in model_cases(second, place, ahead, seed)]
             found.setdefault(f"forward half, {title}", []).extend(cases)
+        steady = replace(estimate_place(days, trace.gap_seconds, fit_two), drift=0.0)
+        found.setdefault("even days, two, no bad weeks", []).extend(model_cases(trace, steady, ends, seed))
         strung = strung_cases(trace, ends, count, seed)
         found.setdefault("even days strung together", []).extend(strung)
     return found

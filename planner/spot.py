@@ -154,8 +154,8 @@ class Triple(NamedTuple):
 class SpotTime:
     """A run on spot: how long it takes, what of that is billed (waiting is not), and what interruptions do.
 
-    Low and high are expectations at the ends of the throughput's interval; from `with_quantiles` they are P10 and P90
-    of simulated runs, interruptions included, and `uninterrupted` is the share of those that met none.
+    Low and high are expectations at about the ends of the throughput's interval; from `with_quantiles` they are P10
+    and P90 of simulated runs, interruptions included, and `uninterrupted` is the share of those that met none.
     """
 
     rate: SpotRate
@@ -179,14 +179,23 @@ class SpotTime:
 
 def spot_time(time: RunTime, rate: SpotRate, checkpoints: Checkpoints) -> SpotTime:
     """What interruptions make of a run that would take `time` without; the setup is what every restart repeats."""
-    spans = (time.train, time.train_low, time.train_high)
-    expected, low, high = (expected_run(_run(time, train, checkpoints), rate.place) for train in spans)
+    run = _run(time, checkpoints)
+    expected = expected_run(run, rate.place)
+    less, more = (time.train_low - time.train).total_seconds(), (time.train_high - time.train).total_seconds()
     return SpotTime(
         rate=rate,
-        wall=Triple(expected.wall_seconds, low.wall_seconds, high.wall_seconds),
-        billed=Triple(expected.billed_seconds, low.billed_seconds, high.billed_seconds),
+        wall=_for_other_work(run, expected.wall_seconds, less, more),
+        billed=_for_other_work(run, expected.billed_seconds, less, more),
         expected=expected,
     )
+
+
+def _for_other_work(run: InterruptibleRun, expected: float, less: float, more: float) -> Triple:
+    """Expected time grows with the work all but linearly, once the machine is there; `less` is negative."""
+    if not math.isfinite(expected):
+        return Triple(expected, expected, expected)
+    slope = (expected - run.restart_seconds) / run.work_seconds
+    return Triple(expected, expected + slope * less, expected + slope * more)
 
 
 def with_quantiles(spot: SpotTime, time: RunTime, checkpoints: Checkpoints, seed: str) -> SpotTime:
@@ -194,7 +203,7 @@ def with_quantiles(spot: SpotTime, time: RunTime, checkpoints: Checkpoints, seed
     after = time.after.total_seconds()
     low, high = time.train_low.total_seconds() + after, time.train_high.total_seconds() + after
     work = WorkRange(time.train.total_seconds() + after, low, high)
-    runs = simulate(_run(time, time.train, checkpoints), spot.rate.place, seed, work)
+    runs = simulate(_run(time, checkpoints), spot.rate.place, seed, work)
     return replace(
         spot,
         wall=_around(spot.wall.expected, runs.wall.p10, runs.wall.p90),
@@ -208,9 +217,9 @@ def _around(expected: float, low: float, high: float) -> Triple:
     return Triple(expected, min(low, expected), max(high, expected))
 
 
-def _run(time: RunTime, train: timedelta, checkpoints: Checkpoints) -> InterruptibleRun:
+def _run(time: RunTime, checkpoints: Checkpoints) -> InterruptibleRun:
     return InterruptibleRun(
-        work_seconds=(train + time.after).total_seconds(),
+        work_seconds=(time.train + time.after).total_seconds(),
         interval_seconds=checkpoints.interval_seconds,
         checkpoint_seconds=checkpoints.seconds,
         restart_seconds=time.setup.total_seconds(),
@@ -282,8 +291,8 @@ def checkpoint_advice(time: RunTime, rate: SpotRate, checkpoints: Checkpoints) -
     best = max(1.0, min(best, work))
     if 0.5 <= min(checkpoints.interval_seconds, work) / best <= 2:
         return None
-    now = expected_run(_run(time, time.train, checkpoints), rate.place).billed_seconds
-    then = expected_run(_run(time, time.train, checkpoints._replace(interval_seconds=best)), rate.place).billed_seconds
+    now = expected_run(_run(time, checkpoints), rate.place).billed_seconds
+    then = expected_run(_run(time, checkpoints._replace(interval_seconds=best)), rate.place).billed_seconds
     saves = 1 - then / now if math.isfinite(now) else float(math.isfinite(then))
     return CheckpointAdvice(best, saves) if saves >= LEAST_GAIN else None
 
