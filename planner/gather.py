@@ -11,12 +11,12 @@ from planner.choose import Filters, World, choose
 from planner.errors import BadInputError, NothingLeftError, ThisMachineError
 from planner.machine_quote import quote_this_machine
 from planner.plan import REASON_TEXTS, Plan, RankedOffer, Reason
-from planner.throughput.predict import MissingTableError, Predictor, Question
+from planner.throughput.predict import Predictor, Question
+from planner.throughput.table import MissingTableError
 from planner.throughput.values import Throughput
 from pricing.catalog import Catalog, CatalogError
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.offers import OfferQuery
-from workloads.job import Precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,7 +64,7 @@ def make_plan(job: TrainingJob, wanted: Wanted, settings: Settings, now: datetim
 
 def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog, now: datetime) -> Plan:
     filters = _filters(job, wanted, catalog)
-    predictor = Predictor.open(rates=_rates_of(catalog.devices))
+    predictor = Predictor.open(catalog.devices)
     try:
         world = World(devices=catalog.devices, rates=catalog.rates, throughput=_asker(job, predictor, catalog.devices))
         everything = OfferQuery(include_retired=True)
@@ -170,23 +170,3 @@ def _asker(job: TrainingJob, predictor: Predictor, devices: DeviceTable) -> Call
         return answer_for(rental.device, rental.device_count, vcpus)
 
     return ask
-
-
-@dataclass(frozen=True, slots=True)
-class _Rates:
-    memory_bandwidth_gb_s: float | None
-    peak_tflops: dict[str, float]
-
-
-def _rates_of(devices: DeviceTable) -> Callable[[str], _Rates | None]:
-    """Device rates as the predictor takes them; None for a device without."""
-
-    def rates(name: str) -> _Rates | None:
-        device = devices.get(name)
-        if device is None:
-            return None
-        peaks = {precision: device.peak_tflops.of(precision) for precision in Precision}
-        known = {str(precision): peak for precision, peak in peaks.items() if peak is not None}
-        return _Rates(device.memory_bandwidth_gb_s, known)
-
-    return rates

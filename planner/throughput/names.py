@@ -3,52 +3,35 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-_STATED = {
-    "a100": "A100-40GB",
-    "titan x (maxwell)": "Titan X (Maxwell)",
-    "titan x (pascal)": "Titan X (Pascal)",
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HOST = re.compile(r"cpu\b|.*\b(xeon|epyc|core i\d)\b", re.IGNORECASE)
+_VENDOR = re.compile(r"^((nvidia|geforce|tesla)\s+)+", re.IGNORECASE)
+_STATED_GB = re.compile(r"(\d+) ?gi?b\b", re.IGNORECASE)
+# Boards of one name with two sizes of memory: name, least GB of the larger one, and the larger one's name.
+_LARGER = {
+    "V100": (24.0, "V100-32GB"),
+    "A100-40GB": (60.0, "A100-80GB"),
+    "A100-PCIe-40GB": (60.0, "A100-PCIe-80GB"),
 }
-_FAMILIES: tuple[tuple[str, str], ...] = (
-    (r"tpu ?v(\d\w?)\b", r"TPU v\1"),
-    (r"(?:2x |intel |amd )?.*\b(?:xeon|epyc|core i\d)\b.*|cpu\b.*", "cpu"),
-    (r"gh200\b", "GH200"),
-    (r"b200\b", "B200"),
-    (r"h200\b", "H200"),
-    (r"h100 pcie\b", "H100 PCIe"),
-    (r"h100\b", "H100"),
-    (r"(k80|k520|m60|k40|p100|t4|l4|l40s|a10g|a10|a30|a40)\b", r"\1"),
-)
-_LARGE_MEMORY_GB = {"V100": (24.0, "V100-32GB"), "A100-40GB": (60.0, "A100-80GB")}
 
 
-def device_name(stated: str, memory_gb: float | None) -> str:
-    """The canonical name of a device as a source states it; `memory_gb` tells the variants of one chip apart.
+def device_name(stated: str, memory_gb: float | None, find: Callable[[str], str | None]) -> str:
+    """The canonical name of a device as a source states it; `memory_gb` tells boards with more memory apart.
 
-    A name that is not known is returned as it is.
+    `find` looks a spelling up in the device table. A host without accelerator is `cpu`; a name that is not known
+    comes back as it is.
     """
-    name = re.sub(r"^((nvidia|geforce|tesla)\s+)+", "", stated.strip(), flags=re.IGNORECASE)
-    lowered = name.lower()
-    if lowered in _STATED:
-        return _variant(_STATED[lowered], memory_gb, lowered)
-    for chip, canonical in (("v100", "V100"), ("a100", "A100-40GB")):
-        if re.match(rf"{chip}\b", lowered):
-            return _variant(canonical, memory_gb, lowered)
-    for pattern, canonical in _FAMILIES:
-        found = re.match(pattern, lowered)
-        if found:
-            return _cased(found.expand(canonical))
-    return name
-
-
-def _variant(canonical: str, memory_gb: float | None, lowered: str) -> str:
-    limit_gb, larger = _LARGE_MEMORY_GB.get(canonical, (0.0, canonical))
-    stated = re.search(r"(\d+) ?gb\b", lowered)
-    size_gb = memory_gb if memory_gb is not None else float(stated[1]) if stated else None
-    return larger if size_gb is not None and size_gb > limit_gb else canonical
-
-
-def _cased(name: str) -> str:
-    if name == "cpu" or name.startswith("TPU"):
+    name = stated.strip()
+    if _HOST.match(name):
+        return "cpu"
+    found = find(name) or find(_VENDOR.sub("", name)) or find(_STATED_GB.sub("", _VENDOR.sub("", name)).strip())
+    if found is None:
         return name
-    return name if name == "H100 PCIe" else name.upper()
+    size = _STATED_GB.search(name)
+    size_gb = memory_gb if memory_gb is not None else float(size[1]) if size else None
+    least_gb, larger = _LARGER.get(found, (0.0, found))
+    return larger if size_gb is not None and size_gb >= least_gb else found

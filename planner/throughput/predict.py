@@ -3,46 +3,36 @@
 from __future__ import annotations
 
 import math
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from planner.throughput.compile import TARGET
+from planner.throughput.evidence import SHARING, Evidence, Nearness, basis_of, evidence, seen_of
+from planner.throughput.host import host_step_seconds, on_host
+from planner.throughput.model import load_model
 from planner.throughput.nets import model_key, net_of
-from planner.throughput.roofline import (
-    CPU_GFLOPS_PER_VCPU,
-    CPU_GFLOPS_PER_VCPU_HIGH,
-    CPU_GFLOPS_PER_VCPU_LOW,
-    cpu_images_per_second,
-    device_scaling,
-    step_seconds,
+from planner.throughput.own import from_own
+from planner.throughput.rates import KnownRates, known_rates
+from planner.throughput.setup import (
+    KERAS_REFERENCE,
+    Family,
+    Setup,
+    family_of,
+    link_of,
+    precision_of,
+    setup_of_row,
 )
-from planner.throughput.values import (
-    CPU,
-    THIS_MACHINE,
-    Basis,
-    Measurement,
-    Parallelism,
-    Quality,
-    Throughput,
-    Unpredicted,
-)
+from planner.throughput.table import SHIPPED_TABLE, open_table, seen_on
+from planner.throughput.values import CPU, THIS_MACHINE, Basis, Measurement, Parallelism, Throughput, Unpredicted
+from workloads.layers import Net
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    import sqlite3
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from workloads.layers import Net
-
-
-class DeviceRates(Protocol):
-    """What the model needs of a device: pricing's Device has it."""
-
-    @property
-    def memory_bandwidth_gb_s(self) -> float | None: ...
-    @property
-    def peak_tflops(self) -> Mapping[str, float]: ...
+    from planner.throughput.evidence import Seen
+    from planner.throughput.model import Model
+    from planner.throughput.rates import DeviceRow, Rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +40,7 @@ class Question:
     """What is to be trained on what.
 
     `device` is a canonical device name, `cpu` for a rented host without accelerator, or `this-machine`; `vcpus` is
-    needed for `cpu`. `source` names a source of measurements whose setup is meant; None is our own trainer.
+    needed for both of these. `framework` and `precision` are a job's.
     """
 
     net: Net
@@ -62,182 +52,136 @@ class Question:
     precision: str
     xla: bool
     framework: str
-    source: str | None = None
-
-
-class MissingTableError(RuntimeError):
-    """The compiled measurements are not there."""
-
-
-# 80 % intervals as factors around the prediction, by what it rests on; the spread of one GPU and model over
-# frameworks and versions in the measurements is 1.7x.
-_SPREAD = {Basis.MEASURED: 1.15, Basis.SCALED: 1.35, Basis.MODELLED: 1.8}
-_EVIDENCE_ROWS = 3
 
 
 class Predictor:
-    """Answers questions from measurements, nearest first; holds the rows of the devices it was asked about."""
+    """Answers questions from the fitted model and the measurements beside it; own runs come first.
+
+    `devices` holds the device rows by canonical name (pricing's DeviceTable does).
+    """
 
     def __init__(
-        self,
-        database: sqlite3.Connection,
-        own: Sequence[Measurement] = (),
-        rates: Callable[[str], DeviceRates | None] | None = None,
+        self, database: sqlite3.Connection, model: Model, devices: Mapping[str, DeviceRow], own: Sequence[Measurement]
     ) -> None:
         self._database = database
+        self._model = model
+        self._devices = devices
         self._own = tuple(own)
-        self._rates = rates or _pricing_rates
-        self._rows: dict[str, tuple[Measurement, ...]] = {}
-        self._answers: dict[Question, Throughput | Unpredicted] = {}
+        self._rates: dict[str, KnownRates | None] = {}
+        self._seen: dict[str, list[Seen]] = {}
+        self._architectures = frozenset(group[1] for group in model.corrections if group[0] == "architecture")
 
     @classmethod
     def open(
-        cls,
-        path: Path | None = None,
-        own: Sequence[Measurement] = (),
-        rates: Callable[[str], DeviceRates | None] | None = None,
+        cls, devices: Mapping[str, DeviceRow], path: Path = SHIPPED_TABLE, own: Sequence[Measurement] = ()
     ) -> Predictor:
         """Opens the compiled measurements. Raises MissingTableError where they have not been compiled."""
-        table = path or TARGET
-        if not table.is_file():
-            raise MissingTableError(f"{table} is missing; make it with: python -m planner.throughput.compile")
-        return cls(sqlite3.connect(f"{table.as_uri()}?mode=ro", uri=True), own, rates)
-
-    def predict(self, question: Question) -> Throughput | Unpredicted:
-        """The throughput over all devices; the same question is answered once."""
-        answer = self._answers.get(question)
-        if answer is None:
-            answer = self._answers[question] = self._predict(question)
-        return answer
+        return cls(open_table(path), load_model(), devices, own)
 
     def close(self) -> None:
         self._database.close()
 
-    def _predict(self, question: Question) -> Throughput | Unpredicted:
-        rows = [row for row in self._own if row.device == question.device] or self._device_rows(question.device)
+    def predict(self, question: Question) -> Throughput | Unpredicted:
+        """The throughput over all devices, or why none can be told."""
+        base = self._base(question)
+        own = [row for row in self._own if row.device == question.device]
+        if isinstance(base, Unpredicted) or not own:
+            return base
+        return from_own(question, model_key(question.net), own, lambda row: self._said(question, row), base)
+
+    def predict_setup(self, setup: Setup, model: str, without: frozenset[str] = frozenset()) -> Throughput:
+        """The throughput of a step as a source runs it. `without` names shipped rows to leave out of the evidence;
+        at most one of them may be the very step that is asked."""
+        seconds = self._model.seconds(setup)
+        near = self._evidence(setup, model, without)
+        for row in without:
+            seconds *= math.exp(self._model.left_out.get(row, 0.0))
+        rate = setup.batch * setup.count / seconds
+        return self._throughput(rate, near, self._half_width(near))
+
+    def rates(self, device: str) -> KnownRates | None:
+        """The peak rates of a device; None where it is unknown, or they are."""
+        if device not in self._rates:
+            self._rates[device] = known_rates(self._devices.get(device))
+        return self._rates[device]
+
+    def _base(self, question: Question) -> Throughput | Unpredicted:
         if question.device in (CPU, THIS_MACHINE):
-            return _on_cpu(question, rows)
-        rates = self._rates(question.device)
-        if not rows:
-            return _modelled(question, rates)
-        return _from_nearest(question, rows, rates)
+            if not question.vcpus or question.device_count != 1:
+                return Unpredicted(reason="no_cpu_data")
+            rented = question.device == CPU
+            return on_host(question.net, question.batch_per_device, question.vcpus, rented=rented)
+        rates = self.rates(question.device)
+        if rates is None:
+            return Unpredicted(reason="no_device_data")
+        setup = _setup(question, rates)
+        near = self._evidence(setup, model_key(question.net), frozenset())
+        rate = setup.batch * setup.count / self._model.seconds(setup)
+        # The measurements are of older versions than what will run.
+        return self._throughput(rate, near, math.hypot(self._half_width(near), self._model.version_shift))
 
-    def _device_rows(self, device: str) -> tuple[Measurement, ...]:
-        if device not in self._rows:
-            self._rows[device] = tuple(_load(self._database, device))
-        return self._rows[device]
+    def _said(self, question: Question, row: Measurement) -> float | None:
+        """What the model says of an own measurement's configuration."""
+        same = row.model == model_key(question.net) and row.image_size_px == question.net.image_size
+        net = question.net if same else net_of(row.model, row.image_size_px, row.parameters_million)
+        if net is None or row.batch_per_device is None:
+            return None
+        if row.device in (CPU, THIS_MACHINE):
+            return row.batch_per_device / host_step_seconds(net, row.batch_per_device, question.vcpus or 1)
+        rates = self.rates(row.device)
+        setup = None if rates is None else setup_of_row(row, net, rates)
+        return None if setup is None else setup.batch * setup.count / self._model.seconds(setup)
+
+    def _evidence(self, setup: Setup, model: str, without: frozenset[str]) -> Evidence:
+        rows = self._seen_of(setup.rates)
+        if without:
+            rows = [row for row in rows if row.id not in without]
+        return evidence(seen_of(setup, "", model), rows, self._architectures)
+
+    def _seen_of(self, rates: Rates) -> list[Seen]:
+        if rates.group not in self._seen:
+            names = [name for name in self._devices if self._devices[name].group == rates.group]
+            self._seen[rates.group] = seen_on(self._database, names, rates.group, rates.architecture)
+        return self._seen[rates.group]
+
+    def _half_width(self, near: Evidence) -> float:
+        widths = self._model.half_widths
+        known = widths.get(near.key)
+        if known is not None:
+            return known
+        # Sharing that no fold tried beside this evidence: its own doubt comes on top.
+        return math.hypot(widths[str(near.nearness)], widths[f"{Nearness.SAME_SOURCE}+{SHARING}"])
+
+    def _throughput(self, rate: float, near: Evidence, half_width: float) -> Throughput:
+        factor = math.exp(half_width)
+        basis = basis_of(near.nearness)
+        ids = near.ids or ("no measurement of this device: its peak rates and what the model learnt of others",)
+        return Throughput(
+            images_per_second=rate, low=rate / factor, high=rate * factor, basis=basis, evidence=ids, note=_NOTES[basis]
+        )
 
 
-def _load(database: sqlite3.Connection, device: str) -> list[Measurement]:
-    with closing(database.execute(_SELECT, (device,))) as rows:
-        return [_measurement(row) for row in rows]
+_NOTES = {
+    Basis.MEASURED: "this configuration was measured",
+    Basis.SCALED: "this device was measured in another configuration",
+    Basis.MODELLED: "no measurement of this device",
+}
 
 
-_SELECT = """SELECT id, model, image_size_px, device, device_count, node_count, interconnect, precision, xla,
- batch_per_device, framework, images_per_second, spread_fraction, optimizer_step, parallelism, quality, source
- FROM measurements WHERE device = ? AND mode = 'train' AND quality != 'C' AND batch_per_device IS NOT NULL"""
-
-
-def _measurement(row: Sequence[Any]) -> Measurement:
-    return Measurement(
-        id=row[0],
-        model=row[1],
-        image_size_px=row[2],
-        device=row[3],
-        device_count=row[4],
-        node_count=row[5],
-        interconnect=row[6],
-        precision=row[7],
-        xla={"yes": True, "no": False}.get(row[8]),
-        batch_per_device=row[9],
-        framework=row[10],
-        images_per_second=row[11],
-        spread=row[12],
-        optimizer_step=row[13] == "yes",
-        parallelism=Parallelism(row[14]),
-        quality=Quality(row[15]),
-        source=row[16],
+def _setup(question: Question, rates: KnownRates) -> Setup:
+    family = family_of(question.framework)
+    interconnect = question.interconnect or ""
+    return Setup(
+        net=question.net,
+        batch=question.batch_per_device,
+        count=question.device_count,
+        rates=rates,
+        device=rates.group,
+        precision=precision_of(question.precision),
+        xla=question.xla,
+        family=family,
+        source=KERAS_REFERENCE if family is Family.KERAS else "",
+        optimizer_step=True,
+        link=link_of(question.device_count, 1, interconnect, Parallelism.UNSTATED, question.device),
+        gradient_bytes=4,
     )
-
-
-def _from_nearest(
-    question: Question, rows: Sequence[Measurement], rates: DeviceRates | None
-) -> Throughput | Unpredicted:
-    key = model_key(question.net)
-    usable = [(row, net) for row in rows if (net := _net(row, question, key)) is not None]
-    if not usable:
-        return _modelled(question, rates)
-    usable.sort(key=lambda pair: _distance(question, key, pair[0]))
-    nearest = usable[:_EVIDENCE_ROWS]
-    first = nearest[0][0]
-    if _distance(question, key, first) == 0:
-        return _throughput(first.images_per_second, Basis.MEASURED, (first.id,))
-    estimates = [_scaled(question, row, net, rates) for row, net in nearest]
-    rate = math.exp(sum(map(math.log, estimates)) / len(estimates))
-    return _throughput(rate, Basis.SCALED, tuple(row.id for row, _ in nearest))
-
-
-def _net(row: Measurement, question: Question, key: str) -> Net | None:
-    if row.model == key and row.image_size_px == question.net.image_size:
-        return question.net
-    return net_of(row.model, row.image_size_px)
-
-
-def _distance(question: Question, key: str, row: Measurement) -> float:
-    """How far a measurement is from the question; 0 is the same configuration. Weights: an order of preference."""
-    batch = row.batch_per_device or 1
-    return (
-        4.0
-        * (row.device_count != question.device_count)
-        * (1 + abs(math.log(row.device_count / question.device_count)))
-        + 3.0 * (row.precision.removeprefix("amp_") != question.precision.removeprefix("amp_"))
-        + 2.0 * (row.model != key)
-        + 2.0 * abs(math.log(row.image_size_px / question.net.image_size))
-        + 0.5 * abs(math.log(batch / question.batch_per_device))
-        + 0.5 * (bool(row.xla) != question.xla)
-        + 0.5 * (question.framework.lower() not in row.framework.lower())
-        + 2.0 * (row.parallelism is Parallelism.DATA_PARALLEL)
-    )
-
-
-def _scaled(question: Question, row: Measurement, net: Net, rates: DeviceRates | None) -> float:
-    asked = step_seconds(question.net, question.batch_per_device, rates, question.precision)
-    measured = step_seconds(net, row.batch_per_device or 1, rates, row.precision)
-    per_device = row.images_per_second / row.device_count / device_scaling(row.device_count)
-    images = question.batch_per_device / (row.batch_per_device or 1)
-    return per_device * images * measured / asked * question.device_count * device_scaling(question.device_count)
-
-
-def _modelled(question: Question, rates: DeviceRates | None) -> Throughput | Unpredicted:
-    if rates is None or rates.memory_bandwidth_gb_s is None or not rates.peak_tflops:
-        return Unpredicted(reason="no_device_data")
-    seconds = step_seconds(question.net, question.batch_per_device, rates, question.precision)
-    rate = question.batch_per_device / seconds * question.device_count * device_scaling(question.device_count)
-    return _throughput(rate, Basis.MODELLED, ("no measurement of this device: peak rates and memory bandwidth",))
-
-
-def _on_cpu(question: Question, rows: Sequence[Measurement]) -> Throughput | Unpredicted:
-    """A rented host, scaled per hardware thread from the measured hosts, unless this very host was measured."""
-    if question.device_count != 1 or not question.vcpus:
-        return Unpredicted(reason="no_cpu_data")
-    own = [row for row in rows if row.source == "own"]
-    if own:
-        return _from_nearest(question, own, None)
-    low, middle, high = (
-        cpu_images_per_second(question.net, gflops * question.vcpus)
-        for gflops in (CPU_GFLOPS_PER_VCPU_LOW, CPU_GFLOPS_PER_VCPU, CPU_GFLOPS_PER_VCPU_HIGH)
-    )
-    evidence = ("jcjohnson-0033", "mlperf-0020")
-    return Throughput(images_per_second=middle, low=low, high=high, basis=Basis.MODELLED, evidence=evidence)
-
-
-def _throughput(rate: float, basis: Basis, evidence: tuple[str, ...]) -> Throughput:
-    spread = _SPREAD[basis]
-    return Throughput(images_per_second=rate, low=rate / spread, high=rate * spread, basis=basis, evidence=evidence)
-
-
-def _pricing_rates(device: str) -> DeviceRates | None:
-    from pricing.devices import find_device
-
-    found: DeviceRates | None = find_device(device)
-    return found

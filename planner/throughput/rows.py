@@ -9,7 +9,7 @@ from planner.throughput.names import device_name
 from planner.throughput.values import Measurement, Parallelism, Quality
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 REQUIRED_COLUMNS = ("id", "model", "image_size", "device", "images_per_second")
 _MODEL_NAMES = {"vgg11 (VGG-A)": "vgg11", "tinyvgg (cifar10)": "tinyvgg", "googlenet_v1": "googlenetv1"}
@@ -19,8 +19,13 @@ class BadRowError(ValueError):
     """A row that cannot be read; the message names the column."""
 
 
-def measurement_from_row(row: Mapping[str, str]) -> Measurement:
+def measurement_from_row(
+    row: Mapping[str, str], find: Callable[[str], str | None], sources: Mapping[str, str]
+) -> Measurement:
     """The measurement a row states. Columns it does not know are ignored, missing optional ones are unstated.
+
+    `find` gives the canonical name of a device's spelling, None where it is not known;
+    `sources` the short name of a source by its address without the commit.
 
     Raises BadRowError naming the column that cannot be read.
     """
@@ -30,7 +35,8 @@ def measurement_from_row(row: Mapping[str, str]) -> Measurement:
         id=_text(row, "id"),
         model=model_key(_text(row, "model")),
         image_size_px=_required_count(row, "image_size"),
-        device=device_name(_text(row, "device"), memory_gb),
+        parameters_million=_number(row, "params_m"),
+        device=device_name(_text(row, "device"), memory_gb, find),
         device_count=_count(row, "n_devices") or 1,
         node_count=_count(row, "n_nodes") or 1,
         device_memory_gb=memory_gb,
@@ -47,7 +53,7 @@ def measurement_from_row(row: Mapping[str, str]) -> Measurement:
         layout=_layout(notes),
         mode=_mode(row, notes),
         quality=_quality(notes),
-        source=row.get("source") or source_key(row),
+        source=source_key(row, sources),
         measured_on=row.get("source_date") or "",
     )
 
@@ -58,9 +64,10 @@ def model_key(name: str) -> str:
     return _MODEL_NAMES.get(stripped, stripped.lower().replace("-", "_").replace("vgg_", "vgg"))
 
 
-def source_key(row: Mapping[str, str]) -> str:
-    """A short name of where a row comes from: the family of its id, as in `profet-0237`."""
-    return row["id"].rpartition("-")[0] or row["id"]
+def source_key(row: Mapping[str, str], sources: Mapping[str, str]) -> str:
+    """A short name of where a row comes from: by its address, else the family of its id, as in `profet-0237`."""
+    address = (row.get("source_repo_or_url") or "").partition("@")[0]
+    return sources.get(address) or row["id"].rpartition("-")[0] or row["id"]
 
 
 def _text(row: Mapping[str, str], column: str) -> str:

@@ -52,6 +52,7 @@ class Measurement:
     id: str
     model: str
     image_size_px: int
+    parameters_million: float | None = None
     device: str
     device_count: int = 1
     node_count: int = 1

@@ -3,89 +3,96 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.throughput.compile import DATA, compile_measurements
 from planner.throughput.nets import model_key, net_of
-from planner.throughput.predict import MissingTableError, Predictor, Question
+from planner.throughput.predict import Predictor, Question
+from planner.throughput.table import MissingTableError
 from planner.throughput.values import Basis, Measurement, Throughput, Unpredicted
-from workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, vgg
+from workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, mnist_cnn, vgg
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    memory_bandwidth_gb_s: float | None
-    peak_tflops: Mapping[str, float]
-
-
-RATES = {
-    "V100": Rates(memory_bandwidth_gb_s=900, peak_tflops=MappingProxyType({"fp32": 15.7, "fp16": 125})),
-    "imaginary": Rates(memory_bandwidth_gb_s=900, peak_tflops=MappingProxyType({"fp32": 15.7, "fp16": 125})),
-    "blank": Rates(memory_bandwidth_gb_s=None, peak_tflops=MappingProxyType({})),
-}
+    from pricing.devices import DeviceTable
 
 
 def question(device: str = "V100", size: int = 224, **changes: object) -> Question:
     net = net_of("vgg16", size)
     assert net is not None
     base = Question(
-        net=net, device=device, device_count=1, interconnect=None, vcpus=None, batch_per_device=64,
+        net=net, device=device, device_count=1, interconnect="NVLink2", vcpus=None, batch_per_device=64,
         precision="fp32", xla=False, framework="tensorflow",
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("throughput") / "m.sqlite"
-    compile_measurements(DATA, target)
-    return target
-
-
-@pytest.fixture
-def predictor(table: Path) -> Iterator[Predictor]:
-    predictor = Predictor.open(table, rates=RATES.get)
-    yield predictor
-    predictor.close()
-
-
 def answer(predictor: Predictor, asked: Question) -> Throughput:
     found = predictor.predict(asked)
     assert isinstance(found, Throughput), found
-    assert 0 < found.low <= found.images_per_second <= found.high
+    assert 0 < found.low < found.images_per_second < found.high
     assert found.evidence
+    assert found.note
     return found
 
 
 def test_the_same_configuration_is_measured(predictor: Predictor) -> None:
     found = answer(predictor, question())
     assert found.basis is Basis.MEASURED
-    assert found.images_per_second == pytest.approx(263, rel=0.1)
+    # profet-…: 263.02 images/s, nine repeats within a few per cent.
+    assert found.images_per_second == pytest.approx(263, rel=0.05)
+    assert found.evidence[0].startswith("profet-")
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"batch_per_device": 100}, {"size": 112}, {"device_count": 2}, {"precision": "amp_fp16"}],
+    [{"batch_per_device": 100}, {"size": 112}, {"device_count": 2}, {"precision": "amp_fp16"}, {"framework": "torch"}],
 )
 def test_another_configuration_of_a_measured_device_is_scaled(predictor: Predictor, changes: dict[str, object]) -> None:
     assert answer(predictor, question(**changes)).basis is Basis.SCALED  # type: ignore[arg-type]
 
 
-def test_an_unmeasured_device_is_modelled_from_its_rates(predictor: Predictor) -> None:
-    found = answer(predictor, question("imaginary"))
+@pytest.mark.parametrize("device", ["L4", "A10G", "H100", "H200", "TPU v3", "GTX 1080 Ti"])
+def test_an_unmeasured_device_is_modelled_from_its_rates(predictor: Predictor, device: str) -> None:
+    found = answer(predictor, question(device))
     assert found.basis is Basis.MODELLED
-    assert 80 < found.images_per_second < 600
+    assert found.high / found.low > 1.5
+    # Between a K80 (33 images/s) and twenty V100s.
+    assert 33 < found.images_per_second < 5_000
 
 
-@pytest.mark.parametrize("device", ["blank", "unheard of"])
+def test_intervals_widen_as_evidence_thins(predictor: Predictor) -> None:
+    widths = [
+        found.high / found.low
+        for asked in (question(), question("L4"), question("TPU v3"))
+        for found in [answer(predictor, asked)]
+    ]
+    assert widths == sorted(widths)
+
+
+def test_more_work_takes_longer(predictor: Predictor) -> None:
+    rates = [answer(predictor, question(size=size)).images_per_second for size in (32, 64, 128, 224, 256)]
+    assert rates == sorted(rates, reverse=True)
+    bigger = vgg(
+        "big", (64, 64, 64, "M", 128, "M"), Head(dense=(64,), dropout=0.0, classes=10), (64, 3), batch_norm=False
+    )
+    smaller = vgg("small", (64, "M", 128, "M"), Head(dense=(64,), dropout=0.0, classes=10), (64, 3), batch_norm=False)
+    of_bigger, of_smaller = (answer(predictor, question(net=net)).images_per_second for net in (bigger, smaller))
+    assert of_bigger < of_smaller
+
+
+@pytest.mark.parametrize("device", ["V100", "A100-40GB", "T4", "L4", "H100"])
+def test_several_devices_help_but_not_more_than_their_number(predictor: Predictor, device: str) -> None:
+    one, two, eight = (answer(predictor, question(device, device_count=count)).images_per_second for count in (1, 2, 8))
+    assert one < two < eight
+    assert two <= 2.1 * one
+    assert eight <= 8.4 * one
+
+
+@pytest.mark.parametrize("device", ["RTX-PRO-4500", "unheard of"])
 def test_a_device_without_rates_is_not_guessed(predictor: Predictor, device: str) -> None:
     assert predictor.predict(question(device)) == Unpredicted(reason="no_device_data")
 
@@ -94,21 +101,39 @@ def test_a_rented_host_is_scaled_per_vcpu(predictor: Predictor) -> None:
     small = answer(predictor, question("cpu", vcpus=4))
     large = answer(predictor, question("cpu", vcpus=16))
     assert small.basis is Basis.MODELLED
-    assert large.images_per_second == pytest.approx(4 * small.images_per_second)
+    assert 2 < large.images_per_second / small.images_per_second < 4
     assert large.high / large.low > 3
     assert isinstance(predictor.predict(question("cpu")), Unpredicted)
 
 
-def test_what_this_machine_measured_comes_first(table: Path) -> None:
+def test_what_this_machine_measured_comes_first(table: Path, devices: DeviceTable) -> None:
     own = Measurement(
         id="run-1", model="vgg16", image_size_px=224, device="this-machine", precision="fp32",
         batch_per_device=64, framework="tensorflow", images_per_second=3.5,
     )  # fmt: skip
-    predictor = Predictor.open(table, own=[own], rates=RATES.get)
+    predictor = Predictor.open(devices, table, own=[own])
     found = answer(predictor, question("this-machine", vcpus=2))
     assert (found.basis, found.images_per_second, found.evidence) == (Basis.MEASURED, 3.5, ("run-1",))
-    assert answer(predictor, question("this-machine", vcpus=2, size=112)).basis is Basis.SCALED
+    other = answer(predictor, question("this-machine", vcpus=2, size=112))
+    assert other.basis is Basis.SCALED
+    # A quarter of the pixels: about four times as fast as what was measured, whatever the model says alone.
+    assert 8 < other.images_per_second < 20
     predictor.close()
+
+
+def test_an_own_run_on_a_rented_device_corrects_the_model(table: Path, devices: DeviceTable) -> None:
+    plain = Predictor.open(devices, table)
+    said = answer(plain, question()).images_per_second
+    plain.close()
+    own = Measurement(
+        id="run-2", model="vgg16", image_size_px=224, device="V100", precision="fp32",
+        batch_per_device=64, framework="Keras", images_per_second=said / 2,
+    )  # fmt: skip
+    predictor = Predictor.open(devices, table, own=[own])
+    found = answer(predictor, question(batch_per_device=32))
+    predictor.close()
+    assert found.basis is Basis.SCALED
+    assert found.images_per_second < 0.7 * said
 
 
 def test_a_net_is_known_by_its_layers_not_its_name() -> None:
@@ -117,20 +142,40 @@ def test_a_net_is_known_by_its_layers_not_its_name() -> None:
     pretender = vgg("vgg16", (64, "M"), head, (224, 3), batch_norm=False)
     assert model_key(renamed) == "vgg16"
     assert model_key(pretender).startswith("net-")
+    assert model_key(mnist_cnn(10, (28, 1))).startswith("net-")
 
 
-def test_a_missing_table_says_how_to_make_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("parameters_million", "hidden"), [(None, 2), (138.36, 2), (15.3, 2), (14.72, 0), (33.6, 2), (14.98, 1)]
+)
+def test_the_head_follows_from_the_stated_parameters(parameters_million: float | None, hidden: int) -> None:
+    net = net_of("vgg16", 32, parameters_million)
+    assert net is not None
+    assert len([layer for layer in net.layers if type(layer).__name__ == "Dense"]) == hidden + 1
+
+
+def test_a_model_or_size_that_is_not_kept_has_no_net() -> None:
+    assert net_of("resnet50", 224) is None
+    assert net_of("vgg16", 8) is None
+
+
+def test_a_missing_table_says_how_to_make_it(tmp_path: Path, devices: DeviceTable) -> None:
     with pytest.raises(MissingTableError, match="python -m"):
-        Predictor.open(tmp_path / "absent.sqlite")
+        Predictor.open(devices, tmp_path / "absent.sqlite")
 
 
-def test_a_whole_catalog_is_answered_quickly(table: Path) -> None:
+def test_a_whole_catalog_is_answered_quickly(table: Path, devices: DeviceTable) -> None:
+    asked = [
+        question(device, device_count=count, batch_per_device=256 // count, precision="amp_fp16", xla=True)
+        for device in devices
+        for count in (1, 2, 4, 8)
+    ]
+    net = asked[0].net
+    asked = [replace(one, net=net) for one in asked]
     started = time.perf_counter()
-    predictor = Predictor.open(table, rates=RATES.get)
-    for device in ("V100", "K80", "T4", "M60", "P100", "RTX 2080 Ti", "A100-40GB", "imaginary"):
-        for count in (1, 2, 4, 8):
-            for batch in (16, 32, 64, 128):
-                predictor.predict(question(device, device_count=count, batch_per_device=batch))
+    predictor = Predictor.open(devices, table)
+    for one in asked:
+        predictor.predict(one)
     predictor.close()
-    # Ten times what it takes on two busy cores: a guard against another order of magnitude, not a benchmark.
-    assert time.perf_counter() - started < 0.6
+    # About ten times what it takes on two busy cores: a guard against another order of magnitude, not a benchmark.
+    assert time.perf_counter() - started < 0.5

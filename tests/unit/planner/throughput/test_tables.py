@@ -15,7 +15,12 @@ from planner.throughput.rows import BadRowError, measurement_from_row
 from planner.throughput.values import Parallelism, Quality
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from pricing.devices import DeviceTable
+
+    Find = Callable[[str], str | None]
 
 ROW = {
     "id": "ryujaehun-0652",
@@ -67,8 +72,8 @@ def test_compiling_is_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["m.sqlite"]
 
 
-def test_a_stated_row_is_read() -> None:
-    read = measurement_from_row(ROW)
+def test_a_stated_row_is_read(find: Find) -> None:
+    read = measurement_from_row(ROW, find, {})
     assert (read.model, read.device, read.device_count) == ("vgg19", "A100-80GB", 3)
     assert (read.quality, read.optimizer_step, read.parallelism) == (
         Quality.B,
@@ -89,9 +94,9 @@ def test_a_stated_row_is_read() -> None:
         ("device", " ", "device is empty"),
     ],
 )
-def test_a_bad_row_names_its_column(column: str, value: str, message: str) -> None:
+def test_a_bad_row_names_its_column(column: str, value: str, message: str, find: Find) -> None:
     with pytest.raises(BadRowError, match=message):
-        measurement_from_row({**ROW, column: value})
+        measurement_from_row({**ROW, column: value}, find, {})
 
 
 @pytest.mark.parametrize(
@@ -100,17 +105,25 @@ def test_a_bad_row_names_its_column(column: str, value: str, message: str) -> No
         ("K80 (1 GK210 = half board)", 12.0, "K80"),
         ("Tesla K80", None, "K80"),
         ("V100 SXM2", 16.0, "V100"),
-        ("V100 SXM3", 32.0, "V100-32GB"),
+        ("V100 SXM2", 32.0, "V100-32GB"),
         ("V100 SXM2 16GB (AWS p3 assumed)", None, "V100"),
-        ("A100 SXM4 80GB", None, "A100-80GB"),
-        ("A100", None, "A100-40GB"),
+        ("A100 SXM4", 80.0, "A100-80GB"),
+        ("A100 PCIe", 40.0, "A100-PCIe-40GB"),
         ("NVIDIA GeForce RTX 2080 Ti", 11.0, "RTX 2080 Ti"),
         ("TPU v3 (chip)", 32.0, "TPU v3"),
-        ("TPU v5e-1 (chip)", 16.0, "TPU v5e"),
         ("H200 SXM", 141.0, "H200"),
         ("CPU 2x Xeon E5-2630 v3", 64.0, "cpu"),
-        ("Titan X (Pascal)", 12.0, "Titan X (Pascal)"),
+        ("Titan X (Pascal)", 12.0, "Titan X Pascal"),
+        ("a card nobody knows", None, "a card nobody knows"),
     ],
 )
-def test_a_device_has_one_name(stated: str, memory_gb: float | None, name: str) -> None:
-    assert device_name(stated, memory_gb) == name
+def test_a_device_has_one_name(stated: str, memory_gb: float | None, name: str, find: Find) -> None:
+    assert device_name(stated, memory_gb, find) == name
+
+
+def test_the_shipped_names_are_those_of_the_device_table(find: Find, devices: DeviceTable) -> None:
+    with (DATA / "measurements.csv").open(encoding="utf-8", newline="") as file:
+        stated = {(row["device_as_stated"], row["device_memory_gb"], row["device"]) for row in csv.DictReader(file)}
+    for name, memory, kept in stated:
+        assert device_name(name, float(memory) if memory else None, find) == kept, name
+    assert len({kept for *_, kept in stated} & {*devices}) >= 30

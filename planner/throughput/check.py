@@ -1,0 +1,187 @@
+"""Holds the predictor against measurements: what `plan throughput check` prints."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from planner.throughput.nets import net_of
+from planner.throughput.rows import BadRowError, measurement_from_row
+from planner.throughput.setup import family_of, setup_of_row
+from planner.throughput.table import source_addresses
+from planner.throughput.values import CPU, Measurement, Quality, Throughput
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from planner.throughput.predict import Predictor
+
+# Why a row is not predicted.
+EXCLUDED = "excluded"
+"""Inference, or quality C: no measurement of training that anything should be held against."""
+UNREADABLE = "unreadable"
+UNKNOWN_MODEL = "unknown_model"
+"""No layer list of this model is kept here: only the VGG family is."""
+NO_BATCH = "no_batch"
+NO_DEVICE_DATA = "no_device_data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A row and what is said of it: a prediction, or the reason why there is none."""
+
+    id: str
+    images_per_second: float | None
+    device: str
+    framework: str
+    answer: Throughput | str
+    seen: bool = False
+
+    @property
+    def error(self) -> float | None:
+        """(predicted - measured) / measured."""
+        if isinstance(self.answer, str) or not self.images_per_second:
+            return None
+        return self.answer.images_per_second / self.images_per_second - 1
+
+    @property
+    def covered(self) -> bool:
+        measured = self.images_per_second
+        return (
+            not isinstance(self.answer, str)
+            and measured is not None
+            and (self.answer.low <= measured <= self.answer.high)
+        )
+
+
+def check(
+    rows: Iterable[Mapping[str, str]],
+    predictor: Predictor,
+    table: sqlite3.Connection,
+    find: Callable[[str], str | None],
+) -> list[Checked]:
+    """Every row's prediction. A row that is in the shipped table is predicted without itself.
+
+    `find` gives the canonical name of a device's spelling, None where it is not known.
+    """
+    sources = source_addresses(table)
+    return [_check(row, predictor, table, lambda row: measurement_from_row(row, find, sources)) for row in rows]
+
+
+def as_json(checked: Sequence[Checked]) -> dict[str, object]:
+    """The stable JSON of the command: rows and a summary."""
+    return {"rows": [_row(row) for row in checked], "summary": _summary(checked)}
+
+
+def _check(
+    row: Mapping[str, str],
+    predictor: Predictor,
+    table: sqlite3.Connection,
+    read: Callable[[Mapping[str, str]], Measurement],
+) -> Checked:
+    try:
+        measured = read(row)
+    except BadRowError:
+        return Checked(id=row.get("id") or "", images_per_second=None, device="", framework="", answer=UNREADABLE)
+    twin = _twin(measured, table)
+    return Checked(
+        id=measured.id,
+        images_per_second=measured.images_per_second,
+        device=measured.device,
+        framework=str(family_of(measured.framework)),
+        answer=_answer(measured, twin, predictor),
+        seen=twin is not None,
+    )
+
+
+def _answer(measured: Measurement, twin: str | None, predictor: Predictor) -> Throughput | str:
+    if measured.mode != "train" or measured.quality is Quality.C:
+        return EXCLUDED
+    net = net_of(measured.model, measured.image_size_px, measured.parameters_million)
+    if net is None:
+        return UNKNOWN_MODEL
+    rates = None if measured.device == CPU else predictor.rates(measured.device)
+    if rates is None:
+        return NO_DEVICE_DATA
+    setup = setup_of_row(measured, net, rates)
+    if setup is None:
+        return NO_BATCH
+    return predictor.predict_setup(setup, measured.model, frozenset() if twin is None else frozenset({twin}))
+
+
+def _twin(measured: Measurement, table: sqlite3.Connection) -> str | None:
+    """The shipped row that this one is: by its id, else by saying the same of the same configuration."""
+    found = table.execute("SELECT id FROM measurements WHERE id = ?", (measured.id,)).fetchone()
+    found = found or table.execute(_SAME, _identity(measured)).fetchone()
+    return None if found is None else str(found[0])
+
+
+_SAME = """SELECT id FROM measurements WHERE device = ? AND model = ? AND image_size_px = ? AND device_count = ?
+ AND precision = ? AND batch_per_device IS ? AND images_per_second = ? ORDER BY id LIMIT 1"""
+
+
+def _identity(measured: Measurement) -> tuple[object, ...]:
+    return (
+        measured.device,
+        measured.model,
+        measured.image_size_px,
+        measured.device_count,
+        measured.precision,
+        measured.batch_per_device,
+        measured.images_per_second,
+    )
+
+
+def _row(row: Checked) -> dict[str, object]:
+    head: dict[str, object] = {"id": row.id, "images_per_second": row.images_per_second}
+    if isinstance(row.answer, str):
+        nothing = dict.fromkeys(("predicted", "low", "high", "basis", "error"))
+        return {**head, **nothing, "reason": row.answer}
+    found = row.answer
+    return {
+        **head,
+        "predicted": found.images_per_second,
+        "low": found.low,
+        "high": found.high,
+        "basis": str(found.basis),
+        "error": row.error,
+    }
+
+
+def _summary(checked: Sequence[Checked]) -> dict[str, object]:
+    predicted = [row for row in checked if not isinstance(row.answer, str)]
+    reasons: dict[str, int] = defaultdict(int)
+    for row in checked:
+        if isinstance(row.answer, str):
+            reasons[row.answer] += 1
+    return {
+        "n": len(predicted),
+        **_figures(predicted),
+        "seen": sum(row.seen for row in predicted),
+        "unpredicted": sum(reasons.values()),
+        "unpredicted_by_reason": dict(sorted(reasons.items())),
+        "by_device": _by(predicted, lambda row: row.device),
+        "by_basis": _by(predicted, lambda row: str(row.answer.basis) if isinstance(row.answer, Throughput) else ""),
+        "by_framework": _by(predicted, lambda row: row.framework),
+    }
+
+
+def _by(rows: Sequence[Checked], key: Callable[[Checked], str]) -> dict[str, dict[str, object]]:
+    groups: dict[str, list[Checked]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return {name: {"n": len(group), **_figures(group)} for name, group in sorted(groups.items())}
+
+
+def _figures(rows: Sequence[Checked]) -> dict[str, object]:
+    errors = [abs(row.error) for row in rows if row.error is not None]
+    if not errors:
+        return {"mape": None, "median_ape": None, "coverage": None}
+    return {
+        "mape": sum(errors) / len(errors),
+        "median_ape": median(errors),
+        "coverage": sum(row.covered for row in rows) / len(rows),
+    }

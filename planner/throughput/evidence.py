@@ -1,0 +1,160 @@
+"""What measurements a prediction can rest on: how near they are, and which ones to name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from planner.throughput.nets import convolutions
+from planner.throughput.rates import Precision
+from planner.throughput.setup import Family, Link
+from planner.throughput.values import Basis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.throughput.setup import Setup
+
+
+class Nearness(StrEnum):
+    """The nearest evidence, from the same configuration to none; each kind has its own interval."""
+
+    REPEATED = "repeated"
+    """The same configuration, from the same source."""
+    SAME_NET = "same_net"
+    """The same net, image size and precision on this device from the same source, at another batch."""
+    SAME_SOURCE = "same_source"
+    """Other nets or sizes on this device from the same source, in the same precision."""
+    SAME_DEVICE = "same_device"
+    """This device, from other sources."""
+    OTHER_PRECISION = "other_precision"
+    """This device, but only in another precision."""
+    SAME_ARCHITECTURE = "same_architecture"
+    """Other devices of this architecture."""
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A measurement, as far as nearness goes. `convolutions` orders nets by depth."""
+
+    id: str
+    model: str
+    convolutions: int
+    image_size_px: int
+    batch: int
+    count: int
+    precision: Precision
+    xla: bool
+    family: Family
+    source: str
+    device: str
+    architecture: str
+    link: Link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    nearness: Nearness
+    ids: tuple[str, ...]
+    sharing_seen: bool
+    """Whether the sharing among several devices was seen too, on this device and from this source; true for one."""
+
+    beyond: bool = False
+    """Whether the net is deeper, or less deep, than every one that this source measured on this device."""
+    several: bool = False
+    scattered: bool = False
+    """Whether the sharing is torch's `nn.DataParallel`."""
+
+    @property
+    def key(self) -> str:
+        """The name of the interval that fits."""
+        if not self.sharing_seen:
+            return f"{self.nearness}+{SCATTERING if self.scattered else SHARING}"
+        if self.several:
+            return f"{self.nearness}+{'scattered' if self.scattered else 'shared'}"
+        return f"{self.nearness}+beyond" if self.beyond else str(self.nearness)
+
+
+SHARING, SCATTERING = "sharing", "scattering"
+_NAMED_ROWS = 3
+_ORDER = tuple(Nearness)
+
+
+def basis_of(nearness: Nearness) -> Basis:
+    if nearness is Nearness.REPEATED:
+        return Basis.MEASURED
+    return Basis.MODELLED if nearness in (Nearness.SAME_ARCHITECTURE, Nearness.NONE) else Basis.SCALED
+
+
+def seen_of(setup: Setup, id_: str, model: str) -> Seen:
+    return Seen(
+        id=id_,
+        model=model,
+        convolutions=convolutions(setup.net),
+        image_size_px=setup.net.image_size,
+        batch=setup.batch,
+        count=setup.count,
+        precision=setup.precision,
+        xla=setup.xla,
+        family=setup.family,
+        source=setup.source,
+        device=setup.device,
+        architecture=setup.rates.architecture,
+        link=setup.link,
+    )
+
+
+def evidence(asked: Seen, rows: Sequence[Seen], architectures: frozenset[str]) -> Evidence:
+    """The evidence for `asked` among the rows of its device; `architectures` are those with any row at all."""
+    several = asked.count > 1
+    scattered = asked.link is Link.DATA_PARALLEL
+    places = [_place(asked, row) for row in rows]
+    if not places:
+        known = asked.architecture in architectures
+        nearness = Nearness.SAME_ARCHITECTURE if known else Nearness.NONE
+        return Evidence(nearness=nearness, ids=(), sharing_seen=not several, several=several, scattered=scattered)
+    best = min(places)
+    nearest = [row for row, place in zip(rows, places, strict=True) if place == best]
+    nearest.sort(key=lambda row: (_distance(asked, row), row.id))
+    nearness = _ORDER[best // 2]
+    return Evidence(
+        nearness=nearness,
+        beyond=nearness is Nearness.SAME_SOURCE and _beyond(asked, rows),
+        several=several,
+        scattered=scattered,
+        ids=tuple(row.id for row in nearest[:_NAMED_ROWS]),
+        sharing_seen=not several or best % 2 == 0,
+    )
+
+
+def _beyond(asked: Seen, rows: Sequence[Seen]) -> bool:
+    depths = [row.convolutions for row in rows if row.source == asked.source and row.precision is asked.precision]
+    return not min(depths) <= asked.convolutions <= max(depths)
+
+
+def _place(asked: Seen, row: Seen) -> int:
+    """Twice the place of the nearness, plus one where several devices share the step in another way."""
+    other_sharing = asked.count > 1 and (row.count == 1 or row.link is not asked.link)
+    if row.precision is not asked.precision:
+        return _OTHER_PRECISION + other_sharing
+    if row.source != asked.source:
+        return _SAME_DEVICE + other_sharing
+    if row.model != asked.model or row.image_size_px != asked.image_size_px or row.xla is not asked.xla:
+        return _SAME_SOURCE + other_sharing
+    if row.count != asked.count or other_sharing:
+        return _SAME_SOURCE + other_sharing
+    return _REPEATED if row.batch == asked.batch else _SAME_NET
+
+
+_REPEATED, _SAME_NET, _SAME_SOURCE, _SAME_DEVICE, _OTHER_PRECISION = range(0, 10, 2)
+
+
+def _distance(asked: Seen, row: Seen) -> float:
+    """How far apart two configurations are, for naming the nearest first; the weights are an order of preference."""
+    doublings = abs(math.log2(row.batch / asked.batch)) + abs(math.log2(row.count / asked.count))
+    doublings += 2 * abs(math.log2(row.image_size_px / asked.image_size_px))
+    other = 3 * (row.model != asked.model) + 2 * (row.xla is not asked.xla) + (row.family is not asked.family)
+    return doublings + other

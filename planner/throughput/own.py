@@ -1,0 +1,60 @@
+"""What own runs say: the same run again is measured, another one is scaled by how far the model was off."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planner.throughput.values import Basis, Measurement, Throughput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from planner.throughput.predict import Question
+
+# The same run on the same machine: its repeats differ by some per cent (cache, clock, neighbours).
+_REPEAT_FACTOR = 1.07
+# Another net, batch or size on a machine whose speed is known from a run.
+_SCALED_FACTOR = 1.25
+
+
+def from_own(
+    question: Question,
+    model: str,
+    rows: Sequence[Measurement],
+    base: Callable[[Measurement], float | None],
+    predicted: Throughput,
+) -> Throughput:
+    """`predicted` corrected by own runs on that device.
+
+    `base` gives what the model says of a measured configuration; None where it cannot.
+    """
+    same = [row for row in rows if _distance(question, model, row) == 0]
+    if same:
+        rate = sorted(row.images_per_second for row in same)[len(same) // 2]
+        found = _around(rate, _REPEAT_FACTOR, Basis.MEASURED, tuple(row.id for row in same))
+        return replace(found, note="measured by an own run")
+    known = [(row, said) for row in rows if (said := base(row)) is not None]
+    if not known:
+        return predicted
+    nearest, said = min(known, key=lambda pair: _distance(question, model, pair[0]))
+    rate = predicted.images_per_second * nearest.images_per_second / said
+    return replace(_around(rate, _SCALED_FACTOR, Basis.SCALED, (nearest.id,)), note="scaled from an own run")
+
+
+def _distance(question: Question, model: str, row: Measurement) -> float:
+    batch = row.batch_per_device or 1
+    return (
+        4.0 * (row.device_count != question.device_count)
+        + 3.0 * (row.precision != question.precision)
+        + 2.0 * (row.framework != question.framework)
+        + 1.0 * (bool(row.xla) is not question.xla)
+        + 2.0 * (row.model != model)
+        + abs(math.log2(row.image_size_px / question.net.image_size))
+        + 0.5 * abs(math.log2(batch / question.batch_per_device))
+    )
+
+
+def _around(rate: float, factor: float, basis: Basis, evidence: tuple[str, ...]) -> Throughput:
+    return Throughput(images_per_second=rate, low=rate / factor, high=rate * factor, basis=basis, evidence=evidence)

@@ -1,0 +1,110 @@
+"""A device's peak rates as the model uses them, with the two rules that fill what vendors leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Precision(StrEnum):
+    """Where the arithmetic happens: plain cores, or tensor cores on 19 or on 16 bits."""
+
+    FP32 = "fp32"
+    TF32 = "tf32"
+    HALF = "half"
+
+
+class Rates(Protocol):
+    """What the model needs of a device; None where it is not known."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def architecture(self) -> str: ...
+    @property
+    def memory_gib(self) -> float | None: ...
+    @property
+    def bytes_per_second(self) -> float: ...
+    @property
+    def on_matrix_units(self) -> frozenset[Precision]: ...
+    def flops_per_second(self, precision: Precision) -> float: ...
+
+
+class PeakRates(Protocol):
+    def of(self, precision: str) -> float | None: ...
+
+
+class DeviceRow(Protocol):
+    """What is needed of pricing's Device."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def architecture(self) -> str: ...
+    @property
+    def memory_gib(self) -> float | None: ...
+    @property
+    def memory_bandwidth_gb_s(self) -> float | None: ...
+    @property
+    def peak_tflops(self) -> PeakRates: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRates:
+    """Rates in bytes and FLOPs per second; `tflops` by precision, some of which run on tensor cores or a TPU's units."""
+
+    group: str
+    architecture: str
+    memory_gib: float | None
+    bytes_per_second: float
+    tflops: Mapping[Precision, float]
+    on_matrix_units: frozenset[Precision]
+
+    def flops_per_second(self, precision: Precision) -> float:
+        return self.tflops[precision] * 1e12
+
+
+# GeForce Turing multiplies 16-bit numbers four times as fast as 32-bit ones when it sums in 32 bits (RTX 2080 Ti:
+# 13.45 and 56.9 TFLOP/s); the laptop cards have no figure of their own.
+_TURING_TENSOR_FACTOR = 4.2
+# Tensor cores take 19-bit numbers at half the rate of 16-bit ones, on every NVIDIA architecture that has both.
+_TF32_FACTOR = 0.5
+# A Kepler multiprocessor has 192 cores and issues to 128 of them, unless neighbouring instructions are independent.
+_KEPLER_REACHABLE = 2 / 3
+_WITH_TENSOR_CORES = ("volta", "turing", "ampere", "ada", "hopper", "blackwell")
+_TPU = "tpu"
+_WITH_TF32 = ("ampere", "ada", "hopper", "blackwell")
+
+
+def known_rates(device: DeviceRow | None) -> KnownRates | None:
+    """The rates of a device; None where the bandwidth or every peak rate is unknown."""
+    if device is None or device.memory_bandwidth_gb_s is None:
+        return None
+    peaks = device.peak_tflops
+    half = peaks.of("amp_fp16") or peaks.of("amp_bf16")
+    # A TPU has one rate: what is asked in 32 bits is multiplied in 16 and summed in 32.
+    plain = peaks.of("fp32") or half
+    if plain is None:
+        return None
+    architecture = str(device.architecture)
+    if architecture == "kepler":
+        plain *= _KEPLER_REACHABLE
+    if half is None:
+        half = plain * _TURING_TENSOR_FACTOR if architecture == "turing" else plain
+    tf32 = peaks.of("tf32") or (half * _TF32_FACTOR if architecture in _WITH_TF32 else plain)
+    tflops = {
+        Precision.FP32: plain,
+        Precision.TF32: max(tf32, plain),
+        Precision.HALF: half if architecture in (*_WITH_TENSOR_CORES, _TPU) else plain,
+    }
+    on_units = tflops if architecture == _TPU else (kind for kind, rate in tflops.items() if rate > plain)
+    return KnownRates(
+        group=device.group,
+        architecture=architecture,
+        memory_gib=device.memory_gib,
+        bytes_per_second=device.memory_bandwidth_gb_s * 1e9,
+        tflops=tflops,
+        on_matrix_units=frozenset(on_units),
+    )

@@ -1,0 +1,32 @@
+"""Remembers what was computed of a net, by which object it is: hashing a net of forty layers costs more."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workloads.layers import Net
+
+Answer = TypeVar("Answer")
+_MOST = 8_192
+
+
+def per_net(function: Callable[[Net, int, int], Answer]) -> Callable[[Net, int, int], Answer]:
+    """`function` of a net and two numbers, computed once for each net object; starts afresh when full."""
+    known: dict[tuple[int, int, int], tuple[Net, Answer]] = {}
+
+    @wraps(function)
+    def remembered(net: Net, first: int, second: int) -> Answer:
+        # The net is kept beside the answer, so that no other object can come by its id.
+        key = (id(net), first, second)
+        found = known.get(key)
+        if found is None:
+            if len(known) >= _MOST:
+                known.clear()
+            found = known[key] = (net, function(net, first, second))
+        return found[1]
+
+    return remembered

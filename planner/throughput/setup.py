@@ -1,0 +1,149 @@
+"""How a step is run, beside the net: precision, framework, source and link, as the model tells them apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from planner.throughput.rates import Precision, Rates
+from planner.throughput.values import Measurement, Parallelism
+from workloads.layers import Net
+
+
+class Family(StrEnum):
+    """Frameworks whose steps cost alike."""
+
+    KERAS = "keras"
+    TF_BENCHMARKS = "tf_benchmarks"
+    SLIM = "slim"
+    TORCH = "torch"
+    TORCH7 = "torch7"
+    OTHER = "other"
+
+
+class Link(StrEnum):
+    """What gradients travel over. `host` is PCIe between consumer cards that may not address each other."""
+
+    ONE = "one"
+    NVLINK = "nvlink"
+    PAIRS = "nvlink_pairs"
+    PCIE = "pcie"
+    HOST = "host"
+    SERVER = "parameter_server"
+    DATA_PARALLEL = "data_parallel"
+    NETWORK = "network"
+
+
+# The source whose setup is our trainer's: Keras' own loop, SGD, images copied from the host at each step.
+KERAS_REFERENCE = "profet|TensorFlow Keras|2.x (repo requirements: 2.5.0)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """One training step on `count` devices: everything its time may depend on.
+
+    `device` is the group of the device (every V100 is a `V100`); `source` is empty where no measurement's setup is
+    meant. `gradient_bytes` is the width in which gradients travel.
+    """
+
+    net: Net
+    batch: int
+    count: int
+    rates: Rates
+    device: str
+    precision: Precision
+    xla: bool
+    family: Family
+    source: str
+    optimizer_step: bool
+    link: Link
+    gradient_bytes: int
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The groups a step belongs to, from all steps to this source on this device: level, then what they share."""
+        half, xla = str(self.precision), "xla" if self.xla else "plain"
+        return (
+            ("all",),
+            ("architecture", self.rates.architecture),
+            ("architecture_precision", self.rates.architecture, half),
+            ("device", self.device),
+            ("device_precision", self.device, half),
+            ("framework", str(self.family), xla, half),
+            ("source", self.source),
+            ("source_device", self.source, self.device),
+            ("series", self.source, self.device, half, xla),
+            ("link", str(self.link)),
+            ("link_architecture", str(self.link), self.rates.architecture),
+            ("link_source_device", str(self.link), self.source, self.device),
+            ("link_series", str(self.link), self.source, self.device, half, xla),
+        )
+
+
+def precision_of(stated: str) -> Precision:
+    name = stated.removeprefix("amp_")
+    if name in ("fp16", "bf16"):
+        return Precision.HALF
+    return Precision.TF32 if name == "tf32" else Precision.FP32
+
+
+def family_of(framework: str) -> Family:
+    name = framework.lower()
+    if "keras" in name or name in ("tensorflow", "jax"):
+        return Family.KERAS
+    if "tf_cnn" in name:
+        return Family.TF_BENCHMARKS
+    if "slim" in name:
+        return Family.SLIM
+    if "pytorch" in name or name == "torch":
+        return Family.TORCH
+    return Family.TORCH7 if "torch" in name else Family.OTHER
+
+
+def source_of(row: Measurement) -> str:
+    """Source, framework, version and memory layout in one: a shift between versions is a shift between sources."""
+    return source_name(row.source, row.framework, row.framework_version, row.layout)
+
+
+def source_name(source: str, framework: str, version: str, layout: str) -> str:
+    parts = (source.partition("-")[0], framework, version, layout)
+    return "|".join(parts if layout else parts[:-1])
+
+
+def link_of(count: int, nodes: int, interconnect: str, parallelism: Parallelism, device: str) -> Link:
+    """What the gradients of `count` devices travel over, from what is said of the interconnect."""
+    text = interconnect.lower()
+    if count == 1:
+        return Link.ONE
+    if parallelism is Parallelism.DATA_PARALLEL:
+        return Link.DATA_PARALLEL
+    if nodes > 1:
+        return Link.NETWORK
+    if "pair" in text:
+        return Link.PAIRS
+    if ("nvlink" in text or "nvswitch" in text or text.startswith("ici")) and "bridge" not in text:
+        return Link.NVLINK
+    if parallelism is Parallelism.PARAMETER_SERVER:
+        return Link.SERVER
+    return Link.HOST if device.startswith(("RTX 30", "RTX 40")) else Link.PCIE
+
+
+def setup_of_row(row: Measurement, net: Net, rates: Rates) -> Setup | None:
+    """The step a measurement timed; None where its batch is not stated."""
+    if row.batch_per_device is None:
+        return None
+    return Setup(
+        net=net,
+        batch=row.batch_per_device,
+        count=row.device_count,
+        rates=rates,
+        device=rates.group,
+        precision=precision_of(row.precision),
+        xla=bool(row.xla),
+        family=family_of(row.framework),
+        source=source_of(row),
+        optimizer_step=row.optimizer_step,
+        link=link_of(row.device_count, row.node_count, row.interconnect, row.parallelism, row.device),
+        # Only a net that is wholly in 16 bits has gradients in 16 bits; mixed precision keeps weights in 32.
+        gradient_bytes=2 if row.precision in ("fp16", "bf16") else 4,
+    )

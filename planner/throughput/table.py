@@ -1,0 +1,87 @@
+"""The compiled measurements: where they lie, and the rows of one device as evidence."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.throughput.evidence import Seen
+from planner.throughput.nets import convolutions_of
+from planner.throughput.setup import family_of, link_of, precision_of, source_name
+from planner.throughput.values import Parallelism
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SHIPPED_TABLE = Path(__file__).parent / "data" / "measurements.sqlite"
+
+
+class MissingTableError(RuntimeError):
+    """The compiled measurements are not there, or are none."""
+
+
+def open_table(path: Path) -> sqlite3.Connection:
+    """Read-only. Raises MissingTableError where the table has not been compiled."""
+    if not path.is_file():
+        raise MissingTableError(f"{path} is missing; make it with: python -m planner.throughput.compile")
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+
+
+# The rows the model was fitted to: see scripts/fit/rows.py.
+_SELECT = """SELECT id, model, image_size_px, batch_per_device, device_count, precision, xla, framework,
+ framework_version, layout, source, node_count, interconnect, parallelism, device FROM measurements
+ WHERE device IN ({}) AND model GLOB 'vgg[0-9]*' AND mode = 'train' AND quality != 'C'
+ AND batch_per_device IS NOT NULL"""
+
+
+def seen_on(database: sqlite3.Connection, names: Iterable[str], group: str, architecture: str) -> list[Seen]:
+    """The measurements of the devices `names`, all of one group. Raises MissingTableError for another file."""
+    wanted = tuple(names)
+    try:
+        with closing(database.execute(_SELECT.format(", ".join("?" * len(wanted))), wanted)) as rows:
+            return [_seen(row, group, architecture) for row in rows]
+    except sqlite3.DatabaseError as error:
+        raise MissingTableError(f"the measurements cannot be read: {error}") from error
+
+
+def _seen(row: tuple[object, ...], group: str, architecture: str) -> Seen:
+    (
+        id_,
+        model,
+        size,
+        batch,
+        count,
+        precision,
+        xla,
+        framework,
+        version,
+        layout,
+        source,
+        nodes,
+        link,
+        parallelism,
+        device,
+    ) = (str(cell) for cell in row)
+    return Seen(
+        id=id_,
+        model=model,
+        convolutions=convolutions_of(model),
+        image_size_px=int(size),
+        batch=int(batch),
+        count=int(count),
+        precision=precision_of(precision),
+        xla=xla == "yes",
+        family=family_of(framework),
+        source=source_name(source, framework, version, layout),
+        device=group,
+        architecture=architecture,
+        link=link_of(int(count), int(nodes), link, Parallelism(parallelism), device),
+    )
+
+
+def source_addresses(database: sqlite3.Connection) -> dict[str, str]:
+    """The short name of each shipped source by its address, without the commit."""
+    with closing(database.execute("SELECT address, source FROM sources")) as rows:
+        return {str(address).partition("@")[0]: str(source).partition("-")[0] for address, source in rows}

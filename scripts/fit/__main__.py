@@ -1,0 +1,38 @@
+"""`python -m scripts.fit`: fit the model, hold it against the folds, write model.json and docs/accuracy.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+
+from scripts.fit.evaluate import fit, run_folds
+from scripts.fit.folds import folds
+from scripts.fit.report import figures, write_report
+from scripts.fit.rows import arithmetic, read_rows
+from scripts.fit.store import rounded, write_model
+from scripts.fit.widths import half_widths, version_shift
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
+    options.add_argument("--report-only", action="store_true", help="leave model.json as it is")
+    chosen = options.parse_args()
+    rows = read_rows()
+    data = arithmetic(rows)
+    wanted = folds(rows)
+    sys.stderr.write(f"{len(rows)} rows, {len(wanted)} folds\n")
+    tested = run_folds(data, wanted, chosen.workers)
+    if not chosen.report_only:
+        model, left_out = fit(data)
+        model = replace(
+            rounded(model), left_out=left_out, half_widths=half_widths(tested), version_shift=version_shift(rows)
+        )
+        write_model(model, {"rows": len(rows), "tests": figures(tested)})
+    write_report(rows, tested)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,95 @@
+"""Fits the model without each fold and predicts it: errors, intervals and what they were wide for."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from planner.throughput.evidence import Seen, basis_of, evidence, seen_of
+from planner.throughput.model import Model
+from scripts.fit.constants import fit_constants
+from scripts.fit.folds import CONFIGURATION, CONFIGURATION_SEVERAL
+from scripts.fit.process import fit_variances, posterior, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scripts.fit.folds import Fold
+    from scripts.fit.rows import Arithmetic, Row
+
+COVERAGE = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """One held-out prediction; `off` is the logarithm of predicted over measured images per second."""
+
+    test: str
+    fold: str
+    id: str
+    off: float
+    evidence: str
+    basis: str
+
+    @property
+    def error(self) -> float:
+        """(predicted - measured) / measured."""
+        return math.expm1(self.off)
+
+
+def fit(data: Arithmetic) -> tuple[Model, Mapping[str, float]]:
+    """The model of these rows, without intervals, and what leaving each row out changes."""
+    fitted = fit_constants(data)
+    prepared = prepare(data, fitted)
+    found = posterior(prepared, fit_variances(prepared))
+    left_out = {row.measurement.id: float(change) for row, change in zip(data.rows, found.left_out, strict=True)}
+    model = Model(
+        constants=fitted.constants(),
+        links=fitted.links(),
+        corrections=found.corrections,
+        left_out=left_out,
+        half_widths={},
+        version_shift=0.0,
+    )
+    return model, left_out
+
+
+def run_fold(data: Arithmetic, fold: Fold) -> list[Tested]:
+    """Fitted on the fold's training rows alone: constants, variances and corrections."""
+    train = data.take([place for place, row in enumerate(data.rows) if row.measurement.id in fold.trained])
+    model, _ = fit(train)
+    return [_tested(fold, row, model, train.rows) for row in data.rows if row.measurement.id in fold.tested]
+
+
+def run_folds(data: Arithmetic, wanted: Sequence[Fold], workers: int) -> list[Tested]:
+    """Every fold; the same folds give the same answers whatever the number of workers."""
+    if workers < 2:
+        return [row for fold in wanted for row in run_fold(data, fold)]
+    with ProcessPoolExecutor(max_workers=workers) as pool:
+        answers = pool.map(run_fold, [data] * len(wanted), wanted)
+        return [row for answer in answers for row in answer]
+
+
+def quantile(values: Sequence[float]) -> float:
+    """The conformal quantile: with n values, the one at place ceil(0.8 (n + 1))."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered), math.ceil(COVERAGE * (len(ordered) + 1))) - 1]
+
+
+def _tested(fold: Fold, row: Row, model: Model, train: Sequence[Row]) -> Tested:
+    near = evidence(seen(row), [seen(other) for other in train if other.setup.device == row.setup.device],
+                    frozenset(other.setup.rates.architecture for other in train))  # fmt: skip
+    return Tested(
+        test=CONFIGURATION_SEVERAL if fold.test == CONFIGURATION and row.setup.count > 1 else fold.test,
+        fold=fold.name,
+        id=row.measurement.id,
+        off=math.log(row.seconds / model.seconds(row.setup)),
+        evidence=near.key,
+        basis=str(basis_of(near.nearness)),
+    )
+
+
+def seen(row: Row) -> Seen:
+    return seen_of(row.setup, row.measurement.id, row.measurement.model)

@@ -1,0 +1,202 @@
+"""A Gaussian process over what the physics misses: corrections by group, fitted by marginal likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import cholesky
+from scipy.linalg.lapack import dpotri
+from scipy.optimize import minimize
+
+from planner.throughput.grid import (
+    BATCHES,
+    CHANNELS,
+    CONV_COUNT,
+    DENSE_NODES,
+    NODE_COUNT,
+    OTHER_START,
+    SIDES,
+    SMALL_NODES,
+)
+from planner.throughput.model import Correction, Group
+from scripts.fit.rows import NOISES, Arithmetic, Floats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from scripts.fit.constants import Fitted
+
+# What is corrected at which level. Levels are those of Setup.groups; a level that bought nothing was left out.
+TERMS: tuple[tuple[str, str], ...] = (
+    ("all", "nodes"),
+    ("all", "pressure"),
+    ("architecture", "constant"),
+    ("architecture_precision", "constant"),
+    ("architecture_precision", "nodes"),
+    ("device", "constant"),
+    ("device_precision", "constant"),
+    ("device_precision", "nodes"),
+    ("framework", "constant"),
+    ("framework", "nodes"),
+    ("source", "constant"),
+    ("source", "nodes"),
+    ("source_device", "constant"),
+    ("source_device", "nodes"),
+    ("source_device", "pressure"),
+    ("series", "constant"),
+    ("link", "waiting"),
+    ("link_architecture", "waiting"),
+    ("link_source_device", "waiting"),
+    ("link_series", "waiting"),
+    ("link", "doubling"),
+    ("link_source_device", "doubling"),
+)
+# Where each variance is looked for, before any row is seen, and how far it may be from there (logarithms).
+_PLAUSIBLE = {"nodes": 0.03, "constant": 0.02, "pressure": 0.1, "waiting": 0.1, "doubling": 0.001}
+_PLAUSIBLE_NOISE = (4e-4, 9e-4, 9e-4, 3e-3, 1e-2)
+_VARIANCE_SPREAD = 2.0
+# How far along the grid a correction carries, in doublings of channels, side and batch.
+_REACH = (1.0, 1.0, 1.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Rows with the physics taken off: `missed`, and what each term's correction multiplies."""
+
+    data: Arithmetic
+    missed: Floats
+    features: dict[str, Floats]
+    groups: dict[str, list[Group]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posterior:
+    """The corrections, and for each row what leaving it out changes of its own prediction."""
+
+    corrections: dict[Group, Correction]
+    left_out: Floats
+
+
+def prepare(data: Arithmetic, fitted: Fitted) -> Prepared:
+    seconds = fitted.seconds(data)
+    count = len(data.rows)
+    features = {
+        "nodes": (data.nodes @ fitted.coefficients) / seconds[:, None],
+        "constant": np.ones((count, 1)),
+        "pressure": data.pressure[:, None],
+        "waiting": np.maximum(0.0, 1 - fitted.alone(data) / seconds)[:, None],
+        "doubling": data.doublings[:, None],
+    }
+    by_row = [{group[0]: group for group in row.setup.groups} for row in data.rows]
+    groups = {level: [row[level] for row in by_row] for level, _ in TERMS}
+    return Prepared(data=data, missed=data.log_seconds - np.log(seconds), features=features, groups=groups)
+
+
+def node_prior() -> Floats:
+    """The covariance of corrections on the grid: neighbours are alike."""
+    near = [_near(np.array(axis), reach) for axis, reach in zip((CHANNELS, SIDES, BATCHES), _REACH, strict=True)]
+    prior = np.eye(NODE_COUNT)
+    prior[:CONV_COUNT, :CONV_COUNT] = np.kron(np.kron(near[0], near[1]), near[2])
+    prior[SMALL_NODES:DENSE_NODES, SMALL_NODES:DENSE_NODES] = near[2]
+    prior[DENSE_NODES:OTHER_START, DENSE_NODES:OTHER_START] = near[2]
+    return prior
+
+
+def fit_variances(prepared: Prepared, rounds: int = 30) -> Floats:
+    """The logarithms of the variance of each term, then of each kind of noise, by penalised marginal likelihood."""
+    kernels = _kernels(prepared)
+    start = _start()
+    noise = prepared.data.noise
+    missed = prepared.missed
+
+    def objective(values: Floats) -> tuple[float, Floats]:
+        half_log_determinant, inverse = _inverse(kernels, values, noise)
+        weights = inverse @ missed
+        pull = inverse - np.outer(weights, weights)
+        away = (values - start) / _VARIANCE_SPREAD
+        cost = 0.5 * missed @ weights + half_log_determinant + 0.5 * away @ away
+        by_term = 0.5 * np.exp(values[: len(TERMS)]) * (kernels @ pull.ravel())
+        diagonal = np.diag(pull)
+        by_noise = [
+            np.exp(values[len(TERMS) + kind]) * diagonal[noise == kind].sum() / 2 for kind in range(len(NOISES))
+        ]
+        return float(cost), np.concatenate([by_term, by_noise]) + away / _VARIANCE_SPREAD
+
+    bounds = [(-14.0, 3.0)] * len(TERMS) + [(-9.0, 0.0)] * len(NOISES)
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": rounds})
+    return np.asarray(found.x)
+
+
+def posterior(prepared: Prepared, variances: Floats) -> Posterior:
+    """The corrections that follow from the rows under these variances."""
+    noise = prepared.data.noise
+    _, inverse = _inverse(_kernels(prepared), variances, noise)
+    weights = inverse @ prepared.missed
+    scatter = np.exp(variances[len(TERMS) :])[noise]
+    return Posterior(
+        corrections=_corrections(prepared, variances, weights),
+        left_out=scatter * weights - weights / np.diag(inverse),
+    )
+
+
+def _corrections(prepared: Prepared, variances: Floats, weights: Floats) -> dict[Group, Correction]:
+    prior = node_prior()
+    values: dict[Group, dict[str, Floats]] = {}
+    for (level, kind), log_variance in zip(TERMS, variances, strict=False):
+        sums: dict[Group, Floats] = {}
+        for group, feature, weight in zip(prepared.groups[level], prepared.features[kind], weights, strict=True):
+            sums[group] = sums.get(group, 0.0) + weight * feature
+        for group, total in sums.items():
+            spread = prior @ total if kind == "nodes" else total
+            values.setdefault(group, {})[kind] = np.exp(log_variance) * spread
+    return {group: _correction(found) for group, found in values.items()}
+
+
+def _correction(found: dict[str, Floats]) -> Correction:
+    single = {kind: float(found[kind][0]) for kind in ("constant", "pressure", "waiting", "doubling") if kind in found}
+    nodes = tuple(float(value) for value in found["nodes"]) if "nodes" in found else ()
+    return Correction(nodes=nodes, **single)
+
+
+def _kernels(prepared: Prepared) -> Floats:
+    """The covariance of every term between all rows, one flattened matrix a term."""
+    count = len(prepared.missed)
+    kernels = np.empty((len(TERMS), count * count))
+    prior = node_prior()
+    products = {
+        kind: (feature @ prior if kind == "nodes" else feature) @ feature.T
+        for kind, feature in prepared.features.items()
+    }
+    for place, (level, kind) in enumerate(TERMS):
+        kernels[place] = (products[kind] * _same(prepared.groups[level])).ravel()
+    return kernels
+
+
+def _same(groups: Sequence[Group]) -> Floats:
+    numbers = {group: number for number, group in enumerate(set(groups))}
+    places = np.array([numbers[group] for group in groups])
+    return np.asarray(places[:, None] == places[None, :], dtype=np.float64)
+
+
+def _inverse(kernels: Floats, values: Floats, noise: NDArray[np.int64]) -> tuple[float, Floats]:
+    """Half the logarithm of the covariance's determinant, and its inverse."""
+    count = len(noise)
+    covariance = (np.exp(values[: len(TERMS)]) @ kernels).reshape(count, count)
+    covariance[np.diag_indices(count)] += np.exp(values[len(TERMS) :])[noise]
+    factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
+    half_log_determinant = float(np.log(np.diag(factor)).sum())
+    lower, _ = dpotri(factor, lower=True)
+    inverse = np.tril(lower)
+    return half_log_determinant, inverse + np.tril(inverse, -1).T
+
+
+def _near(axis: Floats, reach: float) -> Floats:
+    return np.asarray(np.exp(-0.5 * ((axis[:, None] - axis[None, :]) / reach) ** 2))
+
+
+def _start() -> Floats:
+    return np.log([*(_PLAUSIBLE[kind] for _, kind in TERMS), *_PLAUSIBLE_NOISE])

@@ -1,0 +1,165 @@
+"""The measurements as the fit takes them: training rows of VGG nets on known devices, and their arithmetic."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.throughput.compile import DATA
+from planner.throughput.grid import NODE_COUNT
+from planner.throughput.nets import net_of
+from planner.throughput.physics import Constants, LinkConstants, step
+from planner.throughput.rates import known_rates
+from planner.throughput.setup import Link, Setup, setup_of_row
+from planner.throughput.values import Measurement, Parallelism, Quality
+from pricing.tables import read_devices
+
+Floats = NDArray[np.float64]
+DEVICES = Path(__file__).parents[2] / "pricing" / "data" / "devices.toml"
+
+# Constants that divide: efficiencies and speeds. The others multiply.
+DIVIDING = (
+    *("first_conv", "conv", "conv_weights", "tensor_conv"),
+    *("dense", "bandwidth", "copy_bytes_per_second"),
+)
+CONSTANTS = tuple(Constants.__dataclass_fields__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    measurement: Measurement
+    setup: Setup
+
+    @property
+    def seconds(self) -> float:
+        """Of one measured step."""
+        return self.setup.batch * self.setup.count / self.measurement.images_per_second
+
+    @property
+    def noise(self) -> int:
+        """Rows whose measurements scatter alike: see NOISES."""
+        if self.measurement.parallelism is Parallelism.DATA_PARALLEL and self.setup.count > 1:
+            return 4
+        if self.setup.count > 1:
+            return 3
+        if self.measurement.source == "profet":
+            return 0
+        return 1 if self.measurement.quality is Quality.A else 2
+
+
+NOISES = ("EC2 medians of nine", "quality A", "quality B", "several devices", "nn.DataParallel")
+
+
+def read_rows() -> list[Row]:
+    """Every row the model may learn from: training, quality A or B, batch stated, net and rates of the device known."""
+    devices = read_devices(DEVICES)[0]
+    rows = []
+    with (DATA / "measurements.csv").open(newline="", encoding="utf-8") as file:
+        for cells in csv.DictReader(file):
+            measurement = _measurement(cells)
+            net = net_of(measurement.model, measurement.image_size_px, measurement.parameters_million)
+            rates = known_rates(devices.get(measurement.device))
+            if net is None or rates is None or measurement.mode != "train" or measurement.quality is Quality.C:
+                continue
+            setup = setup_of_row(measurement, net, rates)
+            if setup is not None:
+                rows.append(Row(measurement=measurement, setup=setup))
+    return rows
+
+
+def _measurement(cells: dict[str, str]) -> Measurement:
+    return Measurement(
+        id=cells["id"],
+        model=cells["model"],
+        image_size_px=int(cells["image_size_px"]),
+        parameters_million=float(cells["parameters_million"]) if cells["parameters_million"] else None,
+        device=cells["device"],
+        device_count=int(cells["device_count"]),
+        node_count=int(cells["node_count"]),
+        interconnect=cells["interconnect"],
+        precision=cells["precision"],
+        xla={"yes": True, "no": False}.get(cells["xla"]),
+        batch_per_device=int(cells["batch_per_device"]) if cells["batch_per_device"] else None,
+        framework=cells["framework"],
+        framework_version=cells["framework_version"],
+        images_per_second=float(cells["images_per_second"]),
+        optimizer_step=cells["optimizer_step"] == "yes",
+        parallelism=Parallelism(cells["parallelism"]),
+        layout=cells["layout"],
+        mode=cells["mode"],
+        quality=Quality(cells["quality"]),
+        source=cells["source"],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arithmetic:
+    """Rows as arrays. `nodes[row, node, constant]`: seconds at a node of the grid per unit of a constant's coefficient
+    (its value, or one over it where it divides). `volume[row, link]`: bytes that travel; `doublings[row]`."""
+
+    rows: Sequence[Row]
+    log_seconds: Floats
+    nodes: Floats
+    volume: Floats
+    doublings: Floats
+    pressure: Floats
+    noise: NDArray[np.int64]
+
+    def take(self, places: Sequence[int]) -> Arithmetic:
+        at = np.asarray(places, dtype=np.int64)
+        return Arithmetic(
+            rows=[self.rows[place] for place in places],
+            log_seconds=self.log_seconds[at],
+            nodes=self.nodes[at],
+            volume=self.volume[at],
+            doublings=self.doublings[at],
+            pressure=self.pressure[at],
+            noise=self.noise[at],
+        )
+
+
+LINKS = tuple(link for link in Link if link is not Link.ONE)
+
+
+def arithmetic(rows: Sequence[Row]) -> Arithmetic:
+    """The arrays of `rows`, read off the product's own physics by asking it for one constant at a time."""
+    count = len(rows)
+    nodes = np.zeros((count, NODE_COUNT, len(CONSTANTS)))
+    volume = np.zeros((count, len(LINKS)))
+    pressure = np.zeros(count)
+    silent = LinkConstants(bytes_per_second=dict.fromkeys(Link, np.inf), hop_seconds=0.0, jitter=0.0)
+    for column, name in enumerate(CONSTANTS):
+        constants = _only(name)
+        for place, row in enumerate(rows):
+            physical = step(row.setup, constants, silent)
+            pressure[place] = physical.memory_pressure
+            for part in physical.parts:
+                for node, weight in part.nodes:
+                    nodes[place, node, column] += weight * part.seconds
+    unit = replace(silent, bytes_per_second=dict.fromkeys(Link, 1.0))
+    nothing = _only("")
+    for place, row in enumerate(rows):
+        if row.setup.count > 1:
+            volume[place, LINKS.index(row.setup.link)] = step(row.setup, nothing, unit).seconds
+    return Arithmetic(
+        rows=rows,
+        log_seconds=np.log([row.seconds for row in rows]),
+        nodes=nodes,
+        volume=volume,
+        doublings=np.log2([row.setup.count for row in rows]),
+        pressure=pressure,
+        noise=np.array([row.noise for row in rows]),
+    )
+
+
+def _only(wanted: str) -> Constants:
+    """Constants of which one has the coefficient 1 and the others 0."""
+    values = {name: np.inf if name in DIVIDING else 0.0 for name in CONSTANTS}
+    if wanted:
+        values[wanted] = 1.0
+    return Constants(**values)

@@ -1,0 +1,89 @@
+"""Writes the fitted model as the small text file that is reviewed and shipped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from planner.throughput.compile import DATA, MEASUREMENTS
+from planner.throughput.model import MODEL_FILE, Correction, Group, Model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+# Digits that are kept: a correction's thousandth is a thousandth of the step's time.
+_DIGITS = 4
+# A group whose every correction is below this says nothing.
+_SILENT = 5e-4
+
+
+def write_model(model: Model, summary: Mapping[str, object], path: Path = MODEL_FILE) -> None:
+    """One line per group, so that a new fit can be read as a difference."""
+    corrections = {
+        key: row for group, found in sorted(model.corrections.items()) if (row := _row(found)) for key in [_key(group)]
+    }
+    head = {
+        "about": "Fitted by `make fit` (scripts/fit) to measurements.csv; do not edit.",
+        "measurements_sha256": measurements_digest(),
+        "summary": summary,
+        "constants": _rounded(asdict(model.constants)),
+        "links": {
+            "bytes_per_second": _rounded({str(link): speed for link, speed in model.links.bytes_per_second.items()}),
+            "hop_seconds": _significant(model.links.hop_seconds),
+            "jitter": _significant(model.links.jitter),
+        },
+        "version_shift": round(model.version_shift, _DIGITS),
+        "half_widths": {key: round(value, _DIGITS) for key, value in model.half_widths.items()},
+        "correction_columns": [
+            "constant",
+            "pressure",
+            "waiting",
+            "doubling",
+            "nodes of planner/throughput/grid.py ...",
+        ],
+    }
+    lines = [json.dumps(head, indent=1)[:-2] + ",", ' "corrections": {']
+    lines += [*_entries(corrections), " },", ' "left_out": {']
+    left_out = {id_: round(change, _DIGITS) for id_, change in sorted(model.left_out.items())}
+    lines += [*_entries(left_out), " }", "}"]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def rounded(model: Model) -> Model:
+    """The model as it will be read back."""
+    corrections = {group: _unpacked(row) for group, found in model.corrections.items() if (row := _row(found))}
+    return replace(model, corrections=corrections)
+
+
+def measurements_digest() -> str:
+    return hashlib.sha256((DATA / MEASUREMENTS).read_bytes()).hexdigest()
+
+
+def _row(found: Correction) -> list[float]:
+    values = [found.constant, found.pressure, found.waiting, found.doubling, *found.nodes]
+    return [round(value, _DIGITS) + 0.0 for value in values] if max(map(abs, values)) >= _SILENT else []
+
+
+def _unpacked(row: list[float]) -> Correction:
+    constant, pressure, waiting, doubling, *nodes = row
+    return Correction(constant=constant, pressure=pressure, waiting=waiting, doubling=doubling, nodes=tuple(nodes))
+
+
+def _key(group: Group) -> str:
+    return " / ".join(group)
+
+
+def _entries(values: Mapping[str, object]) -> list[str]:
+    lines = [f"  {json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}," for key, value in values.items()]
+    return [*lines[:-1], lines[-1][:-1]]
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {key: _significant(value) for key, value in values.items()}
+
+
+def _significant(value: float) -> float:
+    return float(f"{value:.5g}")

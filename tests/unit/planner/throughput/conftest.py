@@ -1,0 +1,48 @@
+"""The compiled measurements and the device table, made once for these tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.throughput.compile import DATA, compile_measurements
+from planner.throughput.predict import Predictor
+from pricing.devices import DeviceTable, UnknownDeviceError
+from pricing.tables import read_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DEVICES_TEXT = Path(__file__).parents[4] / "pricing" / "data" / "devices.toml"
+
+
+@pytest.fixture(scope="session")
+def devices() -> DeviceTable:
+    return read_devices(DEVICES_TEXT)[0]
+
+
+@pytest.fixture(scope="session")
+def find(devices: DeviceTable) -> Callable[[str], str | None]:
+    def found(name: str) -> str | None:
+        try:
+            return devices.find(name).name
+        except UnknownDeviceError:
+            return None
+
+    return found
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("throughput") / "measurements.sqlite"
+    compile_measurements(DATA, target)
+    return target
+
+
+@pytest.fixture
+def predictor(table: Path, devices: DeviceTable) -> Iterator[Predictor]:
+    predictor = Predictor.open(devices, table)
+    yield predictor
+    predictor.close()

@@ -1,0 +1,225 @@
+"""The fitted model: what it was fitted to, its physics, its grid, and what it answers held-out rows."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.throughput.check import as_json, check
+from planner.throughput.compile import DATA
+from planner.throughput.evidence import Nearness, Seen, basis_of, evidence
+from planner.throughput.grid import CONV_COUNT, NODE_COUNT, batch_nodes, conv_nodes
+from planner.throughput.model import MODEL_FILE, load_model
+from planner.throughput.nets import net_of
+from planner.throughput.physics import step
+from planner.throughput.rates import Precision, known_rates
+from planner.throughput.setup import Family, Link, Setup, family_of, link_of, precision_of
+from planner.throughput.table import open_table
+from planner.throughput.values import Basis, Parallelism
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from planner.throughput.predict import Predictor
+    from pricing.devices import DeviceTable
+
+
+def setup(devices: DeviceTable, **changes: object) -> Setup:
+    net = net_of("vgg16", 224)
+    rates = known_rates(devices["V100"])
+    assert net is not None
+    assert rates is not None
+    base = Setup(
+        net=net, batch=32, count=1, rates=rates, device="V100", precision=Precision.FP32, xla=False,
+        family=Family.KERAS, source="", optimizer_step=True, link=Link.ONE, gradient_bytes=4,
+    )  # fmt: skip
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def test_the_model_is_of_the_measurements_that_are_shipped() -> None:
+    import hashlib
+
+    digest = hashlib.sha256((DATA / "measurements.csv").read_bytes()).hexdigest()
+    assert json.loads(MODEL_FILE.read_text(encoding="utf-8"))["measurements_sha256"] == digest, "run make fit"
+
+
+def test_every_correction_is_a_correction_and_every_width_a_width() -> None:
+    model = load_model()
+    assert {len(found.nodes) for found in model.corrections.values()} <= {0, NODE_COUNT}
+    # No group moves a step by more than a factor of e as a whole.
+    assert all(abs(found.constant) < 1 for found in model.corrections.values())
+    assert all(0.01 < width < 1.5 for width in model.half_widths.values())
+    assert {*Nearness} <= {*model.half_widths}
+
+
+@pytest.mark.parametrize(("side", "batch"), [(224, 32), (7, 1), (1, 4096), (300, 5)])
+def test_weights_on_the_grid_sum_to_one(side: int, batch: int) -> None:
+    nodes = conv_nodes(200, 512, side, batch)
+    assert math.isclose(sum(weight for _, weight in nodes), 1.0)
+    assert all(0 <= node < CONV_COUNT and 0 < weight <= 1 for node, weight in nodes)
+    assert math.isclose(sum(weight for _, weight in batch_nodes(None, batch)), 1.0)
+
+
+def test_a_step_is_the_sum_of_its_parts_and_of_waiting(devices: DeviceTable) -> None:
+    model = load_model()
+    alone = step(setup(devices), model.constants, model.links)
+    assert math.isclose(alone.device_seconds, sum(part.seconds for part in alone.parts))
+    assert alone.waiting_share == pytest.approx(0)
+    many = step(setup(devices, count=8, link=Link.PCIE), model.constants, model.links)
+    assert many.device_seconds == alone.device_seconds
+    assert 0 < many.waiting_share < 1
+    host = step(setup(devices, count=8, link=Link.HOST), model.constants, model.links)
+    assert host.seconds > many.seconds
+
+
+def test_the_optimizer_and_half_precision_count(devices: DeviceTable) -> None:
+    model = load_model()
+    full = step(setup(devices), model.constants, model.links).seconds
+    assert step(setup(devices, optimizer_step=False), model.constants, model.links).seconds < full
+    assert step(setup(devices, precision=Precision.HALF), model.constants, model.links).seconds < full
+
+
+@pytest.mark.parametrize(
+    ("text", "parallelism", "device", "link"),
+    [
+        ("NVLink (DGX-1)", Parallelism.REPLICATED, "P100-SXM2", Link.NVLINK),
+        ("NVLink pairs", Parallelism.REPLICATED, "RTX 2080 Ti", Link.PAIRS),
+        ("PCIe4 / NVLink bridge", Parallelism.UNSTATED, "RTX A6000", Link.PCIE),
+        ("PCIe", Parallelism.REPLICATED, "RTX 3090", Link.HOST),
+        ("PCIe3", Parallelism.PARAMETER_SERVER, "K80", Link.SERVER),
+        ("", Parallelism.DATA_PARALLEL, "V100", Link.DATA_PARALLEL),
+        ("ICI", Parallelism.UNSTATED, "TPU v3", Link.NVLINK),
+    ],
+)
+def test_links(text: str, parallelism: Parallelism, device: str, link: Link) -> None:
+    assert link_of(4, 1, text, parallelism, device) is link
+    assert link_of(1, 1, text, parallelism, device) is Link.ONE
+
+
+def test_frameworks_and_precisions() -> None:
+    families = {name: family_of(name) for name in ("tensorflow", "jax", "torch", "Torch7", "PyTorch DDP", "Chainer")}
+    assert list(families.values()) == [
+        Family.KERAS, Family.KERAS, Family.TORCH, Family.TORCH7, Family.TORCH, Family.OTHER,
+    ]  # fmt: skip
+    assert [precision_of(name) for name in ("fp32", "tf32", "amp_bf16", "fp16")] == [
+        Precision.FP32, Precision.TF32, Precision.HALF, Precision.HALF,
+    ]  # fmt: skip
+
+
+def test_what_vendors_leave_out_is_filled_by_rule(devices: DeviceTable) -> None:
+    def rates(name: str) -> tuple[float, float, float]:
+        found = known_rates(devices[name])
+        assert found is not None
+        return (found.tflops[Precision.FP32], found.tflops[Precision.TF32], found.tflops[Precision.HALF])
+
+    assert rates("RTX 3090") == pytest.approx((35.58, 35.58, 70), rel=0.05)
+    assert rates("TPU v3") == (123, 123, 123)
+    assert rates("P100")[2] == rates("P100")[0]
+    assert rates("K80")[0] == pytest.approx(4.37 * 2 / 3)
+
+
+def row(**changes: object) -> Seen:
+    base = Seen(
+        id="a", model="vgg16", convolutions=13, image_size_px=224, batch=32, count=1,
+        precision=Precision.FP32, xla=False,
+        family=Family.KERAS, source="s", device="V100", architecture="volta", link=Link.ONE,
+    )  # fmt: skip
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "nearness", "basis"),
+    [
+        ({}, Nearness.REPEATED, Basis.MEASURED),
+        ({"batch": 64}, Nearness.SAME_NET, Basis.SCALED),
+        ({"model": "vgg19", "convolutions": 16}, Nearness.SAME_SOURCE, Basis.SCALED),
+        ({"source": "t"}, Nearness.SAME_DEVICE, Basis.SCALED),
+        ({"precision": Precision.HALF}, Nearness.OTHER_PRECISION, Basis.SCALED),
+    ],
+)
+def test_nearness(changes: dict[str, object], nearness: Nearness, basis: Basis) -> None:
+    found = evidence(row(), [row(**changes)], frozenset({"volta"}))
+    assert (found.nearness, basis_of(found.nearness), found.ids) == (nearness, basis, ("a",))
+
+
+def test_no_row_of_the_device_is_modelled_and_unseen_sharing_is_told() -> None:
+    assert evidence(row(), [], frozenset({"volta"})).nearness is Nearness.SAME_ARCHITECTURE
+    assert evidence(row(), [], frozenset()).nearness is Nearness.NONE
+    assert evidence(row(count=2, link=Link.PCIE), [row()], frozenset()).key == "same_source+sharing"
+    assert evidence(row(count=2, link=Link.DATA_PARALLEL), [row()], frozenset()).key == "same_source+scattering"
+
+
+def test_a_net_beyond_those_measured_is_less_sure_than_one_between() -> None:
+    deeper, shallower = row(model="vgg19", convolutions=16), row(model="vgg11", convolutions=8)
+    assert evidence(row(), [deeper, shallower], frozenset()).key == "same_source"
+    assert evidence(row(), [deeper], frozenset()).key == "same_source+beyond"
+    widths = load_model().half_widths
+    assert widths["same_source"] < widths["same_source+beyond"]
+
+
+HEADER = "id,model,image_size,mode,device,device_memory_gb,n_devices,precision,xla,batch_per_device,framework,framework_version,images_per_second,source_repo_or_url,notes"  # noqa: E501
+ADDRESS = "github:ddps-lab/profet@anything"
+EC2 = "TensorFlow Keras,2.x (repo requirements: 2.5.0)"
+
+
+def checked(
+    lines: list[str], predictor: Predictor, table: Path, find: Callable[[str], str | None]
+) -> dict[str, dict[str, object]]:
+    import csv
+
+    database = open_table(table)
+    try:
+        found = as_json(check(csv.DictReader([HEADER, *lines]), predictor, database, find))
+    finally:
+        database.close()
+    rows = found["rows"]
+    assert isinstance(rows, list)
+    summary = found["summary"]
+    assert isinstance(summary, dict)
+    return {"summary": summary, **{one["id"]: one for one in rows}}
+
+
+def test_check_predicts_what_it_can_and_says_why_not(
+    predictor: Predictor, table: Path, find: Callable[[str], str | None]
+) -> None:
+    found = checked(
+        [
+            f"new-1,vgg13,224,train,V100 SXM2,16,1,fp32,no,64,{EC2},360,{ADDRESS},Q=A; SGD",
+            f"new-2,vgg13,224,inference,V100 SXM2,16,1,fp32,no,64,{EC2},900,,Q=A",
+            f"new-3,vgg13,224,train,V100 SXM2,16,1,fp32,no,64,{EC2},360,,Q=C; unstable",
+            f"new-4,resnet50,224,train,V100 SXM2,16,1,fp32,no,64,{EC2},360,,Q=A",
+            f"new-5,vgg13,224,train,Apple M1,,1,fp32,no,64,{EC2},36,,Q=A",
+            f"new-6,vgg13,224,train,V100 SXM2,16,1,fp32,no,,{EC2},360,,Q=A",
+            f"new-7,vgg13,224,train,V100 SXM2,16,1,fp32,no,64,{EC2},fast,,Q=A",
+        ],
+        predictor, table, find,
+    )  # fmt: skip
+    first = found["new-1"]
+    assert first["error"] == pytest.approx(first["predicted"] / 360 - 1)  # type: ignore[operator]
+    assert abs(first["error"]) < 0.2  # type: ignore[arg-type]
+    reasons = [found[f"new-{number}"]["reason"] for number in range(2, 8)]
+    assert reasons == ["excluded", "excluded", "unknown_model", "no_device_data", "no_batch", "unreadable"]
+    assert (found["summary"]["n"], found["summary"]["unpredicted"], found["summary"]["seen"]) == (1, 6, 0)
+
+
+def test_a_shipped_row_is_predicted_without_itself(
+    predictor: Predictor, table: Path, find: Callable[[str], str | None]
+) -> None:
+    database = open_table(table)
+    select = "SELECT id, images_per_second FROM measurements WHERE source = 'profet' AND device = 'V100' AND model = "
+    id_, rate = database.execute(select + "'vgg19' AND image_size_px = 64 AND batch_per_device = 32").fetchone()
+    database.close()
+    line = f"vgg19,64,train,V100 SXM2,16,1,fp32,no,32,{EC2},{rate},{ADDRESS},Q=A"
+    found = checked([f"{id_},{line}", f"renamed,{line}"], predictor, table, find)
+    assert found["summary"]["seen"] == 2
+    assert found[id_]["predicted"] == found["renamed"]["predicted"]
+    assert found[id_]["basis"] == "scaled"
+    other = checked([f"other,vgg19,64,train,V100 SXM2,16,1,fp32,no,32,{EC2},1,{ADDRESS},Q=A"], predictor, table, find)
+    # With itself it is a measured configuration, and nearer to what was measured.
+    assert other["other"]["basis"] == "measured"
+    assert abs(other["other"]["predicted"] - rate) < abs(found[id_]["predicted"] - rate)  # type: ignore[operator]
