@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.choose import World
-from planner.plan import MachineQuote, Reason, RunTime
+from planner.choose import Filters, World, choose
+from planner.plan import MachineQuote, Plan, RankedOffer, Reason, RunTime
 from planner.run import Attempt, Phase, Run
 from planner.throughput.values import Basis, Throughput
 from pricing.catalog import Places, RentalPlaces
@@ -20,7 +20,7 @@ from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, PeakTflops
 from pricing.grades import PriceGrade
 from pricing.money import Billing
-from pricing.offers import ACTIVE, Market, Offer, Place, Rental
+from pricing.offers import ACTIVE, Market, Offer, OfferQuery, Place, Rental
 from pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
 from providers.base import Instance, InstanceRef, InstanceState, RunId
 from tests.doubles.clock import NOON
@@ -28,6 +28,8 @@ from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from pricing.catalog import Catalog
 
 
 TODAY = NOON.date()
@@ -167,10 +169,59 @@ def an_instance(state: InstanceState, **changes: Any) -> Instance:
     return replace(Instance(ref=a_ref(), state=state, run_id=RUN_ID, attempt=1), **changes)
 
 
+def a_plan(
+    catalog: Catalog,
+    job: TrainingJob | None = None,
+    *,
+    every_place: bool = False,
+    limit: int | None = None,
+    this_machine: MachineQuote | None = None,
+    **filters: Any,
+) -> Plan:
+    """A plan over a catalog at noon of the test's day, each rental at a rate of its own that never changes.
+
+    What `make_plan` does, but for the throughput, which others will go on improving.
+    """
+    job = job or a_job()
+    rented = catalog.rentals(OfferQuery(include_retired=True), TODAY)
+    world = World(devices=catalog.devices, rates=catalog.rates, throughput=_steady)
+    choice = choose(job, rented, world, Filters(**filters), every_place=every_place)
+    shown = choice.candidates[:limit]
+    offers = catalog.offers([candidate.place.row_id for candidate in shown], TODAY)
+    ranked = (RankedOffer(rank, *pair) for rank, pair in enumerate(zip(shown, offers, strict=True), start=1))
+    return Plan(
+        job=job, made_at=NOON, ranking=choice.candidates, candidates=tuple(ranked),
+        prices=catalog.quotes(OfferQuery(include_retired=True), TODAY), rejections=choice.rejections,
+        filtered_last=choice.filtered_last, this_machine=this_machine, advice=(),
+        offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
+    )  # fmt: skip
+
+
+def _steady(rental: Rental) -> Throughput:
+    if rental.device == "cpu":
+        return a_throughput(12.5 * (rental.vcpus or 1), Basis.MODELLED)
+    basis = Basis.MEASURED if rental.device_count == 1 else Basis.SCALED
+    return a_throughput(1234.5 * rental.device_count * (1.0 if rental.device_count == 1 else 0.75), basis)
+
+
 _TYPE = {
     "cpu_architecture": "x86_64", "device": "T4", "device_count": "1", "device_fraction": "1",
     "device_memory_gib": "16", "vcpus": "4", "memory_gib": "16", "hosts": "1", "state": "active",
 }  # fmt: skip
+_RATES = """
+[[provider]]
+name = "{provider}"
+disk_usd_per_gb_month = "0.073"
+address_usd_per_hour = "0.01"
+egress_usd_per_gb = "0.1"
+object_storage_usd_per_gb_month = "0.02"
+billing_increment_seconds = 1
+billing_minimum_seconds = 60
+
+[provider.sources]
+address = "a list"
+disk = "unverified: a guess"
+"""
 _SOURCES = (
     ("list", "listed", "the vendor's list"),
     ("market", "observed", "the market"),
@@ -180,7 +231,7 @@ _SOURCES = (
 
 @dataclass
 class CatalogText:
-    """The text of a catalog in the making: the shipped devices and rates, and the rows that are added."""
+    """The text of a catalog in the making: the shipped devices, round rates, and the rows that are added."""
 
     folder: Path
     types: list[dict[str, str]] = field(default_factory=list)
@@ -214,8 +265,9 @@ class CatalogText:
     def compile(self) -> Path:
         """The compiled file."""
         (self.folder / "offers").mkdir(parents=True)
-        for name in ("devices.toml", "rates.toml"):
-            (self.folder / name).write_bytes((TEXT_DIR / name).read_bytes())
+        (self.folder / "devices.toml").write_bytes((TEXT_DIR / "devices.toml").read_bytes())
+        rates = "".join(_RATES.format(provider=provider) for provider in ("aws", "gcp", "azure"))
+        (self.folder / "rates.toml").write_text(rates, encoding="utf-8")
         sources = [dict(zip(SOURCE_COLUMNS, source, strict=True)) for source in _SOURCES]
         _write(self.folder / "sources.csv", SOURCE_COLUMNS, sources)
         _write(self.folder / "instance_types.csv", TYPE_COLUMNS, self.types)

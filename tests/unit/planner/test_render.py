@@ -1,0 +1,240 @@
+"""What people and programs read: golden texts over a small catalog, the JSON's keys, aligned tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.explain import explain
+from planner.plan import Reason
+from planner.render import (
+    ESTIMATE_COLUMNS,
+    Column,
+    device_text,
+    estimate_table,
+    machine_line,
+    rejection_counts,
+    table,
+)
+from planner.render_json import estimate_json
+from planner.throughput.values import Basis
+from pricing.catalog import Catalog
+from tests.builders import a_job, a_machine_quote, a_plan, a_throughput, small_catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.plan import Plan
+    from tests.conftest import Golden
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    with Catalog.open(small_catalog(tmp_path_factory.mktemp("render"))) as made:
+        yield made
+
+
+def plans(catalog: Catalog) -> dict[str, Plan]:
+    here = a_machine_quote()
+    nowhere = a_machine_quote(time=None, cost_usd=None, fits=False, reason="needs 9.0 GiB of memory, has 4.0")
+    return {
+        "short": a_plan(catalog, this_machine=here),
+        "first-two": a_plan(catalog, limit=2, this_machine=nowhere),
+        "every-place": a_plan(catalog, every_place=True, include_retired=True),
+        "nothing-left": a_plan(catalog, budget_usd=Decimal("0.0001"), this_machine=here),
+        "amp": a_plan(catalog, a_job(precision="amp_fp16", xla=True, framework="jax", global_batch_size=8)),
+    }
+
+
+@pytest.mark.parametrize("name", ["short", "first-two", "every-place", "nothing-left", "amp"])
+def test_the_table(catalog: Catalog, golden: Golden, name: str) -> None:
+    golden.check(f"estimate-{name}.txt", estimate_table(plans(catalog)[name]) + "\n")
+
+
+@pytest.mark.parametrize("name", ["short", "every-place", "nothing-left"])
+def test_the_json(catalog: Catalog, golden: Golden, name: str) -> None:
+    text = estimate_json(plans(catalog)[name])
+    golden.check(f"estimate-{name}.json", json.dumps(json.loads(text), indent=1) + "\n")
+
+
+# On spot at a price nobody believes; a host with an accelerator; retired; legacy with a note of the source.
+EXPLAINED = (3, 5, 8, 10)
+
+
+@pytest.mark.parametrize("rank", EXPLAINED)
+def test_a_row_explained(catalog: Catalog, golden: Golden, rank: int) -> None:
+    plan = a_plan(catalog, every_place=True, include_retired=True)
+    golden.check(f"explain-{rank}.txt", explain(plan, plan.candidates[rank - 1]) + "\n")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "planned at $0.235/h",
+        "on demand, host $0.190/h + accelerator $0.350/h",
+        "retired 2025-03-30; instead: g4dn.xlarge",
+        "legacy, no date known; instead: nothing named",
+        "note of the source: last seen in August",
+        "disk rate: unverified: a guess",
+        "images a device",
+    ],
+)
+def test_the_explained_rows_show_every_kind_of_line(catalog: Catalog, said: str) -> None:
+    plan = a_plan(catalog, every_place=True, include_retired=True)
+    assert any(said in explain(plan, plan.candidates[rank - 1]) for rank in EXPLAINED)
+
+
+# --- JSON --------------------------------------------------------------------------------------------------------
+
+CANDIDATE_KEYS = {
+    "rank", "provider", "region", "zone", "instance_type", "market", "device", "device_count", "lifecycle",
+    "usd_per_hour", "planning_usd_per_hour", "price_grade", "price_as_of", "images_per_second",
+    "images_per_second_low", "images_per_second_high", "basis", "setup_seconds", "train_seconds", "total_seconds",
+    "cost_usd", "cost_low_usd", "cost_high_usd", "cost_parts", "fits", "input_bound",
+}  # fmt: skip
+
+
+def as_json(plan: Plan) -> dict[str, Any]:
+    return dict(json.loads(estimate_json(plan)))
+
+
+def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
+    found = as_json(a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_quote()))
+    assert set(found) == {"job", "made_at", "advice", "this_machine", "candidates", "rejections"}
+    for row in found["candidates"]:
+        assert set(row) == CANDIDATE_KEYS
+        assert set(row["lifecycle"]) == {"state", "date", "successor"}
+        assert set(row["cost_parts"]) == {"compute", "disk", "address", "transfer"}
+    for row in found["rejections"]:
+        assert set(row) == {"provider", "instance_type", "market", "reason", "count"}
+
+
+def test_money_and_rates_are_numbers_and_the_unknown_is_null(catalog: Catalog) -> None:
+    found = as_json(a_plan(catalog, every_place=True, include_retired=True))
+    for row in found["candidates"]:
+        for key in CANDIDATE_KEYS:
+            if key.endswith(("_usd", "_per_hour", "_seconds", "_second")):
+                assert isinstance(row[key], int | float), key
+        assert all(isinstance(part, int | float) for part in row["cost_parts"].values())
+    assert {row["zone"] for row in found["candidates"]} == {None, "us-east-1a"}
+    assert found["this_machine"] is None
+
+
+def test_every_candidate_is_there_in_its_rank(catalog: Catalog) -> None:
+    plan = a_plan(catalog, every_place=True, include_retired=True, limit=0)
+    found = as_json(plan)["candidates"]
+    assert [row["rank"] for row in found] == list(range(1, len(plan.ranking) + 1))
+    assert [row["cost_usd"] for row in found] == sorted(row["cost_usd"] for row in found)
+
+
+def test_a_row_of_json_says_what_a_row_of_the_table_says(catalog: Catalog) -> None:
+    plan = a_plan(catalog, every_place=True, include_retired=True)
+    for row, ranked in zip(as_json(plan)["candidates"], plan.candidates, strict=True):
+        offer, quote = ranked.offer, ranked.candidate.quote
+        assert (row["region"], row["instance_type"], row["market"]) == (
+            offer.region, offer.instance_type, offer.market.value,
+        )  # fmt: skip
+        assert row["cost_usd"] == pytest.approx(float(ranked.cost_usd))
+        assert row["cost_low_usd"] == pytest.approx(float(ranked.cost_low_usd))
+        assert row["cost_high_usd"] == pytest.approx(float(ranked.cost_high_usd))
+        assert row["cost_parts"]["compute"] == pytest.approx(float(ranked.compute_usd))
+        assert sum(row["cost_parts"].values()) == pytest.approx(row["cost_usd"], abs=2e-6)
+        assert row["usd_per_hour"] == float(offer.usd_per_hour)
+        assert row["planning_usd_per_hour"] == float(offer.planning_usd_per_hour or 0)
+        assert row["price_grade"] == offer.price_grade
+        assert row["total_seconds"] == quote.time.total.total_seconds()
+
+
+def test_text_that_looks_like_json_stays_text(catalog: Catalog) -> None:
+    evil = '"candidates": [], "x": {"candidates": []}'
+    job = a_job(data={"path": evil, "images": 10}, model={"preset": "vgg16", "image_size": 64, "classes": 2})
+    found = as_json(a_plan(catalog, job))
+    assert found["job"]["data"]["path"] == evil
+    assert found["candidates"]
+
+
+def test_a_machine_that_cannot_is_all_null(catalog: Catalog) -> None:
+    quote = a_machine_quote(throughput=None, time=None, cost_usd=None, fits=False, reason="too small")
+    machine = as_json(a_plan(catalog, this_machine=quote))["this_machine"]
+    known = {"name": "AMD EPYC", "device": "cpu", "device_count": 1, "usd_per_hour": 0.12, "fits": False}
+    assert machine == dict.fromkeys(machine) | known | {"reason": "too small"}
+
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_aligned_and_nothing_is_cut_off() -> None:
+    text = table([Column("a"), Column("n", right=True), Column("z")], [("x" * 30, "1", "u"), ("y", "1,000", "")])
+    assert text.splitlines() == [
+        "a" + " " * 35 + "n  z",
+        "x" * 30 + "  " + "    1  u",
+        "y" + " " * 29 + "  " + "1,000",
+    ]
+
+
+def test_a_table_without_rows_is_its_titles() -> None:
+    assert table([Column("a"), Column("b")], []) == "a  b"
+
+
+@pytest.mark.parametrize("name", ["short", "every-place"])
+def test_every_column_of_the_estimate_stands_under_its_title(catalog: Catalog, name: str) -> None:
+    text = estimate_table(plans(catalog)[name])
+    lines = text.split("\n\n")[1].splitlines()
+    starts = [lines[0].index(column.title) for column in ESTIMATE_COLUMNS]
+    assert starts == sorted(starts)
+    for column, start in zip(ESTIMATE_COLUMNS, starts, strict=True):
+        edge = start + len(column.title) if column.right else start - 1
+        for line in lines[1:]:
+            padded = line.ljust(len(lines[0]))
+            beside = padded[edge : edge + 2] if column.right else padded[max(0, edge - 1) : edge + 1]
+            assert edge < 0 or edge >= len(padded) or beside.strip() == "", (column.title, line)
+
+
+def test_the_table_is_plain_ascii(catalog: Catalog) -> None:
+    """A Windows console has a code page of its own."""
+    for plan in plans(catalog).values():
+        estimate_table(plan).encode("ascii")
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "fraction", "vcpus", "text"),
+    [
+        ("T4", 1, 1.0, 4, "T4"),
+        ("V100", 8, 1.0, 4, "8 x V100"),
+        ("L4", 1, 0.125, 4, "1/8 L4"),
+        ("A10", 1, 1 / 3, 4, "1/3 A10"),
+        ("cpu", 1, 1.0, 8, "8 vCPU"),
+        ("cpu", 1, 1.0, None, "cpu"),
+    ],
+)
+def test_devices_in_words(device: str, count: int, fraction: float, vcpus: int | None, text: str) -> None:
+    assert device_text(device, count, fraction, vcpus) == text
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [(0.01234, "0.0123 ("), (9.876, "9.88 ("), (99.96, "100 ("), (1234.5, "1,230 ("), (999.9, "1,000 (")],
+)
+def test_a_rate_has_three_digits(rate: float, said: str) -> None:
+    assert said in machine_line(a_machine_quote(throughput=a_throughput(rate)))
+
+
+def test_this_machine_in_a_line() -> None:
+    assert machine_line(a_machine_quote()) == (
+        "AMD EPYC, cpu: 500 (250-1,000) images/s, measured, 10m 00s, $0.0200 (at $0.120/h)"
+    )
+    modelled = replace(a_throughput(500.0), basis=Basis.MODELLED)
+    assert ", modelled, " in machine_line(a_machine_quote(throughput=modelled))
+    cannot = a_machine_quote(time=None, cost_usd=None, reason="needs 9.0 GiB of memory, has 4.0")
+    assert machine_line(cannot) == "AMD EPYC, cpu: no (needs 9.0 GiB of memory, has 4.0)"
+
+
+def test_rejections_are_counted_by_reason_in_the_order_of_the_filters(catalog: Catalog) -> None:
+    counts = rejection_counts(a_plan(catalog, budget_usd=Decimal("0.1")))
+    assert [reason for reason, _ in counts] == sorted(dict(counts), key=list(Reason).index)
+    assert dict(counts)[Reason.RETIRED] == 1
+    assert dict(counts)[Reason.CANNOT_RUN] == 2
