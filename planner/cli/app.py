@@ -48,8 +48,12 @@ def _app(arguments: list[str]) -> typer.Typer:
 def _add(app: typer.Typer, name: str) -> None:
     if name in UNTIL_THEN:
         app.command(name, help=f"{COMMANDS[name]} (not built yet)", context_settings=_ANYTHING)(_unbuilt(name))
+        return
+    module = import_module(f"planner.cli.{name}")
+    if hasattr(module, "group"):
+        app.add_typer(module.group, name=name, help=COMMANDS[name])
     else:
-        app.command(name, help=COMMANDS[name])(import_module(f"planner.cli.{name}").command)
+        app.command(name, help=COMMANDS[name])(module.command)
 
 
 _ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
