@@ -86,13 +86,9 @@ def _judge(
 ) -> tuple[Quote | Reason | None, Sequence[Place]]:
     """The rental's quote and the places left of it, or the last reason that left none."""
     rental = row.rental
-    reason = _refusal(work, rental, world, filters)
-    if reason is not None:
-        rejected[_key(rental, reason)] += len(row.places) + row.places.unrankable
-        return reason, ()
-    places = _in_regions(row, filters, rejected)
-    if not len(places):
-        return Reason.REGION if len(row.places) else Reason.NO_PRICE, ()
+    places = _suitable(work, row, world, filters, rejected)
+    if isinstance(places, Reason):
+        return places, ()
     speed = world.throughput(rental)
     if isinstance(speed, Reason):
         rejected[_key(rental, speed)] += len(places)
@@ -110,22 +106,40 @@ def _judge(
     return quoted, places
 
 
+def _suitable(
+    work: Workload, row: RentalPlaces, world: World, filters: Filters, rejected: Counter[RejectionKey]
+) -> Sequence[Place] | Reason:
+    """The places that are wanted, of a rental that can train the job, before its speed is asked for.
+
+    What the person asked for is looked at first: a machine somewhere else is not wanted, whatever runs on it.
+    """
+    rental, unrankable = row.rental, row.places.unrankable
+    unwanted = _unwanted(rental, filters)
+    if unwanted is not None:
+        rejected[_key(rental, unwanted)] += len(row.places) + unrankable
+        return unwanted
+    places = _in_regions(row, filters, rejected)
+    elsewhere = len(row.places) > 0 and not len(places)
+    unfit = None if elsewhere else _unfit(work, rental, world)
+    if unfit is not None:
+        rejected[_key(rental, unfit)] += len(places) + unrankable
+        return unfit
+    if unrankable:
+        rejected[_key(rental, Reason.NO_PRICE)] += unrankable
+    if elsewhere:
+        return Reason.REGION
+    return places if len(places) else Reason.NO_PRICE
+
+
 def _in_regions(row: RentalPlaces, filters: Filters, rejected: Counter[RejectionKey]) -> Sequence[Place]:
-    if row.places.unrankable:
-        rejected[_key(row.rental, Reason.NO_PRICE)] += row.places.unrankable
     if not filters.regions:
         return row.places
     return _kept(row.rental, row.places, Reason.REGION, lambda place: place.region in filters.regions, rejected)
 
 
-def _refusal(work: Workload, rental: Rental, world: World, filters: Filters) -> Reason | None:
-    """What speaks against the rental before its speed is asked for, in the order a person would ask."""
+def _unwanted(rental: Rental, filters: Filters) -> Reason | None:
     if rental.lifecycle.state is LifecycleState.RETIRED and not filters.include_retired:
         return Reason.RETIRED
-    return _unwanted(rental, filters) or _unfit(work, rental, world)
-
-
-def _unwanted(rental: Rental, filters: Filters) -> Reason | None:
     if filters.providers and rental.provider not in filters.providers:
         return Reason.PROVIDER
     if filters.devices and rental.device not in filters.devices:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from planner.plan import Choice
     from planner.settings import Settings
     from pricing.devices import DeviceTable
     from pricing.offers import Rental
@@ -52,8 +51,7 @@ class Wanted:
 def make_plan(job: TrainingJob, wanted: Wanted, settings: Settings, now: datetime) -> Plan:
     """The whole answer for a job. Reads files only: no network, no SDK, no framework.
 
-    Raises NothingLeftError naming the filter that removed the last offer, BadInputError for an unknown provider,
-    region or device, ThisMachineError where the tables cannot be read.
+    Raises BadInputError for an unknown provider, region or device, ThisMachineError where the tables cannot be read.
     """
     try:
         with Catalog.open(wanted.catalog) as catalog:
@@ -76,8 +74,6 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog
         machine = quote_this_machine(job, settings, predictor, catalog.devices)
     finally:
         predictor.close()
-    if not choice.candidates and machine is None:
-        raise nothing_left(choice)
     shown = choice.candidates[: wanted.limit]
     offers = catalog.offers([candidate.place.row_id for candidate in shown], now.date())
     ranked = (RankedOffer(rank, *pair) for rank, pair in enumerate(zip(shown, offers, strict=True), start=1))
@@ -95,15 +91,18 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog
     )
 
 
-def nothing_left(choice: Choice | Plan) -> NothingLeftError:
+def nothing_left(plan: Plan) -> NothingLeftError:
     """The error that says which filter removed the last offers, and how many each removed."""
     counts: dict[Reason, int] = {}
-    for key, count in choice.rejections.items():
+    for key, count in plan.rejections.items():
         counts[key.reason] = counts.get(key.reason, 0) + count
-    last = choice.filtered_last
-    text = REASON_TEXTS[last] if last else "the catalog is empty"
+    last = plan.filtered_last
+    if last is None:
+        return NothingLeftError("no offer is left: the catalog is empty", "install trainplan again")
     parts = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
-    return NothingLeftError(f"no offer is left; the last ones went by {last}: {text}", f"rejected: {parts}")
+    return NothingLeftError(
+        f"no offer is left; the last ones went by {last}: {REASON_TEXTS[last]}", f"rejected: {parts}"
+    )
 
 
 def _filters(job: TrainingJob, wanted: Wanted, catalog: Catalog) -> Filters:
