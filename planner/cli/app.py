@@ -17,7 +17,8 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 def command(arguments: list[str]) -> int:
-    """Run one command line. Raises PlanError; returns the exit code otherwise."""
+    """Run one command line, an empty one as `--help`. Raises PlanError; returns the exit code otherwise."""
+    arguments = arguments or ["--help"]
     cli = typer.main.get_command(_app(arguments))
     try:
         code = cli.main(args=arguments, prog_name="plan", standalone_mode=False)
@@ -34,7 +35,6 @@ def _app(arguments: list[str]) -> typer.Typer:
     app = typer.Typer(
         name="plan",
         help="Know what training will cost before you pay for it.",
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
@@ -77,4 +77,6 @@ def _bad_usage(error: Exception) -> BadInputError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "plan"
     message = error.format_message() if hasattr(error, "format_message") else str(error)
+    if message.startswith("Usage:"):  # a group that was typed without one of its commands brings its whole help
+        message = f"{path} needs a command"
     return BadInputError(message.rstrip("."), f"{path} --help lists what it takes")

@@ -12,6 +12,7 @@ from planner.cli import options
 from planner.clock import SystemClock
 from planner.errors import BadInputError, NotBuiltYetError
 from planner.gather import Wanted, make_plan, nothing_left
+from planner.plan import Plan
 from planner.render import estimate_table
 from planner.render_json import estimate_json
 from workloads.job import TrainingJob
@@ -43,6 +44,8 @@ def command(
     """Parse, plan, print."""
     if check:
         raise NotBuiltYetError("--check asks providers, and none can be asked yet", "leave it out")
+    if as_json and explain_row is not None:
+        raise BadInputError("--explain is words and --json is figures", "give one of the two")
     job = _job(job_file, model, dataset, epochs, batch)
     job = options.with_limits(job, deadline, budget, objective)
     rows = 0 if as_json else None if every else max(limit, explain_row or 0)
@@ -58,16 +61,21 @@ def command(
         catalog=catalog,
     )
     plan = make_plan(job, wanted, options.settings(), SystemClock().now())
-    if explain_row is not None:
-        if explain_row > len(plan.candidates):
-            raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
-        from planner.explain import explain
-
-        sys.stdout.write(explain(plan, plan.candidates[explain_row - 1]) + "\n")
-        return
-    sys.stdout.write((estimate_json(plan) if as_json else estimate_table(plan)) + "\n")
+    sys.stdout.write(_text(plan, explain_row, as_json=as_json) + "\n")
     if not plan.ranking:
         raise nothing_left(plan)
+
+
+def _text(plan: Plan, explain_row: int | None, *, as_json: bool) -> str:
+    if as_json:
+        return estimate_json(plan)
+    if explain_row is None or not plan.ranking:
+        return estimate_table(plan)
+    if explain_row > len(plan.candidates):
+        raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
+    from planner.explain import explain
+
+    return explain(plan, plan.candidates[explain_row - 1])
 
 
 def _job(

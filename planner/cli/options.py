@@ -71,6 +71,8 @@ def job_from_options(model: str | None, dataset: str | None, epochs: int | None,
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         message = str(problem.get("ctx", {}).get("error", problem["msg"]))
+        if problem["loc"]:
+            raise BadInputError(f"{problem['loc'][0]}: {message[0].lower()}{message[1:]}") from None
         raise BadInputError(
             f"{model} on {dataset}: {message}", "another net, or a job file with model.image_size"
         ) from None
