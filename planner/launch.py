@@ -166,7 +166,7 @@ class Executor:
             case "step":
                 spent = self._spent(run)
                 self._listen(_progressed(line, self.story, spent))
-            case "message":
+            case "warning":
                 self._listen(Said(str(line.get("message", ""))))
             case _:
                 pass
