@@ -82,7 +82,7 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog
         made_at=now,
         ranking=choice.candidates,
         candidates=tuple(ranked),
-        prices=catalog.quotes(everything, now.date()) if wanted.prices else {},
+        prices=catalog.quotes(OfferQuery(include_retired=wanted.include_retired), now.date()) if wanted.prices else {},
         rejections=choice.rejections,
         filtered_last=choice.filtered_last,
         this_machine=machine,

@@ -11,8 +11,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from planner.plan import Candidate, MachineQuote, Plan, Quote
     from planner.throughput.values import Throughput
+    from pricing.grades import PriceGrade
     from pricing.offers import Quote as PlacePrice
 
 MICRO = 1_000_000
@@ -82,22 +85,28 @@ def _shared(quote: Quote) -> tuple[str, str]:
 def _place(price: PlacePrice) -> str:
     zone = _quoted(price.zones[0]) if price.zones else "null"
     planning = price.planning_micro_usd_per_hour
-    as_of = f'"{price.price_as_of}"' if price.price_as_of else "null"
     return (
         f'"region": {_quoted(price.region)}, "zone": {zone}, "usd_per_hour": {price.micro_usd_per_hour / MICRO}, '
         f'"planning_usd_per_hour": {"null" if planning is None else planning / MICRO}, '
-        f'"price_grade": "{price.price_grade.value}", "price_as_of": {as_of}'
+        f"{_graded(price.price_grade, price.price_as_of)}"
     )
 
 
 def _cost(candidate: Candidate) -> str:
-    quote, rate = candidate.quote, candidate.place[0]
-    low, high = quote.cost_micro_usd(rate, 1), quote.cost_micro_usd(rate, 2)
-    compute = candidate.cost_micro_usd - quote.fixed_micro_usd[0]
+    quote, (rate, _, _), cost = candidate
+    _, low_seconds, high_seconds = quote.billed_seconds
+    fixed, low_fixed, high_fixed = quote.fixed_micro_usd
+    # Quote.cost_micro_usd, written out.
+    low, high = rate * low_seconds // 3600 + low_fixed, rate * high_seconds // 3600 + high_fixed
     return (
-        f'"cost_usd": {candidate.cost_micro_usd / MICRO}, "cost_low_usd": {low / MICRO}, '
-        f'"cost_high_usd": {high / MICRO}, "cost_parts": {{"compute": {compute / MICRO}'
+        f'"cost_usd": {cost / MICRO}, "cost_low_usd": {low / MICRO}, "cost_high_usd": {high / MICRO}, '
+        f'"cost_parts": {{"compute": {(cost - fixed) / MICRO}'
     )
+
+
+@cache
+def _graded(grade: PriceGrade, as_of: date | None) -> str:
+    return f'"price_grade": "{grade.value}", "price_as_of": {_quoted(as_of.isoformat()) if as_of else "null"}'
 
 
 @cache
