@@ -7,9 +7,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from planner.plan import Quote, RunTime
+from planner.spot import Checkpoints, checkpoint_seconds, spot_rate, spot_time
 from pricing.cost import RunUsage, run_cost
 from pricing.devices import CPU_DEVICE
 from pricing.money import UsdPerHour, to_micro
+from pricing.offers import Market
 from workloads.layers import moving_statistics, parameters
 from workloads.memory import footprint
 
@@ -55,6 +57,8 @@ class Workload:
         self.hold_out_images = job.known_data.hold_out_images if job.known_data else 0
         download_bytes = job.known_data.download_bytes if job.known_data else 0
         self.download_seconds = download_bytes / DOWNLOAD_BYTES_PER_SECOND
+        writing_seconds = checkpoint_seconds(4 * (parameters(self.net) + moving_statistics(self.net)))
+        self.checkpoints = Checkpoints(job.checkpoint_every.total_seconds(), writing_seconds)
         self._bytes: dict[int, int] = {}
 
     def device_bytes(self, share: int) -> int:
@@ -73,15 +77,20 @@ def device_kind(device: str) -> str:
 
 def quote(work: Workload, rental: Rental, throughput: Throughput, rates: ProviderRates) -> Quote:
     """Time, and cost but for the price of the place, of the whole job on a rental."""
-    time = cloud_time(work, device_kind(rental.device), throughput)
-    durations = (time.total, time.low, time.high)
+    plain = cloud_time(work, device_kind(rental.device), throughput)
+    spot, time, durations = None, plain, (plain.total, plain.low, plain.high)
+    if rental.market is Market.SPOT:
+        spot = spot_time(plain, spot_rate(rental.provider, rental.device, rental.family), work.checkpoints)
+        time, durations = spot.run_time(plain), spot.billed_durations
     parts = [run_cost(NOTHING_PER_HOUR, lasting, work.usage, rates) for lasting in durations]
     fixed = [to_micro(part.total) for part in parts]
     billed = [rental.billing.billed_seconds(lasting) for lasting in durations]
     return Quote(
         rental=rental,
         throughput=throughput,
+        plain=plain,
         time=time,
+        spot=spot,
         usage=work.usage,
         rates=rates,
         billed_seconds=(billed[0], billed[1], billed[2]),

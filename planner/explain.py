@@ -10,10 +10,12 @@ from planner.estimate import (
     END_SECONDS,
     PULL_SECONDS,
     START_SECONDS,
+    Workload,
     device_kind,
     trained_images,
 )
 from planner.render import device_text
+from planner.spot import checkpoint_advice, explain_spot, with_quantiles
 from pricing.money import format_usd, format_usd_per_hour
 from pricing.offers import LifecycleState
 from workloads.durations import format_duration
@@ -34,10 +36,12 @@ def explain(plan: Plan, ranked: RankedOffer) -> str:
         ("price", _price_lines(offer)),
         ("throughput", _throughput_lines(ranked)),
         ("time", _time_lines(plan, ranked)),
+        ("interruptions", _spot_lines(plan, ranked)),
         ("memory", _memory_lines(plan, ranked)),
         ("cost", _cost_lines(ranked)),
     ]
-    return "\n".join([head, *(f"\n{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in blocks)])
+    texts = (f"\n{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in blocks if lines)
+    return "\n".join([head, *texts])
 
 
 def _offer_lines(offer: Offer) -> list[str]:
@@ -82,7 +86,7 @@ def _throughput_lines(ranked: RankedOffer) -> list[str]:
 def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     quote = ranked.candidate.quote
     kind = device_kind(quote.rental.device)
-    time = quote.time
+    time = quote.plain
     download = time.setup.total_seconds() - BOOT_SECONDS[kind] - PULL_SECONDS[kind] - START_SECONDS
     return [
         f"setup {format_duration(time.setup)}: boot {BOOT_SECONDS[kind]} s, image {PULL_SECONDS[kind]} s, "
@@ -93,6 +97,17 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
         f"end {format_duration(time.after)}: evaluation, fetching the model, teardown ({END_SECONDS} s allowed)",
         f"total {format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)})",
     ]
+
+
+def _spot_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
+    quote, offer = ranked.candidate.quote, ranked.offer
+    if quote.spot is None:
+        return []
+    checkpoints = Workload(plan.job).checkpoints
+    seed = f"{offer.provider} {offer.instance_type} {offer.region}"
+    lines = explain_spot(with_quantiles(quote.spot, quote.plain, checkpoints, seed), quote.plain, checkpoints)
+    advice = checkpoint_advice(quote.plain, quote.spot.rate, checkpoints)
+    return [*lines, advice.text] if advice else lines
 
 
 def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:

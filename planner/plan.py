@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
+from planner.spot import SpotTime
 from planner.throughput.values import Throughput
 from pricing.cost import ProviderRates, RunCost, RunUsage
 from pricing.money import from_micro
@@ -88,13 +89,17 @@ class RunTime:
 class Quote:
     """What holds for a rental wherever it is had: throughput, time, and cost but for the price of the place.
 
+    `time` is expected with what interruptions add on spot, which `spot` tells apart; `plain` is without them.
+
     `billed_seconds` and `fixed_micro_usd` (disk, address, transfer) are triples: expected, low, high;
     `fixed` is the expected one in its parts.
     """
 
     rental: Rental
     throughput: Throughput
+    plain: RunTime
     time: RunTime
+    spot: SpotTime | None
     usage: RunUsage
     rates: ProviderRates
     billed_seconds: tuple[int, int, int]

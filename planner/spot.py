@@ -17,7 +17,6 @@ from planner.interruption import (
     daly_interval_seconds,
     expected_run,
 )
-from planner.simulate import WorkRange, simulate
 from pricing.money import format_usd, from_micro
 from workloads.durations import format_duration
 
@@ -200,6 +199,8 @@ def _for_other_work(run: InterruptibleRun, expected: float, less: float, more: f
 
 def with_quantiles(spot: SpotTime, time: RunTime, checkpoints: Checkpoints, seed: str) -> SpotTime:
     """The same with P10 and P90 of simulated runs, speed and interruptions drawn. Milliseconds: for rows shown."""
+    from planner.simulate import WorkRange, simulate  # only rows that are explained pay for it
+
     after = time.after.total_seconds()
     low, high = time.train_low.total_seconds() + after, time.train_high.total_seconds() + after
     work = WorkRange(time.train.total_seconds() + after, low, high)
