@@ -28,6 +28,8 @@ def command(arguments: list[str]) -> int:
         return ending.exit_code
     except typer.Abort:
         return int(ExitCode.INTERRUPTED)
+    except SystemExit:
+        return 0  # how typer answers a reader (head, less) that has gone
     return int(code or 0)
 
 

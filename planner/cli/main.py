@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 from planner import __version__
@@ -33,12 +35,13 @@ COMMANDS = {
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A file name in another encoding, or a terminal that cannot show a letter, is no reason to end.
+        sys.stdout.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])
-    try:
+    with suppress(BrokenPipeError):  # the reader has gone; there is nobody left to tell
         sys.stdout.flush()
         sys.stderr.flush()
-    except BrokenPipeError:
-        pass  # the reader has gone; there is nobody left to tell
     # Taking a hundred modules down one by one is a tenth of what `plan estimate` takes; everything is closed by now.
     os._exit(code)
 
@@ -63,14 +66,11 @@ def run(arguments: list[str]) -> int:
         return _say(from_provider(error))
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader (head, less) has gone. Give Python something to flush into, or it complains at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _print_version() -> int:
-    sys.stdout.write(f"plan {__version__}\n")
+    with suppress(BrokenPipeError):
+        sys.stdout.write(f"plan {__version__}\n")
     return 0
 
 
@@ -78,7 +78,8 @@ def _say(error: object) -> int:
     from planner.errors import PlanError
 
     assert isinstance(error, PlanError)
-    sys.stdout.flush()
+    with suppress(BrokenPipeError):
+        sys.stdout.flush()
     sys.stderr.write(f"error: {error.message}\n")
     if error.hint:
         sys.stderr.write(f"hint: {error.hint}\n")
