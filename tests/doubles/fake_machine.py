@@ -221,6 +221,18 @@ def ends(kind: EndKind) -> Callable[[FakeMachine], Iterator[Seen]]:
     return script
 
 
+def ended_at_once(kind: EndKind) -> Callable[[FakeMachine], Iterator[Seen]]:
+    """Has ended in that way when somebody first looks, after a few steps and a checkpoint."""
+
+    def script(machine: FakeMachine) -> Iterator[Seen]:
+        machine.start()
+        machine.train(3, RATE)
+        machine.checkpoint()
+        yield ENDED[kind]
+
+    return script
+
+
 def _trained(machine: FakeMachine) -> Iterator[Seen]:
     machine.clock.advance(2)
     machine.start()

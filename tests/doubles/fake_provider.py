@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from providers import registry
 from providers.base import (
     Check,
     Instance,
@@ -18,15 +19,16 @@ from providers.base import (
     RunId,
     VendorRequest,
 )
-from providers.errors import BadRequestError, InstanceNotFoundError
+from providers.errors import InstanceNotFoundError
 from tests.builders import an_offer
 from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import FakeMachine, FakeStore, Seen, trains_well
+from tests.doubles.fake_machine import FakeMachine, FakeStore, Seen, done_at_once, trains_well
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pricing.offers import Offer, OfferQuery
+    from providers.base import ProviderSettings
 
 Script = Callable[[FakeMachine], Iterator[Seen]]
 
@@ -37,13 +39,15 @@ class FakeProvider:
 
     `refuse[(operation, n)]` is raised by the n-th call of an operation (from 1) instead of its effect,
     `lose[(operation, n)]` after it: the reply is lost. `before` and `after` are told of every call.
-    What was deleted stays listed for `slow_deletes` more looks; None: for ever.
+    What was deleted stays listed for `slow_deletes` more looks; None: for ever. With `tidy`, what has ended leaves
+    nothing that would have to be deleted.
     """
 
     clock: FakeClock
     scripts: list[Script] = field(default_factory=lambda: [trains_well])
     name: str = "local"
     slow_deletes: int | None = 0
+    tidy: bool = False
     checks: tuple[Check, ...] = (Check(name="engine", state=PreflightState.OK, detail="a fake"),)
     refuse: dict[tuple[str, int], BaseException] = field(default_factory=dict)
     lose: dict[tuple[str, int], BaseException] = field(default_factory=dict)
@@ -90,7 +94,7 @@ class FakeProvider:
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         with self._call("list_owned", run_id or ""):
             found = [key for key, machine in self.machines.items() if run_id in (None, machine.request.run_id)]
-            owned = [self._owned(key) for key in found]
+            owned = [self._owned(key) for key in found if not (self.tidy and self._has_ended(key))]
             for key in [key for key in found if key in self._deleted]:
                 if self._deleted[key] <= 0 and self.slow_deletes is not None:
                     owned = [resource for resource in owned if resource.id != key]
@@ -133,6 +137,9 @@ class FakeProvider:
             exit_code=seen.exit_code, end=seen.end, reason=seen.reason,
         )  # fmt: skip
 
+    def _has_ended(self, key: str) -> bool:
+        return self.machines[key].seen.state is InstanceState.ENDED
+
     def _owned(self, key: str) -> OwnedResource:
         machine = self.machines[key]
         return OwnedResource(provider=self.name, region="here", kind="machine", id=key, run_id=machine.request.run_id)
@@ -159,11 +166,11 @@ class _Call:
             raise error
 
 
-def make(settings: object) -> FakeProvider:
-    """What the registry calls; a test puts the provider it wants into `WANTED`."""
-    if not WANTED:
-        raise BadRequestError("no fake provider was set up")
-    return WANTED[-1]
+def make(settings: ProviderSettings) -> FakeProvider:
+    """What the registry calls: the provider that a test has put into `WANTED`, else one that is done at once."""
+    return WANTED[-1] if WANTED else FakeProvider(FakeClock(), [done_at_once], tidy=True)
 
 
 WANTED: list[FakeProvider] = []
+FACTORY = (registry.FACTORIES, "local", f"{__name__}:make")
+"""For `monkeypatch.setitem`: this machine is a fake one from now on."""

@@ -1,0 +1,39 @@
+"""The command line in this process: what it prints and with which code it leaves."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+from planner.cli.main import run
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The text behind `error:`; empty where there is none."""
+        return next((line[7:] for line in self.err.splitlines() if line.startswith("error: ")), "")
+
+    @property
+    def hint(self) -> str:
+        return next((line[6:] for line in self.err.splitlines() if line.startswith("hint: ")), "")
+
+
+def plan(*arguments: object) -> Said:
+    """`plan …`"""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run([str(argument) for argument in arguments])
+    return Said(code, out.getvalue(), err.getvalue())
