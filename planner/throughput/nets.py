@@ -40,6 +40,11 @@ def _key(net: Net, _first: int, _second: int) -> str:
     return "net-" + hashlib.sha256(repr(net.layers).encode()).hexdigest()[:12]
 
 
+def is_vgg(key: str) -> bool:
+    """Whether a model key is one of the published nets, with or without batch norm."""
+    return key.removesuffix("_bn") in VGG_FEATURES
+
+
 def convolutions(net: Net) -> int:
     """How many convolutions a net has."""
     return sum(isinstance(layer, Conv) for layer in net.layers)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from planner.throughput.evidence import SHARING, Evidence, Nearness, basis_of, evidence, seen_of
 from planner.throughput.host import host_step_seconds, on_host
 from planner.throughput.model import load_model
-from planner.throughput.nets import model_key, net_of
+from planner.throughput.nets import is_vgg, model_key, net_of
 from planner.throughput.own import from_own
 from planner.throughput.rates import KnownRates, known_rates
 from planner.throughput.setup import (
@@ -115,10 +115,15 @@ class Predictor:
         if rates is None:
             return Unpredicted(reason="no_device_data")
         setup = _setup(question, rates)
-        near = self._evidence(setup, model_key(question.net), frozenset())
+        key = model_key(question.net)
+        near = self._evidence(setup, key, frozenset())
         rate = setup.batch * setup.count / self._model.seconds(setup)
+        width = self._half_width(near)
+        if not is_vgg(key):
+            # Folds try VGG nets only; another net is at least as unsure as another source.
+            width = max(width, self._model.half_widths[str(Nearness.SAME_DEVICE)])
         # The measurements are of older versions than what will run.
-        return self._throughput(rate, near, math.hypot(self._half_width(near), self._model.version_shift))
+        return self._throughput(rate, near, math.hypot(width, self._model.version_shift))
 
     def _said(self, question: Question, row: Measurement) -> float | None:
         """What the model says of an own measurement's configuration."""

@@ -53,7 +53,7 @@ class DeviceRow(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRates:
-    """Rates in bytes and FLOPs per second; `tflops` by precision, some of which run on tensor cores or a TPU's units."""
+    """Rates in bytes and FLOPs per second; `tflops` by precision, some of them of tensor cores or matrix units."""
 
     group: str
     architecture: str

@@ -203,6 +203,6 @@ def _worst(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
         what = f"{stated.model} {stated.image_size_px} px, batch {stated.batch_per_device}, {stated.precision}, "
         what += f"{stated.device_count} x {stated.device}"
         predicted = stated.images_per_second * math.exp(row.off)
-        why = next((text for start, text in WHY.items() if row.id.startswith(start)), "")
+        why = next((text for start, part, text in WHY if row.id.startswith(start) and part in row.fold), "")
         lines.append(f"| {row.id} | {what} | {row.fold} | {stated.images_per_second:.0f} | {predicted:.0f} | {why} |")
     return lines
