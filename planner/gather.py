@@ -7,23 +7,26 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.choose import Filters, World, choose
+from planner.advice import Findings, advice
+from planner.choose import Filters, World, choose, fits
 from planner.errors import BadInputError, NothingLeftError, ThisMachineError
+from planner.estimate import Workload, quote
 from planner.machine_quote import quote_this_machine
-from planner.plan import REASON_TEXTS, Plan, RankedOffer, Reason
+from planner.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
 from planner.throughput.predict import Predictor, Question
 from planner.throughput.table import MissingTableError
 from planner.throughput.values import Throughput
 from pricing.catalog import Catalog, CatalogError
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.offers import OfferQuery
+from workloads.layers import macs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from planner.settings import Settings
-    from pricing.devices import DeviceTable
+    from pricing.devices import Device, DeviceTable
     from pricing.offers import Rental
     from workloads.job import TrainingJob
 
@@ -72,6 +75,9 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog
         except ValueError as error:
             raise BadInputError(f"{job.name}: {error}", "plan init writes a complete job file") from None
         machine = quote_this_machine(job, settings, predictor, catalog.devices)
+        lines = advice(
+            Findings(job=job, macs=macs(job.net()), choice=choice, machine=machine, on_same=_again(predictor, world))
+        )
     finally:
         predictor.close()
     shown = choice.candidates[: wanted.limit]
@@ -86,9 +92,25 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog
         rejections=choice.rejections,
         filtered_last=choice.filtered_last,
         this_machine=machine,
-        advice=(),
+        advice=lines,
         offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
     )
+
+
+def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candidate], Candidate | None]:
+    """Puts a changed job on a candidate's machine and place; None where it does not fit or cannot be predicted."""
+
+    def again(job: TrainingJob, before: Candidate) -> Candidate | None:
+        rental, work = before.quote.rental, Workload(job)
+        if job.global_batch_size % rental.device_count or not fits(work, rental):
+            return None
+        speed = _asker(job, predictor, world.devices)(rental)
+        if isinstance(speed, Reason):
+            return None
+        quoted = quote(work, rental, speed, world.rates[rental.provider])
+        return Candidate(quoted, before.place, quoted.cost_micro_usd(before.place.planning_micro_usd_per_hour))
+
+    return again
 
 
 def nothing_left(plan: Plan) -> NothingLeftError:
@@ -143,7 +165,9 @@ def _device_names(given: Iterable[str], devices: DeviceTable) -> frozenset[str]:
     return frozenset(names)
 
 
-def _asker(job: TrainingJob, predictor: Predictor, devices: DeviceTable) -> Callable[[Rental], Throughput | Reason]:
+def _asker(
+    job: TrainingJob, predictor: Predictor, devices: Mapping[str, Device]
+) -> Callable[[Rental], Throughput | Reason]:
     net = job.net()
 
     # By what of a rental matters: a question holds the whole net, and hashing that for each rental takes longer.

@@ -141,7 +141,7 @@ def _under(plan: Plan) -> list[str]:
         lines.append(_price_note(plan))
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
-    lines.extend(plan.advice)
+    lines.extend(f"advice: {line}" for line in plan.advice)
     counts = rejection_counts(plan)
     if counts:
         lines.append(f"rejected, of {plan.offers_seen:,} offers:")
