@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo test lint types imports tests engine tables bench clean
+.PHONY: help demo test lint types imports tests engine tables fit accuracy bench clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
 	@echo "make test    lint, types, import rules and all tests"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
 	@echo "make bench   how fast the command answers"
+	@echo "make fit     fit the throughput model to the measurements; make accuracy: how right it is"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -62,6 +63,13 @@ imports: $(VENV)/.dev
 
 tests: $(VENV)/.dev tables
 	$(BIN)/pytest
+
+# Fits the throughput model anew (minutes) and writes what it can and cannot do; `accuracy` writes only the latter.
+fit: $(VENV)/.dev tables
+	$(BIN)/python -m scripts.fit
+
+accuracy: $(VENV)/.dev tables
+	$(BIN)/python -m scripts.fit --report-only
 
 bench: $(VENV)/.dev tables
 	$(BIN)/python benchmarks/start_up.py
