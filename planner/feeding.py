@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Seconds of one core for one JPEG through the trainer's pipeline: a part for the call, one for each stored pixel
 # (decoding), one for each pixel of the result (resizing, antialiased). benchmarks/feeding.py, tensorflow 2.21.0, one
 # core of an AMD EPYC (Zen 4 family), 2026-11-21: nine cases of 256 to 1,000 px a side to 32, 128 and 224 px, which
-# these figures meet within 9 %.
+# these figures meet within 10 %.
 JPEG_SECONDS = 0.3e-3
 JPEG_SECONDS_PER_STORED_PIXEL = 7.5e-9
 JPEG_SECONDS_PER_PIXEL = 29e-9
@@ -80,10 +80,8 @@ def feed_images_per_second(
     decoding = _decode_seconds(job) / cores / (job.epochs if cached else 1) if files else 0.0
     copying = (ARRAY_SECONDS + ARRAY_SECONDS_PER_BYTE * image_bytes) / cores if cached or not files else 0.0
     link = 0.0 if on_cpu else image_bytes / (LINK_BYTES_PER_SECOND * device_count)
-    if decoding >= max(copying, link):
-        limit = Limit.DECODE
-    else:
-        limit = Limit.NONE if on_cpu else Limit.TRANSFER
+    otherwise = Limit.NONE if on_cpu else Limit.TRANSFER
+    limit = Limit.DECODE if decoding >= max(copying, link) else otherwise
     return Feed(
         images_per_second=1 / max(decoding + copying, link),
         limited_by=limit,

@@ -58,7 +58,7 @@ MEASURED = [
 @pytest.mark.parametrize(("width", "height", "size", "measured"), MEASURED)
 def test_the_decoding_figures_meet_what_was_measured(width: int, height: int, size: int, measured: float) -> None:
     seconds = JPEG_SECONDS + JPEG_SECONDS_PER_STORED_PIXEL * width * height + JPEG_SECONDS_PER_PIXEL * size**2
-    assert 1 / seconds == pytest.approx(measured, rel=0.09)
+    assert 1 / seconds == pytest.approx(measured, rel=0.10)
 
 
 def test_jpeg_files_are_held_up_by_decoding_and_more_vcpus_help() -> None:
