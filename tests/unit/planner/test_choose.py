@@ -144,6 +144,23 @@ def test_places_without_a_price_to_plan_with_are_counted_apart() -> None:
     assert (none.candidates, none.filtered_last, reasons(none)) == ((), Reason.NO_PRICE, {Reason.NO_PRICE: 3})
 
 
+def test_places_without_a_price_share_the_reason_of_their_machine() -> None:
+    choice = chosen(rented(a_rental(cpu_architecture="arm64"), ("us-east-1", "1"), unrankable=3))
+    assert reasons(choice) == {Reason.CANNOT_RUN: 4}
+    elsewhere = chosen(rented(a_rental(), ("us-east-1", "1"), unrankable=3), regions=frozenset({"mars"}))
+    assert (reasons(elsewhere), elsewhere.filtered_last) == ({Reason.REGION: 1, Reason.NO_PRICE: 3}, Reason.REGION)
+
+
+def test_what_the_person_asked_for_is_looked_at_before_what_can_run() -> None:
+    choice = chosen(rented(a_rental(cpu_architecture="arm64")), regions=frozenset({"mars"}))
+    assert (reasons(choice), choice.filtered_last) == ({Reason.REGION: 1}, Reason.REGION)
+
+
+def test_a_candidate_costs_what_its_quote_says_at_its_place() -> None:
+    for candidate in chosen(rented(a_rental(), *TWO_PLACES)).candidates:
+        assert candidate.cost_micro_usd == candidate.quote.cost_micro_usd(candidate.place.planning_micro_usd_per_hour)
+
+
 def test_the_filter_that_removed_the_last_offer_is_the_one_that_let_most_through_before() -> None:
     rows = [
         rented(a_rental(lifecycle=RETIRED)),

@@ -136,6 +136,7 @@ def test_what_to_do_while_an_instance_is_there(
     ("phase", "attempts", "changes", "action"),
     [
         (P, 0, {}, Launch(1)),
+        (L, 0, {}, Launch(1)),
         (L, 1, {}, Launch(1)),
         (L, 2, {}, Launch(2)),
         (I, 1, {}, Launch(2)),
