@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self
@@ -77,11 +77,14 @@ class Journal:
         """Open the journal, made on first use."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            db = sqlite3.connect(path, timeout=_BUSY_MILLISECONDS / 1000, isolation_level=None)
-            db.row_factory = sqlite3.Row
-            db.execute("PRAGMA foreign_keys = ON")
-            db.execute("PRAGMA synchronous = FULL")
-            _migrate(db, path)
+            with ExitStack() as on_failure:
+                db = sqlite3.connect(path, timeout=_BUSY_MILLISECONDS / 1000, isolation_level=None)
+                on_failure.callback(db.close)
+                db.row_factory = sqlite3.Row
+                db.execute("PRAGMA foreign_keys = ON")
+                db.execute("PRAGMA synchronous = FULL")
+                _migrate(db, path)
+                on_failure.pop_all()
         except (sqlite3.Error, OSError) as error:
             raise _unusable(path, error) from None
         return cls(db, path)
