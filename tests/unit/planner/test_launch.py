@@ -192,6 +192,14 @@ def test_the_exit_code_and_the_reason_are_kept_with_the_attempt(desk: Desk) -> N
     assert (attempt.exit_code, attempt.reason) == (86, "killed: the memory limit was reached")
 
 
+def test_what_the_instance_printed_is_kept_when_it_goes(desk: Desk) -> None:
+    run, _ = desk.launch()
+    assert desk.provider.store(run.run_id).get("attempts/1/log/output.log") == b"the instance's own words\n"
+    desk.scripts(disappears)
+    gone, _ = desk.launch()
+    assert desk.provider.store(gone.run_id).list("attempts/1/log") == []
+
+
 def test_an_instance_that_disappears_fails_the_run(desk: Desk) -> None:
     desk.scripts(disappears)
     run, _ = desk.launch()
