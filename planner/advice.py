@@ -54,6 +54,7 @@ def advice(found: Findings) -> tuple[str, ...]:
         _this_machine(found.machine, best),
         _processor(best),
         _tensor_unit(found, best),
+        _input_bound(best),
         *_cheaper_jobs(found, best),
         _within_noise(found.choice.candidates) if found.job.objective is Objective.COST else None,
     ]
@@ -96,6 +97,16 @@ def _tensor_unit(found: Findings, best: Candidate) -> str | None:
     if tpus[0] is best:
         return f"a TPU is right for this job: {first.instance_type} is the cheapest, with a batch that fills it"
     return None
+
+
+def _input_bound(best: Candidate) -> str | None:
+    quote = best.quote
+    if not quote.input_bound or quote.feed is None:
+        return None
+    return (
+        f"row 1 is input-bound: its host feeds {quote.feed.images_per_second:,.0f} images/s, its device could train "
+        f"{quote.computed.images_per_second:,.0f}; more vCPUs or smaller images would help, a faster device would not"
+    )
 
 
 def _cheaper_jobs(found: Findings, best: Candidate) -> list[str]:

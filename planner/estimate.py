@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from planner.feeding import Feed, feed_images_per_second, pace
 from planner.plan import Quote, RunTime
 from planner.spot import Checkpoints, checkpoint_seconds, spot_rate, spot_time
 from pricing.cost import RunUsage, run_cost
 from pricing.devices import CPU_DEVICE
 from pricing.money import UsdPerHour, to_micro
 from pricing.offers import Market
+from workloads.job import Framework
 from workloads.layers import moving_statistics, parameters
 from workloads.memory import footprint
 
@@ -64,8 +67,15 @@ class Workload:
     def device_bytes(self, share: int) -> int:
         """What training `share` images of the batch keeps on one device."""
         if share not in self._bytes:
-            self._bytes[share] = footprint(self.net, share, self.job.precision, self.job.optimizer.name).total
+            job = self.job
+            need = footprint(self.net, share, job.precision, job.optimizer.name, xla=uses_xla(job))
+            self._bytes[share] = need.total
         return self._bytes[share]
+
+
+def uses_xla(job: TrainingJob) -> bool:
+    """Whether the step is compiled by XLA: asked for, or always on JAX."""
+    return job.xla or job.framework is Framework.JAX
 
 
 def device_kind(device: str) -> str:
@@ -75,8 +85,10 @@ def device_kind(device: str) -> str:
     return "tpu" if device.upper().startswith("TPU") else "gpu"
 
 
-def quote(work: Workload, rental: Rental, throughput: Throughput, rates: ProviderRates) -> Quote:
-    """Time, and cost but for the price of the place, of the whole job on a rental."""
+def quote(work: Workload, rental: Rental, computed: Throughput, rates: ProviderRates) -> Quote:
+    """Time, and cost but for the price of the place, of the whole job on a rental that computes at that throughput."""
+    feed = _feed(work, rental)
+    throughput, input_bound = _fed(computed, feed, on_cpu=rental.device == CPU_DEVICE)
     plain = cloud_time(work, device_kind(rental.device), throughput)
     spot, time, durations = None, plain, (plain.total, plain.low, plain.high)
     if rental.market is Market.SPOT:
@@ -87,6 +99,8 @@ def quote(work: Workload, rental: Rental, throughput: Throughput, rates: Provide
     billed = [rental.billing.billed_seconds(lasting) for lasting in durations]
     return Quote(
         rental=rental,
+        computed=computed,
+        feed=feed,
         throughput=throughput,
         plain=plain,
         time=time,
@@ -96,7 +110,26 @@ def quote(work: Workload, rental: Rental, throughput: Throughput, rates: Provide
         billed_seconds=(billed[0], billed[1], billed[2]),
         fixed_micro_usd=(fixed[0], fixed[1], fixed[2]),
         fixed=parts[0],
+        input_bound=input_bound,
     )
+
+
+def _feed(work: Workload, rental: Rental) -> Feed | None:
+    return feed_images_per_second(
+        work.job,
+        rental.vcpus,
+        rental.device_count,
+        memory_gib=rental.memory_gib,
+        on_cpu=rental.device == CPU_DEVICE,
+    )
+
+
+def _fed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Throughput, bool]:
+    """What is left of a throughput and of the ends of its interval, and whether feeding holds it up."""
+    expected = pace(computed.images_per_second, feed, on_cpu=on_cpu)
+    low, high = (pace(end, feed, on_cpu=on_cpu).images_per_second for end in (computed.low, computed.high))
+    fed = replace(computed, images_per_second=expected.images_per_second, low=low, high=high)
+    return fed, expected.input_bound
 
 
 def cloud_time(work: Workload, kind: str, throughput: Throughput) -> RunTime:

@@ -13,6 +13,7 @@ from planner.estimate import (
     Workload,
     device_kind,
     trained_images,
+    uses_xla,
 )
 from planner.render import device_text
 from planner.spot import checkpoint_advice, explain_spot, with_quantiles
@@ -74,13 +75,21 @@ def _price_lines(offer: Offer) -> list[str]:
 
 
 def _throughput_lines(ranked: RankedOffer) -> list[str]:
-    speed = ranked.candidate.quote.throughput
+    quote = ranked.candidate.quote
+    speed, feed = quote.computed, quote.feed
     lines = [
         f"{speed.images_per_second:,.1f} images/s over all devices, {speed.basis}; "
         f"four times out of five between {speed.low:,.1f} and {speed.high:,.1f}",
         f"from {', '.join(speed.evidence)}",
     ]
-    return [*lines, speed.note] if speed.note else lines
+    lines += [speed.note] if speed.note else []
+    if feed is None:
+        return [*lines, "what its host can feed is not known"]
+    lines.append(f"its host can feed {feed.images_per_second:,.0f} images/s: {feed.evidence}")
+    if quote.throughput.images_per_second < speed.images_per_second:
+        bound = "input-bound" if quote.input_bound else "slowed by its input"
+        lines.append(f"{bound}: {quote.throughput.images_per_second:,.1f} images/s are left")
+    return lines
 
 
 def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
@@ -113,7 +122,7 @@ def _spot_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
 def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     job, offer = plan.job, ranked.offer
     share = job.global_batch_size // offer.device_count
-    need = footprint(job.net(), share, job.precision, job.optimizer.name)
+    need = footprint(job.net(), share, job.precision, job.optimizer.name, xla=uses_xla(job))
     has = offer.memory_gib if offer.device == "cpu" else offer.device_memory_gib
     parts = {
         "weights": need.weights, "gradients": need.gradients, "optimizer": need.optimizer,

@@ -96,9 +96,9 @@ def pace(computed_images_per_second: float, feed: Feed | None, *, on_cpu: bool =
     """
     if feed is None:
         return Pace(images_per_second=computed_images_per_second, input_bound=False)
-    computing, feeding = 1 / computed_images_per_second, 1 / feed.images_per_second
-    lasting = computing + feeding if on_cpu else max(computing, feeding)
-    return Pace(images_per_second=1 / lasting, input_bound=feeding > computing)
+    rates = computed_images_per_second, feed.images_per_second
+    together = 1 / (1 / rates[0] + 1 / rates[1]) if on_cpu else min(rates)
+    return Pace(images_per_second=together, input_bound=rates[1] < rates[0])
 
 
 def _side(job: TrainingJob) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from planner.machine_quote import quote_this_machine
 from planner.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
 from planner.throughput.predict import Predictor, Question
 from planner.throughput.table import MissingTableError
-from planner.throughput.values import Throughput
+from planner.throughput.values import Basis, Throughput
 from pricing.catalog import Catalog, CatalogError
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.offers import OfferQuery
@@ -165,6 +165,18 @@ def _device_names(given: Iterable[str], devices: DeviceTable) -> frozenset[str]:
     return frozenset(names)
 
 
+def share_of(whole: Throughput, fraction: float) -> Throughput:
+    """The throughput of a part of a device: its share of the whole one's. No part was ever measured."""
+    return replace(
+        whole,
+        images_per_second=whole.images_per_second * fraction,
+        low=whole.low * fraction,
+        high=whole.high * fraction,
+        basis=Basis.MODELLED,
+        note=f"a {fraction:.3g} share of the whole device's throughput: no part of one was measured",
+    )
+
+
 def _asker(
     job: TrainingJob, predictor: Predictor, devices: Mapping[str, Device]
 ) -> Callable[[Rental], Throughput | Reason]:
@@ -190,6 +202,9 @@ def _asker(
 
     def ask(rental: Rental) -> Throughput | Reason:
         vcpus = rental.vcpus if rental.device == CPU_DEVICE else None
-        return answer_for(rental.device, rental.device_count, vcpus)
+        answer = answer_for(rental.device, rental.device_count, vcpus)
+        if isinstance(answer, Reason) or rental.device_fraction == 1:
+            return answer
+        return share_of(answer, float(rental.device_fraction))
 
     return ask

@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
+from planner.feeding import Feed
 from planner.spot import SpotTime
 from planner.throughput.values import Throughput
 from pricing.cost import ProviderRates, RunCost, RunUsage
@@ -89,6 +90,7 @@ class RunTime:
 class Quote:
     """What holds for a rental wherever it is had: throughput, time, and cost but for the price of the place.
 
+    `throughput` is what is left of `computed` after feeding, `feed` what the host can hand over (None: not known).
     `time` is expected with what interruptions add on spot, which `spot` tells apart; `plain` is without them.
 
     `billed_seconds` and `fixed_micro_usd` (disk, address, transfer) are triples: expected, low, high;
@@ -96,6 +98,8 @@ class Quote:
     """
 
     rental: Rental
+    computed: Throughput
+    feed: Feed | None
     throughput: Throughput
     plain: RunTime
     time: RunTime

@@ -136,3 +136,25 @@ def test_a_share_of_the_batch_takes_what_the_memory_arithmetic_says_once() -> No
     assert work.device_bytes(32) == footprint(job.net(), 32, "amp_fp16", "adam").total
     assert work.device_bytes(32) == work.device_bytes(32)
     assert work.device_bytes(64) > work.device_bytes(32)
+
+
+def test_a_host_that_feeds_slower_than_its_device_computes_holds_the_run_up() -> None:
+    """ImageNet's JPEG files on four vCPUs: whatever the device could train, the host decodes some hundreds a second."""
+    work = Workload(a_job(data={"name": "imagenet"}, epochs=1, global_batch_size=256))
+    few, many = a_rental(vcpus=4), a_rental(vcpus=96)
+    slow = quote(work, few, a_throughput(5_000.0), some_rates("aws"))
+    assert slow.input_bound
+    assert slow.feed is not None
+    assert slow.throughput.images_per_second == pytest.approx(slow.feed.images_per_second)
+    assert slow.throughput.low <= slow.throughput.images_per_second <= slow.throughput.high
+    assert slow.computed.images_per_second == 5_000.0
+    fast = quote(work, many, a_throughput(5_000.0), some_rates("aws"))
+    assert not fast.input_bound
+    assert fast.throughput.images_per_second == 5_000.0
+    assert fast.time.total < slow.time.total
+
+
+def test_a_host_whose_processors_are_not_known_holds_nothing_up() -> None:
+    work = Workload(a_job(data={"name": "imagenet"}, epochs=1, global_batch_size=256))
+    quoted = quote(work, a_rental(vcpus=None), a_throughput(5_000.0), some_rates("aws"))
+    assert (quoted.feed, quoted.input_bound, quoted.throughput) == (None, False, a_throughput(5_000.0))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planner.errors import BadInputError, ExitCode, ThisMachineError
-from planner.gather import Wanted, make_plan, nothing_left
+from planner.gather import Wanted, make_plan, nothing_left, share_of
 from planner.plan import REASON_TEXTS, Reason
 from planner.settings import Settings
-from tests.builders import CatalogText, a_job, small_catalog
+from tests.builders import CatalogText, a_job, a_throughput, small_catalog
 from tests.doubles.clock import NOON
 
 if TYPE_CHECKING:
@@ -201,3 +201,11 @@ def test_prices_are_as_old_as_the_day_the_plan_is_made(catalog: Path, tmp_path: 
     assert (now.offer.price_grade, now.offer.planning_usd_per_hour) == ("observed", Decimal("0.2104"))
     assert (then.offer.price_grade, then.offer.planning_usd_per_hour) == ("stale", Decimal("0.526"))
     assert then.cost_usd > now.cost_usd
+
+
+def test_a_part_of_a_device_trains_at_its_share_of_the_whole_ones_rate() -> None:
+    whole = a_throughput(800.0)
+    part = share_of(whole, 0.125)
+    assert (part.images_per_second, part.low, part.high) == (100.0, 50.0, 200.0)
+    assert part.basis == "modelled"
+    assert "share" in part.note
