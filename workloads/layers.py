@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Padding(StrEnum):
@@ -115,6 +116,7 @@ class LayerFigures:
         return bytes_per_element * (batch * activations + 2 * self.parameters)
 
 
+@lru_cache(maxsize=64)
 def figures(net: Net) -> tuple[LayerFigures, ...]:
     """Every layer's figures, in order.
 
