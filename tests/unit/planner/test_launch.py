@@ -37,6 +37,7 @@ from providers.errors import (
 from tests.builders import a_job, an_offer
 from tests.doubles.clock import NOON, ctrl_c
 from tests.doubles.fake_machine import (
+    ENDED,
     MODEL,
     FakeMachine,
     Seen,
@@ -141,6 +142,27 @@ def test_the_person_is_told_what_trains_and_how_far_it_is(desk: Desk) -> None:
     # Two seconds to start and 12.48 to train, and the polls between, at a cent a second.
     assert Decimal("0.15") <= half.usd_so_far < Decimal("0.20")
     assert whole.usd_so_far > half.usd_so_far
+
+
+def _two_devices_that_say_little(machine: FakeMachine) -> Iterator[Seen]:
+    fields = {"framework": "jax", "framework_version": "0.8", "epochs": 1, "total_steps": 9, "resumed_from_step": 0}
+    machine.say("start", device_name="V100", device_count=2, images=90, steps_per_epoch=9, **fields)
+    machine.say("step", epoch=1, step=3, images_per_second=None)
+    machine.say("step", epoch=1, step=6, images_per_second=10.0)
+    machine.say("checkpoint", step=6)
+    machine.say("of the future")
+    yield ENDED[EndKind.FAILED]
+
+
+def test_what_the_trainer_does_not_say_is_not_made_up(desk: Desk) -> None:
+    desk.scripts(_two_devices_that_say_little)
+    desk.launch()
+    (started,) = desk.told(TrainerStarted)
+    assert (started.device, started.strategy) == ("2 x V100", "")
+    first, second = desk.told(Progressed)
+    assert (first.eta, first.loss, first.images_per_second) == (None, None, None)
+    # Three steps of ten images are left, at ten a second.
+    assert second.eta == timedelta(seconds=3)
 
 
 def test_a_run_without_a_model_folder_brings_nothing_home(desk: Desk) -> None:
@@ -285,11 +307,13 @@ def test_what_cannot_be_deleted_is_named_and_the_run_is_not_done(desk: Desk) -> 
     (run,) = desk.journal.live()
     assert f"machine {run.run_id}-1" in caught.value.message
     assert (run.phase, run.outcome) == (Phase.TEARING_DOWN, Outcome.SUCCEEDED)
+    assert desk.journal.receipt(run.run_id) is None
     assert sum(desk.clock.sleeps) >= TEARDOWN_PATIENCE.total_seconds()
     # The model is at home all the same, and looking again later finishes the run.
     assert (desk.folder / "model" / "model.keras").exists()
     desk.provider.slow_deletes = 0
     assert desk.runner().settle(run).outcome is Outcome.SUCCEEDED
+    assert desk.journal.receipt(run.run_id) is not None
     assert desk.leaked == []
 
 
@@ -585,6 +609,7 @@ def test_settling_does_not_wait_for_training(desk: Desk) -> None:
     (run,) = desk.journal.live()
     slept = len(desk.clock.sleeps)
     assert desk.runner().settle(run).phase is Phase.RUNNING
+    assert desk.journal.receipt(run.run_id) is None
     assert len(desk.clock.sleeps) == slept
     assert desk.leaked == [f"{run.run_id}-1"]
 
