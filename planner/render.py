@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.plan import REASON_TEXTS, Reason
-from pricing.money import format_usd, format_usd_per_hour
+from planner.spot import CostAndTime, spot_verdict
+from pricing.cost import run_cost
+from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from pricing.offers import LifecycleState, Market
 from workloads.durations import format_duration
 from workloads.layers import macs, parameters
@@ -139,6 +141,7 @@ def _under(plan: Plan) -> list[str]:
                 f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
             )
         lines.append(_price_note(plan))
+        lines.extend(_spot_verdicts(plan))
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
     lines.extend(f"advice: {line}" for line in plan.advice)
@@ -159,6 +162,26 @@ def _price_note(plan: Plan) -> str:
             "\na stale, derived or estimated spot price counts as on demand or a share of it; raw: as its source says"
         )
     return note
+
+
+def _spot_verdicts(plan: Plan) -> list[str]:
+    """The rows on spot that are not worth the bother, against on demand in the same place.
+
+    Only where the spot price is taken at its word: of the others nobody knows.
+    """
+    lines = []
+    for ranked in plan.candidates:
+        quote, offer = ranked.candidate.quote, ranked.offer
+        rate = offer.on_demand_usd_per_hour
+        if quote.spot is None or rate is None or offer.planning_usd_per_hour != offer.usd_per_hour:
+            continue
+        plain = quote.plain.total
+        on_demand = to_micro(run_cost(UsdPerHour(rate), plain, quote.usage, quote.rates).total)
+        here = CostAndTime(ranked.candidate.cost_micro_usd, quote.time.total.total_seconds())
+        verdict = spot_verdict(CostAndTime(on_demand, plain.total_seconds()), here)
+        if verdict:
+            lines.append(f"row {ranked.rank}: {verdict} than on demand")
+    return lines
 
 
 def machine_line(machine: MachineQuote) -> str:

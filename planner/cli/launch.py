@@ -39,6 +39,9 @@ def command(
     budget: options.Budget = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not go on from an earlier checkpoint")] = False,
+    allow_retired: Annotated[
+        bool, typer.Option("--allow-retired", help="Retired machines too, on rented ones")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the requests that would be sent")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Do not follow the run")] = False,
     output: Annotated[Path | None, typer.Option("--output", help="Folder for the model")] = None,
@@ -48,8 +51,10 @@ def command(
     if provider != LOCAL:
         what = f"provider {provider}" if provider else "launching without --provider"
         raise NotBuiltYetError(f"{what}: only this machine can be launched on yet", "plan launch JOB --provider local")
-    if detach:
-        raise NotBuiltYetError("--detach is for rented machines, and none can be rented yet", "leave it out")
+    if detach or allow_retired:
+        raise NotBuiltYetError(
+            "--detach and --allow-retired are for rented machines, and none can be rented yet", "leave it out"
+        )
     job = options.with_limits(options.read_job_file(job_file), deadline, budget, None)
     settings = options.settings()
     asked = build.provider(LOCAL, settings)

@@ -238,3 +238,21 @@ def test_rejections_are_counted_by_reason_in_the_order_of_the_filters(catalog: C
     assert [reason for reason, _ in counts] == sorted(dict(counts), key=list(Reason).index)
     assert dict(counts)[Reason.RETIRED] == 1
     assert dict(counts)[Reason.CANNOT_RUN] == 2
+
+
+@pytest.mark.parametrize(("share", "trusted", "said"), [("1", True, True), ("0.3", True, False), ("1", False, False)])
+def test_spot_that_is_not_worth_it_is_said_of_prices_that_are_known(
+    catalog: Catalog, share: str, trusted: bool, said: bool
+) -> None:
+    plan = a_plan(catalog, markets=frozenset({"spot"}))
+    first = plan.candidates[0]
+    rate = Decimal(first.candidate.place.planning_micro_usd_per_hour) / 1_000_000
+    raw = rate if trusted else rate / 2
+    offer = replace(
+        first.offer,
+        usd_per_hour=raw,
+        planning_usd_per_hour=rate,
+        on_demand_usd_per_hour=rate / Decimal(share),
+    )
+    text = estimate_table(replace(plan, candidates=(first._replace(offer=offer),)))
+    assert ("row 1: spot is not worth it" in text) is said
