@@ -63,6 +63,17 @@ class Workload:
         writing_seconds = checkpoint_seconds(4 * (parameters(self.net) + moving_statistics(self.net)))
         self.checkpoints = Checkpoints(job.checkpoint_every.total_seconds(), writing_seconds)
         self._bytes: dict[int, int] = {}
+        self._feeds: dict[tuple[int | None, int, float | None, bool], Feed | None] = {}
+
+    def feed(self, rental: Rental) -> Feed | None:
+        """What a rental's host can hand over to its devices; None where its processors are not known."""
+        on_cpu = rental.device == CPU_DEVICE
+        host = (rental.vcpus, rental.device_count, rental.memory_gib, on_cpu)
+        if host not in self._feeds:
+            self._feeds[host] = feed_images_per_second(
+                self.job, rental.vcpus, rental.device_count, memory_gib=rental.memory_gib, on_cpu=on_cpu
+            )
+        return self._feeds[host]
 
     def device_bytes(self, share: int) -> int:
         """What training `share` images of the batch keeps on one device."""
@@ -87,7 +98,7 @@ def device_kind(device: str) -> str:
 
 def quote(work: Workload, rental: Rental, computed: Throughput, rates: ProviderRates) -> Quote:
     """Time, and cost but for the price of the place, of the whole job on a rental that computes at that throughput."""
-    feed = _feed(work, rental)
+    feed = work.feed(rental)
     throughput, input_bound = _fed(computed, feed, on_cpu=rental.device == CPU_DEVICE)
     plain = cloud_time(work, device_kind(rental.device), throughput)
     spot, time, durations = None, plain, (plain.total, plain.low, plain.high)
@@ -111,16 +122,6 @@ def quote(work: Workload, rental: Rental, computed: Throughput, rates: ProviderR
         fixed_micro_usd=(fixed[0], fixed[1], fixed[2]),
         fixed=parts[0],
         input_bound=input_bound,
-    )
-
-
-def _feed(work: Workload, rental: Rental) -> Feed | None:
-    return feed_images_per_second(
-        work.job,
-        rental.vcpus,
-        rental.device_count,
-        memory_gib=rental.memory_gib,
-        on_cpu=rental.device == CPU_DEVICE,
     )
 
 
