@@ -19,6 +19,7 @@ from planner.throughput.values import Basis, Throughput
 from pricing.catalog import Catalog, CatalogError
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.offers import OfferQuery
+from providers.local.machine import this_machine
 from workloads.layers import macs
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog
             choice = choose(job, rented, world, filters, every_place=wanted.every_place)
         except ValueError as error:
             raise BadInputError(f"{job.name}: {error}", "plan init writes a complete job file") from None
-        machine = quote_this_machine(job, settings, predictor, catalog.devices)
+        machine = quote_this_machine(job, this_machine(), settings, predictor, catalog.devices)
         lines = advice(
             Findings(job=job, macs=macs(job.net()), choice=choice, machine=machine, on_same=_again(predictor, world))
         )

@@ -13,9 +13,9 @@ from planner.measurements import OwnMeasurement, load_measurements
 from planner.plan import MachineQuote, RunTime
 from planner.throughput.predict import Question
 from planner.throughput.values import THIS_MACHINE, Basis, Throughput
-from pricing.devices import UnknownDeviceError
+from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.money import PER_SECOND, UsdPerHour, amount
-from providers.local.machine import this_machine
+from providers.local.offers import canonical_device
 from workloads.memory import GIB
 
 if TYPE_CHECKING:
@@ -53,14 +53,12 @@ def shape_of(job: TrainingJob) -> str:
 
 
 def quote_this_machine(
-    job: TrainingJob, settings: Settings, predictor: Predictor, devices: DeviceTable
+    job: TrainingJob, machine: Machine, settings: Settings, predictor: Predictor, devices: DeviceTable
 ) -> MachineQuote:
     """Time and cost here. Where nothing can be predicted, the reason stands in place of the time."""
-    machine = this_machine()
     work = Workload(job)
-    device = _gpu(machine, devices)
-    name = device.name if device else "cpu"
-    count = len(machine.gpus) if device else 1
+    device, count = _gpus(machine, devices, job.global_batch_size)
+    name = device.name if device else CPU_DEVICE
     fits, reason = _fits(work, machine, device, count)
     own = own_measurement(job, machine.fingerprint, load_measurements(settings.measurements))
     answer = _own_throughput(own) if own else _predicted(job, machine, device, count, predictor)
@@ -90,18 +88,30 @@ def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasur
     return told[-1] if told else None
 
 
-def _gpu(machine: Machine, devices: DeviceTable) -> Device | None:
+def _gpus(machine: Machine, devices: DeviceTable, batch: int) -> tuple[Device | None, int]:
+    """The GPUs to train on, and how many the batch splits over; (None, 1): the processor.
+
+    Sets as the local provider offers them: all GPUs of a kind, or a power of two of them.
+    """
     if not machine.gpus:
-        return None
+        return None, 1
+    name = machine.gpus[0].name
+    device = devices.get(canonical_device(name, lambda spelling: _known(spelling, devices)))
+    if device is None:
+        return None, 1
+    alike = sum(gpu.name == name for gpu in machine.gpus)
+    counts = [alike, *(1 << power for power in reversed(range(alike.bit_length())))]
+    return device, next(count for count in counts if batch % count == 0)
+
+
+def _known(spelling: str, devices: DeviceTable) -> str | None:
     try:
-        return devices.find(machine.gpus[0].name)
+        return devices.find(spelling).name
     except UnknownDeviceError:
         return None
 
 
 def _fits(work: Workload, machine: Machine, device: Device | None, count: int) -> tuple[bool, str]:
-    if work.job.global_batch_size % count:
-        return False, f"the batch does not split evenly over {count} devices"
     memory_gib = machine.gpus[0].memory_gib if device else machine.memory_gib
     needed_gib = work.device_bytes(work.job.global_batch_size // count) / GIB
     if needed_gib > memory_gib:
