@@ -19,6 +19,7 @@ from planner.runner import request_for
 from planner.throughput.values import Basis
 from pricing.devices import DeviceTable
 from providers.base import EndKind
+from providers.local.machine import this_machine
 from tests.builders import a_job, a_machine_quote, a_run, an_offer
 from tests.doubles.clock import NOON, ctrl_c
 from tests.doubles.fake_machine import ENDED, MODEL, PENDING, FakeMachine, Seen, ends, until_asked
@@ -195,7 +196,8 @@ class NoPredictor:
 
 def the_quote(desk: Desk, job: TrainingJob) -> MachineQuote:
     """As `plan launch` would make it now."""
-    return quote_this_machine(job, desk.settings, NoPredictor(), DeviceTable([]))  # type: ignore[arg-type]
+    predictor: Any = NoPredictor()
+    return quote_this_machine(job, this_machine(), desk.settings, predictor, DeviceTable([]))
 
 
 def digits(**changes: Any) -> TrainingJob:
