@@ -79,6 +79,9 @@ def test_a_preset_is_built_for_its_data(preset: str, data: str, trained: int, mo
 def test_a_head_of_ones_own_and_none_at_all() -> None:
     widths = {"preset": "vgg16", "dense": [512], "dropout": 0.1}
     assert [getattr(layer, "units", None) for layer in a_job(model=widths).net().layers[-2:]] == [512, 10]
+    dropouts = [getattr(layer, "dropout", None) for layer in a_job(model=widths).net().layers[-2:]]
+    assert dropouts == [0.1, 0.0]
+    assert getattr(a_job().net().layers[-2], "dropout", None) == 0.5
     bare = a_job(model={"preset": "vgg16", "dense": []}).net()
     assert parameters(bare) == 14_714_688 + 512 * 10 + 10
 
