@@ -62,8 +62,13 @@ def command(
     )
     plan = make_plan(job, wanted, options.settings(), SystemClock().now())
     sys.stdout.write(_text(plan, explain_row, as_json=as_json) + "\n")
-    if not plan.ranking:
+    if not plan.ranking and not _answered_here(plan, wanted):
         raise nothing_left(plan)
+
+
+def _answered_here(plan: Plan, wanted: Wanted) -> bool:
+    """Whether only this machine was asked about, and its line says what it takes."""
+    return wanted.providers == ("local",) and plan.this_machine is not None and plan.this_machine.time is not None
 
 
 def _text(plan: Plan, explain_row: int | None, *, as_json: bool) -> str:

@@ -199,6 +199,12 @@ def test_an_estimate_of_a_job_file(catalog: Path) -> None:
     assert "retired by the vendor (--include-retired shows them) [retired]" in said.out
 
 
+def test_an_estimate_for_this_machine_alone_is_answered(catalog: Path) -> None:
+    said = plan("estimate", "--model", "mnist-cnn", "--dataset", "mnist", "--provider", "local", "--catalog", catalog)
+    assert said.code == 0
+    assert "this machine: " in said.out
+
+
 def test_an_estimate_without_a_job_file(catalog: Path) -> None:
     said = plan("estimate", *VGG, "--epochs", 3, "--batch", 64, "--catalog", catalog)
     assert said.out.startswith("vgg16-cifar10: vgg16 (33.6 M parameters, 0.66 GFLOPs forward)")
