@@ -147,6 +147,8 @@ def _seconds_beside_steps(story: Story, ending: Ending, steady: float) -> tuple[
     after = max(0.0, (ending.ended_at - story.last_epoch_at).total_seconds()) if story.last_epoch_at else 0.0
     # The first step of a process compiles; it happens once, so it belongs to the setup and not to each epoch.
     setup += story.phase_seconds.get("compile", 0.0)
+    # A stall behind the last step may be in the rate already: the parts never add up to more than the whole.
+    after = min(after, max(0.0, total - setup - steady))
     between = max(0.0, total - setup - after - steady)
     return setup, between / len(story.epochs), after
 

@@ -148,6 +148,16 @@ def test_a_run_is_taken_apart_by_hand() -> None:
     assert (row.machine, row.shape, row.measured_at) == ("machine", "shape", MINUTE)
 
 
+def test_a_stall_behind_the_last_step_is_not_counted_twice() -> None:
+    """The same run, its steady rate pulled down by what came after: the parts still add up to the minute it took."""
+    slow = END | {"images_per_second": 100.0 * 20 / 45}
+    story = a_story(START, {"event": "phase", "name": "compile", "seconds": 4.0}, *EPOCHS, slow)
+    row = measurement_of(a_done_run(), story, an_ending(), "machine", "shape", batch=100)
+    assert row is not None
+    assert (row.setup_seconds, row.per_epoch_seconds) == (14.0, 0.0)
+    assert row.after_seconds == pytest.approx(60 - 14 - 45)
+
+
 def test_a_short_run_teaches_its_rate_alone() -> None:
     row = measurement_of(a_done_run(), a_story(START, END), an_ending(), "machine", "shape", batch=100)
     assert row is not None
