@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -68,6 +67,12 @@ def _fetch(store: RunStore, name: str, sha256: str, folder: Path) -> None:
 
 
 def _replace(partial: Path, target: Path) -> None:
-    if target.exists():
-        shutil.rmtree(target)
-    os.replace(partial, target)  # noqa: PTH105  replaces an empty folder where rename would not
+    """The folder in one move; into one that is there file by file, so that nothing else in it is lost."""
+    if not target.exists():
+        partial.rename(target)
+        return
+    for source in [path for path in partial.rglob("*") if path.is_file()]:
+        place = target / source.relative_to(partial)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        source.replace(place)
+    shutil.rmtree(partial)

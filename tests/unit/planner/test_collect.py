@@ -1,0 +1,43 @@
+"""Bringing the model home: whole or not at all, and nothing of the person's is lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.collect import collect
+from planner.errors import TrainingFailedError
+from providers.local.store import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    made = FolderStore(tmp_path / "run")
+    made.put("output/model.keras", b"weights")
+    entry = {"path": "model.keras", "size_bytes": 7, "sha256": hashlib.sha256(b"weights").hexdigest()}
+    made.put("output/manifest.json", json.dumps([entry]).encode())
+    return made
+
+
+def test_what_a_person_put_into_the_folder_meanwhile_stays(store: FolderStore, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "notes.txt").write_text("mine", encoding="utf-8")
+    collect(store, home)
+    collect(store, home)
+    assert (home / "notes.txt").read_text(encoding="utf-8") == "mine"
+    assert (home / "model.keras").read_bytes() == b"weights"
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+
+def test_a_damaged_file_leaves_the_folder_as_it_was(store: FolderStore, tmp_path: Path) -> None:
+    store.put("output/model.keras", b"damaged")
+    with pytest.raises(TrainingFailedError):
+        collect(store, tmp_path / "home")
+    assert not (tmp_path / "home").exists()
