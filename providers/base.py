@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +17,7 @@ RunId = NewType("RunId", str)
 LABEL_RUN = "trainplan-run"
 LABEL_ATTEMPT = "trainplan-attempt"
 LABEL_DEADLINE = "trainplan-deadline"
+LABEL_CLIENT = "trainplan-client"
 
 
 class InstanceState(StrEnum):
@@ -57,6 +58,10 @@ class EndKind(StrEnum):
     """Killed from outside, nobody knows why."""
     LOST = "lost"
     """Gone without leaving an exit code: the machine restarted, or the instance never came up."""
+    RECLAIMED = "reclaimed"
+    """The provider took it back: spot, or a machine that it stopped."""
+    DEVICE_LOST = "device_lost"
+    """The accelerator is not there any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +80,11 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedResource:
-    """Something of ours that exists at the provider, found by its label."""
+    """Something of ours that exists at the provider, found by its label.
+
+    `instance` tells what can be asked for with `get` from what only comes with it (a disk, an address, a schedule).
+    `deadline` and `client` are what its labels say: until when it may live, and which computer made it.
+    """
 
     provider: str
     region: str
@@ -84,6 +93,23 @@ class OwnedResource:
     run_id: RunId
     created_at: datetime | None = None
     usd_per_hour: Decimal | None = None
+    attempt: int | None = None
+    instance: bool = True
+    deadline: datetime | None = None
+    client: str | None = None
+
+    @property
+    def ref(self) -> InstanceRef:
+        return InstanceRef(provider=self.provider, region=self.region, id=self.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorRequest:
+    """A call as it is sent; `parameters` are JSON values. For the journal, the dry run and golden files."""
+
+    service: str
+    operation: str
+    parameters: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +120,9 @@ class LaunchRequest:
     in it are absolute. `deadline` is when the instance ends itself, whatever becomes of this computer.
     `max_steps` ends training after so many steps (a measuring run), else None.
     `vcpus` and `memory_gib` limit the container where the provider can; None is no limit.
+    `zone` is where in the region, None where the provider may choose. `client` is the label of this computer.
+    `resolved` is what `Resolver.resolve` looked up (an image, a network); `calls` are the calls as the journal keeps
+    them: launch sends these, byte for byte, and translates anew only where there are none.
     """
 
     run_id: RunId
@@ -104,6 +133,22 @@ class LaunchRequest:
     max_steps: int | None = None
     vcpus: int | None = None
     memory_gib: float | None = None
+    zone: str | None = None
+    client: str = ""
+    resolved: Mapping[str, str] = field(default_factory=dict)
+    calls: tuple[VendorRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers:
+    """What ends a machine without its client: its own timer, and the cloud's where there is one (None: there is none).
+
+    `gap` says in words what is left uncovered between the create and the arming of these, "" for nothing.
+    """
+
+    machine: datetime | None
+    cloud: datetime | None
+    gap: str = ""
 
 
 class PreflightState(StrEnum):
@@ -134,15 +179,6 @@ class Preflight:
             if state in states:
                 return state
         return PreflightState.OK
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VendorRequest:
-    """A call as it would be sent: for the dry run and for golden files."""
-
-    service: str
-    operation: str
-    parameters: Mapping[str, object]
 
 
 class RunStore(Protocol):
@@ -176,6 +212,11 @@ class Provider(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def listing_lag(self) -> timedelta:
+        """How long after a create `list_owned` and `get` may not show it yet."""
+        ...
+
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         """What could be rented, in the catalog's order. Needs no credentials."""
         ...
@@ -196,11 +237,18 @@ class Provider(Protocol):
         ...
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
-        """Everything of ours that bills or occupies something, everywhere, found by label alone."""
+        """Everything of ours that bills or occupies something, everywhere, found by label alone.
+
+        Every page of every place has answered, or it raises IncompleteListingError: nothing listed is nothing left.
+        """
         ...
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         """Pure: the calls that launch would send, in order."""
+        ...
+
+    def timers(self, request: LaunchRequest) -> Timers:
+        """Pure: when what launch makes ends by itself, and what sees to it."""
         ...
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
@@ -227,6 +275,24 @@ class Preparer(Protocol):
 
         Launch does not wait for it: it raises MachineError where this was not called.
         """
+
+
+@runtime_checkable
+class Resolver(Protocol):
+    """What some providers can do besides: look up, without creating anything, what a request leaves open."""
+
+    def resolve(self, request: LaunchRequest) -> LaunchRequest:
+        """The same request with `resolved` filled in, so that `requests` is pure and a replay sends the same."""
+        ...
+
+
+@runtime_checkable
+class Timekeeper(Protocol):
+    """A provider whose time is not this computer's: a simulated cloud."""
+
+    def now(self) -> datetime: ...
+
+    def sleep(self, seconds: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,17 @@ ProviderError
 ├── TransientError         again with the same token, then look up what exists
 ├── BadRequestError        stop; the request is wrong and will stay wrong
 ├── InstanceNotFoundError  it is gone: teardown is done
+├── IncompleteListingError not every place has answered: absence is not known
 ├── MachineError           this machine cannot: no engine, no disk, no memory
 └── UnrecognizedError      look up what exists, stop, show the vendor's code
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from providers.base import OwnedResource
 
 
 class ProviderError(Exception):
@@ -43,7 +49,13 @@ class QuotaError(ProviderError):
 
 
 class CapacityError(ProviderError):
-    """The provider has none left here, now."""
+    """The provider has none left here, now; `elsewhere` are the zones that it recommends instead."""
+
+    def __init__(
+        self, message: str, *, elsewhere: tuple[str, ...] = (), hint: str = "", code: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.elsewhere = elsewhere
 
 
 class ThrottledError(ProviderError):
@@ -60,6 +72,17 @@ class BadRequestError(ProviderError):
 
 class InstanceNotFoundError(ProviderError):
     """The provider does not know it: it is gone."""
+
+
+class IncompleteListingError(ProviderError):
+    """Some places did not answer; `found` is what the others said, `unanswered` names them."""
+
+    def __init__(
+        self, message: str, *, found: tuple[OwnedResource, ...], unanswered: tuple[str, ...], hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.found = found
+        self.unanswered = unanswered
 
 
 class MachineError(ProviderError):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from providers.base import Check, OwnedResource, Preflight, PreflightState
+from providers.base import Check, OwnedResource, Preflight, PreflightState, Timers
 from providers.errors import BadRequestError, InstanceNotFoundError, MachineError, ProviderError, TransientError
 from providers.local.api import Engine, EngineName
 from providers.local.command import Runner, SystemRunner
@@ -80,6 +80,10 @@ class LocalProvider:
         return PROVIDER
 
     @property
+    def listing_lag(self) -> timedelta:
+        return timedelta(0)
+
+    @property
     def machine(self) -> Machine:
         """What this machine is; its `fingerprint` is what measurements taken here are kept under."""
         return self.here.machine()
@@ -104,6 +108,9 @@ class LocalProvider:
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         return self._host_of(request).requests(request)
+
+    def timers(self, request: LaunchRequest) -> Timers:
+        return Timers(machine=request.deadline, cloud=None)
 
     def launch(self, request: LaunchRequest) -> Instance:
         host = self._host_of(request)
@@ -193,6 +200,7 @@ class LocalProvider:
             run_id=held.place.key.run_id,
             created_at=held.created_at,
             usd_per_hour=self.here.settings.usd_per_hour if held.running else None,
+            attempt=held.place.key.attempt,
         )
 
 

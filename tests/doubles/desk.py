@@ -12,7 +12,7 @@ from planner.journal import Journal
 from planner.launch import Executor
 from planner.runner import Runner, request_for
 from planner.settings import Settings
-from tests.builders import a_job, a_machine_quote, an_offer
+from tests.builders import a_job, a_machine_estimate, an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_provider import FakeProvider, Script
 
@@ -58,7 +58,7 @@ class Desk:
     def planned(self, job: TrainingJob | None = None, **changes: Any) -> Run:
         """A run that is in the journal and nowhere else yet; its model goes to the folder `model`, or `model-2`, …"""
         job = job or a_job()
-        runner, quote = self.runner(), a_machine_quote()
+        runner, quote = self.runner(), a_machine_estimate()
         count = len(self.journal.runs())
         run = runner.draft(job, an_offer(**changes), quote, self.folder / (f"model-{count + 1}" if count else "model"))
         runner.record(run, job, quote)
@@ -75,7 +75,7 @@ class Desk:
         runner = self.runner()
         earlier = runner.resumable(job)
         assert earlier is not None
-        deadline = runner.draft(job, an_offer(), a_machine_quote(), None).deadline
+        deadline = runner.draft(job, an_offer(), a_machine_estimate(), None).deadline
         return runner.follow(runner.again(earlier, deadline, None), request_for(job, an_offer()))
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from providers import registry
@@ -17,6 +18,7 @@ from providers.base import (
     Preflight,
     PreflightState,
     RunId,
+    Timers,
     VendorRequest,
 )
 from providers.errors import InstanceNotFoundError
@@ -48,6 +50,7 @@ class FakeProvider:
     name: str = "local"
     slow_deletes: int | None = 0
     tidy: bool = False
+    lag: timedelta = timedelta(0)
     checks: tuple[Check, ...] = (Check(name="engine", state=PreflightState.OK, detail="a fake"),)
     refuse: dict[tuple[str, int], BaseException] = field(default_factory=dict)
     lose: dict[tuple[str, int], BaseException] = field(default_factory=dict)
@@ -102,6 +105,13 @@ class FakeProvider:
                 self._deleted[key] -= 1
         return owned
 
+    @property
+    def listing_lag(self) -> timedelta:
+        return self.lag
+
+    def timers(self, request: LaunchRequest) -> Timers:
+        return Timers(machine=request.deadline, cloud=None)
+
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         return [VendorRequest(service="fake", operation="start", parameters={"run_id": request.run_id})]
 
@@ -142,7 +152,10 @@ class FakeProvider:
 
     def _owned(self, key: str) -> OwnedResource:
         machine = self.machines[key]
-        return OwnedResource(provider=self.name, region="here", kind="machine", id=key, run_id=machine.request.run_id)
+        return OwnedResource(
+            provider=self.name, region="here", kind="machine", id=key, run_id=machine.request.run_id,
+            attempt=machine.request.attempt, created_at=machine.launched_at,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
