@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from planner.estimate import device_kind
-from planner.plan import Candidate, Choice, MachineQuote
+from planner.plan import Candidate, Choice, MachineEstimate
 from planner.throughput.values import Basis
 from pricing.money import format_usd, from_micro
 from workloads.durations import format_duration
@@ -41,7 +41,7 @@ class Findings:
     job: TrainingJob
     macs: int
     choice: Choice
-    machine: MachineQuote | None
+    machine: MachineEstimate | None
     on_same: Callable[[TrainingJob, Candidate], Candidate | None]
 
 
@@ -61,10 +61,10 @@ def advice(found: Findings) -> tuple[str, ...]:
     return tuple(line for line in lines if line)
 
 
-def _this_machine(machine: MachineQuote | None, best: Candidate) -> str | None:
+def _this_machine(machine: MachineEstimate | None, best: Candidate) -> str | None:
     if machine is None or machine.time is None or machine.cost_usd is None:
         return None
-    here, there = machine.time.total, best.quote.time.total
+    here, there = machine.time.total, best.estimate.time.total
     cheaper = machine.cost_usd <= from_micro(best.cost_micro_usd)
     if not cheaper or (here > PATIENCE and here > there * AS_GOOD):
         return None
@@ -75,19 +75,19 @@ def _this_machine(machine: MachineQuote | None, best: Candidate) -> str | None:
 
 
 def _processor(best: Candidate) -> str | None:
-    if best.quote.rental.device != "cpu":
+    if best.estimate.rental.device != "cpu":
         return None
-    return f"no accelerator needed: {best.quote.rental.instance_type} without one is the cheapest that fits"
+    return f"no accelerator needed: {best.estimate.rental.instance_type} without one is the cheapest that fits"
 
 
 def _tensor_unit(found: Findings, best: Candidate) -> str | None:
     """Whether a TPU is right or wrong for this job; says nothing where none is offered."""
-    tpus = [one for one in found.choice.candidates if device_kind(one.quote.rental.device) == "tpu"]
+    tpus = [one for one in found.choice.candidates if device_kind(one.estimate.rental.device) == "tpu"]
     if not tpus:
         return None
     if found.macs < TPU_LEAST_MACS:
         return f"a TPU is wrong for this job: {found.macs / 1e6:.0f} M multiply-accumulates an image are too few for it"
-    first = tpus[0].quote.rental
+    first = tpus[0].estimate.rental
     cores = first.device_count * TPU_CORES_PER_CHIP.get(first.device, 1)
     if found.job.global_batch_size % (cores * TPU_BATCH_MULTIPLE):
         return (
@@ -100,12 +100,12 @@ def _tensor_unit(found: Findings, best: Candidate) -> str | None:
 
 
 def _input_bound(best: Candidate) -> str | None:
-    quote = best.quote
-    if not quote.input_bound or quote.feed is None:
+    found = best.estimate
+    if not found.input_bound or found.feed is None:
         return None
     return (
-        f"row 1 is input-bound: its host feeds {quote.feed.images_per_second:,.0f} images/s, its device could train "
-        f"{quote.computed.images_per_second:,.0f}; more vCPUs or smaller images would help, a faster device would not"
+        f"row 1 is input-bound: its host feeds {found.feed.images_per_second:,.0f} images/s, its device could train "
+        f"{found.computed.images_per_second:,.0f}; more vCPUs or smaller images would help, a faster device would not"
     )
 
 
@@ -136,14 +136,14 @@ def _saved(candidate: Candidate | None, best: Candidate) -> Decimal:
 def _within_noise(candidates: Sequence[Candidate]) -> str | None:
     """The next one whose throughput is known as well or better, and whose cost lies within the first one's interval."""
     first = candidates[0]
-    high = first.quote.cost_micro_usd(first.place[0], 2)
+    high = first.estimate.cost_micro_usd(first.place[0], 2)
     known = (Basis.MEASURED, Basis.SCALED, Basis.MODELLED)
     for rank, other in enumerate(candidates[1:4], start=2):
-        firmer = known.index(other.quote.throughput.basis) <= known.index(first.quote.throughput.basis)
-        faster = other.quote.time.total * AS_GOOD < first.quote.time.total
+        firmer = known.index(other.estimate.throughput.basis) <= known.index(first.estimate.throughput.basis)
+        faster = other.estimate.time.total * AS_GOOD < first.estimate.time.total
         if firmer and faster and other.cost_micro_usd <= high:
             return (
-                f"row {rank} is within the noise of row 1 and takes {format_duration(other.quote.time.total)} "
-                f"instead of {format_duration(first.quote.time.total)}"
+                f"row {rank} is within the noise of row 1 and takes {format_duration(other.estimate.time.total)} "
+                f"instead of {format_duration(first.estimate.time.total)}"
             )
     return None

@@ -10,7 +10,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from planner.estimate import Workload, quote
+from planner.estimate import Workload, estimate
 from planner.plan import Candidate, Choice, Reason, RejectionKey
 from planner.throughput.values import Throughput
 from pricing.cost import ProviderRates
@@ -24,7 +24,7 @@ from workloads.runtimes import runtimes_for
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from planner.plan import Quote
+    from planner.plan import Estimate
     from pricing.catalog import RentalPlaces
     from pricing.offers import Place
     from workloads.job import TrainingJob
@@ -83,8 +83,8 @@ _ORDER = {reason: index for index, reason in enumerate(Reason)}
 
 def _judge(
     work: Workload, row: RentalPlaces, world: World, filters: Filters, rejected: Counter[RejectionKey]
-) -> tuple[Quote | Reason | None, Sequence[Place]]:
-    """The rental's quote and the places left of it, or the last reason that left none."""
+) -> tuple[Estimate | Reason | None, Sequence[Place]]:
+    """The rental's estimate and the places left of it, or the last reason that left none."""
     rental = row.rental
     places = _suitable(work, row, world, filters, rejected)
     if isinstance(places, Reason):
@@ -93,17 +93,17 @@ def _judge(
     if isinstance(speed, Reason):
         rejected[_key(rental, speed)] += len(places)
         return speed, ()
-    quoted = quote(work, rental, speed, world.rates[rental.provider])
-    late = _too_late(quoted, filters)
+    estimated = estimate(work, rental, speed, world.rates[rental.provider])
+    late = _too_late(estimated, filters)
     if late is not None:
         rejected[_key(rental, late)] += len(places)
         return late, ()
     if filters.budget_usd is not None:
         budget = to_micro(filters.budget_usd)
-        places = _kept(rental, places, Reason.OVER_BUDGET, lambda place: _cost(quoted, place) <= budget, rejected)
+        places = _kept(rental, places, Reason.OVER_BUDGET, lambda place: _cost(estimated, place) <= budget, rejected)
         if not places:
             return Reason.OVER_BUDGET, ()
-    return quoted, places
+    return estimated, places
 
 
 def _suitable(
@@ -173,10 +173,10 @@ def fits(work: Workload, rental: Rental) -> bool:
     return work.device_bytes(work.job.global_batch_size // rental.device_count) <= memory_gib * GIB
 
 
-def _too_late(quoted: Quote, filters: Filters) -> Reason | None:
+def _too_late(estimated: Estimate, filters: Filters) -> Reason | None:
     if filters.deadline is not None:
-        return Reason.OVER_DEADLINE if quoted.time.total > filters.deadline else None
-    return Reason.TOO_SLOW if quoted.time.total > LONGEST else None
+        return Reason.OVER_DEADLINE if estimated.time.total > filters.deadline else None
+    return Reason.TOO_SLOW if estimated.time.total > LONGEST else None
 
 
 def _kept(
@@ -193,14 +193,14 @@ def _key(rental: Rental, reason: Reason) -> RejectionKey:
     return RejectionKey(rental.provider, rental.instance_type, rental.market, reason)
 
 
-def _cost(quoted: Quote, place: Place) -> int:
-    return quoted.cost_micro_usd(place.planning_micro_usd_per_hour)
+def _cost(estimated: Estimate, place: Place) -> int:
+    return estimated.cost_micro_usd(place.planning_micro_usd_per_hour)
 
 
-def _priced(quoted: Quote, places: Sequence[Place]) -> Iterable[Candidate]:
-    seconds, fixed = quoted.billed_seconds[0], quoted.fixed_micro_usd[0]
-    # The same arithmetic as Quote.cost_micro_usd, written out: it runs once for each of a hundred thousand places.
-    return [Candidate(quoted, place, place[0] * seconds // 3600 + fixed) for place in places]
+def _priced(estimated: Estimate, places: Sequence[Place]) -> Iterable[Candidate]:
+    seconds, fixed = estimated.billed_seconds[0], estimated.fixed_micro_usd[0]
+    # The same arithmetic as Estimate.cost_micro_usd, written out: it runs once for each of a hundred thousand places.
+    return [Candidate(estimated, place, place[0] * seconds // 3600 + fixed) for place in places]
 
 
 def _in_order(found: list[Candidate], first: Callable[[Candidate], float]) -> list[Candidate]:
@@ -210,21 +210,21 @@ def _in_order(found: list[Candidate], first: Callable[[Candidate], float]) -> li
 
 
 def _apart(candidate: Candidate) -> tuple[object, ...]:
-    rental = candidate.quote.rental
-    time, region = candidate.quote.time.total, candidate.place.region
+    rental = candidate.estimate.rental
+    time, region = candidate.estimate.time.total, candidate.place.region
     return candidate.cost_micro_usd, time, rental.provider, region, rental.instance_type, rental.market
 
 
 _KEYS: dict[Objective, Callable[[Candidate], float]] = {
     Objective.COST: lambda candidate: candidate.cost_micro_usd,
-    Objective.TIME: lambda candidate: candidate.quote.time.total.total_seconds(),
-    Objective.BALANCED: lambda candidate: candidate.cost_micro_usd * candidate.quote.time.total.total_seconds(),
+    Objective.TIME: lambda candidate: candidate.estimate.time.total.total_seconds(),
+    Objective.BALANCED: lambda candidate: candidate.cost_micro_usd * candidate.estimate.time.total.total_seconds(),
 }
 
 
 def _best_of_each(ordered: Sequence[Candidate]) -> list[Candidate]:
     best: dict[tuple[str, str, int, str], Candidate] = {}
     for candidate in ordered:
-        rental = candidate.quote.rental
+        rental = candidate.estimate.rental
         best.setdefault((rental.provider, rental.device, rental.device_count, rental.market), candidate)
     return list(best.values())

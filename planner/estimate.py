@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from planner.feeding import Feed, feed_images_per_second, pace
-from planner.plan import Quote, RunTime
+from planner.plan import Estimate, RunTime
 from planner.spot import Checkpoints, checkpoint_seconds, spot_rate, spot_time
 from pricing.cost import RunUsage, run_cost
 from pricing.devices import CPU_DEVICE
@@ -96,7 +96,7 @@ def device_kind(device: str) -> str:
     return "tpu" if device.upper().startswith("TPU") else "gpu"
 
 
-def quote(work: Workload, rental: Rental, computed: Throughput, rates: ProviderRates) -> Quote:
+def estimate(work: Workload, rental: Rental, computed: Throughput, rates: ProviderRates) -> Estimate:
     """Time, and cost but for the price of the place, of the whole job on a rental that computes at that throughput."""
     feed = work.feed(rental)
     throughput, input_bound = _fed(computed, feed, on_cpu=rental.device == CPU_DEVICE)
@@ -108,7 +108,7 @@ def quote(work: Workload, rental: Rental, computed: Throughput, rates: ProviderR
     parts = [run_cost(NOTHING_PER_HOUR, lasting, work.usage, rates) for lasting in durations]
     fixed = [to_micro(part.total) for part in parts]
     billed = [rental.billing.billed_seconds(lasting) for lasting in durations]
-    return Quote(
+    return Estimate(
         rental=rental,
         computed=computed,
         feed=feed,

@@ -75,8 +75,8 @@ def _price_lines(offer: Offer) -> list[str]:
 
 
 def _throughput_lines(ranked: RankedOffer) -> list[str]:
-    quote = ranked.candidate.quote
-    speed, feed = quote.computed, quote.feed
+    estimate = ranked.candidate.estimate
+    speed, feed = estimate.computed, estimate.feed
     lines = [
         f"{speed.images_per_second:,.1f} images/s over all devices, {speed.basis}; "
         f"four times out of five between {speed.low:,.1f} and {speed.high:,.1f}",
@@ -86,16 +86,16 @@ def _throughput_lines(ranked: RankedOffer) -> list[str]:
     if feed is None:
         return [*lines, "what its host can feed is not known"]
     lines.append(f"its host can feed {feed.images_per_second:,.0f} images/s: {feed.evidence}")
-    if quote.throughput.images_per_second < speed.images_per_second:
-        bound = "input-bound" if quote.input_bound else "slowed by its input"
-        lines.append(f"{bound}: {quote.throughput.images_per_second:,.1f} images/s are left")
+    if estimate.throughput.images_per_second < speed.images_per_second:
+        bound = "input-bound" if estimate.input_bound else "slowed by its input"
+        lines.append(f"{bound}: {estimate.throughput.images_per_second:,.1f} images/s are left")
     return lines
 
 
 def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
-    quote = ranked.candidate.quote
-    kind = device_kind(quote.rental.device)
-    time = quote.plain
+    estimate = ranked.candidate.estimate
+    kind = device_kind(estimate.rental.device)
+    time = estimate.plain
     download = time.setup.total_seconds() - BOOT_SECONDS[kind] - PULL_SECONDS[kind] - START_SECONDS
     return [
         f"setup {format_duration(time.setup)}: boot {BOOT_SECONDS[kind]} s, image {PULL_SECONDS[kind]} s, "
@@ -109,13 +109,13 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
 
 
 def _spot_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
-    quote, offer = ranked.candidate.quote, ranked.offer
-    if quote.spot is None:
+    estimate, offer = ranked.candidate.estimate, ranked.offer
+    if estimate.spot is None:
         return []
     checkpoints = Workload(plan.job).checkpoints
     seed = f"{offer.provider} {offer.instance_type} {offer.region}"
-    lines = explain_spot(with_quantiles(quote.spot, quote.plain, checkpoints, seed), quote.plain, checkpoints)
-    advice = checkpoint_advice(quote.plain, quote.spot.rate, checkpoints)
+    lines = explain_spot(with_quantiles(estimate.spot, estimate.plain, checkpoints, seed), estimate.plain, checkpoints)
+    advice = checkpoint_advice(estimate.plain, estimate.spot.rate, checkpoints)
     return [*lines, advice.text] if advice else lines
 
 
@@ -136,14 +136,15 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
 
 
 def _cost_lines(ranked: RankedOffer) -> list[str]:
-    quote = ranked.candidate.quote
-    usage, rates = quote.usage, quote.rates
+    estimate = ranked.candidate.estimate
+    usage, rates, fixed = estimate.usage, estimate.rates, estimate.fixed
+    seconds = estimate.billed_seconds[0]
     planning = ranked.offer.planning_usd_per_hour or ranked.offer.usd_per_hour
     lines = [
-        f"compute {format_usd(ranked.compute_usd)}: {quote.billed_seconds[0]:,} s at {format_usd_per_hour(planning)}",
-        f"disk {format_usd(quote.fixed.disk)}: {usage.disk_gb} GB at ${rates.disk_usd_per_gb_month} per GB and month",
-        f"address {format_usd(quote.fixed.address)}: {format_usd_per_hour(rates.address_usd_per_hour)}",
-        f"transfer {format_usd(quote.fixed.transfer)}: {usage.egress_gb} GB out at ${rates.egress_usd_per_gb} per GB",
+        f"compute {format_usd(ranked.compute_usd)}: {seconds:,} s at {format_usd_per_hour(planning)}",
+        f"disk {format_usd(fixed.disk)}: {usage.disk_gb} GB at ${rates.disk_usd_per_gb_month} per GB and month",
+        f"address {format_usd(fixed.address)}: {format_usd_per_hour(rates.address_usd_per_hour)}",
+        f"transfer {format_usd(fixed.transfer)}: {usage.egress_gb} GB out at ${rates.egress_usd_per_gb} per GB",
         f"total {format_usd(ranked.cost_usd)} "
         f"({format_usd(ranked.cost_low_usd)} to {format_usd(ranked.cost_high_usd)}: the ends of the throughput)",
     ]

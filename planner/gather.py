@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from planner.advice import Findings, advice
 from planner.choose import Filters, World, choose, fits
 from planner.errors import BadInputError, NothingLeftError, ThisMachineError
-from planner.estimate import Workload, quote
+from planner.estimate import Workload, estimate
 from planner.machine_quote import quote_this_machine
 from planner.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
 from planner.throughput.predict import Predictor, Question
@@ -102,14 +102,14 @@ def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candida
     """Puts a changed job on a candidate's machine and place; None where it does not fit or cannot be predicted."""
 
     def again(job: TrainingJob, before: Candidate) -> Candidate | None:
-        rental, work = before.quote.rental, Workload(job)
+        rental, work = before.estimate.rental, Workload(job)
         if job.global_batch_size % rental.device_count or not fits(work, rental):
             return None
         speed = _asker(job, predictor, world.devices)(rental)
         if isinstance(speed, Reason):
             return None
-        quoted = quote(work, rental, speed, world.rates[rental.provider])
-        return Candidate(quoted, before.place, quoted.cost_micro_usd(before.place.planning_micro_usd_per_hour))
+        estimated = estimate(work, rental, speed, world.rates[rental.provider])
+        return Candidate(estimated, before.place, estimated.cost_micro_usd(before.place.planning_micro_usd_per_hour))
 
     return again
 

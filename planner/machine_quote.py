@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from planner.estimate import START_SECONDS, Workload, run_time
 from planner.measurements import OwnMeasurement, load_measurements
-from planner.plan import MachineQuote, RunTime
+from planner.plan import MachineEstimate, RunTime
 from planner.throughput.predict import Question
 from planner.throughput.values import THIS_MACHINE, Basis, Throughput
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
@@ -54,7 +54,7 @@ def shape_of(job: TrainingJob) -> str:
 
 def quote_this_machine(
     job: TrainingJob, machine: Machine, settings: Settings, predictor: Predictor, devices: DeviceTable
-) -> MachineQuote:
+) -> MachineEstimate:
     """Time and cost here. Where nothing can be predicted, the reason stands in place of the time."""
     work = Workload(job)
     device, count = _gpus(machine, devices, job.global_batch_size)
@@ -66,7 +66,7 @@ def quote_this_machine(
     if answer is not None and fits:
         time = _own_time(work, own, answer) if own else _first_time(work, answer)
     cost = amount(UsdPerHour(settings.usd_per_hour), time.total, PER_SECOND) if time else None
-    return MachineQuote(
+    return MachineEstimate(
         name=machine.cpu_name,
         device=name,
         device_count=count,

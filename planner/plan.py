@@ -1,4 +1,4 @@
-"""What an estimate and a plan are: quotes, candidates, rejections with their reasons."""
+"""What an estimate and a plan are: estimates, candidates, rejections with their reasons."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class RunTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quote:
+class Estimate:
     """What holds for a rental wherever it is had: throughput, time, and cost but for the price of the place.
 
     `throughput` is what is left of `computed` after feeding, `feed` what the host can hand over (None: not known).
@@ -118,9 +118,9 @@ class Quote:
 
 
 class Candidate(NamedTuple):
-    """A quote at a place; a tuple since thousands are made per command."""
+    """An estimate at a place; a tuple since thousands are made per command."""
 
-    quote: Quote
+    estimate: Estimate
     place: Place
     cost_micro_usd: int
 
@@ -143,7 +143,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineQuote:
+class MachineEstimate:
     """This machine beside the ranking: what it would take here; `fits` tells whether memory is enough."""
 
     name: str
@@ -178,10 +178,10 @@ class RankedOffer(NamedTuple):
 
     @property
     def compute_usd(self) -> Decimal:
-        return from_micro(self.candidate.cost_micro_usd - self.candidate.quote.fixed_micro_usd[0])
+        return from_micro(self.candidate.cost_micro_usd - self.candidate.estimate.fixed_micro_usd[0])
 
     def _at(self, which: int) -> Decimal:
-        return from_micro(self.candidate.quote.cost_micro_usd(self.candidate.place[0], which))
+        return from_micro(self.candidate.estimate.cost_micro_usd(self.candidate.place[0], which))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +199,6 @@ class Plan:
     prices: Mapping[int, PlacePrice]
     rejections: dict[RejectionKey, int]
     filtered_last: Reason | None
-    this_machine: MachineQuote | None
+    this_machine: MachineEstimate | None
     advice: tuple[str, ...]
     offers_seen: int

@@ -12,7 +12,7 @@ from pricing.money import PER_SECOND, UsdPerHour, amount, format_usd
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.plan import MachineQuote
+    from planner.plan import MachineEstimate
     from planner.progress import Story
     from planner.run import Run
 
@@ -49,7 +49,7 @@ class Receipt:
         return asdict(self)
 
 
-def estimate_record(quote: MachineQuote | None) -> dict[str, Any]:
+def estimate_record(quote: MachineEstimate | None) -> dict[str, Any]:
     """What the journal keeps of the estimate that a run was launched on."""
     if quote is None or quote.time is None or quote.throughput is None:
         return {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
-    from planner.plan import MachineQuote, Plan, RankedOffer
+    from planner.plan import MachineEstimate, Plan, RankedOffer
     from planner.throughput.values import Throughput
     from pricing.offers import Offer
 
@@ -79,16 +79,16 @@ def _heading(plan: Plan) -> str:
 
 
 def _row(ranked: RankedOffer) -> tuple[str, ...]:
-    offer, quote = ranked.offer, ranked.candidate.quote
+    offer, estimate = ranked.offer, ranked.candidate.estimate
     return (
         str(ranked.rank),
         f"{offer.provider} {offer.region}",
         f"{offer.instance_type}{_state_mark(offer)}",
         device_text(offer.device, offer.device_count, float(offer.device_fraction), offer.vcpus),
         "spot" if offer.market is Market.SPOT else "on demand",
-        _speed(quote.throughput),
-        f"{quote.throughput.basis}{' input-bound' if quote.input_bound else ''}",
-        format_duration(quote.time.total),
+        _speed(estimate.throughput),
+        f"{estimate.throughput.basis}{' input-bound' if estimate.input_bound else ''}",
+        format_duration(estimate.time.total),
         f"{format_usd(ranked.cost_usd)} ({_span(ranked.cost_low_usd, ranked.cost_high_usd)})",
         _rate(offer),
         f"{offer.price_grade} {offer.price_as_of or offer.price_as_of_text or 'undated'}",
@@ -171,20 +171,20 @@ def _spot_verdicts(plan: Plan) -> list[str]:
     """
     lines = []
     for ranked in plan.candidates:
-        quote, offer = ranked.candidate.quote, ranked.offer
+        estimate, offer = ranked.candidate.estimate, ranked.offer
         rate = offer.on_demand_usd_per_hour
-        if quote.spot is None or rate is None or offer.planning_usd_per_hour != offer.usd_per_hour:
+        if estimate.spot is None or rate is None or offer.planning_usd_per_hour != offer.usd_per_hour:
             continue
-        plain = quote.plain.total
-        on_demand = to_micro(run_cost(UsdPerHour(rate), plain, quote.usage, quote.rates).total)
-        here = CostAndTime(ranked.candidate.cost_micro_usd, quote.time.total.total_seconds())
+        plain = estimate.plain.total
+        on_demand = to_micro(run_cost(UsdPerHour(rate), plain, estimate.usage, estimate.rates).total)
+        here = CostAndTime(ranked.candidate.cost_micro_usd, estimate.time.total.total_seconds())
         verdict = spot_verdict(CostAndTime(on_demand, plain.total_seconds()), here)
         if verdict:
             lines.append(f"row {ranked.rank}: {verdict} than on demand")
     return lines
 
 
-def machine_line(machine: MachineQuote) -> str:
+def machine_line(machine: MachineEstimate) -> str:
     """What a job takes here, in one line."""
     what = f"{machine.name}, {device_text(machine.device, machine.device_count, 1.0, None)}"
     if machine.time is None or machine.throughput is None or machine.cost_usd is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import date
 
-    from planner.plan import Candidate, MachineQuote, Plan, Quote
+    from planner.plan import Candidate, Estimate, MachineEstimate, Plan
     from planner.throughput.values import Throughput
     from pricing.grades import PriceGrade
     from pricing.offers import Quote as PlacePrice
@@ -44,16 +44,16 @@ class _Rows:
         self._shared: dict[int, tuple[str, str]] = {}
 
     def text(self, rank: int, candidate: Candidate) -> str:
-        quote = candidate.quote
-        shared = self._shared.get(id(quote))
+        estimate = candidate.estimate
+        shared = self._shared.get(id(estimate))
         if shared is None:
-            shared = self._shared[id(quote)] = _shared(quote)
+            shared = self._shared[id(estimate)] = _shared(estimate)
         price = self._prices[candidate.place.row_id]
         return f'{{"rank": {rank}, {shared[0]}, {_place(price)}, {_cost(candidate)}, {shared[1]}}}'
 
 
-def _shared(quote: Quote) -> tuple[str, str]:
-    rental, time = quote.rental, quote.time
+def _shared(estimate: Estimate) -> tuple[str, str]:
+    rental, time = estimate.rental, estimate.time
     life = rental.lifecycle
     machine = {
         "provider": rental.provider,
@@ -66,17 +66,17 @@ def _shared(quote: Quote) -> tuple[str, str]:
             "date": life.date.isoformat() if life.date else None,
             "successor": life.successor,
         },
-        **_speed(quote.throughput),
+        **_speed(estimate.throughput),
         "setup_seconds": time.setup.total_seconds(),
         "train_seconds": time.train.total_seconds(),
         "total_seconds": time.total.total_seconds(),
         "fits": True,
-        "input_bound": quote.input_bound,
+        "input_bound": estimate.input_bound,
     }
     parts = {
-        "disk": float(quote.fixed.disk),
-        "address": float(quote.fixed.address),
-        "transfer": float(quote.fixed.transfer),
+        "disk": float(estimate.fixed.disk),
+        "address": float(estimate.fixed.address),
+        "transfer": float(estimate.fixed.transfer),
     }
     # The compute part differs from place to place: _cost opens the object that these close.
     return json.dumps(machine)[1:-1], json.dumps(parts)[1:-1] + "}"
@@ -93,10 +93,10 @@ def _place(price: PlacePrice) -> str:
 
 
 def _cost(candidate: Candidate) -> str:
-    quote, (rate, _, _), cost = candidate
-    _, low_seconds, high_seconds = quote.billed_seconds
-    fixed, low_fixed, high_fixed = quote.fixed_micro_usd
-    # Quote.cost_micro_usd, written out.
+    estimate, (rate, _, _), cost = candidate
+    _, low_seconds, high_seconds = estimate.billed_seconds
+    fixed, low_fixed, high_fixed = estimate.fixed_micro_usd
+    # Estimate.cost_micro_usd, written out.
     low, high = rate * low_seconds // 3600 + low_fixed, rate * high_seconds // 3600 + high_fixed
     return (
         f'"cost_usd": {cost / MICRO}, "cost_low_usd": {low / MICRO}, "cost_high_usd": {high / MICRO}, '
@@ -123,7 +123,7 @@ def _speed(throughput: Throughput) -> dict[str, Any]:
     }
 
 
-def _machine(machine: MachineQuote | None) -> dict[str, Any] | None:
+def _machine(machine: MachineEstimate | None) -> dict[str, Any] | None:
     if machine is None:
         return None
     time = machine.time

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from planner.clock import Clock
     from planner.events import Event
     from planner.journal import Journal
-    from planner.plan import MachineQuote
+    from planner.plan import MachineEstimate
     from planner.settings import Settings
     from pricing.offers import Offer
     from providers.base import Provider
@@ -59,7 +59,7 @@ class Runner:
         paths = self._provider.store(run.run_id).list("checkpoints")
         return run if any(path.endswith("/complete.json") for path in paths) else None
 
-    def draft(self, job: TrainingJob, offer: Offer, quote: MachineQuote | None, output: Path | None) -> Run:
+    def draft(self, job: TrainingJob, offer: Offer, quote: MachineEstimate | None, output: Path | None) -> Run:
         """A run as it would be; nothing is recorded and nothing exists for it yet.
 
         Raises BadInputError where the model could not be put into `output`.
@@ -78,7 +78,7 @@ class Runner:
             model_folder=str(output_folder(output, job.name, run_id)),
         )
 
-    def record(self, run: Run, job: TrainingJob, quote: MachineQuote | None) -> None:
+    def record(self, run: Run, job: TrainingJob, quote: MachineEstimate | None) -> None:
         """The run in the journal, before anything is created for it."""
         self._journal.add_run(run, job.to_json(), estimate_record(quote), self._clock.now())
 
@@ -190,7 +190,7 @@ def request_for(job: TrainingJob, offer: Offer, max_steps: int | None = None) ->
     return make
 
 
-def deadline_of(job: TrainingJob, offer: Offer, quote: MachineQuote | None, now: datetime) -> datetime:
+def deadline_of(job: TrainingJob, offer: Offer, quote: MachineEstimate | None, now: datetime) -> datetime:
     """When the instance ends itself: the job's deadline or what its budget buys, whichever is sooner; without
     either, three times the slow end of the estimate."""
     limits = [limit for limit in (job.constraints.deadline, _affordable(job, offer.usd_per_hour)) if limit is not None]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.choose import Filters, World, choose
-from planner.plan import MachineQuote, Plan, RankedOffer, Reason, RunTime
+from planner.plan import MachineEstimate, Plan, RankedOffer, Reason, RunTime
 from planner.run import Attempt, Phase, Run
 from planner.throughput.values import Basis, Throughput
 from pricing.catalog import Places, RentalPlaces
@@ -142,8 +142,8 @@ def a_run_time(seconds: float = 600.0) -> RunTime:
     )  # fmt: skip
 
 
-def a_machine_quote(**changes: Any) -> MachineQuote:
-    base = MachineQuote(
+def a_machine_estimate(**changes: Any) -> MachineEstimate:
+    base = MachineEstimate(
         name="AMD EPYC", device="cpu", device_count=1, throughput=a_throughput(500.0), time=a_run_time(),
         usd_per_hour=Decimal("0.12"), cost_usd=Decimal("0.02"), fits=True,
     )  # fmt: skip
@@ -175,7 +175,7 @@ def a_plan(
     *,
     every_place: bool = False,
     limit: int | None = None,
-    this_machine: MachineQuote | None = None,
+    this_machine: MachineEstimate | None = None,
     **filters: Any,
 ) -> Plan:
     """A plan over a catalog at noon of the test's day, each rental at a rate of its own that never changes.

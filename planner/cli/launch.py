@@ -19,7 +19,7 @@ from planner.errors import (
     TrainingFailedError,
 )
 from planner.gather import Wanted, make_plan
-from planner.plan import MachineQuote
+from planner.plan import MachineEstimate
 from planner.receipt import Receipt, receipt_text
 from planner.render import machine_line
 from planner.run import Outcome, Run
@@ -77,7 +77,7 @@ def command(
     finish(run)
 
 
-def this_machine_offer(job: TrainingJob, settings: Settings, asked: Provider) -> tuple[MachineQuote, Offer]:
+def this_machine_offer(job: TrainingJob, settings: Settings, asked: Provider) -> tuple[MachineEstimate, Offer]:
     """What the job takes here, and this machine as an offer. Raises BadInputError where it does not fit."""
     wanted = Wanted(providers=(LOCAL,), limit=0)
     quote = make_plan(job, wanted, settings, build.clock().now()).this_machine
@@ -108,12 +108,12 @@ def finish(run: Run) -> None:
             raise TrainingFailedError(f"run {run.run_id}: {run.message}", f"plan logs {run.run_id} shows what it said")
 
 
-def _draft(asked: Provider, settings: Settings, job: TrainingJob, offer: Offer, quote: MachineQuote) -> Run:
+def _draft(asked: Provider, settings: Settings, job: TrainingJob, offer: Offer, quote: MachineEstimate) -> Run:
     with build.journal(settings) as journal:
         return build.runner(asked, journal, settings, lambda _: None).draft(job, offer, quote, None)
 
 
-def _ask(job: TrainingJob, quote: MachineQuote, earlier: Run | None, run: Run, *, assume_yes: bool) -> None:
+def _ask(job: TrainingJob, quote: MachineEstimate, earlier: Run | None, run: Run, *, assume_yes: bool) -> None:
     sys.stderr.write(f"{job.name} on this machine: {machine_line(quote)}\n")
     sys.stderr.write(f"it ends itself by {run.deadline.astimezone():%Y-%m-%d %H:%M} at the latest\n")
     if earlier is not None:

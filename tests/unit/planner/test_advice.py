@@ -11,7 +11,7 @@ import pytest
 
 from planner.advice import Findings, advice
 from planner.choose import Filters, choose
-from planner.plan import MachineQuote, RunTime
+from planner.plan import MachineEstimate, RunTime
 from planner.throughput.values import Basis
 from pricing.offers import Market
 from tests.builders import a_job, a_rental, a_throughput, a_world, rented
@@ -32,10 +32,10 @@ def found(*rows: RentalPlaces, job: TrainingJob | None = None, macs: int = MANY_
     return Findings(job=asked, macs=macs, choice=choice, machine=None, on_same=lambda *_: None)
 
 
-def here(hours: float, usd: str = "0") -> MachineQuote:
+def here(hours: float, usd: str = "0") -> MachineEstimate:
     train = timedelta(hours=hours)
     time = RunTime(setup=timedelta(0), train=train, train_low=train, train_high=train, after=timedelta(0))
-    return MachineQuote(
+    return MachineEstimate(
         name="desk", device="cpu", device_count=1, throughput=a_throughput(), time=time, usd_per_hour=Decimal(0),
         cost_usd=Decimal(usd), fits=True,
     )  # fmt: skip
@@ -120,7 +120,7 @@ def noisy(slow_basis: Basis, fast_basis: Basis) -> Choice:
 def test_a_faster_offer_within_the_noise_is_named_if_it_is_known_as_well(slow: Basis, fast: Basis, said: bool) -> None:
     choice = noisy(slow, fast)
     findings = replace(found(), choice=choice)
-    names = [candidate.quote.rental.instance_type for candidate in choice.candidates]
+    names = [candidate.estimate.rental.instance_type for candidate in choice.candidates]
     lines = advice(findings)
     if names[0] == "fast":
         pytest.fail("the slow one must be the cheaper one for this test to mean anything")

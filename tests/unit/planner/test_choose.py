@@ -51,7 +51,7 @@ def reasons(choice: Choice) -> dict[Reason, int]:
 
 
 def where(candidate: Candidate) -> tuple[str, str]:
-    return candidate.quote.rental.instance_type, candidate.place.region
+    return candidate.estimate.rental.instance_type, candidate.place.region
 
 
 # --- reasons -----------------------------------------------------------------------------------------------------
@@ -156,9 +156,11 @@ def test_what_the_person_asked_for_is_looked_at_before_what_can_run() -> None:
     assert (reasons(choice), choice.filtered_last) == ({Reason.REGION: 1}, Reason.REGION)
 
 
-def test_a_candidate_costs_what_its_quote_says_at_its_place() -> None:
+def test_a_candidate_costs_what_its_estimate_says_at_its_place() -> None:
     for candidate in chosen(rented(a_rental(), *TWO_PLACES)).candidates:
-        assert candidate.cost_micro_usd == candidate.quote.cost_micro_usd(candidate.place.planning_micro_usd_per_hour)
+        assert candidate.cost_micro_usd == candidate.estimate.cost_micro_usd(
+            candidate.place.planning_micro_usd_per_hour
+        )
 
 
 def test_the_filter_that_removed_the_last_offer_is_the_one_that_let_most_through_before() -> None:
@@ -221,7 +223,7 @@ def test_more_than_a_month_needs_a_deadline() -> None:
     row = rented(a_rental())
     assert reasons(chosen(row, job=month)) == {Reason.TOO_SLOW: 1}
     (candidate,) = chosen(row, job=month, deadline=timedelta(days=31)).candidates
-    assert candidate.quote.time.total > LONGEST
+    assert candidate.estimate.time.total > LONGEST
 
 
 @pytest.mark.parametrize("memory_gib", [0.5, 2.0, 4.0, 16.0])
@@ -257,9 +259,9 @@ def test_the_objective_decides(objective: Objective, order: list[str]) -> None:
         rented(a_rental(instance_type="slow"), ("r", "0.2")),
     ]
     choice = choose(job, rows, a_world(_speeds), Filters(), every_place=True)
-    assert [candidate.quote.rental.instance_type for candidate in choice.candidates] == order
+    assert [candidate.estimate.rental.instance_type for candidate in choice.candidates] == order
     costs = [candidate.cost_micro_usd for candidate in choice.candidates]
-    times = [candidate.quote.time.total.total_seconds() for candidate in choice.candidates]
+    times = [candidate.estimate.time.total.total_seconds() for candidate in choice.candidates]
     products = [cost * time for cost, time in zip(costs, times, strict=True)]
     measure = {Objective.COST: costs, Objective.TIME: times, Objective.BALANCED: products}[objective]
     assert measure == sorted(measure)
@@ -279,7 +281,7 @@ def test_ties_fall_by_time_provider_region_and_type() -> None:
     expected = [("w", "a"), ("x", "a"), ("x", "b"), ("g4dn.xlarge", "a"), ("fast", "a"), ("x", "a")]
     choice = choose(a_job(), rows, a_world(), Filters(), every_place=True)
     assert [where(candidate) for candidate in choice.candidates] == expected
-    assert [candidate.quote.rental.market for candidate in choice.candidates[3:5]] == ["on_demand", "spot"]
+    assert [candidate.estimate.rental.market for candidate in choice.candidates[3:5]] == ["on_demand", "spot"]
     by_time = choose(a_job(objective="time"), rows, a_world(_speeds), Filters(), every_place=True)
     assert [where(candidate) for candidate in by_time.candidates] == [("fast", "a"), *expected[:4], *expected[5:]]
 
@@ -308,7 +310,7 @@ def test_the_short_list_is_the_best_of_each_of_the_long_one(tmp_path: Path, obje
         short = choose(job, rows, world, Filters(include_retired=True), every_place=False).candidates
     best: dict[tuple[object, ...], Candidate] = {}
     for candidate in every:
-        rental = candidate.quote.rental
+        rental = candidate.estimate.rental
         best.setdefault((rental.provider, rental.device, rental.device_count, rental.market), candidate)
     assert [where(one) for one in short] == [where(one) for one in best.values()]
     assert len(short) < len(every)
@@ -363,4 +365,4 @@ def test_nor_does_it_meet_a_budget_that_it_only_seems_to(planted: Catalog) -> No
     world = replace(a_world(), devices=planted.devices)
     filters = Filters(budget_usd=Decimal("0.1"))
     ranked = choose(a_job(), rows, world, filters, every_place=True).candidates
-    assert [candidate.quote.rental.instance_type for candidate in ranked] == ["g5.xlarge"]
+    assert [candidate.estimate.rental.instance_type for candidate in ranked] == ["g5.xlarge"]

@@ -18,7 +18,7 @@ from planner.estimate import (
     Workload,
     cloud_time,
     device_kind,
-    quote,
+    estimate,
     run_usage,
     trained_images,
 )
@@ -98,7 +98,7 @@ def test_what_a_run_uses_by_hand() -> None:
 
 def test_the_cost_by_hand() -> None:
     """A dollar an hour, disk a ten-thousandth of a dollar per GB and hour, address a cent, ten cents a GB out."""
-    made = quote(Workload(a_job()), a_rental(), a_throughput(1000.0), some_rates("aws"))
+    made = estimate(Workload(a_job()), a_rental(), a_throughput(1000.0), some_rates("aws"))
     # 150 + 270 + 45 + 1.705 setup, 99.84 training, 60 + 3.333 after: 629.878 s, the begun one is paid.
     assert made.billed_seconds == (630, 580, 730)
     assert made.fixed.disk == Decimal("60.9") * Decimal("0.0001") * 630 / 3600
@@ -114,14 +114,14 @@ def test_the_cost_by_hand() -> None:
 
 def test_no_rental_is_shorter_than_its_minimum() -> None:
     billing = replace(a_rental().billing, minimum_seconds=3600)
-    made = quote(Workload(a_job()), a_rental(billing=billing), a_throughput(), some_rates("aws"))
+    made = estimate(Workload(a_job()), a_rental(billing=billing), a_throughput(), some_rates("aws"))
     assert made.billed_seconds == (3600, 3600, 3600)
     # The rates of the side costs have their own billing.
     assert made.fixed.address == Decimal("0.01") * 630 / 3600
 
 
 def test_the_parts_of_a_row_add_up_to_its_cost() -> None:
-    made = quote(Workload(a_job()), a_rental(), a_throughput(), some_rates("aws"))
+    made = estimate(Workload(a_job()), a_rental(), a_throughput(), some_rates("aws"))
     place = Place(526_000, "us-east-1", 0)
     row = RankedOffer(1, Candidate(made, place, made.cost_micro_usd(526_000)), an_offer())
     parts = row.compute_usd + made.fixed.disk + made.fixed.address + made.fixed.transfer
@@ -142,13 +142,13 @@ def test_a_host_that_feeds_slower_than_its_device_computes_holds_the_run_up() ->
     """ImageNet's JPEG files on four vCPUs: whatever the device could train, the host decodes some hundreds a second."""
     work = Workload(a_job(data={"name": "imagenet"}, epochs=1, global_batch_size=256))
     few, many = a_rental(vcpus=4), a_rental(vcpus=96)
-    slow = quote(work, few, a_throughput(5_000.0), some_rates("aws"))
+    slow = estimate(work, few, a_throughput(5_000.0), some_rates("aws"))
     assert slow.input_bound
     assert slow.feed is not None
     assert slow.throughput.images_per_second == pytest.approx(slow.feed.images_per_second)
     assert slow.throughput.low <= slow.throughput.images_per_second <= slow.throughput.high
     assert slow.computed.images_per_second == 5_000.0
-    fast = quote(work, many, a_throughput(5_000.0), some_rates("aws"))
+    fast = estimate(work, many, a_throughput(5_000.0), some_rates("aws"))
     assert not fast.input_bound
     assert fast.throughput.images_per_second == 5_000.0
     assert fast.time.total < slow.time.total
@@ -156,5 +156,5 @@ def test_a_host_that_feeds_slower_than_its_device_computes_holds_the_run_up() ->
 
 def test_a_host_whose_processors_are_not_known_holds_nothing_up() -> None:
     work = Workload(a_job(data={"name": "imagenet"}, epochs=1, global_batch_size=256))
-    quoted = quote(work, a_rental(vcpus=None), a_throughput(5_000.0), some_rates("aws"))
-    assert (quoted.feed, quoted.input_bound, quoted.throughput) == (None, False, a_throughput(5_000.0))
+    estimated = estimate(work, a_rental(vcpus=None), a_throughput(5_000.0), some_rates("aws"))
+    assert (estimated.feed, estimated.input_bound, estimated.throughput) == (None, False, a_throughput(5_000.0))

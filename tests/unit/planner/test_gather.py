@@ -57,7 +57,7 @@ def test_a_plan_has_everything_a_table_needs(make: Callable[..., Plan]) -> None:
     assert plan.this_machine is not None
     assert plan.prices == {}
     for row in plan.candidates:
-        assert row.offer.rental == row.candidate.quote.rental
+        assert row.offer.rental == row.candidate.estimate.rental
         assert row.offer.region == row.candidate.place.region
         assert row.offer.planning_usd_per_hour == Decimal(row.candidate.place[0]) / 1_000_000
 

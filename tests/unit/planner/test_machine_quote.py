@@ -23,7 +23,7 @@ from tests.doubles.clock import NOON
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from planner.plan import MachineQuote
+    from planner.plan import MachineEstimate
     from workloads.job import TrainingJob
 
 
@@ -62,7 +62,7 @@ def quote(
     predictor: Says | None = None,
     usd_per_hour: str = "0",
     machine: Machine | None = None,
-) -> MachineQuote:
+) -> MachineEstimate:
     settings = Settings(home=tmp_path, usd_per_hour=Decimal(usd_per_hour))
     for row in rows:
         add_measurement(settings.measurements, row)

@@ -20,7 +20,7 @@ from planner.throughput.values import Basis
 from pricing.devices import DeviceTable
 from providers.base import EndKind
 from providers.local.machine import this_machine
-from tests.builders import a_job, a_machine_quote, a_run, an_offer
+from tests.builders import a_job, a_machine_estimate, a_run, an_offer
 from tests.doubles.clock import NOON, ctrl_c
 from tests.doubles.fake_machine import ENDED, MODEL, PENDING, FakeMachine, Seen, ends, until_asked
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planner.measurements import OwnMeasurement
-    from planner.plan import MachineQuote
+    from planner.plan import MachineEstimate
     from planner.run import Run
     from tests.conftest import Golden
     from tests.doubles.desk import Desk
@@ -66,7 +66,7 @@ def a_done_run(**changes: Any) -> Run:
 
 
 def a_receipt(**changes: Any) -> Receipt:
-    estimate = estimate_record(a_machine_quote())
+    estimate = estimate_record(a_machine_estimate())
     story = a_story(START, *EPOCHS, {"event": "phase", "name": "train", "seconds": 41.2345}, END)
     return write_receipt(a_done_run(**changes), story, estimate, an_ending())
 
@@ -107,9 +107,9 @@ def test_a_receipt_is_json_and_back() -> None:
 
 def test_an_estimate_that_could_not_be_made_is_kept_as_none() -> None:
     assert estimate_record(None) == {}
-    assert estimate_record(a_machine_quote(time=None)) == {}
-    assert estimate_record(a_machine_quote(throughput=None)) == {}
-    kept = estimate_record(a_machine_quote())
+    assert estimate_record(a_machine_estimate(time=None)) == {}
+    assert estimate_record(a_machine_estimate(throughput=None)) == {}
+    kept = estimate_record(a_machine_estimate())
     assert kept == {
         "seconds": 600.0, "low_seconds": 335.0, "high_seconds": 1130.0, "usd": 0.02, "images_per_second": 500.0,
         "basis": "measured",
@@ -204,7 +204,7 @@ class NoPredictor:
         raise AssertionError(question)
 
 
-def the_quote(desk: Desk, job: TrainingJob) -> MachineQuote:
+def the_quote(desk: Desk, job: TrainingJob) -> MachineEstimate:
     """As `plan launch` would make it now."""
     predictor: Any = NoPredictor()
     return quote_this_machine(job, this_machine(), desk.settings, predictor, DeviceTable([]))

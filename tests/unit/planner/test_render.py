@@ -23,7 +23,7 @@ from planner.render import (
 from planner.render_json import estimate_json
 from planner.throughput.values import Basis
 from pricing.catalog import Catalog
-from tests.builders import a_job, a_machine_quote, a_plan, a_throughput, small_catalog
+from tests.builders import a_job, a_machine_estimate, a_plan, a_throughput, small_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +39,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 
 def plans(catalog: Catalog) -> dict[str, Plan]:
-    here = a_machine_quote()
-    nowhere = a_machine_quote(time=None, cost_usd=None, fits=False, reason="needs 9.0 GiB of memory, has 4.0")
+    here = a_machine_estimate()
+    nowhere = a_machine_estimate(time=None, cost_usd=None, fits=False, reason="needs 9.0 GiB of memory, has 4.0")
     return {
         "short": a_plan(catalog, this_machine=here),
         "first-two": a_plan(catalog, limit=2, this_machine=nowhere),
@@ -103,7 +103,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 
 def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
-    found = as_json(a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_quote()))
+    found = as_json(a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate()))
     assert set(found) == {"job", "made_at", "advice", "this_machine", "candidates", "rejections"}
     for row in found["candidates"]:
         assert set(row) == CANDIDATE_KEYS
@@ -134,7 +134,7 @@ def test_every_candidate_is_there_in_its_rank(catalog: Catalog) -> None:
 def test_a_row_of_json_says_what_a_row_of_the_table_says(catalog: Catalog) -> None:
     plan = a_plan(catalog, every_place=True, include_retired=True)
     for row, ranked in zip(as_json(plan)["candidates"], plan.candidates, strict=True):
-        offer, quote = ranked.offer, ranked.candidate.quote
+        offer, estimate = ranked.offer, ranked.candidate.estimate
         assert (row["region"], row["instance_type"], row["market"]) == (
             offer.region, offer.instance_type, offer.market.value,
         )  # fmt: skip
@@ -146,7 +146,7 @@ def test_a_row_of_json_says_what_a_row_of_the_table_says(catalog: Catalog) -> No
         assert row["usd_per_hour"] == float(offer.usd_per_hour)
         assert row["planning_usd_per_hour"] == float(offer.planning_usd_per_hour or 0)
         assert row["price_grade"] == offer.price_grade
-        assert row["total_seconds"] == quote.time.total.total_seconds()
+        assert row["total_seconds"] == estimate.time.total.total_seconds()
 
 
 def test_text_that_looks_like_json_stays_text(catalog: Catalog) -> None:
@@ -158,8 +158,8 @@ def test_text_that_looks_like_json_stays_text(catalog: Catalog) -> None:
 
 
 def test_a_machine_that_cannot_is_all_null(catalog: Catalog) -> None:
-    quote = a_machine_quote(throughput=None, time=None, cost_usd=None, fits=False, reason="too small")
-    machine = as_json(a_plan(catalog, this_machine=quote))["this_machine"]
+    estimate = a_machine_estimate(throughput=None, time=None, cost_usd=None, fits=False, reason="too small")
+    machine = as_json(a_plan(catalog, this_machine=estimate))["this_machine"]
     known = {"name": "AMD EPYC", "device": "cpu", "device_count": 1, "usd_per_hour": 0.12, "fits": False}
     assert machine == dict.fromkeys(machine) | known | {"reason": "too small"}
 
@@ -220,16 +220,16 @@ def test_devices_in_words(device: str, count: int, fraction: float, vcpus: int |
     [(0.01234, "0.0123 ("), (9.876, "9.88 ("), (99.96, "100 ("), (1234.5, "1,230 ("), (999.9, "1,000 (")],
 )
 def test_a_rate_has_three_digits(rate: float, said: str) -> None:
-    assert said in machine_line(a_machine_quote(throughput=a_throughput(rate)))
+    assert said in machine_line(a_machine_estimate(throughput=a_throughput(rate)))
 
 
 def test_this_machine_in_a_line() -> None:
-    assert machine_line(a_machine_quote()) == (
+    assert machine_line(a_machine_estimate()) == (
         "AMD EPYC, cpu: 500 (250-1,000) images/s, measured, 10m 00s, $0.0200 (at $0.120/h)"
     )
     modelled = replace(a_throughput(500.0), basis=Basis.MODELLED)
-    assert ", modelled, " in machine_line(a_machine_quote(throughput=modelled))
-    cannot = a_machine_quote(time=None, cost_usd=None, reason="needs 9.0 GiB of memory, has 4.0")
+    assert ", modelled, " in machine_line(a_machine_estimate(throughput=modelled))
+    cannot = a_machine_estimate(time=None, cost_usd=None, reason="needs 9.0 GiB of memory, has 4.0")
     assert machine_line(cannot) == "AMD EPYC, cpu: no (needs 9.0 GiB of memory, has 4.0)"
 
 

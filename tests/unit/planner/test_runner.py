@@ -14,15 +14,15 @@ from planner.errors import BadInputError, RefusedError, ThisMachineError
 from planner.run import Phase
 from planner.runner import deadline_of, output_folder, refused, request_for
 from providers.base import Check, PreflightState
-from tests.builders import a_job, a_machine_quote, a_run_time, an_offer
+from tests.builders import a_job, a_machine_estimate, a_run_time, an_offer
 from tests.doubles.clock import NOON
 
 if TYPE_CHECKING:
-    from planner.plan import MachineQuote
+    from planner.plan import MachineEstimate
     from tests.doubles.desk import Desk
 
 HOUR = timedelta(hours=1)
-QUOTE = a_machine_quote(time=a_run_time(4 * 3600))  # 8 hours less the minute of setup and what comes after, slow end
+QUOTE = a_machine_estimate(time=a_run_time(4 * 3600))  # 8 hours less the minute of setup and what comes after, slow end
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ QUOTE = a_machine_quote(time=a_run_time(4 * 3600))  # 8 hours less the minute of
         ({"budget_usd": 10**9}, "0.00000000001", QUOTE, 720 * HOUR),
         # Without a wish three times the slow end of the estimate, and at least half an hour.
         ({}, "2", QUOTE, 3 * timedelta(seconds=70 + 2 * (4 * 3600 - 70))),
-        ({}, "2", a_machine_quote(time=a_run_time(80)), timedelta(minutes=30)),
-        ({"budget_usd": 10}, "0", a_machine_quote(time=a_run_time(80)), timedelta(minutes=30)),
+        ({}, "2", a_machine_estimate(time=a_run_time(80)), timedelta(minutes=30)),
+        ({"budget_usd": 10}, "0", a_machine_estimate(time=a_run_time(80)), timedelta(minutes=30)),
         # Without an estimate thirty days.
         ({}, "2", None, 720 * HOUR),
-        ({}, "2", a_machine_quote(time=None), 720 * HOUR),
+        ({}, "2", a_machine_estimate(time=None), 720 * HOUR),
     ],
 )
 def test_a_run_ends_itself_at_the_soonest_of_its_limits(
-    limits: dict[str, Any], usd_per_hour: str, quote: MachineQuote | None, lasting: timedelta
+    limits: dict[str, Any], usd_per_hour: str, quote: MachineEstimate | None, lasting: timedelta
 ) -> None:
     offer = an_offer(usd_per_hour=Decimal(usd_per_hour))
     assert deadline_of(a_job(constraints=limits), offer, quote, NOON) == NOON + lasting
@@ -80,7 +80,7 @@ def test_the_model_goes_where_the_person_says_unless_something_is_there(tmp_path
 
 
 def test_a_draft_is_recorded_nowhere(desk: Desk) -> None:
-    draft = desk.runner().draft(a_job(), an_offer(usd_per_hour=Decimal("0.5")), a_machine_quote(), None)
+    draft = desk.runner().draft(a_job(), an_offer(usd_per_hour=Decimal("0.5")), a_machine_estimate(), None)
     assert (draft.phase, draft.job_name, draft.provider) == (Phase.PLANNED, "tiny", "local")
     assert (draft.job_digest, draft.usd_per_hour) == (a_job().digest(), Decimal("0.5"))
     assert draft.run_id.startswith("261121-")
