@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from planner.feeding import Feed, feed_images_per_second, pace
 from planner.plan import Estimate, RunTime
-from planner.spot import Checkpoints, checkpoint_seconds, spot_rate, spot_time
-from pricing.cost import RunUsage, run_cost
+from planner.spot import Checkpoints, checkpoint_seconds, spot_rate, spot_time, with_checkpoints
+from pricing.cost import RunUsage, SideCost, side_cost
 from pricing.devices import CPU_DEVICE
-from pricing.money import UsdPerHour, to_micro
 from pricing.offers import Market
 from workloads.job import Framework
 from workloads.layers import moving_statistics, parameters
@@ -42,7 +41,6 @@ EVALUATION_SPEEDUP = 3.0
 
 NEVER_SECONDS = 1000 * 365 * 86_400
 BOOT_DISK_GB = 60
-NOTHING_PER_HOUR = UsdPerHour(Decimal(0))
 _GB = 1_000_000_000
 
 
@@ -63,6 +61,7 @@ class Workload:
         writing_seconds = checkpoint_seconds(4 * (parameters(self.net) + moving_statistics(self.net)))
         self.checkpoints = Checkpoints(job.checkpoint_every.total_seconds(), writing_seconds)
         self._bytes: dict[int, int] = {}
+        self._side_costs: dict[str, SideCost] = {}
         self._feeds: dict[tuple[int | None, int, float | None, bool], Feed | None] = {}
 
     def feed(self, rental: Rental) -> Feed | None:
@@ -74,6 +73,12 @@ class Workload:
                 self.job, rental.vcpus, rental.device_count, memory_gib=rental.memory_gib, on_cpu=on_cpu
             )
         return self._feeds[host]
+
+    def side_cost(self, rates: ProviderRates) -> SideCost:
+        """What a run pays beside the machine at a provider's rates."""
+        if rates.provider not in self._side_costs:
+            self._side_costs[rates.provider] = side_cost(self.usage, rates)
+        return self._side_costs[rates.provider]
 
     def device_bytes(self, share: int) -> int:
         """What training `share` images of the batch keeps on one device."""
@@ -101,12 +106,14 @@ def estimate(work: Workload, rental: Rental, computed: Throughput, rates: Provid
     feed = work.feed(rental)
     throughput, input_bound = _fed(computed, feed, on_cpu=rental.device == CPU_DEVICE)
     plain = cloud_time(work, device_kind(rental.device), throughput)
-    spot, time, durations = None, plain, (plain.total, plain.low, plain.high)
+    steady = with_checkpoints(plain, work.checkpoints)
+    spot, time, durations = None, steady, (steady.total, steady.low, steady.high)
     if rental.market is Market.SPOT:
-        spot = spot_time(plain, spot_rate(rental.provider, rental.device, rental.family), work.checkpoints)
+        rate = spot_rate(rental.provider, rental.device, rental.family, rental.interruption_bucket)
+        spot = spot_time(plain, rate, work.checkpoints)
         time, durations = spot.run_time(plain), spot.billed_durations
-    parts = [run_cost(NOTHING_PER_HOUR, lasting, work.usage, rates) for lasting in durations]
-    fixed = [to_micro(part.total) for part in parts]
+    beside = work.side_cost(rates)
+    fixed = [beside.micro_usd(lasting) for lasting in durations]
     billed = [rental.billing.billed_seconds(lasting) for lasting in durations]
     return Estimate(
         rental=rental,
@@ -114,13 +121,13 @@ def estimate(work: Workload, rental: Rental, computed: Throughput, rates: Provid
         feed=feed,
         throughput=throughput,
         plain=plain,
+        steady=steady,
         time=time,
         spot=spot,
         usage=work.usage,
         rates=rates,
         billed_seconds=(billed[0], billed[1], billed[2]),
         fixed_micro_usd=(fixed[0], fixed[1], fixed[2]),
-        fixed=parts[0],
         input_bound=input_bound,
     )
 
@@ -134,7 +141,7 @@ def _fed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Thro
 
 
 def cloud_time(work: Workload, kind: str, throughput: Throughput) -> RunTime:
-    """The whole run on a rented machine of a kind (`cpu`, `gpu`, `tpu`)."""
+    """The whole run on a rented machine of a kind (`cpu`, `gpu`, `tpu`), but for the writing of checkpoints."""
     setup = BOOT_SECONDS[kind] + PULL_SECONDS[kind] + START_SECONDS + work.download_seconds
     return run_time(work, throughput, timedelta(seconds=setup), timedelta(seconds=END_SECONDS))
 

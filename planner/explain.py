@@ -16,13 +16,15 @@ from planner.estimate import (
     uses_xla,
 )
 from planner.render import device_text
-from planner.spot import checkpoint_advice, explain_spot, with_quantiles
+from planner.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
 from pricing.money import format_usd, format_usd_per_hour
 from pricing.offers import LifecycleState
 from workloads.durations import format_duration
 from workloads.memory import GIB, footprint
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from planner.plan import Plan, RankedOffer
     from pricing.offers import Offer
 
@@ -95,7 +97,7 @@ def _throughput_lines(ranked: RankedOffer) -> list[str]:
 def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     estimate = ranked.candidate.estimate
     kind = device_kind(estimate.rental.device)
-    time = estimate.plain
+    time, steady = estimate.plain, estimate.steady
     download = time.setup.total_seconds() - BOOT_SECONDS[kind] - PULL_SECONDS[kind] - START_SECONDS
     return [
         f"setup {format_duration(time.setup)}: boot {BOOT_SECONDS[kind]} s, image {PULL_SECONDS[kind]} s, "
@@ -104,7 +106,19 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
         f"training {format_duration(time.train)}: {trained_images(plan.job):,} images over the throughput "
         f"({format_duration(time.train_low)} to {format_duration(time.train_high)})",
         f"end {format_duration(time.after)}: evaluation, fetching the model, teardown ({END_SECONDS} s allowed)",
-        f"total {format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)})",
+        *_writing_lines(plan, steady.train - time.train),
+        f"total {'if nothing interrupts ' if estimate.spot else ''}{format_duration(steady.total)} "
+        f"({format_duration(steady.low)} to {format_duration(steady.high)})",
+    ]
+
+
+def _writing_lines(plan: Plan, writing: timedelta) -> list[str]:
+    if not writing:
+        return []
+    one = Workload(plan.job).checkpoints.seconds
+    return [
+        f"checkpoints {format_duration(writing)}: one every {format_duration(plan.job.checkpoint_every)}, {one:.1f} s "
+        f"each at {CHECKPOINT_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed)"
     ]
 
 
@@ -115,6 +129,9 @@ def _spot_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     checkpoints = Workload(plan.job).checkpoints
     seed = f"{offer.provider} {offer.instance_type} {offer.region}"
     lines = explain_spot(with_quantiles(estimate.spot, estimate.plain, checkpoints, seed), estimate.plain, checkpoints)
+    if offer.interruption_bucket is not None:
+        dated = offer.price_as_of or offer.price_as_of_text or "undated"
+        lines.insert(1, f"bucket {offer.interruption_bucket} of 0-4 in {offer.region}, {dated}: {offer.price_source}")
     advice = checkpoint_advice(estimate.plain, estimate.spot.rate, checkpoints)
     return [*lines, advice.text] if advice else lines
 
@@ -146,6 +163,11 @@ def _cost_lines(ranked: RankedOffer) -> list[str]:
         f"address {format_usd(fixed.address)}: {format_usd_per_hour(rates.address_usd_per_hour)}",
         f"transfer {format_usd(fixed.transfer)}: {usage.egress_gb} GB out at ${rates.egress_usd_per_gb} per GB",
         f"total {format_usd(ranked.cost_usd)} "
-        f"({format_usd(ranked.cost_low_usd)} to {format_usd(ranked.cost_high_usd)}: the ends of the throughput)",
+        f"({format_usd(ranked.cost_low_usd)} to {format_usd(ranked.cost_high_usd)}: {_ends_text(ranked)})",
     ]
     return lines + [f"{rate} rate: {text}" for rate, text in rates.sources]
+
+
+def _ends_text(ranked: RankedOffer) -> str:
+    ends = "the ends of the throughput"
+    return f"{ends}, and of what interruptions add to it" if ranked.candidate.estimate.spot else ends

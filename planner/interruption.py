@@ -35,6 +35,12 @@ class Spells:
         return self.short_share * self.short_seconds + (1 - self.short_share) * self.long_seconds
 
     @property
+    def variance(self) -> float:
+        """Of one spell's length, in seconds squared."""
+        short, long = self.short_seconds**2, self.long_seconds**2
+        return 2 * (self.short_share * short + (1 - self.short_share) * long) - self.mean_seconds**2
+
+    @property
     def short_share_of_time(self) -> float:
         """Probability that a random moment lies in a short spell."""
         return self.short_share * self.short_seconds / self.mean_seconds
@@ -87,12 +93,22 @@ class InterruptibleRun:
     @property
     def checkpoints(self) -> int:
         """How many are written if nothing interrupts."""
-        return max(0, math.ceil(self.work_seconds / self.interval_seconds - 1e-9) - 1)
+        return checkpoint_count(self.work_seconds, self.interval_seconds)
 
     @property
     def plain_seconds(self) -> float:
         """Wall time without a wait or an interruption."""
-        return self.restart_seconds + self.work_seconds + self.checkpoints * self.checkpoint_seconds
+        return self.plain_seconds_of(self.work_seconds)
+
+    def plain_seconds_of(self, work_seconds: float) -> float:
+        """The same for other work."""
+        count = checkpoint_count(work_seconds, self.interval_seconds)
+        return self.restart_seconds + work_seconds + count * self.checkpoint_seconds
+
+
+def checkpoint_count(work_seconds: float, interval_seconds: float) -> int:
+    """Checkpoints of uninterrupted work: one after each interval, none at the very end."""
+    return max(0, math.ceil(work_seconds / interval_seconds - 1e-9) - 1)
 
 
 class ExpectedRun(NamedTuple):
@@ -228,6 +244,59 @@ def _restarting(up: Spells, restart_seconds: float, up_now: float, stops: float)
     share, met = up.short_share, up.short_share_of_time
     fresh = _over((share, 1 - share), spent)
     return up_now * _over((met, 1 - met), spent) + (stops + 1 - up_now) * fresh
+
+
+class Ends(NamedTuple):
+    """P10 and P90 of something, in seconds."""
+
+    low: float
+    high: float
+
+
+def ends(run: InterruptibleRun, place: SpotPlace, expected: ExpectedRun, work: Ends) -> tuple[Ends, Ends]:
+    """P10 and P90 of wall and of billed time, near enough and in microseconds; `work` holds those of the work itself.
+
+    Two independent spreads: that of the work, in proportion to what the expectation grows by, and that of the
+    interruptions, as if normal. No run takes less than an undisturbed one. How near it comes to planner.simulate:
+    docs/adr/0011-spot-expectation.md.
+    """
+    if not math.isfinite(expected.wall_seconds):
+        never = Ends(math.inf, math.inf)
+        return never, never
+    up, down, stops = place.up, place.down, expected.interruptions
+    again = (expected.billed_seconds - run.plain_seconds) / stops if stops > 0 else 0.0
+    # Interruptions as they come in a renewal process, each after some part of an interval.
+    scatter = stops * up.variance / up.mean_seconds**2
+    within = stops * min(run.interval_seconds + run.checkpoint_seconds, run.work_seconds) ** 2 / 12
+    waits = stops * down.variance + _first_wait_variance(place) + _drift_variance(place, expected.waiting_seconds)
+    billed = _ends(run, expected.billed_seconds, scatter * again**2 + within, work)
+    wall = _ends(run, expected.wall_seconds, scatter * (again + down.mean_seconds) ** 2 + within + waits, work)
+    return wall, billed
+
+
+def _ends(run: InterruptibleRun, expected: float, variance: float, work: Ends) -> Ends:
+    slope = (expected - run.restart_seconds) / run.work_seconds
+    spread = _Z80 * math.sqrt(variance)
+    less, more = slope * (run.work_seconds - work.low), slope * (work.high - run.work_seconds)
+    return Ends(
+        max(run.plain_seconds_of(work.low), expected - math.hypot(less, spread)),
+        max(run.plain_seconds_of(work.high), expected + math.hypot(more, spread)),
+    )
+
+
+_Z80 = 1.2815515655446004
+"""Standard deviations from the middle to P90."""
+
+
+def _first_wait_variance(place: SpotPlace) -> float:
+    down, share = place.down, place.down.short_share_of_time
+    second = 2 * (share * down.short_seconds**2 + (1 - share) * down.long_seconds**2)
+    down_now = 1 - place.availability
+    return down_now * second - (down_now * down.mean_left_seconds) ** 2
+
+
+def _drift_variance(place: SpotPlace, waiting_seconds: float) -> float:
+    return waiting_seconds**2 * math.expm1(place.drift**2)
 
 
 def young_interval_seconds(checkpoint_seconds: float, mean_up_seconds: float) -> float:

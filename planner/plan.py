@@ -12,11 +12,13 @@ from typing import NamedTuple
 from planner.feeding import Feed
 from planner.spot import SpotTime
 from planner.throughput.values import Throughput
-from pricing.cost import ProviderRates, RunCost, RunUsage
-from pricing.money import from_micro
+from pricing.cost import ProviderRates, RunCost, RunUsage, run_cost
+from pricing.money import UsdPerHour, from_micro
 from pricing.offers import Offer, Place, Rental
 from pricing.offers import Quote as PlacePrice
 from workloads.job import TrainingJob
+
+NOTHING_PER_HOUR = UsdPerHour(Decimal(0))
 
 
 class Reason(StrEnum):
@@ -91,10 +93,11 @@ class Estimate:
     """What holds for a rental wherever it is had: throughput, time, and cost but for the price of the place.
 
     `throughput` is what is left of `computed` after feeding, `feed` what the host can hand over (None: not known).
-    `time` is expected with what interruptions add on spot, which `spot` tells apart; `plain` is without them.
+    `plain` is the time of the work alone, `steady` with the writing of checkpoints, `time` with what interruptions add
+    on spot, which `spot` tells apart.
 
-    `billed_seconds` and `fixed_micro_usd` (disk, address, transfer) are triples: expected, low, high;
-    `fixed` is the expected one in its parts.
+    `billed_seconds` and `fixed_micro_usd` (disk, address, transfer) are triples: expected, low, high. The ends are P10
+    and P90: of the throughput, and on spot of the interruptions too.
     """
 
     rental: Rental
@@ -102,14 +105,20 @@ class Estimate:
     feed: Feed | None
     throughput: Throughput
     plain: RunTime
+    steady: RunTime
     time: RunTime
     spot: SpotTime | None
     usage: RunUsage
     rates: ProviderRates
     billed_seconds: tuple[int, int, int]
     fixed_micro_usd: tuple[int, int, int]
-    fixed: RunCost
     input_bound: bool = False
+
+    @property
+    def fixed(self) -> RunCost:
+        """What is paid beside the machine, in its parts, as expected."""
+        lasting = self.spot.billed_durations[0] if self.spot else self.time.total
+        return run_cost(NOTHING_PER_HOUR, lasting, self.usage, self.rates)
 
     def cost_micro_usd(self, rate_micro_usd_per_hour: int, which: int = 0) -> int:
         """Whole-run cost at a rate; `which` 0 expected, 1 low, 2 high."""

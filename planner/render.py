@@ -175,10 +175,10 @@ def _spot_verdicts(plan: Plan) -> list[str]:
         rate = offer.on_demand_usd_per_hour
         if estimate.spot is None or rate is None or offer.planning_usd_per_hour != offer.usd_per_hour:
             continue
-        plain = estimate.plain.total
-        on_demand = to_micro(run_cost(UsdPerHour(rate), plain, estimate.usage, estimate.rates).total)
+        steady = estimate.steady.total
+        on_demand = to_micro(run_cost(UsdPerHour(rate), steady, estimate.usage, estimate.rates).total)
         here = CostAndTime(ranked.candidate.cost_micro_usd, estimate.time.total.total_seconds())
-        verdict = spot_verdict(CostAndTime(on_demand, plain.total_seconds()), here)
+        verdict = spot_verdict(CostAndTime(on_demand, steady.total_seconds()), here)
         if verdict:
             lines.append(f"row {ranked.rank}: {verdict} than on demand")
     return lines

@@ -10,11 +10,14 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.interruption import (
+    Ends,
     ExpectedRun,
     InterruptibleRun,
     Spells,
     SpotPlace,
+    checkpoint_count,
     daly_interval_seconds,
+    ends,
     expected_run,
 )
 from pricing.money import format_usd, from_micro
@@ -141,6 +144,22 @@ def checkpoint_seconds(model_bytes: int) -> float:
     return 2 * model_bytes / CHECKPOINT_BYTES_PER_SECOND
 
 
+def with_checkpoints(plain: RunTime, checkpoints: Checkpoints) -> RunTime:
+    """`plain`, with the writing of checkpoints in its training time: the run without interruptions.
+
+    As in `planner.interruption`, what comes after the training counts as work.
+    """
+    train, low, high = (
+        lasting + timedelta(seconds=_writing_seconds(lasting + plain.after, checkpoints))
+        for lasting in (plain.train, plain.train_low, plain.train_high)
+    )
+    return replace(plain, train=train, train_low=low, train_high=high)
+
+
+def _writing_seconds(work: timedelta, checkpoints: Checkpoints) -> float:
+    return checkpoint_count(work.total_seconds(), checkpoints.interval_seconds) * checkpoints.seconds
+
+
 class Triple(NamedTuple):
     """Seconds: expected, and the ends of the 80 % interval."""
 
@@ -153,8 +172,8 @@ class Triple(NamedTuple):
 class SpotTime:
     """A run on spot: how long it takes, what of that is billed (waiting is not), and what interruptions do.
 
-    Low and high are expectations at about the ends of the throughput's interval; from `with_quantiles` they are P10
-    and P90 of simulated runs, interruptions included, and `uninterrupted` is the share of those that met none.
+    Low and high are P10 and P90 with the throughput and the interruptions unsure: as `interruption.ends` has them, or,
+    from `with_quantiles`, of simulated runs, of which `uninterrupted` is the share that met none.
     """
 
     rate: SpotRate
@@ -170,31 +189,26 @@ class SpotTime:
         return expected, low, high
 
     def run_time(self, plain: RunTime) -> RunTime:
-        """`plain`, with the waiting, restarting and repeating in its training time."""
+        """`plain`, with checkpoints, waiting, restarting and repeating in its training time."""
         rest = plain.setup + plain.after
         expected, low, high = (_duration(seconds) - rest for seconds in self.wall)
         return replace(plain, train=expected, train_low=low, train_high=high)
 
 
 def spot_time(time: RunTime, rate: SpotRate, checkpoints: Checkpoints) -> SpotTime:
-    """What interruptions make of a run that would take `time` without; the setup is what every restart repeats."""
+    """What interruptions make of a run that would take `time` without them and without writing checkpoints; the setup
+    is what every restart repeats."""
     run = _run(time, checkpoints)
     expected = expected_run(run, rate.place)
-    less, more = (time.train_low - time.train).total_seconds(), (time.train_high - time.train).total_seconds()
+    after = time.after.total_seconds()
+    work = Ends(time.train_low.total_seconds() + after, time.train_high.total_seconds() + after)
+    wall, billed = ends(run, rate.place, expected, work)
     return SpotTime(
         rate=rate,
-        wall=_for_other_work(run, expected.wall_seconds, less, more),
-        billed=_for_other_work(run, expected.billed_seconds, less, more),
+        wall=_around(expected.wall_seconds, *wall),
+        billed=_around(expected.billed_seconds, *billed),
         expected=expected,
     )
-
-
-def _for_other_work(run: InterruptibleRun, expected: float, less: float, more: float) -> Triple:
-    """Expected time grows with the work all but linearly, once the machine is there; `less` is negative."""
-    if not math.isfinite(expected):
-        return Triple(expected, expected, expected)
-    slope = (expected - run.restart_seconds) / run.work_seconds
-    return Triple(expected, expected + slope * less, expected + slope * more)
 
 
 def with_quantiles(spot: SpotTime, time: RunTime, checkpoints: Checkpoints, seed: str) -> SpotTime:

@@ -18,7 +18,7 @@ from pricing.grades import Market, PriceGrade, spot_ratio, trusted_until
 from pricing.money import to_micro
 from pricing.offers import LifecycleState
 from pricing.queries import MOST_MICRO_USD, MOST_REGIONS
-from pricing.tables import InstanceType, OfferRow, Price, TableError, Tables, read_tables, text_files
+from pricing.tables import OfferRow, Price, TableError, Tables, read_tables, text_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,8 +58,9 @@ CREATE TABLE rental (
     rental_id INTEGER PRIMARY KEY, provider TEXT NOT NULL, instance_type TEXT NOT NULL, family TEXT NOT NULL,
     cpu_architecture TEXT NOT NULL, device TEXT NOT NULL, device_count INTEGER NOT NULL,
     fraction_numerator INTEGER NOT NULL, fraction_denominator INTEGER NOT NULL, device_memory_gib REAL,
-    vcpus INTEGER, memory_gib REAL, hosts INTEGER NOT NULL, market TEXT NOT NULL, state TEXT NOT NULL,
-    state_day INTEGER, successor TEXT, retired_from_day INTEGER, first_row INTEGER NOT NULL, last_row INTEGER NOT NULL
+    vcpus INTEGER, memory_gib REAL, hosts INTEGER NOT NULL, market TEXT NOT NULL, interruption_bucket INTEGER,
+    state TEXT NOT NULL, state_day INTEGER, successor TEXT, retired_from_day INTEGER, first_row INTEGER NOT NULL,
+    last_row INTEGER NOT NULL
 );
 CREATE TABLE place (
     row_id INTEGER PRIMARY KEY, region_id INTEGER NOT NULL, usd_micro INTEGER NOT NULL, on_demand_micro INTEGER,
@@ -68,7 +69,7 @@ CREATE TABLE place (
 CREATE TABLE price (
     row_id INTEGER PRIMARY KEY, rental_id INTEGER NOT NULL, zones TEXT NOT NULL, on_demand_here_micro INTEGER,
     as_of_day INTEGER, as_of_text TEXT NOT NULL, source_id INTEGER NOT NULL, host_micro INTEGER, device_micro INTEGER,
-    interruption_bucket INTEGER, note_id INTEGER
+    note_id INTEGER
 );
 """
 
@@ -192,7 +193,7 @@ def _write_offers(connection: sqlite3.Connection, tables: Tables) -> int:
     next_row = 0
     for rental_id, (market, places) in enumerate(_rentals(tables.offers)):
         last_row = next_row + len(places) - 1
-        _insert(connection, "rental", [_rental(rental_id, places[0][0].type, market, (next_row, last_row))])
+        _insert(connection, "rental", [_rental(rental_id, places[0][0], market, (next_row, last_row))])
         for row_id, (row, price) in enumerate(places, next_row):
             _insert(connection, "place", [_place(row_id, row, price, market, keys)])
             _insert(connection, "price", [_price(row_id, rental_id, row, price, market, keys)])
@@ -201,24 +202,33 @@ def _write_offers(connection: sqlite3.Connection, tables: Tables) -> int:
 
 
 def _rentals(offers: Iterable[OfferRow]) -> Iterator[tuple[Market, list[tuple[OfferRow, Price]]]]:
-    """Offers by (provider, instance type, market) in that order, the places of each by region."""
-    groups: defaultdict[tuple[str, str, Market], list[tuple[OfferRow, Price]]] = defaultdict(list)
+    """Offers by (provider, instance type, market, interruption bucket) in that order, the places of each by region.
+
+    How often a machine is interrupted makes its time and cost, so places that differ in it are rentals of their own.
+    """
+    groups: defaultdict[tuple[str, str, Market, int], list[tuple[OfferRow, Price]]] = defaultdict(list)
     for row in offers:
         for market, price in ((Market.ON_DEMAND, row.on_demand), (Market.SPOT, row.spot)):
             if price is not None:
-                groups[row.type.provider, row.type.name, market].append((row, price))
-    for (_, _, market), places in sorted(groups.items(), key=lambda group: group[0]):
+                bucket = _bucket(row, market)
+                groups[row.type.provider, row.type.name, market, -1 if bucket is None else bucket].append((row, price))
+    for (_, _, market, _), places in sorted(groups.items(), key=lambda group: group[0]):
         yield market, sorted(places, key=lambda place: place[0].region)
 
 
-def _rental(rental_id: int, kind: InstanceType, market: Market, rows: tuple[int, int]) -> tuple[Any, ...]:
+def _bucket(row: OfferRow, market: Market) -> int | None:
+    return row.interruption_bucket if market is Market.SPOT else None
+
+
+def _rental(rental_id: int, place: OfferRow, market: Market, rows: tuple[int, int]) -> tuple[Any, ...]:
+    kind = place.type
     cycle = kind.lifecycle
     day = cycle.date.toordinal() if cycle.date is not None else None
     retired_from = {LifecycleState.RETIRED: NEVER, LifecycleState.DEPRECATED: day}.get(cycle.state)
     row: tuple[Any, ...] = (rental_id, kind.provider, kind.name, kind.family, kind.cpu_architecture, kind.device)
     row += (kind.device_count, kind.device_fraction.numerator, kind.device_fraction.denominator)
-    row += (kind.device_memory_gib, kind.vcpus, kind.memory_gib, kind.hosts, market.value, cycle.state.value)
-    return (*row, day, cycle.successor, retired_from, *rows)
+    row += (kind.device_memory_gib, kind.vcpus, kind.memory_gib, kind.hosts, market.value, _bucket(place, market))
+    return (*row, cycle.state.value, day, cycle.successor, retired_from, *rows)
 
 
 def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys) -> tuple[Any, ...]:
@@ -237,7 +247,7 @@ def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys
 
 
 def _price(row_id: int, rental_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys) -> list[Any]:
-    """The host and device parts belong to the on-demand price only; the interruption bucket to spot only."""
+    """The host and device parts belong to the on-demand price only."""
     here = to_micro(row.on_demand.usd_per_hour) if row.on_demand else None
     on_demand = market is Market.ON_DEMAND
     parts = [
@@ -245,8 +255,7 @@ def _price(row_id: int, rental_id: int, row: OfferRow, price: Price, market: Mar
     ]
     detail: list[Any] = [row_id, rental_id, " ".join(row.zones), here]
     detail += [price.as_of.toordinal() if price.as_of else None, price.as_of_text, keys.sources[price.source.id]]
-    detail += [*parts, None if on_demand else row.interruption_bucket, keys.notes.get(row.note)]
-    return detail
+    return [*detail, *parts, keys.notes.get(row.note)]
 
 
 def _ratio_steps(offers: Iterable[OfferRow]) -> Iterator[tuple[str, str, int, int, int]]:

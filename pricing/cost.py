@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.money import HOURS_PER_MONTH, PER_SECOND, ZERO_USD, Billing, Usd, UsdPerHour, amount
+from pricing.money import HOURS_PER_MONTH, PER_SECOND, ZERO_USD, Billing, Usd, UsdPerHour, amount, to_micro
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -68,8 +68,7 @@ def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: Prov
 
     Disk and address are billed for the same seconds as the machine; a month is 730 hours.
     """
-    disk_rate = UsdPerHour(usage.disk_gb * rates.disk_usd_per_gb_month / HOURS_PER_MONTH)
-    address_rate = UsdPerHour(usage.addresses * rates.address_usd_per_hour)
+    disk_rate, address_rate = _hourly(usage, rates)
     if not duration:
         return RunCost(compute=ZERO_USD, disk=ZERO_USD, address=ZERO_USD, transfer=_transfer(usage, rates))
     return RunCost(
@@ -78,6 +77,30 @@ def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: Prov
         address=amount(address_rate, duration, rates.billing),
         transfer=_transfer(usage, rates),
     )
+
+
+class SideCost(NamedTuple):
+    """What a run costs beside the machine: so much an hour, and so much once."""
+
+    usd_per_hour: Decimal
+    once: Usd
+    billing: Billing
+
+    def micro_usd(self, duration: timedelta) -> int:
+        """Whole millionths of a dollar: what `run_cost` says of a machine for nothing, its parts summed."""
+        return to_micro(self.usd_per_hour * self.billing.billed_seconds(duration) / 3600 + self.once)
+
+
+def side_cost(usage: RunUsage, rates: ProviderRates) -> SideCost:
+    """Disk, address and transfer of a run at these rates, whatever it lasts."""
+    disk, address = _hourly(usage, rates)
+    return SideCost(disk + address, _transfer(usage, rates), rates.billing)
+
+
+def _hourly(usage: RunUsage, rates: ProviderRates) -> tuple[UsdPerHour, UsdPerHour]:
+    """Disk and address."""
+    disk = UsdPerHour(usage.disk_gb * rates.disk_usd_per_gb_month / HOURS_PER_MONTH)
+    return disk, UsdPerHour(usage.addresses * rates.address_usd_per_hour)
 
 
 def _transfer(usage: RunUsage, rates: ProviderRates) -> Usd:

@@ -64,7 +64,8 @@ class Rental:
 
     `device` is a canonical device name, or `cpu` with a count of 1 (the host). `device_fraction` is the part of one
     device that the machine holds, `device_memory_gib` the memory of that part. `hosts` above 1: a TPU slice
-    that spans machines.
+    that spans machines. `interruption_bucket` is AWS' own figure for spot (0, rarely interrupted, to 4; None: there is
+    none): a machine type whose places differ in it is several rentals.
     """
 
     provider: str
@@ -81,6 +82,7 @@ class Rental:
     market: Market
     lifecycle: Lifecycle
     billing: Billing
+    interruption_bucket: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,7 @@ class Offer:
             market=self.market,
             lifecycle=self.lifecycle,
             billing=self.billing,
+            interruption_bucket=self.interruption_bucket,
         )
 
 

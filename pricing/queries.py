@@ -90,7 +90,7 @@ def offers(rental: str, place: str) -> str:
     """Per offer: rental, region, prices and the rest of what a source says of it."""
     return f"""
         SELECT p.row_id, r.rental_id, p.region_id, p.usd_micro, {_PLANNING_MICRO}, d.on_demand_here_micro, d.zones,
-            d.as_of_day, d.as_of_text, d.source_id, d.host_micro, d.device_micro, d.interruption_bucket, d.note_id
+            d.as_of_day, d.as_of_text, d.source_id, d.host_micro, d.device_micro, d.note_id
         FROM {_PLACES} CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {rental} AND {place}
     """
 

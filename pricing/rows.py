@@ -65,7 +65,8 @@ def rates(row: Sequence[Any], sources: tuple[tuple[str, str], ...]) -> ProviderR
 def rental(row: Sequence[Any], known_rates: Mapping[str, ProviderRates], today: date) -> Rental:
     """A row of table `rental`, its lifecycle as it is on `today`."""
     _, provider, instance_type, family, cpu_architecture, device_name, count, *rest = row
-    numerator, denominator, device_memory_gib, vcpus, memory_gib, hosts, market, state, state_day, successor, *_ = rest
+    numerator, denominator, device_memory_gib, vcpus, memory_gib, hosts, market, bucket, state, state_day, *rest = rest
+    successor = rest[0]
     lifecycle = Lifecycle(state=LifecycleState(state), date=day(state_day), successor=successor)
     return Rental(
         provider=provider,
@@ -80,6 +81,7 @@ def rental(row: Sequence[Any], known_rates: Mapping[str, ProviderRates], today: 
         memory_gib=memory_gib,
         hosts=hosts,
         market=Market(market),
+        interruption_bucket=bucket,
         lifecycle=lifecycle.on(today),
         billing=known_rates[provider].billing,
     )
@@ -107,7 +109,7 @@ class OfferMaker:
     def offer(self, row: Sequence[Any]) -> Offer:
         """One offer, flat."""
         _, rental_id, region_id, usd, planning, on_demand, zones, as_of_day, *rest = row
-        as_of_text, source_id, host, device_part, interruption_bucket, note_id = rest
+        as_of_text, source_id, host, device_part, note_id = rest
         rental = self._rentals[rental_id]
         kind, source = self._sources[source_id]
         money = self._usd
@@ -135,7 +137,7 @@ class OfferMaker:
             host_usd_per_hour=money(host),
             device_usd_per_hour=money(device_part),
             price_as_of_text=as_of_text,
-            interruption_bucket=interruption_bucket,
+            interruption_bucket=rental.interruption_bucket,
             lifecycle=rental.lifecycle,
             billing=rental.billing,
             note=self._notes[note_id],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -23,7 +24,8 @@ from planner.estimate import (
     trained_images,
 )
 from planner.plan import Candidate, RankedOffer
-from pricing.offers import Place
+from pricing.money import to_micro
+from pricing.offers import Market, Place
 from tests.builders import a_job, a_rental, a_throughput, an_offer, some_rates
 from workloads.memory import footprint
 
@@ -128,6 +130,37 @@ def test_the_parts_of_a_row_add_up_to_its_cost() -> None:
     assert abs(row.cost_usd - parts) <= Decimal("0.000001")
     assert row.compute_usd == Decimal("0.526") * 630 / 3600
     assert row.cost_low_usd < row.cost_usd < row.cost_high_usd
+
+
+def test_on_demand_waits_for_its_checkpoints() -> None:
+    """998,400 images at ten a second and 393 s after them: 167 checkpoints in 10 minutes each; each takes 2.7 s."""
+    work = Workload(a_job(epochs=20))
+    made = estimate(work, a_rental(), a_throughput(10.0), some_rates("aws"))
+    assert made.plain.train.total_seconds() == pytest.approx(99_840)
+    assert work.checkpoints.seconds == pytest.approx(2.691, rel=0.001)
+    assert (made.time.train - made.plain.train).total_seconds() == pytest.approx(167 * work.checkpoints.seconds)
+    assert made.time == made.steady
+    assert made.billed_seconds[0] == math.ceil(made.time.total.total_seconds())
+
+
+def test_a_place_that_is_interrupted_more_often_costs_more() -> None:
+    work = Workload(a_job(epochs=20))
+    rates = some_rates("aws")
+    rare, often, unknown = (
+        estimate(work, a_rental(market=Market.SPOT, interruption_bucket=bucket), a_throughput(10.0), rates)
+        for bucket in (0, 4, None)
+    )
+    assert rare.billed_seconds[0] < often.billed_seconds[0] == unknown.billed_seconds[0]
+    assert rare.time.total < often.time.total
+    assert "under 5 %" in rare.spot.rate.source
+    assert "no Spot Advisor figure" in unknown.spot.rate.source
+
+
+def test_what_is_paid_beside_the_machine_is_its_parts() -> None:
+    for market in Market:
+        made = estimate(Workload(a_job()), a_rental(market=market), a_throughput(10.0), some_rates("aws"))
+        assert made.fixed_micro_usd[0] == to_micro(made.fixed.total)
+        assert made.fixed.compute == 0
 
 
 def test_a_share_of_the_batch_takes_what_the_memory_arithmetic_says_once() -> None:

@@ -102,6 +102,15 @@ def as_json(plan: Plan) -> dict[str, Any]:
     return dict(json.loads(estimate_json(plan)))
 
 
+def test_the_bucket_of_a_spot_place_is_explained_with_its_date_and_source(catalog: Catalog) -> None:
+    plan = a_plan(catalog, every_place=True)
+    row = next(row for row in plan.candidates if row.offer.market == "spot")
+    assert "bucket" not in explain(plan, row)
+    bucketed = row._replace(offer=replace(row.offer, interruption_bucket=3))
+    said = explain(plan, bucketed)
+    assert f"bucket 3 of 0-4 in {row.offer.region}, {row.offer.price_as_of}: {row.offer.price_source}" in said
+
+
 def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
     found = as_json(a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate()))
     assert set(found) == {"job", "made_at", "advice", "this_machine", "candidates", "rejections"}

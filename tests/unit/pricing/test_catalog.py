@@ -264,6 +264,32 @@ def test_an_offer_keeps_what_its_source_says(text_dir: TextDir, opened: Opened) 
     assert cheap.on_demand_usd_per_hour == Decimal("0.54")
 
 
+def test_places_that_differ_in_how_often_they_are_interrupted_are_rentals_of_their_own(
+    text_dir: TextDir, opened: Opened
+) -> None:
+    text_dir.add_type("g4dn.xlarge")
+    for region, usd, bucket in (("us-east-1", "0.1", "4"), ("us-east-2", "0.2", "0"), ("us-west-1", "0.3", "4")):
+        row = spot(usd, source="list") | {"spot_interruption_bucket": bucket}
+        text_dir.add_offer(region, "g4dn.xlarge", **on_demand("0.5"), **row)
+    text_dir.add_offer("us-west-2", "g4dn.xlarge", **on_demand("0.5"), **spot("0.4", source="list"))
+    catalog = opened(text_dir.compile())
+    found = {
+        (row.rental.market.value, row.rental.interruption_bucket): [place.region for place in row.places]
+        for row in catalog.rentals(EVERYTHING, TODAY)
+    }
+    assert found == {
+        ("on_demand", None): ["us-east-1", "us-east-2", "us-west-1", "us-west-2"],
+        ("spot", None): ["us-west-2"],
+        ("spot", 0): ["us-east-2"],
+        ("spot", 4): ["us-east-1", "us-west-1"],
+    }
+    buckets = {
+        (offer.market.value, offer.region): offer.interruption_bucket for offer in catalog.offers(EVERYTHING, TODAY)
+    }
+    assert (buckets["spot", "us-west-1"], buckets["spot", "us-west-2"]) == (4, None)
+    assert all(buckets["on_demand", region] is None for region in found["on_demand", None])
+
+
 def test_the_summary_says_from_when_and_from_where(text_dir: TextDir, opened: Opened) -> None:
     text_dir.add_type("g4dn.xlarge")
     text_dir.add_offer("us-east-1", "g4dn.xlarge", **on_demand("0.5", as_of="2026-10-01"), **spot("0.2"))
