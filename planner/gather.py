@@ -13,6 +13,7 @@ from planner.errors import BadInputError, NothingLeftError, ThisMachineError
 from planner.estimate import Workload, estimate
 from planner.machine_quote import quote_this_machine
 from planner.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
+from planner.processor import read_cpuinfo
 from planner.throughput.predict import Predictor, Question
 from planner.throughput.table import MissingTableError
 from planner.throughput.values import Basis, Throughput
@@ -75,7 +76,8 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog
             choice = choose(job, rented, world, filters, every_place=wanted.every_place)
         except ValueError as error:
             raise BadInputError(f"{job.name}: {error}", "plan init writes a complete job file") from None
-        machine = quote_this_machine(job, this_machine(), settings, predictor, catalog.devices)
+        here = this_machine(), settings, predictor, catalog.devices, read_cpuinfo()
+        machine = quote_this_machine(job, *here)
         lines = advice(
             Findings(job=job, macs=macs(job.net()), choice=choice, machine=machine, on_same=_again(predictor, world))
         )

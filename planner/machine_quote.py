@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from planner.estimate import START_SECONDS, Workload, run_time
+from planner.estimate import EVALUATION_SPEEDUP, NEVER_SECONDS, START_SECONDS, Workload, run_time
 from planner.measurements import OwnMeasurement, load_measurements
 from planner.plan import MachineEstimate, RunTime
+from planner.processor import Cores, cores_of
 from planner.throughput.predict import Question
 from planner.throughput.values import THIS_MACHINE, Basis, Throughput
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.money import PER_SECOND, UsdPerHour, amount
 from providers.local.offers import canonical_device
+from workloads.hold_out import test_every
 from workloads.memory import GIB
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from planner.settings import Settings
     from planner.throughput.predict import Predictor
@@ -30,8 +32,13 @@ if TYPE_CHECKING:
 # An own run repeats within this factor at four times out of five; the spread over repeats of one configuration
 # in the shipped measurements is 3.7 % in the median (profet EC2 data, medians of nine).
 OWN_SPREAD = 1.08
-# Collecting the model and removing the container on this machine: an allowance until a run has told.
-LOCAL_END_SECONDS = 5
+# How many of the newest runs count: enough that one disturbed run is outvoted.
+RUNS_KEPT_IN_MIND = 5
+# From the request to the end of the first step on this machine's processor, and from the last step to nothing being
+# left, in a container whose image is there or in a process (alike within a second): 5 to 8 and 3 to 5.5 seen with
+# tensorflow 2.21 on 2 cores of an AMD EPYC (Zen 4), 2026-11-21; up to 12 where nothing is in the disk cache yet.
+CPU_START_SECONDS = 7
+LOCAL_END_SECONDS = 4
 
 
 def shape_of(job: TrainingJob) -> str:
@@ -53,18 +60,27 @@ def shape_of(job: TrainingJob) -> str:
 
 
 def quote_this_machine(
-    job: TrainingJob, machine: Machine, settings: Settings, predictor: Predictor, devices: DeviceTable
+    job: TrainingJob,
+    machine: Machine,
+    settings: Settings,
+    predictor: Predictor,
+    devices: DeviceTable,
+    cpuinfo: str = "",
 ) -> MachineEstimate:
-    """Time and cost here. Where nothing can be predicted, the reason stands in place of the time."""
+    """Time and cost here. Where nothing can be predicted, the reason stands in place of the time.
+
+    `cpuinfo` is what the system tells of its processors (`read_cpuinfo`).
+    """
     work = Workload(job)
     device, count = _gpus(machine, devices, job.global_batch_size)
     name = device.name if device else CPU_DEVICE
     fits, reason = _fits(work, machine, device, count)
     own = own_measurement(job, machine.fingerprint, load_measurements(settings.measurements))
-    answer = _own_throughput(own) if own else _predicted(job, machine, device, count, predictor)
+    answer = _own_throughput(own) if own else _predicted(work, machine, (device, count), predictor, cores_of(cpuinfo))
     time = None
     if answer is not None and fits:
-        time = _own_time(work, own, answer) if own else _first_time(work, answer)
+        first = _first_time(work, answer, START_SECONDS if device else CPU_START_SECONDS)
+        time = _own_time(work, own, first, answer) if own else first
     cost = amount(UsdPerHour(settings.usd_per_hour), time.total, PER_SECOND) if time else None
     return MachineEstimate(
         name=machine.cpu_name,
@@ -80,12 +96,35 @@ def quote_this_machine(
 
 
 def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) -> OwnMeasurement | None:
-    """The newest measurement of this shape on this machine; a whole run tells more than a short measuring run."""
+    """What the newest measurements of this shape on this machine say together.
+
+    Whole runs tell more than short measuring runs, and the middle of several more than one: whatever else the machine
+    was busy with was another thing each time. It bears the id of the newest.
+    """
     shape = shape_of(job)
     fitting = [row for row in rows if row.shape == shape and row.machine == fingerprint]
     whole = [row for row in fitting if row.setup_seconds is not None]
-    told = whole or fitting
-    return told[-1] if told else None
+    told = (whole or fitting)[-RUNS_KEPT_IN_MIND:]
+    if not told:
+        return None
+    return replace(
+        told[-1],
+        images_per_second=_median([row.images_per_second for row in told]),
+        setup_seconds=_middle(row.setup_seconds for row in told),
+        per_epoch_seconds=_middle(row.per_epoch_seconds for row in told),
+        after_seconds=_middle(row.after_seconds for row in told),
+    )
+
+
+def _middle(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _median(known) if known else None
+
+
+def _median(values: list[float]) -> float:
+    # Not statistics.median: importing that takes a tenth of the time that an estimate has.
+    ordered, half = sorted(values), len(values) // 2
+    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def _gpus(machine: Machine, devices: DeviceTable, batch: int) -> tuple[Device | None, int]:
@@ -131,38 +170,70 @@ def _own_throughput(own: OwnMeasurement) -> Throughput:
 
 
 def _predicted(
-    job: TrainingJob, machine: Machine, device: Device | None, count: int, predictor: Predictor
+    work: Workload, machine: Machine, on: tuple[Device | None, int], predictor: Predictor, cores: Cores
 ) -> Throughput | None:
+    job, (device, count) = work.job, on
     answer = predictor.predict(
         Question(
-            net=job.net(),
+            net=work.net,
             device=device.name if device else THIS_MACHINE,
             device_count=count,
             interconnect=device.interconnect if device else None,
-            vcpus=None if device else machine.vcpus,
+            vcpus=None if device else max(1, round(machine.vcpus * cores.share)),
             batch_per_device=max(1, job.global_batch_size // count),
             precision=job.precision,
             xla=job.xla,
             framework=job.framework,
         )
     )
-    return answer if isinstance(answer, Throughput) else None
+    if not isinstance(answer, Throughput):
+        return None
+    return answer if device or cores.speed == 1 else _faster(answer, cores.speed)
 
 
-def _first_time(work: Workload, throughput: Throughput) -> RunTime:
-    setup = timedelta(seconds=START_SECONDS + work.download_seconds)
-    return run_time(work, throughput, setup, timedelta(seconds=LOCAL_END_SECONDS))
+def _faster(answer: Throughput, times: float) -> Throughput:
+    return replace(
+        answer,
+        images_per_second=answer.images_per_second * times,
+        low=answer.low * times,
+        high=answer.high * times,
+        note=f"{answer.note}; by clock and vector width, a core here does {times:.2f} times what the measured one does",
+    )
 
 
-def _own_time(work: Workload, own: OwnMeasurement, throughput: Throughput) -> RunTime:
-    """The whole run, with what an earlier one took beside its steps."""
-    fallback = _first_time(work, throughput)
-    setup = fallback.setup if own.setup_seconds is None else timedelta(seconds=own.setup_seconds)
-    beside = timedelta(seconds=(own.per_epoch_seconds or 0.0) * work.job.epochs)
+def _first_time(work: Workload, throughput: Throughput, start_seconds: float) -> RunTime:
+    """The run of which nothing is known but its throughput: with the tests of the hold-out between epochs."""
+    setup = timedelta(seconds=start_seconds + work.download_seconds)
+    time = run_time(work, throughput, setup, timedelta(seconds=LOCAL_END_SECONDS))
+    images = work.job.train_images
+    every = test_every(images, work.hold_out_images) if images and work.hold_out_images else None
+    if every is None:
+        return time
+    tested = work.job.epochs // every * work.hold_out_images / EVALUATION_SPEEDUP
+
+    def testing(rate: float) -> timedelta:
+        return timedelta(seconds=min(tested / rate, NEVER_SECONDS))
+
+    return replace(
+        time,
+        train=time.train + testing(throughput.images_per_second),
+        train_low=time.train_low + testing(throughput.high),
+        train_high=time.train_high + testing(throughput.low),
+    )
+
+
+def _own_time(work: Workload, own: OwnMeasurement, first: RunTime, throughput: Throughput) -> RunTime:
+    """The whole run, with what earlier ones took beside their steps; `first` says what they do not tell."""
+    setup = first.setup if own.setup_seconds is None else timedelta(seconds=own.setup_seconds)
+    after = first.after if own.after_seconds is None else timedelta(seconds=own.after_seconds)
+    if own.per_epoch_seconds is None:
+        return replace(first, setup=setup, after=after)
+    time = run_time(work, throughput, setup, after)
+    beside = timedelta(seconds=own.per_epoch_seconds * work.job.epochs)
     return RunTime(
         setup=setup,
-        train=fallback.train + beside,
-        train_low=fallback.train_low + beside,
-        train_high=fallback.train_high + beside,
-        after=fallback.after if own.after_seconds is None else timedelta(seconds=own.after_seconds),
+        train=time.train + beside,
+        train_low=time.train_low + beside,
+        train_high=time.train_high + beside,
+        after=after,
     )

@@ -115,7 +115,8 @@ def measurement_of(
 ) -> OwnMeasurement | None:
     """What the run teaches about this machine; None where it was resumed or did not get to a steady rate.
 
-    Setup is from the request to the first step, after from the last step to the end; what lies between and was not
+    Setup is from the request to the first step, after from the last step to the end. Of a run of some epochs the rate
+    is that of its middle ones: a stall is no news of the next run. Of a shorter one, what lies between and was not
     steps (of `batch` images) at the steady rate is shared out over the epochs.
     """
     start, end = story.start, story.end
@@ -124,6 +125,9 @@ def measurement_of(
     rate = float(end["images_per_second"])
     beside = _seconds_beside_steps(story, ending, end["step"] * batch / rate)
     setup, per_epoch, after = beside if beside else (None, None, None)
+    usual = _usual_epoch(story)
+    if usual is not None:
+        rate, per_epoch = start["steps_per_epoch"] * batch / usual[0], usual[1]
     return OwnMeasurement(
         machine=machine,
         shape=shape,
@@ -151,6 +155,26 @@ def _seconds_beside_steps(story: Story, ending: Ending, steady: float) -> tuple[
     after = min(after, max(0.0, total - setup - steady))
     between = max(0.0, total - setup - after - steady)
     return setup, between / len(story.epochs), after
+
+
+# Epochs from which on the slowest and fastest are told from the usual ones, and the share left out at each end.
+_ENOUGH_EPOCHS = 5
+_LEFT_OUT = 0.1
+
+
+def _usual_epoch(story: Story) -> tuple[float, float] | None:
+    """Seconds of steps, and of what is beside them, in an epoch like most; None for a run of few epochs.
+
+    The first epoch is left out: it compiles.
+    """
+    lines = [line for line in story.epochs[1:] if "train_seconds" in line]
+    if len(lines) < _ENOUGH_EPOCHS:
+        return None
+    cut = max(1, int(_LEFT_OUT * len(lines)))
+    usual = sorted(float(line["train_seconds"]) for line in lines)[cut:-cut]
+    beside = sum(float(line["seconds"]) - float(line["train_seconds"]) for line in lines) / len(lines)
+    seconds = sum(usual) / len(usual)
+    return (seconds, max(0.0, beside)) if seconds > 0 else None
 
 
 def receipt_text(receipt: Receipt) -> str:

@@ -6,6 +6,7 @@ import platform
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from workloads.hold_out import test_every
 from workloads.job import Framework, TrainingJob
 from workloads.layers import moving_statistics, parameters
 from workloads.trainer import tfdata
@@ -22,12 +23,6 @@ from workloads.trainer.watch import StepsDone, Watch, epoch_of, hooked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-# Testing between epochs is for the person who watches; it may cost a twentieth of the training.
-_TESTED_BETWEEN_EPOCHS = 10_000
-_TEST_SHARE = 0.05
-# One image forward is about a third of one image forward and backward.
-_TEST_COST = 1 / 3
 
 
 def train(job: TrainingJob, setting: Setting) -> None:
@@ -113,11 +108,8 @@ def _fit_stretch(ready: Ready, setting: Setting, watch: Watch, schedule: Schedul
 
 
 def _test_every(split: Split, *, measuring: bool) -> int | None:
-    """Test the hold-out after every so many epochs, so that it costs little; None is only at the end."""
-    if measuring or split.hold_out.count > _TESTED_BETWEEN_EPOCHS:
-        return None
-    cost = split.hold_out.count * _TEST_COST / split.train.count
-    return max(1, -int(-cost // _TEST_SHARE))
+    """Test the hold-out after every so many epochs; None is only at the end."""
+    return None if measuring else test_every(split.train.count, split.hold_out.count)
 
 
 def _training_feed(ready: Ready, schedule: Schedule) -> Any:
