@@ -1,0 +1,102 @@
+"""`plan estimate`: what a job takes and costs everywhere, once it is known what was asked."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.cli import jobs
+from planner.clock import SystemClock
+from planner.errors import BadInputError, NotBuiltYetError
+from planner.gather import Wanted, make_plan, nothing_left
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from planner.plan import Plan
+    from workloads.job import Objective, TrainingJob
+
+DEFAULT_ROWS = 15
+
+
+class Asked(NamedTuple):
+    """The options of `plan estimate`, by the names that its command gives them; the defaults are those not given."""
+
+    job_file: Path | None = None
+    model: str | None = None
+    dataset: str | None = None
+    epochs: int | None = None
+    batch: int | None = None
+    provider: Sequence[str] | None = None
+    region: Sequence[str] | None = None
+    device: Sequence[str] | None = None
+    market: Sequence[str] | None = None
+    deadline: str | None = None
+    budget: str | None = None
+    objective: Objective | None = None
+    every: bool = False
+    limit: int = DEFAULT_ROWS
+    include_retired: bool = False
+    explain_row: int | None = None
+    check: bool = False
+    catalog: Path | None = None
+    as_json: bool = False
+
+
+def answer(asked: Asked) -> None:
+    """Plan and print."""
+    if asked.check:
+        raise NotBuiltYetError("--check asks providers, and none can be asked yet", "leave it out")
+    if asked.as_json and asked.explain_row is not None:
+        raise BadInputError("--explain is words and --json is figures", "give one of the two")
+    job = jobs.with_limits(_job(asked), asked.deadline, asked.budget, asked.objective)
+    wanted = _wanted(asked)
+    plan = make_plan(job, wanted, jobs.settings(), SystemClock().now())
+    sys.stdout.write(_text(plan, asked.explain_row, as_json=asked.as_json) + "\n")
+    if not plan.ranking and not _answered_here(plan, wanted):
+        raise nothing_left(plan)
+
+
+def _wanted(asked: Asked) -> Wanted:
+    rows = 0 if asked.as_json else None if asked.every else max(asked.limit, asked.explain_row or 0)
+    return Wanted(
+        providers=tuple(asked.provider or ()),
+        regions=tuple(asked.region or ()),
+        devices=tuple(asked.device or ()),
+        markets=jobs.markets(asked.market),
+        include_retired=asked.include_retired,
+        every_place=asked.as_json or asked.every,
+        limit=rows,
+        prices=asked.as_json,
+        catalog=asked.catalog,
+    )
+
+
+def _answered_here(plan: Plan, wanted: Wanted) -> bool:
+    """Whether only this machine was asked about, and its line says what it takes."""
+    return wanted.providers == ("local",) and plan.this_machine is not None and plan.this_machine.time is not None
+
+
+def _text(plan: Plan, explain_row: int | None, *, as_json: bool) -> str:
+    if as_json:
+        from planner.render_json import estimate_json
+
+        return estimate_json(plan)
+    from planner.render import estimate_table
+
+    if explain_row is None or not plan.ranking:
+        return estimate_table(plan)
+    if explain_row > len(plan.candidates):
+        raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
+    from planner.explain import explain
+
+    return explain(plan, plan.candidates[explain_row - 1])
+
+
+def _job(asked: Asked) -> TrainingJob:
+    if asked.job_file is None:
+        return jobs.job_from_options(asked.model, asked.dataset, asked.epochs, asked.batch)
+    if (asked.model, asked.dataset, asked.epochs, asked.batch) != (None, None, None, None):
+        raise BadInputError("--model, --dataset, --epochs and --batch are for estimates without a job file")
+    return jobs.read_job_file(asked.job_file)
