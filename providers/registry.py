@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 FACTORIES = {
     "local": "providers.local.provider:make",
+    "sim": "providers.sim.provider:make",
 }
 
 

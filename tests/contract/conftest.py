@@ -12,6 +12,7 @@ from providers.local.command import SystemRunner
 from providers.local.engine import CliEngine
 from providers.local.provider import engines_of
 from tests.contract.local import EngineDoubleHarness, ProcessHarness, RealEngineHarness, build_tiny_image
+from tests.contract.sim import SimHarness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,7 @@ HARNESSES = {
     "local-process": ProcessHarness,
     "local-engine-double": EngineDoubleHarness,
     "local-engine": RealEngineHarness,
+    "sim": SimHarness,
 }
 
 
@@ -44,9 +46,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> CliEngine:
 )
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
     kind = HARNESSES[request.param]
-    if kind is not RealEngineHarness:
-        yield kind(tmp_path)
-        return
-    made = RealEngineHarness(tmp_path, request.getfixturevalue("engine"))
+    made: Harness
+    if kind is RealEngineHarness:
+        made = RealEngineHarness(tmp_path, request.getfixturevalue("engine"))
+    else:
+        made = kind(tmp_path)
     yield made
     made.clean()

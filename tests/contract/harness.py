@@ -6,15 +6,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
+import pytest
+
 from pricing.offers import OfferQuery
-from providers.base import InstanceState, LaunchRequest, RunId
+from providers.base import InstanceState, LaunchRequest, Resolver, RunId, Timekeeper
+from providers.errors import IncompleteListingError, InstanceNotFoundError
 from tests.doubles.waiting import until
 from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from providers.base import Instance, InstanceRef, Provider, VendorRequest
+    from providers.base import Instance, InstanceRef, OwnedResource, Provider, VendorRequest
+
+_LOOK_SECONDS = 5.0
+_MOST_LOOKS = 200
 
 
 class Harness(Protocol):
@@ -31,8 +37,22 @@ class Harness(Protocol):
         """Every call that created something, as it was really sent, oldest first."""
         ...
 
+    @property
+    def keeps_ended(self) -> bool:
+        """Whether an instance that has ended is listed until somebody deletes it; else it goes by itself."""
+        ...
+
     def break_launch(self) -> None:
         """From now on nothing can be launched."""
+
+    def break_listing(self) -> None:
+        """From now on one of the places where something may be does not answer."""
+
+    def lose_reply(self) -> None:
+        """The next launch takes effect, and its answer is lost."""
+
+    def clean(self) -> None:
+        """Leave nothing behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +66,7 @@ class Ask:
 
 
 def request(provider: Provider, ask: Ask = Ask()) -> LaunchRequest:
-    """A launch request on the provider's first offer."""
+    """A launch request on the provider's first offer, looked up and put down as the executor does."""
     job = TrainingJob.model_validate(
         {
             "name": ask.behaviour,
@@ -56,23 +76,71 @@ def request(provider: Provider, ask: Ask = Ask()) -> LaunchRequest:
             "global_batch_size": 32,
         }
     )
-    return LaunchRequest(
+    made = LaunchRequest(
         run_id=RunId(ask.run_id),
         attempt=ask.attempt,
         offer=provider.offers(OfferQuery())[0],
         job_json=job.to_json(),
-        deadline=(datetime.now(UTC) + ask.lasting).replace(microsecond=0),  # noqa: TID251  a real trainer's deadline
+        deadline=(_now(provider) + ask.lasting).replace(microsecond=0),
         memory_gib=0.25,
     )
+    return provider.resolve(made) if isinstance(provider, Resolver) else made
+
+
+def launched(provider: Provider, run: LaunchRequest) -> Instance:
+    """Launched, and shown by every list by now."""
+    made = provider.launch(run)
+    let_show(provider)
+    return made
+
+
+def listed(provider: Provider, run_id: str | None = None) -> Sequence[OwnedResource]:
+    """What is there, as far as the places that answer know."""
+    try:
+        return provider.list_owned(None if run_id is None else RunId(run_id))
+    except IncompleteListingError as error:
+        return error.found
+
+
+def let_show(provider: Provider) -> None:
+    """As long as a list may not show what was just made."""
+    if isinstance(provider, Timekeeper):
+        provider.sleep(provider.listing_lag.total_seconds())
+
+
+def eventually(provider: Provider, holds: Callable[[], bool], what: str) -> None:
+    """Look again until it holds, in the provider's own time; a failure of the test when it does not in time."""
+    if not isinstance(provider, Timekeeper):
+        until(holds, what)
+        return
+    for _ in range(_MOST_LOOKS):
+        if holds():
+            return
+        provider.sleep(_LOOK_SECONDS)
+    pytest.fail(f"not within {_MOST_LOOKS * _LOOK_SECONDS:.0f} s: {what}")
+
+
+def state_of(provider: Provider, ref: InstanceRef) -> InstanceState | None:
+    """None: not known, no more or not yet."""
+    try:
+        return provider.get(ref).state
+    except InstanceNotFoundError:
+        return None
 
 
 def wait_for(provider: Provider, ref: InstanceRef, state: InstanceState) -> Instance:
     """The instance once it is in this state."""
-    until(lambda: provider.get(ref).state is state, f"{ref.id} is {state}")
+    eventually(provider, lambda: state_of(provider, ref) is state, f"{ref.id} is {state}")
     return provider.get(ref)
 
 
 def wait_until_it_trains(provider: Provider, run: LaunchRequest) -> None:
     """Until the trainer has written its first status: from then on it follows a request to end."""
     path = f"attempts/{run.attempt}/status.json"
-    until(lambda: path in provider.store(run.run_id).list(), "the trainer writes its status")
+    eventually(provider, lambda: path in provider.store(run.run_id).list(), "the trainer writes its status")
+
+
+def _now(provider: Provider) -> datetime:
+    if isinstance(provider, Timekeeper):
+        return provider.now()
+    return datetime.now(UTC)  # noqa: TID251  a real trainer's deadline

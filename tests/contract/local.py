@@ -8,22 +8,26 @@ import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from providers.base import VendorRequest
+from providers.base import RunId, VendorRequest
+from providers.errors import TransientError
 from providers.local.api import BuildSpec, EngineName
 from providers.local.here import Here
 from providers.local.image import LOCAL_BASE, PUBLIC_BASE
 from providers.local.machine import Machine
 from providers.local.process import ProcessHost
 from providers.local.provider import LocalProvider
+from providers.local.records import Place, attempt_key
 from providers.local.settings import EngineChoice, LocalSettings
+from tests.contract.harness import listed
 from tests.doubles import engine as engine_double
 from tests.doubles.engine import FakeEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from providers.base import Instance, LaunchRequest
     from providers.local.api import ContainerSpec, Engine
     from providers.local.engine import CliEngine
 
@@ -54,15 +58,17 @@ def no_engine(name: EngineName) -> None:
 
 class ProcessHarness:
     provider_name = "local"
+    keeps_ended = True
 
     def __init__(self, home: Path) -> None:
         self._here = here(home, EngineChoice.PROCESS)
         self._installed = True
+        self._loses = False
 
     def provider(self) -> LocalProvider:
         program = (sys.executable, str(TRAINER))
         host = ProcessHost(here=self._here, program=program, installed=lambda _: self._installed)
-        return LocalProvider(self._here, host, no_engine, now)
+        return LocalProvider(self._here, cast("ProcessHost", Losing(host, self._lose)), no_engine, now)
 
     def sent(self) -> Sequence[VendorRequest]:
         files = sorted(self._here.home.glob("local/attempts/*/request.json"), key=lambda path: path.stat().st_mtime_ns)
@@ -74,9 +80,23 @@ class ProcessHarness:
     def break_launch(self) -> None:
         self._installed = False
 
+    def break_listing(self) -> None:
+        _leave_record(self._here, EngineName.PODMAN)
+
+    def lose_reply(self) -> None:
+        self._loses = True
+
+    def clean(self) -> None:
+        """Each test deletes what it launched."""
+
+    def _lose(self) -> bool:
+        loses, self._loses = self._loses, False
+        return loses
+
 
 class EngineDoubleHarness:
     provider_name = "local"
+    keeps_ended = True
 
     def __init__(self, home: Path) -> None:
         self._here = here(home, EngineChoice.PODMAN)
@@ -95,11 +115,21 @@ class EngineDoubleHarness:
     def break_launch(self) -> None:
         self.engine.tags.clear()
 
+    def break_listing(self) -> None:
+        _leave_record(self._here, EngineName.DOCKER)
+
+    def lose_reply(self) -> None:
+        self.engine.lost_reply = True
+
+    def clean(self) -> None:
+        """Nothing of it outlives the test."""
+
 
 class RealEngineHarness:
     """Over Docker or Podman; the image holds the fake trainer on whatever base is here."""
 
     provider_name = "local"
+    keeps_ended = True
 
     def __init__(self, home: Path, engine: CliEngine) -> None:
         self._here = here(home, EngineChoice(engine.name))
@@ -115,12 +145,35 @@ class RealEngineHarness:
     def break_launch(self) -> None:
         self._image = "localhost/trainplan-tiny:absent"
 
+    def break_listing(self) -> None:
+        _leave_record(self._here, next(name for name in EngineName if name is not self.engine.name))
+
+    def lose_reply(self) -> None:
+        self.engine.loses = True
+
     def clean(self) -> None:
         """Remove what a failed test left."""
         provider = self.provider()
-        for owned in provider.list_owned():
+        for owned in listed(provider):
             if owned.run_id.startswith("contract-"):
                 provider.delete(owned)
+
+
+class Losing:
+    """A host whose launch takes effect and answers nothing when `lose` says so."""
+
+    def __init__(self, host: ProcessHost, lose: Callable[[], bool]) -> None:
+        self._host = host
+        self._lose = lose
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._host, name)
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        made = self._host.launch(request)
+        if self._lose():
+            raise TransientError("the answer was lost")
+        return made
 
 
 class Recording:
@@ -129,6 +182,7 @@ class Recording:
     def __init__(self, engine: CliEngine) -> None:
         self._engine = engine
         self.sent: list[VendorRequest] = []
+        self.loses = False
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._engine, name)
@@ -140,6 +194,9 @@ class Recording:
     def start(self, name: str) -> None:
         self.sent.append(_request(("start", name), self._engine.name))
         self._engine.start(name)
+        loses, self.loses = self.loses, False
+        if loses:
+            raise TransientError("the answer was lost")
 
 
 def build_tiny_image(engine: Engine, context: Path) -> None:
@@ -158,6 +215,11 @@ def build_tiny_image(engine: Engine, context: Path) -> None:
         "ENV PATH=/opt/tiny/bin:/usr/local/bin:/usr/bin:/bin PYTHONPATH=/opt/tiny\n"
     )
     engine.build(BuildSpec(tag=TINY_IMAGE, context=context, labels={"trainplan-image": "tests"}), lambda _: None)
+
+
+def _leave_record(place: Here, engine: EngineName) -> None:
+    """An attempt in an engine that does not answer here."""
+    place.records.keep(Place(host=engine, key=attempt_key(RunId("elsewhere"), 1)))
 
 
 def _over(place: Here, engine: object, image: str) -> LocalProvider:

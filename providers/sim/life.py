@@ -1,0 +1,215 @@
+"""How a machine lives: what happens to it next, and what that makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, assert_never
+
+from providers.base import LABEL_ATTEMPT, LABEL_RUN
+from providers.sim.catalogue import TYPES
+from providers.sim.draws import between, waiting_hours
+from providers.sim.scenario import Scenario
+from providers.sim.training import Trainer, images_per_second, newest_checkpoint
+from providers.sim.values import Course, Event, Incident, Machine, MachineState, Why
+
+if TYPE_CHECKING:
+    from providers.sim.training import Write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a machine's life hangs on beside itself. `marks` gives the complete.json of a run's checkpoints."""
+
+    scenario: Scenario
+    trainer: Trainer
+    incidents: tuple[Incident, ...]
+    reclaims_per_hour: Callable[[Machine], float]
+    job_json: Callable[[str], str | None]
+    marks: Callable[[str], Iterable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that is due, and what it makes of the machine; of two at one instant the first listed counts."""
+
+    at: datetime
+    make: Callable[[Machine, datetime], Machine]
+
+
+def next_moment(machine: Machine, rules: Rules) -> Moment | None:
+    """What happens to it next if nobody calls; None: nothing any more."""
+    match machine.state:
+        case MachineState.PENDING:
+            found = [
+                *_cloud_timer(machine, rules),
+                Moment(machine.boots_at, lambda known, at: _boots(known, at, rules)),
+            ]
+        case MachineState.RUNNING:
+            found = [*_taken(machine, rules), *_timers(machine, rules), *_trainer(machine, rules)]
+        case MachineState.STOPPED:
+            found = list(_cloud_timer(machine, rules))
+        case MachineState.SHUTTING_DOWN:
+            found = [Moment(machine.gone_at, _gone)] if machine.gone_at else []
+        case MachineState.TERMINATED:
+            found = []
+        case _:
+            assert_never(machine.state)
+    return min(found, key=lambda moment: moment.at, default=None)
+
+
+def ended(machine: Machine, at: datetime, why: Why, scenario: Scenario) -> Machine:
+    """The machine as it begins to shut down: from now on it bills nothing."""
+    if machine.state in (MachineState.SHUTTING_DOWN, MachineState.TERMINATED):
+        return machine
+    seconds = between(scenario.seed, *_seconds(scenario.deletion), "deletion", machine.token, machine.id)
+    return replace(
+        machine,
+        state=MachineState.SHUTTING_DOWN,
+        ended_at=machine.ended_at or at,
+        gone_at=at + timedelta(seconds=seconds),
+        why=machine.why or why,
+    )
+
+
+def told(machine: Machine, until: datetime, trainer: Trainer) -> tuple[Machine, list[Write]]:
+    """What its trainer has written by then, and the machine that has written it."""
+    if machine.course is None or machine.told_until is None or machine.trainer_end is not None:
+        return machine, []
+    if machine.state is not MachineState.RUNNING or until <= machine.told_until:
+        return machine, []
+    return replace(machine, told_until=until), list(trainer.writes(machine.course, machine.told_until, until))
+
+
+def _cloud_timer(machine: Machine, rules: Rules) -> Iterator[Moment]:
+    if machine.cloud_timer_at is not None and rules.scenario.cloud_timer_works:
+        yield Moment(machine.cloud_timer_at, lambda known, at: ended(known, at, Why.CLOUD_TIMER, rules.scenario))
+
+
+def _timers(machine: Machine, rules: Rules) -> Iterator[Moment]:
+    yield from _cloud_timer(machine, rules)
+    if machine.deadline is not None and rules.scenario.machine_timer_works:
+        due = max(machine.deadline, machine.boots_at)
+        yield Moment(due, lambda known, at: ended(known, at, Why.MACHINE_TIMER, rules.scenario))
+
+
+def _trainer(machine: Machine, rules: Rules) -> Iterator[Moment]:
+    course = machine.course
+    if course is None or machine.trainer_end is not None:
+        return
+    asked = min((at for at in (machine.asked_at, machine.noticed_at) if at is not None), default=None)
+    ending = rules.trainer.ends(course) if asked is None else rules.trainer.stops(course, max(asked, course.began_at))
+    if ending is not None:
+        due = ending
+        yield Moment(due.at, lambda known, at: _trained(replace(known, trainer_end=due), at, rules))
+
+
+def _trained(machine: Machine, at: datetime, rules: Rules) -> Machine:
+    """Its trainer has ended, and the machine ends itself; one that is being taken back waits for that."""
+    asked, noticed = machine.asked_at, machine.noticed_at
+    taken = noticed is not None and (asked is None or noticed <= asked)
+    if taken and machine.trainer_end is not None and machine.trainer_end.state == "stopped":
+        return machine
+    return ended(machine, at, Why.TRAINER_ENDED, rules.scenario)
+
+
+def _taken(machine: Machine, rules: Rules) -> Iterator[Moment]:
+    scenario = rules.scenario
+    for at, event in _incidents(machine, rules):
+        if event is not Event.RECLAIM:
+            yield Moment(at, _EVENTS[event](scenario))
+    reclaims = [at for at, event in _incidents(machine, rules) if event is Event.RECLAIM]
+    if machine.reclaim_at is not None:
+        reclaims.append(machine.reclaim_at)
+    if reclaims:
+        at = min(reclaims)
+        if machine.noticed_at is None and scenario.notice:
+            yield Moment(
+                max(at - scenario.notice, machine.boots_at), lambda known, when: replace(known, noticed_at=when)
+            )
+        yield Moment(at, lambda known, when: ended(known, when, Why.RECLAIMED, scenario))
+
+
+def _incidents(machine: Machine, rules: Rules) -> Iterator[tuple[datetime, Event]]:
+    run, attempt = machine.labels.get(LABEL_RUN), machine.labels.get(LABEL_ATTEMPT)
+    for incident in rules.incidents:
+        if incident.run in ("*", run) and incident.attempt in (None, _number(attempt)):
+            at = incident.at
+            if incident.after_seconds is not None:
+                at = machine.boots_at + timedelta(seconds=incident.after_seconds)
+            # What befell the place before this machine was made does not befall it.
+            if at is not None and at >= machine.created_at:
+                yield max(at, machine.boots_at), incident.event
+
+
+def _stops(scenario: Scenario) -> Callable[[Machine, datetime], Machine]:
+    del scenario
+    return lambda machine, at: replace(machine, state=MachineState.STOPPED, ended_at=at, why=Why.MAINTENANCE)
+
+
+def _ends(why: Why) -> Callable[[Scenario], Callable[[Machine, datetime], Machine]]:
+    return lambda scenario: lambda machine, at: ended(machine, at, why, scenario)
+
+
+def _vanishes(scenario: Scenario) -> Callable[[Machine, datetime], Machine]:
+    del scenario
+    return lambda machine, at: replace(
+        machine, state=MachineState.TERMINATED, ended_at=at, gone_at=at, why=Why.HOST_FAILED, forgotten=True
+    )
+
+
+_EVENTS: dict[Event, Callable[[Scenario], Callable[[Machine, datetime], Machine]]] = {
+    Event.MAINTENANCE: _stops,
+    Event.LOSE_DEVICE: _ends(Why.DEVICE_LOST),
+    Event.CRASH: _ends(Why.HOST_FAILED),
+    Event.VANISH: _vanishes,
+}
+
+
+def _boots(machine: Machine, at: datetime, rules: Rules) -> Machine:
+    course = _course(machine, at, rules)
+    reclaim = None
+    if machine.market == "spot" and (rate := rules.reclaims_per_hour(machine)) > 0:
+        reclaim = at + timedelta(hours=waiting_hours(rules.scenario.seed, rate, "reclaim", machine.token, machine.zone))
+    return replace(
+        machine, state=MachineState.RUNNING, course=course, told_until=at if course else None, reclaim_at=reclaim
+    )
+
+
+def _course(machine: Machine, at: datetime, rules: Rules) -> Course | None:
+    """The training it begins; None where its user data or the run directory does not say what to train."""
+    run, attempt = machine.user_data.get("run"), _number(machine.user_data.get("attempt"))
+    job_json = rules.job_json(run) if run else None
+    if run is None or attempt is None or job_json is None:
+        return None
+    row = TYPES[machine.instance_type]
+    try:
+        speed = images_per_second(job_json, row.giga_macs_per_second, row.device_count)
+    except ValueError:
+        return None
+    return Course(
+        run=run,
+        attempt=attempt,
+        job_json=job_json,
+        device=row.device,
+        device_count=row.device_count,
+        images_per_second=speed * rules.scenario.throughput_factor,
+        began_at=at,
+        start_step=newest_checkpoint(rules.marks(run), job_json),
+        deadline=machine.deadline,
+        max_steps=_number(machine.user_data.get("max_steps")),
+    )
+
+
+def _gone(machine: Machine, at: datetime) -> Machine:
+    del at
+    return replace(machine, state=MachineState.TERMINATED)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def _seconds(span: tuple[timedelta, timedelta]) -> tuple[float, float]:
+    return span[0].total_seconds(), span[1].total_seconds()

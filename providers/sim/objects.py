@@ -1,0 +1,67 @@
+"""The simulated object store: the files of every run directory."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from providers.sim.training import KEPT_CHECKPOINTS
+from providers.sim.values import CloudError, Code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from providers.sim.tables import Table
+
+_MARK = re.compile(r"checkpoints/(step-\d{8})/complete\.json")
+
+
+class RunFiles:
+    """Files by run and relative path, each written whole or not at all."""
+
+    def __init__(self, objects: Table[bytes]) -> None:
+        self._objects = objects
+
+    def write(self, run: str, path: str, data: bytes, *, append: bool = False) -> None:
+        """As a machine writes: of its checkpoints the newest are kept."""
+        key = f"{run}/{path}"
+        self._objects[key] = self._objects.get(key, b"") + data if append else data
+        if _MARK.fullmatch(path):
+            self._prune(run)
+
+    def read(self, run: str, path: str) -> bytes:
+        """Raises CloudError where there is no such file."""
+        try:
+            return self._objects[f"{run}/{path}"]
+        except KeyError:
+            raise CloudError(Code.NO_OBJECT, f"{run} has no file {path}") from None
+
+    def paths(self, run: str, prefix: str) -> list[str]:
+        """Every path that is the prefix or below it, sorted; all with an empty one."""
+        whole = prefix.strip("/")
+        start = len(run) + 1
+        mine = (key[start:] for key in self._objects if key.startswith(f"{run}/"))
+        return sorted(path for path in mine if not whole or path == whole or path.startswith(f"{whole}/"))
+
+    def delete(self, run: str, prefix: str) -> None:
+        for path in self.paths(run, prefix):
+            del self._objects[f"{run}/{path}"]
+
+    def job_json(self, run: str) -> str | None:
+        data = self._objects.get(f"{run}/job.json")
+        return None if data is None else data.decode()
+
+    def marks(self, run: str) -> Iterator[bytes]:
+        """The complete.json of each checkpoint that also has its weights."""
+        for path in self._marked(run):
+            if f"{run}/{path.removesuffix('complete.json')}weights" in self._objects:
+                yield self._objects[f"{run}/{path}"]
+
+    def _prune(self, run: str) -> None:
+        whole = {path.removesuffix("/complete.json") for path in self._marked(run)}
+        kept = sorted(whole, reverse=True)[:KEPT_CHECKPOINTS]
+        for folder in whole.difference(kept):
+            self.delete(run, folder)
+
+    def _marked(self, run: str) -> Iterable[str]:
+        return [path for path in self.paths(run, "checkpoints") if _MARK.fullmatch(path)]

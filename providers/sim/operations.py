@@ -1,0 +1,312 @@
+"""What a client can call, one method for each operation; parameters and replies are JSON values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pricing.grades import Market
+from providers.base import LABEL_DEADLINE, LABEL_RUN
+from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, TYPES, ZONES
+from providers.sim.draws import between
+from providers.sim.life import ended
+from providers.sim.stock import Spot, check_quota, choose_zone, devices_used, quota_name, quota_of
+from providers.sim.values import CloudError, Code, Kind, Machine, MachineState, Thing, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from providers.sim.world import World
+
+
+_DELETION_SECONDS = 3
+"""What a disk or an address takes to go that somebody deletes."""
+
+
+class Operations:
+    """The calls of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._by_name: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "GetIdentity": self._identity,
+            "GetImage": self._image,
+            "GetQuota": self._quota,
+            "RunInstance": self._run_instance,
+            "CreateSchedule": self._create_schedule,
+            "DescribeInstance": self._describe,
+            "GetConsole": self._console,
+            "StopTraining": self._stop_training,
+            "DeleteInstance": self._delete_instance,
+            "ListInstances": self._list_instances,
+            "PutObject": self._put_object,
+            "GetObject": self._get_object,
+            "ListObjects": self._list_objects,
+            "DeleteObjects": self._delete_objects,
+        }
+        for kind in Kind:
+            self._by_name[list_operation(kind)] = self._lister(kind)
+            self._by_name[delete_operation(kind)] = self._deleter(kind)
+
+    def carry_out(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises CloudError."""
+        if operation not in self._by_name:
+            raise CloudError(Code.UNKNOWN_OPERATION, f"there is no operation {operation}")
+        try:
+            return self._by_name[operation](parameters)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CloudError(Code.BAD_PARAMETER, f"{operation}: {type(error).__name__}: {error}") from error
+
+    def _identity(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return {"account": "practice"}
+
+    def _image(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        region, name = _region(asked), str(asked["name"])
+        return {"image": f"img-{_digest(region, name)[:12]}"}
+
+    def _quota(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        region, family, market = _region(asked), str(asked["family"]), Market(asked["market"]).value
+        used = devices_used(self._world.state.machines.values(), region, family, market)
+        limit = quota_of(self._world.scenario, region, family, market)
+        return {"quota": quota_name(region, family, market), "devices": limit, "used": used}
+
+    def _run_instance(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The same token in the same region gives the same machine, dead or alive; with other parameters an error."""
+        world, region, token = self._world, _region(asked), str(asked["clientToken"])
+        fingerprint = _digest(json.dumps(asked, sort_keys=True))
+        name = f"i-{_digest(region, token)[:16]}"
+        known = world.state.machines.get(name)
+        if known is not None:
+            if known.fingerprint != fingerprint:
+                raise CloudError(Code.TOKEN_MISMATCH, f"the token {token} was used with other parameters for {name}")
+            return _shown(known)
+        machine = self._made(name, fingerprint, asked, self._place(asked, region))
+        world.put(machine)
+        for kind, rate in ((Kind.DISK, DISK_USD_PER_HOUR), (Kind.ADDRESS, ADDRESS_USD_PER_HOUR)):
+            thing = f"{kind}-{machine.id[2:]}"
+            world.state.things[thing] = Thing(
+                id=thing, kind=kind, region=region, machine=machine.id, labels=machine.labels, usd_per_hour=rate,
+                created_at=world.now, shown_from=self._shown_from(thing),
+            )  # fmt: skip
+        return _shown(machine)
+
+    def _place(self, asked: Mapping[str, Any], region: str) -> Spot:
+        """Where it goes. Raises CloudError for what the account may not have, or nobody has left."""
+        world, name, market = self._world, str(asked["instanceType"]), Market(asked["market"]).value
+        zones = ZONES[region] if asked.get("zone") is None else (str(asked["zone"]),)
+        if name not in TYPES or not set(zones) <= set(ZONES[region]) or not str(asked["image"]).startswith("img-"):
+            raise CloudError(Code.BAD_PARAMETER, f"no {name} in {', '.join(zones)} from image {asked['image']!r}")
+        places = [Spot(region=region, zone=zone, instance_type=name, market=market) for zone in zones]
+        check_quota(world.scenario, places[0], world.state.machines.values())
+        return choose_zone(world.scenario, places, world.state.machines.values(), world.age)
+
+    def _made(self, name: str, fingerprint: str, asked: Mapping[str, Any], place: Spot) -> Machine:
+        world, rules = self._world, self._world.scenario
+        labels = {str(key): str(value) for key, value in asked["labels"].items()}
+        user_data = {str(key): str(value) for key, value in asked["userData"].items()}
+        low, high = (part.total_seconds() for part in rules.boot)
+        boot = between(rules.seed, low, high, "boot", asked["clientToken"], place.zone)
+        reaped = _instant(labels.get(LABEL_DEADLINE)) if rules.standing_reaper else None
+        return Machine(
+            id=name,
+            region=place.region,
+            zone=place.zone,
+            instance_type=place.instance_type,
+            market=place.market,
+            labels=labels,
+            token=str(asked["clientToken"]),
+            fingerprint=fingerprint,
+            user_data=user_data,
+            usd_per_hour=TYPES[place.instance_type].usd_per_hour(place.region, place.market),
+            created_at=world.now,
+            shown_from=self._shown_from(name),
+            boots_at=world.now + timedelta(seconds=boot),
+            deadline=_instant(user_data.get("deadline")),
+            cloud_timer_at=None if reaped is None else reaped + rules.timer_grace,
+        )
+
+    def _create_schedule(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Has the cloud delete, at an instant, the machine that a token made."""
+        world, region = self._world, _region(asked)
+        machine = world.state.machines.get(f"i-{_digest(region, str(asked['instanceToken']))[:16]}")
+        if machine is None or not machine.live:
+            raise CloudError(Code.NO_INSTANCE, "there is no machine to schedule the end of")
+        name, at = f"{Kind.SCHEDULE}-{machine.id[2:]}", datetime.fromisoformat(asked["at"])
+        if name not in world.state.things:
+            world.put(replace(machine, cloud_timer_at=at))
+            world.state.things[name] = Thing(
+                id=name, kind=Kind.SCHEDULE, region=region, machine=machine.id, labels=dict(asked["labels"]),
+                usd_per_hour=ADDRESS_USD_PER_HOUR * 0, created_at=world.now, shown_from=self._shown_from(name),
+                goes_at=at if world.scenario.cloud_timer_works else None,
+            )  # fmt: skip
+        return {"id": name}
+
+    def _describe(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        machine = self._machine(asked)
+        if machine.shown_from > self._world.now:
+            raise CloudError(Code.NO_INSTANCE, f"there is no instance {machine.id}")
+        return _shown(machine)
+
+    def _console(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        return {"output": self._world.console(self._machine(asked).id)}
+
+    def _stop_training(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        machine = self._machine(asked)
+        if machine.live and machine.asked_at is None:
+            self._world.put(replace(machine, asked_at=self._world.now))
+        return {}
+
+    def _delete_instance(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        if run := self._machine(asked).labels.get(LABEL_RUN):
+            self._world.tell(run)
+        machine = self._machine(asked)
+        self._world.put(ended(machine, self._world.now, Why.DELETED, self._world.scenario))
+        return {}
+
+    def _machine(self, asked: Mapping[str, Any]) -> Machine:
+        """Raises CloudError for one that never was, is somewhere else, or ended too long ago."""
+        name, world = str(asked["id"]), self._world
+        machine = world.state.machines.get(name)
+        there = machine is not None and machine.region == asked["region"] and not machine.forgotten
+        if machine is None or not there or self._long_gone(machine):
+            raise CloudError(Code.NO_INSTANCE, f"there is no instance {name}")
+        return machine
+
+    def _long_gone(self, machine: Machine) -> bool:
+        if machine.state is not MachineState.TERMINATED or machine.gone_at is None:
+            return False
+        return self._world.now > machine.gone_at + self._world.scenario.forgets_after
+
+    def _list_instances(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        region, now = _region(asked), self._world.now
+        shown = [
+            machine
+            for machine in self._world.state.machines.values()
+            if machine.region == region and machine.shown_from <= now and not machine.forgotten
+        ]
+        found = [machine for machine in shown if not self._long_gone(machine) and _labelled(machine.labels, asked)]
+        return self._page([_shown(machine) for machine in found], asked)
+
+    def _lister(self, kind: Kind) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+        def listing(asked: Mapping[str, Any]) -> dict[str, Any]:
+            region, now = _region(asked), self._world.now
+            found = [
+                _shown_thing(thing)
+                for thing in self._world.state.things.values()
+                if (thing.kind, thing.region) == (kind, region) and thing.shown_from <= now and thing.ended_at is None
+                if _labelled(thing.labels, asked)
+            ]
+            return self._page(found, asked)
+
+        return listing
+
+    def _deleter(self, kind: Kind) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+        def delete(asked: Mapping[str, Any]) -> dict[str, Any]:
+            world, thing = self._world, self._world.state.things.get(str(asked["id"]))
+            if thing is None or thing.ended_at is not None or (thing.kind, thing.region) != (kind, asked["region"]):
+                raise CloudError(Code.NO_INSTANCE, f"there is no {kind} {asked['id']}")
+            machine = world.state.machines[thing.machine]
+            if kind is Kind.SCHEDULE:
+                world.put(replace(machine, cloud_timer_at=None))
+            elif machine.state is not MachineState.TERMINATED:
+                raise CloudError(Code.IN_USE, f"{thing.id} is in use by {machine.id}")
+            at = world.now + timedelta(seconds=_DELETION_SECONDS)
+            world.state.things[thing.id] = replace(thing, goes_at=min(at, thing.goes_at or at))
+            return {}
+
+        return delete
+
+    def _page(self, items: list[dict[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
+        begin, size = int(asked.get("pageToken") or 0), self._world.scenario.page_size
+        more = str(begin + size) if begin + size < len(items) else None
+        return {"items": items[begin : begin + size], "nextPageToken": more, "warnings": []}
+
+    def _shown_from(self, name: str) -> datetime:
+        rules = self._world.scenario
+        lag = rules.listing_lag.total_seconds()
+        return self._world.now + timedelta(seconds=between(rules.seed, 0, lag, "lag", name))
+
+    def _put_object(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            data = b64decode(asked["data"], validate=True)
+        except Base64Error as error:
+            raise ValueError(str(error)) from None
+        self._world.files.write(str(asked["run"]), str(asked["path"]), data)
+        return {}
+
+    def _get_object(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        self._world.tell(str(asked["run"]))
+        data = self._world.files.read(str(asked["run"]), str(asked["path"]))
+        return {"data": b64encode(data[int(asked.get("start") or 0) :]).decode()}
+
+    def _list_objects(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        self._world.tell(str(asked["run"]))
+        return {"paths": self._world.files.paths(str(asked["run"]), str(asked["prefix"]))}
+
+    def _delete_objects(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        self._world.tell(str(asked["run"]))
+        self._world.files.delete(str(asked["run"]), str(asked["prefix"]))
+        return {}
+
+
+def list_operation(kind: Kind) -> str:
+    return {Kind.DISK: "ListDisks", Kind.ADDRESS: "ListAddresses", Kind.SCHEDULE: "ListSchedules"}[kind]
+
+
+def delete_operation(kind: Kind) -> str:
+    return {Kind.DISK: "DeleteDisk", Kind.ADDRESS: "DeleteAddress", Kind.SCHEDULE: "DeleteSchedule"}[kind]
+
+
+def _region(asked: Mapping[str, Any]) -> str:
+    region = str(asked["region"])
+    if region not in ZONES:
+        raise CloudError(Code.BAD_PARAMETER, f"there is no region {region}")
+    return region
+
+
+def _labelled(labels: Mapping[str, str], asked: Mapping[str, Any]) -> bool:
+    """Whether it has the labels asked for; the value None means any."""
+    wanted: Iterable[tuple[str, str | None]] = (asked.get("labels") or {}).items()
+    return all(key in labels and value in (None, labels[key]) for key, value in wanted)
+
+
+def _shown(machine: Machine) -> dict[str, Any]:
+    ending = machine.trainer_end
+    return {
+        "id": machine.id,
+        "region": machine.region,
+        "zone": machine.zone,
+        "instanceType": machine.instance_type,
+        "market": machine.market,
+        "state": machine.state.value,
+        "labels": dict(machine.labels),
+        "createdAt": machine.created_at.isoformat(),
+        "usdPerHour": str(machine.usd_per_hour),
+        "stopAsked": machine.asked_at is not None,
+        "exitCode": None if ending is None else ending.exit_code,
+        "why": None if machine.why is None else machine.why.value,
+    }
+
+
+def _shown_thing(thing: Thing) -> dict[str, Any]:
+    return {
+        "id": thing.id,
+        "region": thing.region,
+        "instance": thing.machine,
+        "labels": dict(thing.labels),
+        "createdAt": thing.created_at.isoformat(),
+        "usdPerHour": str(thing.usd_per_hour),
+    }
+
+
+def _instant(text: str | None) -> datetime | None:
+    return None if not text else datetime.fromisoformat(text)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

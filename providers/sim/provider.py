@@ -1,0 +1,226 @@
+"""The seam over the simulated cloud."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from providers.base import LABEL_RUN, Check, Instance, Preflight, PreflightState, Timers, VendorRequest
+from providers.errors import (
+    BadRequestError,
+    CredentialsError,
+    IncompleteListingError,
+    InstanceNotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+)
+from providers.sim.api import Api, HttpApi, RefusedError
+from providers.sim.catalogue import PROVIDER, TYPES, ZONES, matches, offers
+from providers.sim.operations import delete_operation, list_operation
+from providers.sim.process import finder
+from providers.sim.scenario import Scenario, read_scenario
+from providers.sim.server import Setup
+from providers.sim.store import SimStore, put_object
+from providers.sim.translate import instance, labels_of, owned, run_instance, token_of, translated
+from providers.sim.values import Code, Kind, MachineState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from pricing.offers import Offer, OfferQuery
+    from providers.base import InstanceRef, LaunchRequest, OwnedResource, ProviderSettings, RunId, RunStore
+
+DEFAULT_SPEED = 60.0
+IMAGE = "trainer"
+_LOG_LINES = 1000
+
+
+def make(settings: ProviderSettings) -> SimProvider:
+    """The simulated cloud of this home folder; nothing is started before the first call.
+
+    Raises BadRequestError for an option that is wrong.
+    """
+    setup = parse_options(settings.options)
+    return SimProvider(setup.scenario, HttpApi(finder(settings.home / PROVIDER, setup, settings.now)))
+
+
+def parse_options(options: Mapping[str, str]) -> Setup:
+    """`sim_speed` and `sim_scenario` as the person wrote them; other options are other providers'.
+
+    Raises BadRequestError.
+    """
+    scenario = read_scenario(Path(options["sim_scenario"])) if options.get("sim_scenario") else Scenario()
+    text = options.get("sim_speed") or str(DEFAULT_SPEED)
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = -1.0
+    if not 0 <= speed <= 1_000_000:
+        raise BadRequestError(
+            f"sim_speed {text!r} is not a number of seconds", hint="60 makes an hour a minute; 0 stops the time"
+        )
+    return Setup(scenario=scenario, speed=speed)
+
+
+@dataclass(frozen=True)
+class SimProvider:
+    """`scenario` is what the world follows; `api` calls it, and tells its time."""
+
+    scenario: Scenario
+    api: Api
+
+    @property
+    def name(self) -> str:
+        return PROVIDER
+
+    @property
+    def listing_lag(self) -> timedelta:
+        return self.scenario.listing_lag
+
+    def now(self) -> datetime:
+        """The time in the simulated cloud (providers.base.Timekeeper)."""
+        with translated():
+            return self.api.now()
+
+    def sleep(self, seconds: float) -> None:
+        with translated():
+            self.api.sleep(seconds)
+
+    def offers(self, query: OfferQuery) -> Sequence[Offer]:
+        return [offer for offer in offers() if matches(offer, query)]
+
+    def preflight(self, offer: Offer) -> Preflight:
+        return Preflight(checks=(self._identity(), self._quota(offer)))
+
+    def resolve(self, request: LaunchRequest) -> LaunchRequest:
+        """Looks up the image of the region (providers.base.Resolver)."""
+        found = self._call("GetImage", {"region": request.offer.region, "name": IMAGE})
+        return replace(request, resolved={**request.resolved, "image": str(found["image"])})
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
+        made = [put_object(request.run_id, "job.json", request.job_json.encode()), run_instance(request)]
+        if not self.scenario.standing_reaper:
+            made.append(self._schedule(request))
+        return made
+
+    def timers(self, request: LaunchRequest) -> Timers:
+        gap = "" if self.scenario.standing_reaper else "from the create to the schedule's own call"
+        return Timers(machine=request.deadline, cloud=request.deadline + self.scenario.timer_grace, gap=gap)
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        calls = request.calls or self.requests(request if request.resolved else self.resolve(request))
+        made: Instance | None = None
+        for call in calls:
+            if call.operation == "CreateSchedule" and made is not None and not _lives(made):
+                break  # a dead machine came back for its token: there is nothing left to end
+            told = self._call(call.operation, call.parameters)
+            made = instance(told) if call.operation == "RunInstance" else made
+        if made is None:
+            raise BadRequestError(f"the calls of {request.run_id} make no instance", hint="launch it anew")
+        return made
+
+    def get(self, ref: InstanceRef) -> Instance:
+        return instance(self._call("DescribeInstance", {"region": ref.region, "id": ref.id}))
+
+    def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
+        found: list[OwnedResource] = []
+        unanswered: list[str] = []
+        for region in ZONES:
+            for kind in (None, *Kind):
+                try:
+                    found += self._listed(region, kind, run_id)
+                except CredentialsError:
+                    raise
+                except ProviderError as error:
+                    unanswered.append(f"{region}: {error.message}")
+        if unanswered:
+            raise IncompleteListingError(
+                f"{len(unanswered)} lists of the simulated cloud did not come whole: {unanswered[0]}",
+                found=tuple(found),
+                unanswered=tuple(unanswered),
+                hint="look again when they answer",
+            )
+        return found
+
+    def stop(self, ref: InstanceRef) -> None:
+        with contextlib.suppress(InstanceNotFoundError):
+            self._call("StopTraining", {"region": ref.region, "id": ref.id})
+
+    def delete(self, ref: InstanceRef | OwnedResource) -> None:
+        with contextlib.suppress(InstanceNotFoundError):
+            self._delete(ref)
+
+    def logs(self, ref: InstanceRef) -> Iterator[str]:
+        output = self._call("GetConsole", {"region": ref.region, "id": ref.id})["output"]
+        yield from output.splitlines()[-_LOG_LINES:]
+
+    def store(self, run_id: RunId) -> RunStore:
+        return SimStore(self.api, run_id)
+
+    def _call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        with translated():
+            return self.api.call(operation, parameters)
+
+    def _identity(self) -> Check:
+        try:
+            account = self._call("GetIdentity", {})["account"]
+        except (CredentialsError, PermissionDeniedError) as error:
+            return Check(name="identity", state=PreflightState.REFUSED, detail=error.message, fix=error.hint)
+        except ProviderError as error:
+            return Check(name="identity", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
+        return Check(name="identity", state=PreflightState.OK, detail=f"account {account}, simulated")
+
+    def _quota(self, offer: Offer) -> Check:
+        asked = {"region": offer.region, "family": TYPES[offer.instance_type].family, "market": str(offer.market)}
+        try:
+            told = self._call("GetQuota", asked)
+        except ProviderError as error:
+            return Check(name="quota", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
+        detail = f"{told['used']} of {told['devices']} in use: {told['quota']}"
+        if int(told["used"]) + offer.device_count > int(told["devices"]):
+            fix = "raise it in the scenario, or choose another region"
+            return Check(name="quota", state=PreflightState.REFUSED, detail=detail, fix=fix)
+        return Check(name="quota", state=PreflightState.OK, detail=detail)
+
+    def _schedule(self, request: LaunchRequest) -> VendorRequest:
+        parameters: dict[str, object] = {
+            "region": request.offer.region,
+            "instanceToken": token_of(request),
+            "at": (request.deadline + self.scenario.timer_grace).isoformat(),
+            "labels": labels_of(request),
+        }
+        return VendorRequest(service=PROVIDER, operation="CreateSchedule", parameters=parameters)
+
+    def _listed(self, region: str, kind: Kind | None, run_id: RunId | None) -> Iterator[OwnedResource]:
+        """Every page of one list; `kind` None: instances. Raises ProviderError where one is missing or not whole."""
+        operation = "ListInstances" if kind is None else list_operation(kind)
+        page: str | None = None
+        while True:
+            asked = {"region": region, "labels": {LABEL_RUN: run_id}, "pageToken": page}
+            told = self._call(operation, asked)
+            if told["warnings"]:
+                raise BadRequestError(f"{operation}: {'; '.join(told['warnings'])}")
+            for item in told["items"]:
+                if kind is not None or item["state"] != MachineState.TERMINATED:
+                    yield owned(kind or "instance", item, is_instance=kind is None)
+            page = told["nextPageToken"]
+            if page is None:
+                return
+
+    def _delete(self, ref: InstanceRef | OwnedResource) -> None:
+        kind = next((kind for kind in Kind if ref.id.startswith(f"{kind}-")), None)
+        operation = "DeleteInstance" if kind is None else delete_operation(kind)
+        with translated():
+            try:
+                self.api.call(operation, {"region": ref.region, "id": ref.id})
+            except RefusedError as error:
+                # It goes with the machine that still uses it; the next look tells.
+                if error.code != Code.IN_USE:
+                    raise
+
+
+def _lives(made: Instance) -> bool:
+    return made.end is None

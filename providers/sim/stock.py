@@ -1,0 +1,108 @@
+"""Whether a machine can be had: stock of the zone, quota of the account, and how often spot takes one back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from providers.sim.catalogue import TYPES, ZONES
+from providers.sim.values import CloudError, Code, Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import timedelta
+
+    from providers.sim.scenario import PlaceRule, QuotaRule, Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """A type and market in one zone."""
+
+    region: str
+    zone: str
+    instance_type: str
+    market: str
+
+
+def stock_of(scenario: Scenario, place: Spot, age: timedelta) -> int:
+    """How many machines the zone holds of it, rented ones included, when the world is so old."""
+    given = [rule.stock for rule in scenario.places if rule.stock is not None and _fits(rule, place, age)]
+    return given[-1] if given else scenario.stock
+
+
+def reclaims_per_hour(scenario: Scenario, place: Spot, age: timedelta) -> float:
+    given = [rule.reclaims_per_hour for rule in scenario.places if _fits(rule, place, age)]
+    known = [rate for rate in given if rate is not None]
+    return known[-1] if known else scenario.reclaims_per_hour
+
+
+def check_quota(scenario: Scenario, place: Spot, machines: Iterable[Machine]) -> None:
+    """Raises CloudError where one more machine would be over the account's quota."""
+    wanted = TYPES[place.instance_type]
+    limit = quota_of(scenario, place.region, wanted.family, place.market)
+    used = devices_used(machines, place.region, wanted.family, place.market)
+    if used + wanted.device_count > limit:
+        name = quota_name(place.region, wanted.family, place.market)
+        message = f"{used} of {limit} {wanted.family} devices ({place.market}) are in use in {place.region}"
+        raise CloudError(Code.QUOTA, message, {"quota": name})
+
+
+def quota_of(scenario: Scenario, region: str, family: str, market: str) -> int:
+    """Devices that the account may have at once."""
+    given = [rule.devices for rule in scenario.quotas if _covers(rule, region, family, market)]
+    return given[-1] if given else scenario.quota
+
+
+def devices_used(machines: Iterable[Machine], region: str, family: str, market: str) -> int:
+    types = [
+        TYPES[machine.instance_type]
+        for machine in machines
+        if machine.live and (machine.region, machine.market) == (region, market)
+    ]
+    return sum(row.device_count for row in types if row.family == family)
+
+
+def quota_name(region: str, family: str, market: str) -> str:
+    return f"{family}-{market}-devices/{region}"
+
+
+def choose_zone(scenario: Scenario, places: Iterable[Spot], machines: Iterable[Machine], age: timedelta) -> Spot:
+    """The first of these places that has one left. Raises CloudError, naming zones of the region that have."""
+    live = [machine for machine in machines if machine.live]
+    asked = tuple(places)
+    for place in asked:
+        if _left(scenario, place, live, age):
+            return place
+    first = asked[0]
+    others = [
+        Spot(region=first.region, zone=zone, instance_type=first.instance_type, market=first.market)
+        for zone in ZONES[first.region]
+    ]
+    elsewhere = [place.zone for place in others if _left(scenario, place, live, age)]
+    where = first.zone if len(asked) == 1 else first.region
+    message = f"there is no {first.instance_type} ({first.market}) left in {where}"
+    raise CloudError(Code.NO_CAPACITY, message, {"elsewhere": elsewhere})
+
+
+def _left(scenario: Scenario, place: Spot, live: Iterable[Machine], age: timedelta) -> bool:
+    key = (place.zone, place.instance_type, place.market)
+    used = sum((machine.zone, machine.instance_type, machine.market) == key for machine in live)
+    return used < stock_of(scenario, place, age)
+
+
+def _fits(rule: PlaceRule, place: Spot, age: timedelta) -> bool:
+    if age < rule.start or (rule.end is not None and age >= rule.end):
+        return False
+    pairs = (
+        (rule.region, place.region),
+        (rule.zone, place.zone),
+        (rule.instance_type, place.instance_type),
+        (rule.market, place.market),
+    )
+    return all(wanted is None or wanted == given for wanted, given in pairs)
+
+
+def _covers(rule: QuotaRule, region: str, family: str, market: str) -> bool:
+    pairs = ((rule.region, region), (rule.family, family), (rule.market, market))
+    return all(wanted is None or wanted == given for wanted, given in pairs)

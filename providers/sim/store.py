@@ -1,0 +1,66 @@
+"""A run directory in the simulated cloud's object store."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from providers.base import VendorRequest
+from providers.errors import BadRequestError
+from providers.sim.api import Api, RefusedError
+from providers.sim.catalogue import PROVIDER
+from providers.sim.translate import translated
+from providers.sim.values import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from providers.base import RunId
+
+
+class SimStore:
+    """The files of one run. Every call raises ProviderError where the cloud does not do it."""
+
+    def __init__(self, api: Api, run_id: RunId) -> None:
+        self._api = api
+        self._run_id = run_id
+
+    def put(self, path: str, data: bytes) -> None:
+        request = put_object(self._run_id, path, data)
+        self._call(request.operation, dict(request.parameters))
+
+    def get(self, path: str, *, start: int = 0) -> bytes:
+        parameters = {"run": self._run_id, "path": checked(path), "start": start}
+        with translated():
+            try:
+                return b64decode(self._api.call("GetObject", parameters)["data"])
+            except RefusedError as error:
+                if error.code == Code.NO_OBJECT:
+                    raise KeyError(path) from None
+                raise
+
+    def list(self, prefix: str = "") -> Sequence[str]:
+        found = self._call("ListObjects", {"run": self._run_id, "prefix": checked(prefix) if prefix else ""})
+        return [str(path) for path in found["paths"]]
+
+    def delete(self, prefix: str) -> None:
+        self._call("DeleteObjects", {"run": self._run_id, "prefix": checked(prefix) if prefix else ""})
+
+    def _call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        with translated():
+            return self._api.call(operation, parameters)
+
+
+def put_object(run_id: RunId, path: str, data: bytes) -> VendorRequest:
+    """The call that writes a file. Raises BadRequestError for a path that leaves the run directory."""
+    parameters = {"run": run_id, "path": checked(path), "data": b64encode(data).decode()}
+    return VendorRequest(service=PROVIDER, operation="PutObject", parameters=parameters)
+
+
+def checked(path: str) -> str:
+    """The path as the store has it."""
+    pure = PurePosixPath(path)
+    if not path or pure.is_absolute() or ".." in pure.parts or "\\" in path or ":" in path:
+        raise BadRequestError(f"{path!r} is no path within a run directory")
+    return pure.as_posix()

@@ -1,0 +1,352 @@
+"""What a machine's trainer writes into the run directory, and when: a pure function of how it was begun."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+from providers.sim.values import Course, Ending
+from workloads.job import TrainingJob, job_from_json
+from workloads.layers import macs, moving_statistics, parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+FRAMEWORK = "simulated"
+EXIT_DONE, EXIT_STOPPED, EXIT_DEADLINE = 0, 75, 76
+KEPT_CHECKPOINTS = 2
+_START_SECONDS = {"data": 3.0, "import": 8.0, "build": 2.0, "compile": 12.0}
+"""Made up, in the order of what the trainer takes on a rented machine."""
+_CHECKPOINT_SECONDS = 2.0
+_EVALUATE_SECONDS = 5.0
+_SAVE_SECONDS = 3.0
+_MOST_IMAGES_PER_SECOND = 20_000.0
+"""Per device: what a host feeds."""
+_BACKWARD = 3
+"""Forward and backward is three times forward."""
+_UNKNOWN_IMAGES = 10_000
+_REPORTS = 400
+"""An attempt reports about so often, but not oftener than every few seconds."""
+_LEAST_REPORT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """A file of the run directory as it is written at an instant; `path` None is the machine's console."""
+
+    at: datetime
+    path: str | None
+    data: bytes
+    append: bool = False
+
+
+class Trainer(Protocol):
+    """How machines train. The product's is Simulated; tests have others."""
+
+    def ends(self, course: Course) -> Ending | None:
+        """When and how it ends if nobody asks; None: never."""
+        ...
+
+    def stops(self, course: Course, asked_at: datetime) -> Ending | None:
+        """When and how it ends after it is asked to; None: it does not follow."""
+        ...
+
+    def begins(self, course: Course) -> Iterator[Write]:
+        """What it writes at its start."""
+        ...
+
+    def writes(self, course: Course, after: datetime, until: datetime) -> Iterator[Write]:
+        """What it writes in (after, until] while it trains, in order."""
+        ...
+
+    def finishes(self, course: Course, ending: Ending) -> Iterator[Write]:
+        """What it writes as it ends."""
+        ...
+
+
+def images_per_second(job_json: str, giga_macs_per_second: float, device_count: int) -> float:
+    """How fast a machine trains a job."""
+    net = _job(job_json).net()
+    return min(giga_macs_per_second * 1e9 / (_BACKWARD * macs(net)), _MOST_IMAGES_PER_SECOND * device_count)
+
+
+class Simulated:
+    """Trains as the real trainer does, as far as anybody can see from outside."""
+
+    def ends(self, course: Course) -> Ending | None:
+        schedule = _Schedule(course)
+        done = schedule.trained_at(schedule.last_step)
+        tail = 0.0 if course.max_steps is not None else _EVALUATE_SECONDS + _SAVE_SECONDS
+        done += timedelta(seconds=tail)
+        if course.deadline is not None and done > course.deadline - _checkpoint_time():
+            return Ending(
+                at=max(course.deadline - _checkpoint_time(), course.began_at), exit_code=EXIT_DEADLINE, state="deadline"
+            )
+        return Ending(at=done, exit_code=EXIT_DONE, state="done")
+
+    def stops(self, course: Course, asked_at: datetime) -> Ending | None:
+        own = self.ends(course)
+        asked = Ending(at=asked_at + _checkpoint_time(), exit_code=EXIT_STOPPED, state="stopped")
+        return own if own is not None and own.at <= asked.at else asked
+
+    def begins(self, course: Course) -> Iterator[Write]:
+        yield _console(course.began_at, f"training {_job(course.job_json).name}")
+        yield _status(course, course.began_at, "starting", course.start_step)
+
+    def writes(self, course: Course, after: datetime, until: datetime) -> Iterator[Write]:
+        schedule = _Schedule(course)
+        told = [*schedule.opening(), *schedule.reports(after, until)]
+        told += [*schedule.epochs(after, until), *schedule.checkpoints(after, until)]
+        yield from sorted((write for write in told if after < write.at <= until), key=lambda write: write.at)
+
+    def finishes(self, course: Course, ending: Ending) -> Iterator[Write]:
+        schedule = _Schedule(course)
+        at = ending.at
+        step = schedule.step_at(at)
+        if course.max_steps is None and step > course.start_step:
+            yield from schedule.checkpoint(at, step)
+        if ending.state == "done":
+            yield _event(course, at, "phase", name="train", seconds=schedule.trained_seconds(step))
+            if course.max_steps is None:
+                yield _event(course, at, "phase", name="evaluate", seconds=_EVALUATE_SECONDS)
+                yield from _output(at, schedule, step)
+                yield _event(course, at, "phase", name="save", seconds=_SAVE_SECONDS)
+        yield schedule.end_event(at, ending.state, step)
+        yield _status(course, at, ending.state, step, schedule.epoch_of(step))
+        yield _console(at, f"{ending.state} at step {step}")
+
+
+class _Schedule:
+    """Steps over time. Checkpoints, epochs and reports are at fixed instants, so that it does not matter when
+    somebody looks."""
+
+    def __init__(self, course: Course) -> None:
+        self.course = course
+        self.job = _job(course.job_json)
+        self.images = self.job.train_images or _UNKNOWN_IMAGES
+        self.batch = self.job.global_batch_size
+        self.steps_per_epoch = max(1, self.images // self.batch)
+        self.total_steps = self.steps_per_epoch * self.job.epochs
+        self.step_seconds = self.batch / course.images_per_second
+        self.first_step_at = course.began_at + timedelta(seconds=sum(_START_SECONDS.values()))
+
+    @property
+    def last_step(self) -> int:
+        if self.course.max_steps is None:
+            return self.total_steps
+        return min(self.total_steps, self.course.start_step + self.course.max_steps)
+
+    def trained_at(self, step: int) -> datetime:
+        """When this step of the whole run is done."""
+        return self.first_step_at + timedelta(seconds=(step - self.course.start_step) * self.step_seconds)
+
+    def trained_seconds(self, step: int) -> float:
+        return round((step - self.course.start_step) * self.step_seconds, 3)
+
+    def step_at(self, at: datetime) -> int:
+        trained = max(0.0, (at - self.first_step_at).total_seconds())
+        # A step that is done at this very instant counts, whatever the rounding to microseconds did.
+        return min(self.last_step, self.course.start_step + math.floor(trained / self.step_seconds + 1e-6))
+
+    def epoch_of(self, step: int) -> int:
+        return max(1, -(-step // self.steps_per_epoch))
+
+    def opening(self) -> Iterator[Write]:
+        at = self.course.began_at
+        for name, seconds in _START_SECONDS.items():
+            if name == "compile":
+                yield self.start_event(at)
+            at += timedelta(seconds=seconds)
+            yield _event(self.course, at, "phase", name=name, seconds=seconds)
+        yield _status(self.course, at, "running", self.course.start_step, self.epoch_of(self.course.start_step))
+
+    def start_event(self, at: datetime) -> Write:
+        return _event(
+            self.course,
+            at,
+            "start",
+            device_kind="cpu" if self.course.device == "cpu" else "gpu",
+            device_name=self.course.device,
+            device_count=self.course.device_count,
+            strategy="one device" if self.course.device_count == 1 else "mirrored",
+            **_versions(self.job),
+            images=self.images,
+            steps_per_epoch=self.steps_per_epoch,
+            epochs=self.job.epochs,
+            total_steps=self.total_steps,
+            resumed_from_step=self.course.start_step,
+        )
+
+    def reports(self, after: datetime, until: datetime) -> Iterator[Write]:
+        length = self.trained_seconds(self.last_step)
+        for at in self._every(max(_LEAST_REPORT_SECONDS, length / _REPORTS), after, until):
+            step = self.step_at(at)
+            if step == self.course.start_step:
+                continue
+            loss, accuracy = self._figures(step)
+            yield _event(
+                self.course, at, "step", epoch=self.epoch_of(step), step=step, loss=loss, accuracy=accuracy,
+                images_per_second=round(self.course.images_per_second, 2),
+            )  # fmt: skip
+            yield _status(self.course, at, "running", step, self.epoch_of(step))
+
+    def epochs(self, after: datetime, until: datetime) -> Iterator[Write]:
+        first, last = (self.step_at(at) // self.steps_per_epoch for at in (max(after, self.first_step_at), until))
+        seconds = round(self.steps_per_epoch * self.step_seconds, 3)
+        for epoch in range(max(1, first), last + 1):
+            step = epoch * self.steps_per_epoch
+            if step <= self.course.start_step:
+                continue
+            loss, accuracy = self._figures(step)
+            yield _event(
+                self.course, self.trained_at(step), "epoch", epoch=epoch, step=step, loss=loss, accuracy=accuracy,
+                validation_loss=None, validation_accuracy=None, seconds=seconds, train_seconds=seconds,
+            )  # fmt: skip
+
+    def checkpoints(self, after: datetime, until: datetime) -> Iterator[Write]:
+        if self.course.max_steps is not None:
+            return
+        for at in self._every(self.job.checkpoint_every.total_seconds(), after, until):
+            step = self.step_at(at)
+            if step > self.course.start_step:
+                yield from self.checkpoint(at, step)
+
+    def checkpoint(self, at: datetime, step: int) -> Iterator[Write]:
+        weights = f"simulated weights of {self.job.digest()} at step {step}\n".encode()
+        folder, epoch = f"checkpoints/step-{step:08}", self.epoch_of(step)
+        position = {
+            "step": step, "epoch": epoch, "job_digest": self.job.digest(),
+            "images": self.images, "steps_per_epoch": self.steps_per_epoch,
+        }  # fmt: skip
+        mark = {
+            "position": position, "step": step, "epoch": epoch,
+            "files": {"weights": hashlib.sha256(weights).hexdigest()}, "size_bytes": len(weights),
+        }  # fmt: skip
+        yield Write(at=at, path=f"{folder}/weights", data=weights)
+        yield Write(at=at, path=f"{folder}/complete.json", data=json.dumps(mark, indent=1).encode())
+        yield _event(
+            self.course, at, "checkpoint", step=step, epoch=epoch, seconds=_CHECKPOINT_SECONDS, bytes=len(weights)
+        )
+
+    def end_event(self, at: datetime, state: str, step: int) -> Write:
+        return _event(
+            self.course,
+            at,
+            "end",
+            state=state,
+            step=step,
+            epoch=self.epoch_of(step),
+            images_per_second=round(self.course.images_per_second, 2),
+            hold_out_accuracy=self._figures(step)[1] if state == "done" and self.course.max_steps is None else None,
+            hold_out_images=_hold_out(self.job),
+            train_seconds=self.trained_seconds(step),
+            total_seconds=round((at - self.course.began_at).total_seconds(), 3),
+            peak_memory_bytes=None,
+        )
+
+    def _every(self, seconds: float, after: datetime, until: datetime) -> Iterator[datetime]:
+        """Every so many seconds from the first step on, within (after, until]."""
+        done = self.trained_at(self.last_step)
+        gone = (max(after, self.first_step_at) - self.first_step_at).total_seconds()
+        number = max(1, math.floor(gone / seconds))
+        while (at := self.first_step_at + timedelta(seconds=number * seconds)) <= min(until, done):
+            if at > after:
+                yield at
+            number += 1
+
+    def _figures(self, step: int) -> tuple[float, float]:
+        """Loss and accuracy as a curve that everybody has seen; they say nothing of a real net."""
+        share = step / self.total_steps
+        return round(2.3 * math.exp(-4 * share), 6), round(1 - 0.9 * math.exp(-4 * share), 6)
+
+
+def newest_checkpoint(marks: Iterable[bytes], job_json: str) -> int:
+    """The step to go on from: that of the newest whole checkpoint of this job, 0 where there is none.
+
+    `marks` are the complete.json of the run's checkpoints; one that cannot be read is passed over.
+    """
+    digest = _job(job_json).digest()
+    return max((step for mark in marks if (step := _step_of(mark, digest)) is not None), default=0)
+
+
+def _step_of(mark: bytes, digest: str) -> int | None:
+    try:
+        position = json.loads(mark)["position"]
+        return int(position["step"]) if position["job_digest"] == digest else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+@lru_cache(maxsize=256)
+def _job(job_json: str) -> TrainingJob:
+    return job_from_json(job_json)
+
+
+def _checkpoint_time() -> timedelta:
+    return timedelta(seconds=_CHECKPOINT_SECONDS)
+
+
+def _hold_out(job: TrainingJob) -> int:
+    return job.known_data.hold_out_images if job.known_data else 0
+
+
+def _versions(job: TrainingJob) -> dict[str, object]:
+    return {
+        "framework": FRAMEWORK,
+        "framework_version": "1",
+        "keras_version": None,
+        "python_version": None,
+        "precision": job.precision.value,
+        "xla": job.xla,
+    }
+
+
+def _output(at: datetime, schedule: _Schedule, step: int) -> Iterator[Write]:
+    job = schedule.job
+    model = f"simulated model of {job.digest()} after {step} steps: no net was trained\n".encode()
+    end = json.loads(schedule.end_event(at, "done", step).data)
+    metrics = {
+        "name": job.name,
+        "job_digest": job.digest(),
+        "hold_out_accuracy": end["hold_out_accuracy"],
+        "hold_out_images": end["hold_out_images"],
+        "images": schedule.images,
+        "epochs": job.epochs,
+        "steps": step,
+        "parameters": parameters(job.net()),
+        "moving_statistics": moving_statistics(job.net()),
+        "images_per_second": end["images_per_second"],
+        "train_seconds": end["train_seconds"],
+        **_versions(job),
+    }
+    files = {"model.keras": model, "metrics.json": json.dumps(metrics, indent=1).encode()}
+    for name, data in files.items():
+        yield Write(at=at, path=f"output/{name}", data=data)
+    rows = [
+        {"path": name, "size_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in files.items()
+    ]
+    yield Write(at=at, path="output/manifest.json", data=json.dumps(rows, indent=1).encode())
+
+
+def _event(course: Course, at: datetime, name: str, /, **fields: object) -> Write:
+    line = json.dumps({"event": name, "time": _stamp(at), **fields}) + "\n"
+    return Write(at=at, path=f"attempts/{course.attempt}/progress.jsonl", data=line.encode(), append=True)
+
+
+def _status(course: Course, at: datetime, state: str, step: int, epoch: int = 1) -> Write:
+    record = {"state": state, "time": _stamp(at), "epoch": epoch, "step": step, "message": ""}
+    return Write(at=at, path=f"attempts/{course.attempt}/status.json", data=json.dumps(record).encode())
+
+
+def _console(at: datetime, line: str) -> Write:
+    return Write(at=at, path=None, data=f"{line}\n".encode(), append=True)
+
+
+def _stamp(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds")

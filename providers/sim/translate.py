@@ -1,0 +1,193 @@
+"""The simulated cloud's values and codes to ours and back. Pure."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from providers.base import (
+    LABEL_ATTEMPT,
+    LABEL_CLIENT,
+    LABEL_DEADLINE,
+    LABEL_RUN,
+    EndKind,
+    Instance,
+    InstanceRef,
+    InstanceState,
+    OwnedResource,
+    RunId,
+    VendorRequest,
+)
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    InstanceNotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+    ThrottledError,
+    TransientError,
+    UnrecognizedError,
+)
+from providers.exits import how_it_ended
+from providers.sim.api import DisconnectedError, RefusedError
+from providers.sim.catalogue import PROVIDER
+from providers.sim.values import Code, MachineState, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from providers.base import LaunchRequest
+
+_STATES = {
+    MachineState.PENDING: InstanceState.PENDING,
+    MachineState.RUNNING: InstanceState.RUNNING,
+    MachineState.SHUTTING_DOWN: InstanceState.STOPPING,
+    MachineState.STOPPED: InstanceState.ENDED,
+    MachineState.TERMINATED: InstanceState.ENDED,
+}
+_ENDS = {
+    Why.DELETED: (EndKind.KILLED, "it was deleted"),
+    Why.MACHINE_TIMER: (EndKind.DEADLINE, "the machine's own timer ended it"),
+    Why.CLOUD_TIMER: (EndKind.DEADLINE, "the cloud's timer ended it"),
+    Why.RECLAIMED: (EndKind.RECLAIMED, "spot took it back"),
+    Why.MAINTENANCE: (EndKind.RECLAIMED, "the provider stopped it for maintenance of its host"),
+    Why.DEVICE_LOST: (EndKind.DEVICE_LOST, "its accelerator is not there any more"),
+    Why.HOST_FAILED: (EndKind.LOST, "its host failed"),
+}
+_SIGN_IN = "a scenario makes the credentials expire; practise what you would do, and wait"
+_ERRORS: dict[str, Callable[[RefusedError], ProviderError]] = {
+    Code.BAD_PARAMETER: lambda error: _made(BadRequestError, error, "this is a mistake of the program: report it"),
+    Code.UNKNOWN_OPERATION: lambda error: _made(BadRequestError, error, "end the old simulated cloud, and try again"),
+    Code.TOKEN_MISMATCH: lambda error: _made(BadRequestError, error, "an attempt is launched once, as it was recorded"),
+    Code.NO_CAPACITY: lambda error: CapacityError(
+        error.message,
+        elsewhere=tuple(map(str, error.details.get("elsewhere", ()))),
+        hint="another zone, region or machine may have one",
+        code=error.code,
+    ),
+    Code.QUOTA: lambda error: QuotaError(
+        error.message,
+        quota=str(error.details.get("quota", "unknown")),
+        hint="raise it in the scenario, or choose another region",
+        code=error.code,
+    ),
+    Code.THROTTLED: lambda error: _made(ThrottledError, error, "wait a little"),
+    Code.EXPIRED: lambda error: _made(CredentialsError, error, _SIGN_IN),
+    Code.DENIED: lambda error: _made(PermissionDeniedError, error, "the scenario denies it"),
+    Code.INTERNAL: lambda error: _made(TransientError, error, "try again"),
+    Code.UNAVAILABLE: lambda error: _made(TransientError, error, "try again later"),
+    Code.NO_INSTANCE: lambda error: _made(InstanceNotFoundError, error, ""),
+}
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """What the API raises as a ProviderError."""
+    try:
+        yield
+    except RefusedError as error:
+        raise _ERRORS.get(error.code, _unrecognized)(error) from error
+    except DisconnectedError as error:
+        raise TransientError(f"the simulated cloud did not answer: {error}", hint="try again") from error
+
+
+def token_of(request: LaunchRequest) -> str:
+    """The idempotency token of an attempt."""
+    return hashlib.sha256(f"{request.run_id}\n{request.attempt}".encode()).hexdigest()[:32]
+
+
+def labels_of(request: LaunchRequest) -> dict[str, str]:
+    return {
+        LABEL_RUN: request.run_id,
+        LABEL_ATTEMPT: str(request.attempt),
+        LABEL_DEADLINE: request.deadline.isoformat(),
+        LABEL_CLIENT: request.client,
+    }
+
+
+def run_instance(request: LaunchRequest) -> VendorRequest:
+    """The call that makes the machine."""
+    user_data = {"run": request.run_id, "attempt": str(request.attempt), "deadline": request.deadline.isoformat()}
+    if request.max_steps is not None:
+        user_data["max_steps"] = str(request.max_steps)
+    parameters: dict[str, object] = {
+        "region": request.offer.region,
+        "zone": request.zone,
+        "instanceType": request.offer.instance_type,
+        "market": str(request.offer.market),
+        "image": request.resolved.get("image", ""),
+        "clientToken": token_of(request),
+        "labels": labels_of(request),
+        "userData": user_data,
+    }
+    return VendorRequest(service=PROVIDER, operation="RunInstance", parameters=parameters)
+
+
+def instance(told: Mapping[str, Any]) -> Instance:
+    """An instance as the cloud shows it."""
+    labels = told["labels"]
+    state = _STATES[MachineState(told["state"])]
+    if told["stopAsked"] and state is InstanceState.RUNNING:
+        state = InstanceState.STOPPING
+    end, exit_code, reason = _end(told) if state is InstanceState.ENDED else (None, None, None)
+    return Instance(
+        ref=InstanceRef(provider=PROVIDER, region=told["region"], id=told["id"]),
+        state=state,
+        run_id=RunId(labels.get(LABEL_RUN, "")),
+        attempt=_number(labels.get(LABEL_ATTEMPT)) or 0,
+        launched_at=datetime.fromisoformat(told["createdAt"]),
+        exit_code=exit_code,
+        end=end,
+        reason=reason,
+    )
+
+
+def owned(kind: str, told: Mapping[str, Any], *, is_instance: bool) -> OwnedResource:
+    """Something of ours as a list shows it."""
+    labels = told["labels"]
+    deadline = labels.get(LABEL_DEADLINE)
+    return OwnedResource(
+        provider=PROVIDER,
+        region=told["region"],
+        kind=kind,
+        id=told["id"],
+        run_id=RunId(labels[LABEL_RUN]),
+        created_at=datetime.fromisoformat(told["createdAt"]),
+        usd_per_hour=Decimal(told["usdPerHour"]),
+        attempt=_number(labels.get(LABEL_ATTEMPT)),
+        instance=is_instance,
+        deadline=None if deadline is None else datetime.fromisoformat(deadline),
+        client=labels.get(LABEL_CLIENT),
+    )
+
+
+def _end(told: Mapping[str, Any]) -> tuple[EndKind, int | None, str]:
+    why = Why(told["why"])
+    if why is Why.TRAINER_ENDED:
+        return (*_trainer_end(told["exitCode"]),)
+    kind, reason = _ENDS[why]
+    return kind, told["exitCode"], reason
+
+
+def _trainer_end(exit_code: int) -> tuple[EndKind, int, str]:
+    kind, reason = how_it_ended(exit_code)
+    return kind, exit_code, reason
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def _made(kind: type[ProviderError], error: RefusedError, hint: str) -> ProviderError:
+    return kind(error.message, hint=hint, code=error.code)
+
+
+def _unrecognized(error: RefusedError) -> ProviderError:
+    return UnrecognizedError(
+        f"the simulated cloud says {error.code}: {error.message}", hint="look up what exists", code=error.code
+    )

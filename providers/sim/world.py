@@ -1,0 +1,222 @@
+"""The simulated cloud itself: its state, its time, and what it does when it is called. No network, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from providers.base import LABEL_RUN
+from providers.sim.draws import between
+from providers.sim.faults import hit_by
+from providers.sim.life import Moment, Rules, next_moment, told
+from providers.sim.objects import RunFiles
+from providers.sim.operations import Operations
+from providers.sim.stock import Spot, reclaims_per_hour
+from providers.sim.tables import State
+from providers.sim.training import Simulated, Trainer
+from providers.sim.values import CloudError, Code, Effect, Fault, Kind, LostReplyError, Machine, MachineState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from providers.sim.scenario import Scenario, Script
+    from providers.sim.training import Write
+
+SCENARIO = "scenario"
+
+
+class World:
+    """One simulated cloud. The same scenario, calls and times give the same world."""
+
+    def __init__(
+        self, scenario: Scenario, now: datetime, trainer: Trainer | None = None, state: State | None = None
+    ) -> None:
+        """`now` is when a new world begins unless its scenario says; one with a `state` goes on where it was."""
+        self.state = State() if state is None else state
+        self.scenario = scenario
+        self.files = RunFiles(self.state.objects)
+        self._operations = Operations(self)
+        self._trainer = trainer or Simulated()
+        self._due: dict[str, tuple[Machine, Moment | None]] = {}
+        fresh = "began" not in self.state.times
+        if fresh:
+            begin = (scenario.start or now).astimezone(UTC)
+            self.state.times["began"] = self.state.times["now"] = begin.isoformat()
+        self._now = datetime.fromisoformat(self.state.times["now"])
+        self._rules = self._made_rules()
+        if fresh:
+            self._play(scenario, SCENARIO, self.began)
+
+    @property
+    def now(self) -> datetime:
+        return self._now
+
+    @property
+    def began(self) -> datetime:
+        return datetime.fromisoformat(self.state.times["began"])
+
+    @property
+    def age(self) -> timedelta:
+        return self._now - self.began
+
+    @property
+    def anything_runs(self) -> bool:
+        idle = (MachineState.TERMINATED, MachineState.STOPPED)
+        return any(machine.state not in idle for machine in self.state.machines.values())
+
+    def follow(self, scenario: Scenario) -> None:
+        """Go on under other rules; its faults and incidents take the place of the old scenario's."""
+        for name in [name for name in self.state.faults if name.startswith(f"{SCENARIO}-")]:
+            del self.state.faults[name]
+        for name in [name for name in self.state.incidents if name.startswith(f"{SCENARIO}-")]:
+            del self.state.incidents[name]
+        self.scenario = scenario
+        self._play(scenario, SCENARIO, self.began)
+
+    def play(self, script: Script) -> list[str]:
+        """Faults and incidents besides those of the scenario; durations count from now. Returns the faults' ids."""
+        number = self.state.counts.get("scripts", 0)
+        self.state.counts["scripts"] = number + 1
+        return self._play(script, f"script{number}", self.now)
+
+    def advance(self, until: datetime) -> None:
+        """Let time pass; everything that is due happens at its own instant. Back in time is no time."""
+        while (found := self._next()) is not None and found[1].at <= until:
+            machine, moment = found
+            self._now = max(self._now, moment.at)
+            self._happens(machine, moment)
+        self._now = max(self._now, until)
+        self.state.times["now"] = self._now.isoformat()
+        for thing in list(self.state.things.values()):
+            if thing.ended_at is None and thing.goes_at is not None and thing.goes_at <= self._now:
+                self.state.things[thing.id] = replace(thing, ended_at=thing.goes_at)
+
+    def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """One call of a client. Raises CloudError, or LostReplyError where the client gets no answer."""
+        self.state.counts[operation] = self.state.counts.get(operation, 0) + 1
+        fault = hit_by(self.state.faults, self.scenario.seed, operation, parameters, self.now)
+        if fault is None:
+            return self._operations.carry_out(operation, parameters)
+        return self._faulty(fault, operation, parameters)
+
+    def put(self, machine: Machine) -> None:
+        """Keep a machine as it is now; what came with it begins to go when it is gone."""
+        self.state.machines[machine.id] = machine
+        if machine.state is MachineState.TERMINATED:
+            self._clean_up(machine)
+
+    def tell(self, run: str, until: datetime | None = None) -> None:
+        """Have everything written that the machines of a run have written by then."""
+        for machine in self._machines_of(run):
+            known, writes = told(machine, until or self.now, self._trainer)
+            if known is not machine:
+                self.state.machines[known.id] = known
+                kept = self._due.get(known.id)
+                if kept is not None and kept[0] is machine:
+                    # What happens to it next does not hang on what it has written.
+                    self._due[known.id] = (known, kept[1])
+            self._write(known, writes)
+
+    def console(self, machine: str) -> str:
+        """What a machine has printed."""
+        return self.state.consoles.get(machine, "")
+
+    def _faulty(self, fault: Fault, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        if fault.effect is Effect.LOST_REQUEST:
+            raise LostReplyError
+        if fault.effect is Effect.ERROR:
+            raise CloudError(fault.code, f"{operation} is refused, as the scenario says ({fault.id})", _details(fault))
+        try:
+            result = self._operations.carry_out(operation, parameters)
+        except CloudError:
+            if fault.effect is Effect.LOST_REPLY:
+                raise LostReplyError from None
+            raise
+        if fault.effect is Effect.LOST_REPLY:
+            raise LostReplyError
+        if fault.effect is Effect.WARNING:
+            return {
+                **result,
+                "items": [],
+                "nextPageToken": None,
+                "warnings": [f"some places did not answer ({fault.id})"],
+            }
+        self.advance(self.now + timedelta(seconds=fault.seconds))
+        return result
+
+    def _next(self) -> tuple[Machine, Moment] | None:
+        found: tuple[Machine, Moment] | None = None
+        for machine in self.state.machines.values():
+            if machine.state is MachineState.TERMINATED:
+                continue
+            kept = self._due.get(machine.id)
+            if kept is None or kept[0] is not machine:
+                kept = self._due[machine.id] = (machine, next_moment(machine, self._rules))
+            if kept[1] is not None and (found is None or kept[1].at < found[1].at):
+                found = (machine, kept[1])
+        return found
+
+    def _happens(self, machine: Machine, moment: Moment) -> None:
+        run = machine.labels.get(LABEL_RUN)
+        if run is not None:
+            self.tell(run, moment.at)
+        before = self.state.machines[machine.id]
+        after = moment.make(before, moment.at)
+        if after.course is not None and before.course is None:
+            self._write(after, self._trainer.begins(after.course))
+        if after.course is not None and after.trainer_end is not None and before.trainer_end is None:
+            self._write(after, self._trainer.finishes(after.course, after.trainer_end))
+        self.put(after)
+
+    def _machines_of(self, run: str) -> list[Machine]:
+        return [machine for machine in self.state.machines.values() if machine.labels.get(LABEL_RUN) == run]
+
+    def _write(self, machine: Machine, writes: Iterable[Write]) -> None:
+        for write in writes:
+            if machine.course is None:
+                continue
+            path = write.path
+            if path is None:
+                self.state.consoles[machine.id] = self.console(machine.id) + write.data.decode()
+                path = f"attempts/{machine.course.attempt}/log/output.log"
+            self.files.write(machine.course.run, path, write.data, append=write.append)
+
+    def _clean_up(self, machine: Machine) -> None:
+        rules, at = self.scenario, machine.gone_at or self.now
+        stays = {Kind.DISK: rules.disks_stay, Kind.ADDRESS: rules.addresses_stay, Kind.SCHEDULE: True}
+        low, high = (part.total_seconds() for part in rules.clean_up)
+        for thing in list(self.state.things.values()):
+            if thing.machine == machine.id and thing.goes_at is None and not stays[thing.kind]:
+                later = timedelta(seconds=between(rules.seed, low, high, "clean up", thing.id))
+                self.state.things[thing.id] = replace(thing, goes_at=at + later)
+
+    def _play(self, script: Script, name: str, base: datetime) -> list[str]:
+        faults = script.made_faults(base, name)
+        for fault in faults:
+            self.state.faults[fault.id] = fault
+        for number, incident in enumerate(script.made_incidents(base)):
+            self.state.incidents[f"{name}-{number}"] = incident
+        self._rules = self._made_rules()
+        self._due.clear()
+        return [fault.id for fault in faults]
+
+    def _made_rules(self) -> Rules:
+        def rate(machine: Machine) -> float:
+            place = Spot(
+                region=machine.region, zone=machine.zone, instance_type=machine.instance_type, market=machine.market
+            )
+            return reclaims_per_hour(self.scenario, place, self.age)
+
+        return Rules(
+            scenario=self.scenario,
+            trainer=self._trainer,
+            incidents=tuple(self.state.incidents.values()),
+            reclaims_per_hour=rate,
+            job_json=self.files.job_json,
+            marks=self.files.marks,
+        )
+
+
+def _details(fault: Fault) -> dict[str, object]:
+    return {"quota": "scripted-devices"} if fault.code == Code.QUOTA else {}
