@@ -1,4 +1,4 @@
-"""The record of runs, attempts and events: written, and on disk, before each call that creates or destroys."""
+"""The record of runs, attempts, refusals and events: on disk before each call that creates or destroys."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self
 
 from planner.errors import BadInputError, ThisMachineError
+from planner.requests import refusal_from_record, refusal_record, targets_from_text, targets_text
 from planner.run import Attempt, Outcome, Phase, Run
-from providers.base import InstanceRef, RunId
+from providers.base import EndKind, InstanceRef, RunId
+from workloads.job import OnSlow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
-SCHEMA_VERSION = 1
-_BUSY_MILLISECONDS = 10_000
-_SCHEMA = """
+    from planner.targets import Refusal
+
+# Fifty processes may be writing, each for a few milliseconds.
+_BUSY_MILLISECONDS = 60_000
+# One text per version of the schema; a journal of an earlier one goes through those that came after it.
+_SCHEMAS = (
+    """
 CREATE TABLE runs (
     run_id TEXT PRIMARY KEY,
     job_name TEXT NOT NULL,
@@ -59,7 +65,30 @@ CREATE TABLE events (
     detail TEXT NOT NULL
 ) STRICT;
 CREATE INDEX events_by_run ON events (run_id, id);
-"""
+""",
+    """
+ALTER TABLE runs ADD COLUMN targets_json TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE runs ADD COLUMN budget_usd TEXT;
+ALTER TABLE runs ADD COLUMN on_slow TEXT NOT NULL DEFAULT 'ask';
+ALTER TABLE runs ADD COLUMN slow TEXT;
+ALTER TABLE runs ADD COLUMN unverified TEXT;
+ALTER TABLE attempts ADD COLUMN target_json TEXT;
+ALTER TABLE attempts ADD COLUMN deadline TEXT;
+ALTER TABLE attempts ADD COLUMN sent_at TEXT;
+ALTER TABLE attempts ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE attempts ADD COLUMN end_kind TEXT;
+ALTER TABLE attempts ADD COLUMN ended_at TEXT;
+ALTER TABLE attempts ADD COLUMN step INTEGER;
+ALTER TABLE attempts ADD COLUMN lost_steps INTEGER;
+ALTER TABLE attempts ADD COLUMN cleared INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE refusals (
+    id INTEGER PRIMARY KEY,
+    until TEXT NOT NULL,
+    refusal_json TEXT NOT NULL
+) STRICT;
+""",
+)
+SCHEMA_VERSION = len(_SCHEMAS)
 
 
 class Journal:
@@ -105,38 +134,75 @@ class Journal:
         with self._write() as db:
             db.execute(
                 "INSERT INTO runs (run_id, job_name, job_digest, job_json, provider, phase, created_at, deadline,"
-                " usd_per_hour, model_folder, estimate_json) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                " usd_per_hour, model_folder, estimate_json, targets_json, budget_usd, on_slow)"
+                " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                 (
                     run.run_id, run.job_name, run.job_digest, job_json, run.provider, run.phase,
                     run.created_at.isoformat(), run.deadline.isoformat(), str(run.usd_per_hour), run.model_folder,
-                    json.dumps(estimate),
+                    json.dumps(estimate), targets_text(run.targets), _text(run.budget_usd), run.on_slow,
                 ),
             )  # fmt: skip
             _log(db, run.run_id, now, "planned", "")
 
     def save(self, run: Run, now: datetime, detail: str = "") -> None:
-        """The run's phase, outcome and attempts as they are now; the move is kept as an event."""
+        """The run and its attempts as they are now; the move is kept as an event.
+
+        `stop_asked` is never written here: another command may have set it meanwhile (see ask_to_stop and go_on).
+        """
         with self._write() as db:
             db.execute(
-                "UPDATE runs SET phase = ?, outcome = ?, message = ?, deadline = ?, stop_asked = ?, model_folder = ?"
-                " WHERE run_id = ?",
+                "UPDATE runs SET phase = ?, outcome = ?, message = ?, deadline = ?, model_folder = ?, provider = ?,"
+                " budget_usd = ?, slow = ?, unverified = ?, targets_json = ? WHERE run_id = ?",
                 (
-                    run.phase, run.outcome, run.message, run.deadline.isoformat(),
-                    run.stop_asked.isoformat() if run.stop_asked else None, run.model_folder, run.run_id,
+                    run.phase, run.outcome, run.message, run.deadline.isoformat(), run.model_folder, run.provider,
+                    _text(run.budget_usd), run.slow, run.unverified, targets_text(run.targets), run.run_id,
                 ),
             )  # fmt: skip
             for attempt in run.attempts:
                 _save_attempt(db, run.run_id, attempt)
             _log(db, run.run_id, now, run.phase, detail)
 
-    def add_attempt(self, run_id: RunId, number: int, request: dict[str, Any], now: datetime) -> None:
-        """The exact request, before it is sent. Asking again for the same number changes nothing."""
+    def add_attempt(self, run: Run, request: dict[str, Any], now: datetime) -> None:
+        """The run with its new attempt, and the exact request, in one write before it is sent.
+
+        Asking again for the same number changes nothing of the request.
+        """
+        attempt = run.attempts[-1]
         with self._write() as db:
             db.execute(
                 "INSERT OR IGNORE INTO attempts (run_id, number, request_json, asked_at) VALUES (?,?,?,?)",
-                (run_id, number, json.dumps(request, sort_keys=True), now.isoformat()),
+                (run.run_id, attempt.number, json.dumps(request, sort_keys=True), now.isoformat()),
             )
-            _log(db, run_id, now, "asking", f"attempt {number}")
+            db.execute(
+                "UPDATE runs SET phase = ?, outcome = NULL, message = NULL, unverified = NULL, deadline = ?,"
+                " model_folder = ?, provider = ?, budget_usd = ?, slow = ?, targets_json = ? WHERE run_id = ?",
+                (
+                    run.phase, run.deadline.isoformat(), run.model_folder, run.provider, _text(run.budget_usd),
+                    run.slow, targets_text(run.targets), run.run_id,
+                ),
+            )  # fmt: skip
+            _save_attempt(db, run.run_id, attempt)
+            _log(db, run.run_id, now, "asking", f"attempt {attempt.number}")
+
+    def go_on(self, run_id: RunId, now: datetime) -> None:
+        """An ended run is wanted again: what was asked of its former life is over."""
+        with self._write() as db:
+            db.execute("UPDATE runs SET stop_asked = NULL, slow = NULL WHERE run_id = ?", (run_id,))
+            _log(db, run_id, now, "goes on", "")
+
+    def refuse(self, refusal: Refusal, now: datetime) -> None:
+        """Remember a place that said no; what is over is forgotten."""
+        with self._write() as db:
+            db.execute("DELETE FROM refusals WHERE until <= ?", (now.isoformat(),))
+            db.execute(
+                "INSERT INTO refusals (until, refusal_json) VALUES (?,?)",
+                (refusal.until.isoformat(), json.dumps(refusal_record(refusal))),
+            )
+
+    def refusals(self, now: datetime) -> tuple[Refusal, ...]:
+        """The places that said no, to whichever run, and are still passed over."""
+        rows = self._rows("SELECT refusal_json FROM refusals WHERE until > ? ORDER BY id", now.isoformat())
+        return tuple(refusal_from_record(json.loads(row["refusal_json"])) for row in rows)
 
     def ask_to_stop(self, run_id: RunId, now: datetime) -> None:
         """Note that the person wants the run to end; whoever follows it acts on it."""
@@ -212,12 +278,16 @@ class Journal:
             phase=Phase(row["phase"]),
             created_at=datetime.fromisoformat(row["created_at"]),
             deadline=datetime.fromisoformat(row["deadline"]),
-            usd_per_hour=Decimal(row["usd_per_hour"]),
             model_folder=row["model_folder"],
+            targets=targets_from_text(row["targets_json"]),
+            budget_usd=Decimal(row["budget_usd"]) if row["budget_usd"] else None,
+            on_slow=OnSlow(row["on_slow"]),
             attempts=tuple(_attempt(attempt) for attempt in attempts),
             outcome=Outcome(row["outcome"]) if row["outcome"] else None,
             message=row["message"],
-            stop_asked=datetime.fromisoformat(row["stop_asked"]) if row["stop_asked"] else None,
+            stop_asked=_when(row["stop_asked"]),
+            slow=OnSlow(row["slow"]) if row["slow"] else None,
+            unverified=row["unverified"],
         )
 
     def _rows(self, statement: str, *values: object) -> list[sqlite3.Row]:
@@ -250,22 +320,26 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
         return
     # Another process may be creating it at this moment: look again once the lock is held.
     db.execute("BEGIN IMMEDIATE")
-    if int(db.execute("PRAGMA user_version").fetchone()[0]) == 0:
-        for statement in _SCHEMA.split(";\n"):
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    for text in _SCHEMAS[version:]:
+        for statement in text.split(";\n"):
             if statement.strip():
                 db.execute(statement)
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     db.execute("COMMIT")
 
 
 def _save_attempt(db: sqlite3.Connection, run_id: RunId, attempt: Attempt) -> None:
     ref = attempt.ref
     db.execute(
-        "UPDATE attempts SET instance_provider = ?, instance_region = ?, instance_id = ?, exit_code = ?, reason = ?"
-        " WHERE run_id = ? AND number = ?",
+        "UPDATE attempts SET instance_provider = ?, instance_region = ?, instance_id = ?, exit_code = ?, reason = ?,"
+        " target_json = coalesce(target_json, ?), deadline = ?, sent_at = ?, tries = ?, end_kind = ?, ended_at = ?,"
+        " step = ?, lost_steps = ?, cleared = ? WHERE run_id = ? AND number = ?",
         (
             ref.provider if ref else None, ref.region if ref else None, ref.id if ref else None,
-            attempt.exit_code, attempt.reason, run_id, attempt.number,
+            attempt.exit_code, attempt.reason, targets_text((attempt.target,)) if attempt.target else None,
+            _instant(attempt.deadline), _instant(attempt.sent_at), attempt.tries, attempt.end,
+            _instant(attempt.ended_at), attempt.step, attempt.lost_steps, attempt.cleared, run_id, attempt.number,
         ),
     )  # fmt: skip
 
@@ -274,7 +348,35 @@ def _attempt(row: sqlite3.Row) -> Attempt:
     ref = None
     if row["instance_id"] is not None:
         ref = InstanceRef(provider=row["instance_provider"], region=row["instance_region"], id=row["instance_id"])
-    return Attempt(number=row["number"], ref=ref, exit_code=row["exit_code"], reason=row["reason"])
+    target = targets_from_text(row["target_json"]) if row["target_json"] else (None,)
+    return Attempt(
+        number=row["number"],
+        ref=ref,
+        target=target[0],
+        asked_at=datetime.fromisoformat(row["asked_at"]),
+        sent_at=_when(row["sent_at"]),
+        deadline=_when(row["deadline"]),
+        tries=row["tries"],
+        exit_code=row["exit_code"],
+        end=EndKind(row["end_kind"]) if row["end_kind"] else None,
+        reason=row["reason"],
+        ended_at=_when(row["ended_at"]),
+        step=row["step"],
+        lost_steps=row["lost_steps"],
+        cleared=bool(row["cleared"]),
+    )
+
+
+def _text(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _instant(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat()
+
+
+def _when(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _log(db: sqlite3.Connection, run_id: RunId, now: datetime, kind: str, detail: str) -> None:

@@ -2,101 +2,163 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol, assert_never
 
-from planner.collect import collect
-from planner.errors import PlanError, TeardownUnverifiedError, from_provider
-from planner.events import Event, PhaseReached, Progressed, Said, TrainerStarted
-from planner.progress import ProgressReader, Story
-from planner.requests import request_from_record, request_record
-from planner.run import (
+from planner.book import Book
+from planner.creating import Creator
+from planner.ending import Ender
+from planner.errors import (
+    LimitReachedError,
+    NoCapacityError,
+    PlanError,
+    RefusedError,
+    TrainingFailedError,
+    from_provider,
+)
+from planner.events import Event, PhaseReached
+from planner.next_action import (
     Action,
     AskToStop,
-    Attempt,
+    Clear,
     Collect,
+    Decide,
     End,
+    Interrupt,
     Launch,
+    Look,
     Nothing,
-    Outcome,
-    Phase,
-    Run,
     Wait,
     next_action,
+    where_next,
 )
-from pricing.money import PER_SECOND, UsdPerHour, amount
-from providers.base import InstanceState, LaunchRequest
-from providers.errors import InstanceNotFoundError, ProviderError
+from planner.run import Outcome, Phase, Run
+from planner.targets import no_capacity
+from planner.watch import Watcher, finished, newest_checkpoint
+from providers.base import EndKind
+from providers.errors import CredentialsError, InstanceNotFoundError, PermissionDeniedError, ProviderError
+from workloads.job import OnSlow
 
 if TYPE_CHECKING:
-    from decimal import Decimal
+    from collections.abc import Callable
 
     from planner.clock import Clock
+    from planner.creating import MakeRequest
     from planner.journal import Journal
-    from planner.progress import Line
-    from providers.base import Instance, Provider
+    from planner.targets import Target
+    from providers.base import Instance, LaunchRequest, Provider
 
-MakeRequest = Callable[[Run, int], LaunchRequest]
+LONGEST_NAP_SECONDS = 60.0
+"""A run that waits for a place is looked at so often: the person may have asked it to stop."""
 
-# Asking an engine takes it 0.04 s of processor time, which is taken from the training.
-POLL_SECONDS = 1.0
-KEPT_LINES = 10_000
-TEARDOWN_PATIENCE = timedelta(minutes=2)
+
+class CtrlC(StrEnum):
+    """What a person wants who has pressed Ctrl-C."""
+
+    STOP = "stop"
+    DETACH = "detach"
+    END_NOW = "end now"
+
+
+class Person(Protocol):
+    """Whoever started the command, as far as they can be asked."""
+
+    def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC: ...
+
+    def runs_slow(self, run: Run, text: str) -> OnSlow:
+        """CONTINUE, STOP or REPLAN."""
+        ...
+
+
+class Detached(Exception):
+    """Nobody follows the run any more; it goes on, and ends itself at its deadline."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.run_id)
+        self.run = run
+
+
+class HungUp(BaseException):
+    """The terminal has gone, or the computer goes down: raised by a signal handler."""
 
 
 class Executor:
-    """Follows one run to its end. Every step may be the last this process takes: the journal knows enough to go on."""
+    """Follows one run to its end. Every step may be the last this process takes: the journal knows enough to go on.
 
-    def __init__(self, provider: Provider, journal: Journal, clock: Clock, listen: Callable[[Event], None]) -> None:
-        self._provider = provider
-        self._journal = journal
-        self._clock = clock
-        self._listen = listen
-        self._reader: tuple[int, ProgressReader] | None = None
-        self.story = Story()
+    `poll_seconds` lies between two looks at a run that trains. Asking a container engine takes it 0.04 s of
+    processor time, which is taken from the training; a cloud counts the calls.
+    """
 
-    def follow(self, run: Run, make_request: MakeRequest) -> Run:
+    def __init__(
+        self,
+        provider: Callable[[str], Provider],
+        journal: Journal,
+        clock: Clock,
+        listen: Callable[[Event], None],
+        person: Person,
+        *,
+        poll_seconds: float = 1.0,
+    ) -> None:
+        self._provider_of = provider
+        self._book = Book(journal, clock, listen)
+        self._person = person
+        self._poll_seconds = poll_seconds
+        self._creator = Creator(self._book)
+        self._ender = Ender(provider, self._book, poll_seconds)
+        self._watcher: Watcher | None = None
+        self._ctrl_c = 0
+
+    def follow(self, run: Run, make_request: MakeRequest, *, until_launched: bool = False) -> Run:
         """Take actions until the run is done. Raises PlanError; the journal then holds where it stands.
 
-        `make_request` builds the request of a new attempt; a run that is done goes on with one. The first Ctrl-C asks
-        the trainer to write a checkpoint and end, the second ends it at once. The run is read from the journal before
-        each action: another command may have asked it to stop, or finished it.
+        `make_request` builds the request of a new attempt; a run that is done goes on with one. With
+        `until_launched` it ends, raising Detached, as soon as there is an instance. The run is read from the journal
+        before each action: another command may have asked it to stop.
         """
-        goes_on = run.phase is Phase.DONE
-        while goes_on or run.phase is not Phase.DONE:
-            try:
-                action = Launch(len(run.attempts) + 1) if goes_on else self._next(run)
-                goes_on = False
-                self._take(run, action, make_request)
-                run = self._journal.run(run.run_id)
-            except KeyboardInterrupt:
-                goes_on = False
-                run = self._interrupted(self._journal.run(run.run_id))
+        if run.phase is Phase.DONE:
+            run = self._guarded(run, lambda run: self._gone_on(run, make_request))
+        while run.phase is not Phase.DONE:
+            if until_launched and run.phase in (Phase.BOOTING, Phase.RUNNING):
+                raise Detached(run)
+            run = self._guarded(run, lambda run: self._take(run, self._next(run), make_request))
         return run
 
     def settle(self, run: Run) -> Run:
         """Take a run as far as it goes without waiting for its training, and without launching anything.
 
-        What trains goes on; what has ended is collected and removed; a launch that was cut off is ended.
+        What trains goes on; what has ended is collected and removed; a create that was cut off is adopted where it
+        took effect, and ended where not.
         """
-        while run.phase is not Phase.DONE:
+        if run.phase is Phase.LAUNCHING:
+            run = self._adopted(run)
+        while run.phase not in (Phase.DONE, Phase.LAUNCHING):
             action = self._next(run)
-            if isinstance(action, Wait | AskToStop):
+            if isinstance(action, Launch | Wait) and run.phase in (Phase.PLANNED, Phase.INTERRUPTED):
+                action = End(Outcome.INTERRUPTED, _why_interrupted(run))
+            if isinstance(action, Wait | AskToStop | Decide):
                 return self._watched(run)
-            if isinstance(action, Launch):
-                action = End(Outcome.FAILED, "the launch was cut off before training began")
-            run = self._take(run, action, _no_request)
+            run = self._book.fresh(self._take(run, action, _no_request))
         return run
 
-    def _next(self, run: Run) -> Action:
+    def _guarded(self, run: Run, step: Callable[[Run], Run]) -> Run:
+        """The run after a step, as the journal has it; the person may break off any of them."""
         try:
-            return next_action(run, self._see(run), self._clock.now())
-        except ProviderError as error:
-            raise from_provider(error) from error
+            return self._book.fresh(step(run))
+        except KeyboardInterrupt:
+            return self._book.fresh(self._interrupted(self._book.fresh(run)))
+        except HungUp:
+            raise Detached(self._book.fresh(run)) from None
+
+    def _next(self, run: Run) -> Action:
+        return next_action(run, self._look(run), self._book.now())
+
+    def _gone_on(self, run: Run, make_request: MakeRequest) -> Run:
+        """A run that had ended, with its next attempt under way."""
+        action = where_next(run, self._look(run), self._book.now())
+        if isinstance(action, End):
+            raise ended_error(replace(run, outcome=action.outcome, message=action.message))
+        return self._take(run, action, make_request)
 
     def _take(self, run: Run, action: Action, make_request: MakeRequest) -> Run:
         try:
@@ -107,192 +169,225 @@ class Executor:
     def _step(self, run: Run, action: Action, make_request: MakeRequest) -> Run:
         match action:
             case Launch():
-                return self._launch(run, action.number, make_request)
+                return self._launch(run, action, make_request)
             case Wait():
-                self._clock.sleep(POLL_SECONDS)
-                return self._watched(run)
+                return self._wait(run, action)
             case AskToStop():
                 return self._ask_to_stop(run)
+            case Decide():
+                return self._decide(run, action)
+            case Interrupt():
+                return self._interrupt(run, action)
+            case Clear():
+                return self._ender.clear(run)
             case Collect():
-                return self._collect(self._watched(run))
+                return self._ender.collect(self._watched(run))
             case End():
-                return self._end(self._watched(run), action)
+                return self._ender.end(self._watched(run), action)
             case Nothing():
                 return run
             case _:
                 assert_never(action)
 
-    def _see(self, run: Run) -> Instance | None:
+    def _look(self, run: Run) -> Look:
+        now = self._book.now()
+        refusals = self._book.journal.refusals(now)
         attempt = run.attempt
         if attempt is None or attempt.ref is None or run.phase not in (Phase.BOOTING, Phase.RUNNING):
-            return None
+            return Look(refusals=refusals)
+        provider = self._provider(run)
         try:
-            return self._provider.get(attempt.ref)
-        except InstanceNotFoundError:
-            return None
-
-    def _launch(self, run: Run, number: int, make_request: MakeRequest) -> Run:
-        if run.phase is not Phase.LAUNCHING:
-            request = make_request(run, number)
-            self._journal.add_attempt(run.run_id, number, request_record(request), self._clock.now())
-            run = self._moved(run.with_attempt(Attempt(number=number)), Phase.LAUNCHING)
-        # What is sent is what was recorded, also when this is the second try after a crash.
-        request = request_from_record(self._journal.request(run.run_id, number))
-        try:
-            instance = self._provider.launch(request)
+            seen = _seen(provider, run)
+            ended = finished(provider.store(run.run_id), attempt.number, seen)
         except ProviderError as error:
-            self._end(run, End(Outcome.FAILED, error.message))
-            raise
-        return self._moved(run.with_attempt(Attempt(number=number, ref=instance.ref)), Phase.BOOTING)
+            self._book.unanswered(error)
+            return Look(answered=False, refusals=refusals)
+        self._book.answered()
+        slow = self._watcher.slowness(run, now) if self._watcher else ""
+        return Look(seen=seen, finished=ended, lag=provider.listing_lag, refusals=refusals, slow=slow)
 
     def _watched(self, run: Run) -> Run:
+        """The run after what its trainer has said since the last look."""
         attempt = run.attempt
-        if attempt is None:
+        if attempt is None or attempt.ref is None:
             return run
-        if self._reader is None or self._reader[0] != attempt.number:
-            self._reader = (attempt.number, ProgressReader(self._provider.store(run.run_id), attempt.number))
-            self.story = Story()
-        for line in self._reader[1].new_lines():
-            self.story.add(line)
-            if run.phase is Phase.BOOTING:
-                run = self._moved(run, Phase.RUNNING)
-            self._tell(run, line)
+        try:
+            if self._watcher is None or self._watcher.attempt != attempt.number:
+                store = self._provider(run).store(run.run_id)
+                self._watcher = Watcher(store, attempt.number, self._book.listen)
+            heard = self._watcher.look(lambda: run.total_usd(self._book.now()))
+        except ProviderError as error:
+            self._book.unanswered(error)
+            return run
+        return self._book.moved(run, Phase.RUNNING) if heard and run.phase is Phase.BOOTING else run
+
+    def _launch(self, run: Run, action: Launch, make_request: MakeRequest) -> Run:
+        if action.target is not None:
+            run = self._recorded(run, action.number, action.target, make_request)
+        try:
+            return self._creator.send(run, self._provider(run))
+        except ProviderError as error:
+            self._ender.end(run, End(_outcome_of(error), error.message))
+            raise
+
+    def _recorded(self, run: Run, number: int, target: Target, make_request: MakeRequest) -> Run:
+        provider = self._provider_of(target.offer.provider)
+        try:
+            self._carry(run, provider)
+            run = self._creator.record(run, number, target, provider, make_request)
+        except ProviderError as error:
+            if run.phase is not Phase.DONE:
+                self._ender.end(run, End(_outcome_of(error), error.message))
+            raise
+        self._book.listen(PhaseReached(run.phase, target.where if target.zone or len(run.targets) > 1 else ""))
         return run
 
-    def _tell(self, run: Run, line: Line) -> None:
-        match line["event"]:
-            case "start":
-                self._listen(_started(line))
-            case "step":
-                spent = self._spent(run)
-                self._listen(_progressed(line, self.story, spent))
-            case "warning":
-                self._listen(Said(str(line.get("message", ""))))
-            case _:
-                pass
+    def _carry(self, run: Run, provider: Provider) -> None:
+        """A run that goes on at another provider takes its newest checkpoint with it."""
+        if not run.attempts or provider.name == run.provider:
+            return
+        here, there = self._provider(run).store(run.run_id), provider.store(run.run_id)
+        step = newest_checkpoint(here)
+        if step is None:
+            return
+        self._book.say(f"taking the checkpoint of step {step} from {run.provider} to {provider.name}")
+        paths = [path for path in here.list("checkpoints") if path.split("/")[1] == f"step-{step:08}"]
+        for path in sorted(paths, key=lambda path: path.endswith("/complete.json")):
+            there.put(path, here.get(path))
 
-    def _spent(self, run: Run) -> Decimal:
-        lasting = self._clock.now() - self._journal.asked_at(run.run_id)
-        return amount(UsdPerHour(run.usd_per_hour), max(lasting, timedelta(0)), PER_SECOND)
+    def _wait(self, run: Run, action: Wait) -> Run:
+        if action.until is None:
+            self._book.clock.sleep(self._poll_seconds)
+            return self._watched(run)
+        self._book.say_once(action.why)
+        left = (action.until - self._book.now()).total_seconds()
+        self._book.clock.sleep(min(max(left, self._poll_seconds), LONGEST_NAP_SECONDS))
+        return run
 
     def _ask_to_stop(self, run: Run) -> Run:
-        if run.attempt and run.attempt.ref:
-            self._provider.stop(run.attempt.ref)
-        self._clock.sleep(POLL_SECONDS)
+        try:
+            if run.attempt and run.attempt.ref:
+                self._provider(run).stop(run.attempt.ref)
+        except InstanceNotFoundError:
+            pass  # the next look tells how it ended
+        except ProviderError as error:
+            self._book.unanswered(error)
+        self._book.clock.sleep(self._poll_seconds)
         return self._watched(run)
 
-    def _collect(self, run: Run) -> Run:
-        if run.phase is not Phase.COLLECTING:
-            run = self._moved(run, Phase.COLLECTING)
-        try:
-            collect(self._provider.store(run.run_id), Path(run.model_folder))
-        except PlanError as error:
-            self._end(run, End(Outcome.FAILED, error.message))
-            raise
-        return self._end(run, End(Outcome.SUCCEEDED, ""))
+    def _decide(self, run: Run, action: Decide) -> Run:
+        wanted = run.on_slow if run.on_slow is not OnSlow.ASK else self._person.runs_slow(run, action.text)
+        self._book.say(f"{action.text}: {_SLOW[wanted]}")
+        return self._book.kept(replace(run, slow=wanted), "slow")
 
-    def _end(self, run: Run, action: End) -> Run:
-        if run.phase is not Phase.TEARING_DOWN:
-            run = replace(run, outcome=action.outcome, message=action.message or None)
-            run = self._moved(self._with_exit(run), Phase.TEARING_DOWN)
-        self._keep_output(run)
-        self._tear_down(run)
-        if run.outcome is Outcome.SUCCEEDED:
-            for prefix in ("checkpoints", "output"):
-                self._provider.store(run.run_id).delete(prefix)
-        return self._moved(run, Phase.DONE)
+    def _interrupt(self, run: Run, action: Interrupt) -> Run:
+        self._ender.keep_output(run)
+        attempt, now = run.attempts[-1], self._book.now()
+        step = self._checkpoint(run)
+        reached = self._watcher.story.step if self._watcher and self._watcher.attempt == attempt.number else step or 0
+        ended = replace(
+            attempt, end=action.end, reason=action.reason, ended_at=now, step=step, lost_steps=reached - (step or 0)
+        )
+        if action.end is EndKind.RECLAIMED and attempt.target is not None:
+            self._book.remember(no_capacity(attempt.target, now, action.reason))
+        return self._book.moved(elsewhere(run.with_attempt(ended)), Phase.INTERRUPTED, action.reason)
 
-    def _with_exit(self, run: Run) -> Run:
-        attempt = run.attempt
-        if attempt is None or attempt.ref is None:
-            return run
+    def _checkpoint(self, run: Run) -> int | None:
         try:
-            seen = self._provider.get(attempt.ref)
-        except InstanceNotFoundError:
-            return run
-        if seen.state is not InstanceState.ENDED:
-            return run
-        return run.with_attempt(replace(attempt, exit_code=seen.exit_code, reason=seen.reason))
-
-    def _keep_output(self, run: Run) -> None:
-        """What the instance printed goes with it: its last lines are put into the run directory before."""
-        attempt = run.attempt
-        if attempt is None or attempt.ref is None:
-            return
-        try:
-            lines = deque(self._provider.logs(attempt.ref), maxlen=KEPT_LINES)
+            return newest_checkpoint(self._provider(run).store(run.run_id))
         except ProviderError:
-            return  # already gone, or it never said anything: ending it must not wait for that
-        text = "".join(f"{line.rstrip()}\n" for line in lines)
-        self._provider.store(run.run_id).put(f"attempts/{attempt.number}/log/output.log", text.encode())
+            return None
 
-    def _tear_down(self, run: Run) -> None:
-        """Delete until the provider says that nothing of the run is left."""
-        until = self._clock.now() + TEARDOWN_PATIENCE
-        while left := self._provider.list_owned(run.run_id):
-            for resource in left:
-                self._provider.delete(resource)
-            if self._clock.now() > until:
-                names = ", ".join(f"{resource.kind} {resource.id}" for resource in left)
-                raise TeardownUnverifiedError(
-                    f"teardown unverified: {names} of run {run.run_id} may still be there", "plan status looks again"
-                )
-            self._clock.sleep(POLL_SECONDS)
+    def _adopted(self, run: Run) -> Run:
+        """A run whose create was cut off, with the instance that it made after all, or ended where it made none."""
+        provider, attempt = self._provider(run), run.attempts[-1]
+        while True:
+            try:
+                owned = provider.list_owned(run.run_id)
+            except ProviderError as error:
+                self._book.unanswered(error)
+                return run
+            made = [known for known in owned if known.instance and known.attempt == attempt.number]
+            if made:
+                return self._book.moved(run.with_attempt(replace(attempt, ref=made[0].ref)), Phase.BOOTING)
+            left = provider.listing_lag - (self._book.now() - (attempt.sent_at or run.created_at))
+            if left.total_seconds() <= 0:
+                return self._take(run, End(Outcome.INTERRUPTED, _why_interrupted(run)), _no_request)
+            self._book.say_once(f"run {run.run_id}: waiting until {provider.name} must list what it made")
+            self._book.clock.sleep(max(self._poll_seconds, left.total_seconds()))
 
     def _interrupted(self, run: Run) -> Run:
         if run.phase is Phase.DONE:
             return run
-        now = self._clock.now()
-        if run.stop_asked is None and run.phase in _FIRST_CTRL_C:
-            self._journal.ask_to_stop(run.run_id, now)
-            self._listen(Said(_FIRST_CTRL_C[run.phase]))
-            return replace(run, stop_asked=now)
+        self._ctrl_c += 1
+        wanted = self._person.pressed_ctrl_c(run, self._ctrl_c)
+        if wanted is CtrlC.DETACH:
+            raise Detached(run)
+        if wanted is CtrlC.STOP and run.phase in _FIRST_CTRL_C and run.stop_asked is None:
+            self._book.journal.ask_to_stop(run.run_id, self._book.now())
+            self._book.say(_FIRST_CTRL_C[run.phase])
+            return run
         return self._take(run, End(Outcome.STOPPED, "ended at once by Ctrl-C"), _no_request)
 
-    def _moved(self, run: Run, phase: Phase) -> Run:
-        run = run.moved(phase)
-        self._journal.save(run, self._clock.now(), run.message or "")
-        self._listen(PhaseReached(phase, run.message or ""))
+    def _provider(self, run: Run) -> Provider:
+        return self._provider_of(run.provider)
+
+
+def ended_error(run: Run) -> PlanError:
+    """The error that ends a command whose run was not trained to its end."""
+    kinds: dict[Outcome, type[PlanError]] = {
+        Outcome.DEADLINE: LimitReachedError,
+        Outcome.BUDGET: LimitReachedError,
+        Outcome.NO_CAPACITY: NoCapacityError,
+        Outcome.REFUSED: RefusedError,
+    }
+    kind = kinds.get(run.outcome or Outcome.FAILED, TrainingFailedError)
+    return kind(f"run {run.run_id}: {run.message}", f"plan logs {run.run_id} shows what it said")
+
+
+def elsewhere(run: Run) -> Run:
+    """A run that was found slower than its estimate, and is to go to another device; where there is none, it stays."""
+    target = run.attempts[-1].target
+    if run.slow is not OnSlow.REPLAN or target is None:
         return run
+    others = tuple(known for known in run.targets if known.offer.device != target.offer.device)
+    return replace(run, targets=others, slow=None) if others else replace(run, slow=OnSlow.CONTINUE)
 
 
+_SLOW = {
+    OnSlow.CONTINUE: "it goes on; deadline and budget hold",
+    OnSlow.STOP: "it is stopped, with a checkpoint",
+    OnSlow.REPLAN: "it goes elsewhere, from its checkpoint",
+}
 _STOPPING = "stopping: the trainer writes a checkpoint and ends; Ctrl-C again ends it at once"
 _FIRST_CTRL_C = {
     Phase.BOOTING: _STOPPING,
     Phase.RUNNING: _STOPPING,
     Phase.COLLECTING: "training is over, the model is on its way; Ctrl-C again ends without it",
+    Phase.INTERRUPTED: "stopping: nothing of it runs at this moment",
 }
 
 
-def _no_request(run: Run, number: int) -> LaunchRequest:
-    raise AssertionError(f"run {run.run_id}: attempt {number} must not be launched here")
+def _seen(provider: Provider, run: Run) -> Instance | None:
+    ref = run.attempts[-1].ref
+    assert ref is not None
+    try:
+        return provider.get(ref)
+    except InstanceNotFoundError:
+        return None
 
 
-def _started(line: Line) -> TrainerStarted:
-    return TrainerStarted(
-        device=f"{line['device_count']} x {line['device_name']}" if line["device_count"] > 1 else line["device_name"],
-        strategy=str(line.get("strategy", "")),
-        framework=f"{line['framework']} {line['framework_version']}",
-        epochs=int(line["epochs"]),
-        total_steps=int(line["total_steps"]),
-        resumed_from_step=int(line["resumed_from_step"]),
-    )
+def _why_interrupted(run: Run) -> str:
+    step = max((attempt.step or 0 for attempt in run.attempts), default=0)
+    if not step and not any(attempt.ref for attempt in run.attempts):
+        return "the launch was cut off before anything was made"
+    since = f"from step {step}" if step else "from the beginning"
+    return f"{run.attempts[-1].reason or 'taken away'}; plan attach goes on {since}"
 
 
-def _progressed(line: Line, story: Story, usd_so_far: Decimal) -> Progressed:
-    start = story.start or {}
-    total, rate = int(start.get("total_steps", 0)), line.get("images_per_second")
-    batch = start.get("images", 0) / max(1, start.get("steps_per_epoch", 1))
-    left = max(0, total - int(line["step"]))
-    eta = timedelta(seconds=left * batch / rate) if rate and batch else None
-    return Progressed(
-        epoch=int(line["epoch"]),
-        epochs=int(start.get("epochs", 0)),
-        step=int(line["step"]),
-        total_steps=total,
-        loss=line.get("loss"),
-        accuracy=line.get("accuracy"),
-        images_per_second=rate,
-        eta=eta,
-        usd_so_far=usd_so_far,
-    )
+def _outcome_of(error: ProviderError) -> Outcome:
+    return Outcome.REFUSED if isinstance(error, CredentialsError | PermissionDeniedError) else Outcome.FAILED
+
+
+def _no_request(run: Run, number: int, target: Target) -> LaunchRequest:
+    raise AssertionError(f"run {run.run_id}: attempt {number} must not be launched in {target.where} here")

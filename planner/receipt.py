@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from planner.measurements import OwnMeasurement
-from pricing.money import PER_SECOND, UsdPerHour, amount, format_usd
+from planner.run import INTERRUPTIONS
+from pricing.money import format_usd
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class Receipt:
     outcome: str
     message: str | None
     attempts: int
+    interruptions: int
+    lost_steps: int
     estimated_seconds: float | None
     actual_seconds: float
     estimated_usd: float | None
@@ -72,21 +75,25 @@ class Ending:
     model_folder: str | None
 
 
-def write_receipt(run: Run, story: Story, estimate: dict[str, Any], ending: Ending) -> Receipt:
-    """The receipt of a run that is done."""
-    lasting = ending.ended_at - ending.asked_at
+def write_receipt(
+    run: Run, story: Story, estimate: dict[str, Any], ending: Ending, before: dict[str, Any] | None = None
+) -> Receipt:
+    """The receipt of a run that is done; `before` is the one of its life so far, where it went on from an end."""
+    seconds = (ending.ended_at - ending.asked_at).total_seconds() + (before["actual_seconds"] if before else 0.0)
     start, end = story.start or {}, story.end or {}
-    cost = amount(UsdPerHour(run.usd_per_hour), max(lasting, timedelta(0)), PER_SECOND)
+    interrupted = [attempt for attempt in run.attempts if attempt.end is not None and attempt.end in INTERRUPTIONS]
     return Receipt(
         run_id=run.run_id,
         job_name=run.job_name,
         outcome=run.outcome or "unknown",
         message=run.message,
         attempts=len(run.attempts),
+        interruptions=len(interrupted),
+        lost_steps=sum(attempt.lost_steps or 0 for attempt in interrupted),
         estimated_seconds=estimate.get("seconds"),
-        actual_seconds=lasting.total_seconds(),
+        actual_seconds=seconds,
         estimated_usd=estimate.get("usd"),
-        actual_usd=float(cost),
+        actual_usd=float(run.total_usd(ending.ended_at)),
         estimated_images_per_second=estimate.get("images_per_second"),
         basis=estimate.get("basis"),
         actual_images_per_second=story.images_per_second,
@@ -98,15 +105,6 @@ def write_receipt(run: Run, story: Story, estimate: dict[str, Any], ending: Endi
         device=f"{start['device_count']} x {start['device_name']}" if start else None,
         phase_seconds={name: round(seconds, 3) for name, seconds in story.phase_seconds.items()},
         model_folder=ending.model_folder,
-    )
-
-
-def added_up(receipt: Receipt, before: dict[str, Any]) -> Receipt:
-    """The receipt of a run that went on, with the time and money that it took before."""
-    return replace(
-        receipt,
-        actual_seconds=receipt.actual_seconds + before["actual_seconds"],
-        actual_usd=receipt.actual_usd + before["actual_usd"],
     )
 
 
@@ -193,6 +191,8 @@ def receipt_text(receipt: Receipt) -> str:
     of = f" of {receipt.total_steps}" if receipt.total_steps else ""
     again = f", {receipt.attempts} attempts" if receipt.attempts > 1 else ""
     lines.append(f"  steps       {receipt.steps}{of}{again}")
+    if receipt.interruptions:
+        lines.append(f"  interrupted {receipt.interruptions} times, {receipt.lost_steps} steps were trained again")
     if receipt.device:
         lines.append(f"  trained on  {receipt.device}, {receipt.framework}")
     if receipt.phase_seconds:

@@ -1,16 +1,15 @@
-"""One run as data: its phases, the moves between them, and what to do next. Pure."""
+"""One run as data: its phases, the moves between them, its attempts and what they cost. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import assert_never
 
-from providers.base import EndKind, Instance, InstanceRef, InstanceState, RunId
-
-BOOT_GRACE = timedelta(minutes=15)
+from planner.targets import Target, affordable, cost_of
+from providers.base import EndKind, InstanceRef, RunId
+from workloads.job import OnSlow
 
 
 class Phase(StrEnum):
@@ -25,11 +24,17 @@ class Phase(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a run ended. STOPPED and DEADLINE keep their checkpoint: the same job can go on from it."""
+    """How a run ended. All but SUCCEEDED keep their checkpoint: the same job can go on from it."""
 
     SUCCEEDED = "succeeded"
     STOPPED = "stopped"
     DEADLINE = "deadline"
+    BUDGET = "budget"
+    INTERRUPTED = "interrupted"
+    """Taken away, and nobody was there to launch it again."""
+    NO_CAPACITY = "no_capacity"
+    REFUSED = "refused"
+    """Credentials, permission or quota."""
     FAILED = "failed"
 
     @property
@@ -49,17 +54,21 @@ MOVES: dict[Phase, frozenset[Phase]] = {
     Phase.DONE: frozenset({Phase.LAUNCHING}),
 }
 
-# What an ended instance means for the run; DONE still has to be collected.
-OUTCOMES: dict[EndKind, Outcome] = {
+# What an ended instance means for the run. DONE still has to be collected; None: the run goes on elsewhere.
+OUTCOMES: dict[EndKind, Outcome | None] = {
     EndKind.DONE: Outcome.SUCCEEDED,
     EndKind.STOPPED: Outcome.STOPPED,
     EndKind.DEADLINE: Outcome.DEADLINE,
     EndKind.BAD_JOB: Outcome.FAILED,
     EndKind.FAILED: Outcome.FAILED,
     EndKind.OUT_OF_MEMORY: Outcome.FAILED,
-    EndKind.KILLED: Outcome.FAILED,
-    EndKind.LOST: Outcome.FAILED,
+    EndKind.KILLED: None,
+    EndKind.LOST: None,
+    EndKind.RECLAIMED: None,
+    EndKind.DEVICE_LOST: None,
 }
+
+INTERRUPTIONS = frozenset(end for end, outcome in OUTCOMES.items() if outcome is None)
 
 
 class MoveError(ValueError):
@@ -68,16 +77,48 @@ class MoveError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
+    """One instance of a run, or the try to get one. It may bill from `asked_at` to `ended_at`.
+
+    `sent_at` is when its create was sent the last time: a listing shows it some time after that.
+    `tries` counts how often it was sent without a clear answer; `cleared` tells that the provider has said that
+    nothing of it is left. `step` is the newest complete checkpoint when it ended, `lost_steps` what had been trained
+    beyond it, `deadline` its own timer's.
+    """
+
     number: int
     ref: InstanceRef | None = None
+    target: Target | None = None
+    asked_at: datetime | None = None
+    sent_at: datetime | None = None
+    deadline: datetime | None = None
+    tries: int = 0
     exit_code: int | None = None
+    end: EndKind | None = None
     reason: str | None = None
+    ended_at: datetime | None = None
+    step: int | None = None
+    lost_steps: int | None = None
+    cleared: bool = False
+
+    @property
+    def usd_per_hour(self) -> Decimal:
+        return self.target.offer.usd_per_hour if self.target else Decimal(0)
+
+    def cost_usd(self, now: datetime) -> Decimal:
+        """What it has cost until now, under its offer's billing; a refused create costs nothing."""
+        if self.target is None or self.asked_at is None or (self.cleared and self.ref is None):
+            return Decimal(0)
+        return cost_of(self.usd_per_hour, self.target.offer, (self.ended_at or now) - self.asked_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """`attempts` in order, the last is the live one. `model_folder` is where the model goes on the person's computer
-    (empty: a measuring run, which leaves none),    `stop_asked` when the person asked the run to end."""
+    """`attempts` in order, the last is the live one. `targets` is where it may go, in the plan's order.
+
+    `model_folder` is where the model goes on the person's computer (empty: a measuring run, which leaves none),
+    `stop_asked` when the person asked the run to end, `slow` what was decided about a run that is slower than its
+    estimate, `unverified` what may still be there after a teardown that the provider did not confirm.
+    """
 
     run_id: RunId
     job_name: str
@@ -86,12 +127,16 @@ class Run:
     phase: Phase
     created_at: datetime
     deadline: datetime
-    usd_per_hour: Decimal
     model_folder: str
+    targets: tuple[Target, ...] = ()
+    budget_usd: Decimal | None = None
+    on_slow: OnSlow = OnSlow.ASK
     attempts: tuple[Attempt, ...] = ()
     outcome: Outcome | None = None
     message: str | None = None
     stop_asked: datetime | None = None
+    slow: OnSlow | None = None
+    unverified: str | None = None
 
     @property
     def attempt(self) -> Attempt | None:
@@ -100,6 +145,32 @@ class Run:
     @property
     def live(self) -> bool:
         return self.phase is not Phase.DONE
+
+    @property
+    def usd_per_hour(self) -> Decimal:
+        """What the newest attempt costs, before the first one what the first target would."""
+        if self.attempts:
+            return self.attempts[-1].usd_per_hour
+        return self.targets[0].offer.usd_per_hour if self.targets else Decimal(0)
+
+    @property
+    def bills(self) -> bool:
+        """Whether something may be there that costs money."""
+        attempt = self.attempt
+        return self.live and attempt is not None and not attempt.cleared
+
+    def cost_usd(self, now: datetime) -> Decimal:
+        """Compute of all attempts until now."""
+        return sum((attempt.cost_usd(now) for attempt in self.attempts), Decimal(0))
+
+    def total_usd(self, now: datetime) -> Decimal:
+        """Compute until now, and disk, address and transfer as they were estimated for where the run went."""
+        fixed = [attempt.target.fixed_usd for attempt in self.attempts if attempt.target and attempt.ref]
+        return self.cost_usd(now) + max(fixed, default=Decimal(0))
+
+    def left_usd(self, now: datetime) -> Decimal | None:
+        """What is left of the budget; None without one."""
+        return None if self.budget_usd is None else self.budget_usd - self.cost_usd(now)
 
     def moved(self, phase: Phase) -> Run:
         """The run in its next phase. Raises MoveError for a move that is not in MOVES."""
@@ -113,89 +184,10 @@ class Run:
         return replace(self, attempts=(*kept, attempt))
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Ask for an instance for attempt `number`; asking twice gives the same one."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class AskToStop:
-    """Tell the trainer to write a checkpoint and end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Collect:
-    """Bring the model home."""
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """Delete everything of the run, and look until nothing is left; `outcome` is what it will have been."""
-
-    outcome: Outcome
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """The run is done."""
-
-
-Action = Launch | Wait | AskToStop | Collect | End | Nothing
-
-
-def next_action(run: Run, seen: Instance | None, now: datetime) -> Action:
-    """What to do next with a run, from what is recorded and what the provider says of its live attempt.
-
-    `seen` is None where the provider knows no instance of the attempt.
-    """
-    match run.phase:
-        case Phase.PLANNED | Phase.INTERRUPTED:
-            return Launch(len(run.attempts) + 1)
-        case Phase.LAUNCHING:
-            return Launch(run.attempts[-1].number if run.attempts else 1)
-        case Phase.BOOTING | Phase.RUNNING:
-            return _while_training(run, seen, now)
-        case Phase.COLLECTING:
-            return Collect()
-        case Phase.TEARING_DOWN:
-            return End(run.outcome or Outcome.FAILED, run.message or "")
-        case Phase.DONE:
-            return Nothing()
-        case _:
-            assert_never(run.phase)
-
-
-def _while_training(run: Run, seen: Instance | None, now: datetime) -> Action:
-    if seen is None:
-        return End(Outcome.FAILED, "the instance disappeared")
-    match seen.state:
-        case InstanceState.ENDED:
-            return _after_training(run, seen)
-        case InstanceState.PENDING | InstanceState.RUNNING | InstanceState.STOPPING:
-            return _still_training(run, seen, now)
-        case _:
-            assert_never(seen.state)
-
-
-def _after_training(run: Run, seen: Instance) -> Action:
-    end = seen.end or EndKind.LOST
-    if end is EndKind.DONE:
-        return Collect() if run.model_folder else End(Outcome.SUCCEEDED, "")
-    return End(OUTCOMES[end], seen.reason or end)
-
-
-def _still_training(run: Run, seen: Instance, now: datetime) -> Action:
-    # The instance ends itself at the deadline; when it has not, some time later, it is ended from here.
-    if now > run.deadline + BOOT_GRACE:
-        return End(Outcome.DEADLINE, "the deadline has passed")
-    if run.stop_asked is not None and seen.state is not InstanceState.STOPPING:
-        return AskToStop()
-    return Wait()
+def attempt_deadline(run: Run, target: Target, now: datetime) -> datetime:
+    """When an instance started now at a target ends itself: the run's deadline, or when its budget is spent at the
+    highest price that can come to be payable there, whichever is sooner."""
+    left = run.left_usd(now)
+    if left is None:
+        return run.deadline
+    return min(run.deadline, now + affordable(target, left))

@@ -7,29 +7,31 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.errors import BadInputError, PlanError, RefusedError, ThisMachineError
 from planner.events import Said
-from planner.launch import Executor, MakeRequest
+from planner.launch import Executor, Person
+from planner.locks import RunLocks
 from planner.machine_quote import shape_of
 from planner.measurements import OwnMeasurement, add_measurement, load_measurements
 from planner.progress import Story, story_of
-from planner.receipt import Ending, Receipt, added_up, estimate_record, measurement_of, write_receipt
-from planner.run import Outcome, Phase, Run
+from planner.receipt import Ending, Receipt, measurement_of, write_receipt
+from planner.run import Outcome, Phase, Run, attempt_deadline
+from planner.watch import Watcher, newest_checkpoint
 from providers.base import LaunchRequest, PreflightState, Preparer, RunId
+from providers.errors import ProviderError
 from workloads.job import job_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from decimal import Decimal
+    from collections.abc import Callable, Iterator, Sequence
 
     from planner.clock import Clock
+    from planner.creating import MakeRequest
     from planner.events import Event
     from planner.journal import Journal
-    from planner.plan import MachineEstimate
     from planner.settings import Settings
-    from pricing.offers import Offer
+    from planner.targets import Target
     from providers.base import Provider
     from workloads.job import TrainingJob
 
@@ -37,32 +39,46 @@ if TYPE_CHECKING:
 PATIENCE_FACTOR = 3
 LEAST_PATIENCE = timedelta(minutes=30)
 LONGEST_PATIENCE = timedelta(days=30)
+LOCAL_POLL_SECONDS, POLL_SECONDS = 1.0, 10.0
 
 
 class Runner:
-    """Launches, follows and finishes runs of one provider on behalf of a command."""
+    """Launches, follows and finishes runs on behalf of a command. `provider` gives the one of a name."""
 
     def __init__(
-        self, provider: Provider, journal: Journal, settings: Settings, clock: Clock, listen: Callable[[Event], None]
+        self,
+        provider: Callable[[str], Provider],
+        journal: Journal,
+        settings: Settings,
+        clock: Clock,
+        listen: Callable[[Event], None],
+        person: Person,
     ) -> None:
-        self._provider = provider
+        self._provider_of = provider
         self._journal = journal
         self._settings = settings
         self._clock = clock
         self._listen = listen
+        self._person = person
+        self._locks = RunLocks(settings.home / "locks")
 
-    def resumable(self, job: TrainingJob) -> Run | None:
-        """The run of this very job that was ended early and left a complete checkpoint."""
-        run = self._journal.newest_of(job.digest(), self._provider.name)
-        if run is None or run.outcome is None or not run.outcome.resumable or run.phase is not Phase.DONE:
-            return None
-        paths = self._provider.store(run.run_id).list("checkpoints")
-        return run if any(path.endswith("/complete.json") for path in paths) else None
+    def resumable(self, job: TrainingJob, providers: Sequence[str]) -> Run | None:
+        """The run of this very job that was ended early, at one of the providers, and left a complete checkpoint."""
+        for name in providers:
+            run = self._journal.newest_of(job.digest(), name)
+            if run is None or run.outcome is None or not run.outcome.resumable or run.phase is not Phase.DONE:
+                continue
+            if newest_checkpoint(self._provider_of(name).store(run.run_id)) is not None:
+                return run
+        return None
 
-    def draft(self, job: TrainingJob, offer: Offer, quote: MachineEstimate | None, output: Path | None) -> Run:
+    def draft(
+        self, job: TrainingJob, targets: Sequence[Target], slow_end: timedelta | None, output: Path | None
+    ) -> Run:
         """A run as it would be; nothing is recorded and nothing exists for it yet.
 
-        Raises BadInputError where the model could not be put into `output`.
+        `slow_end` is the slow end of its estimate, None where there is none. Raises BadInputError where the model
+        could not be put into `output`.
         """
         now = self._clock.now()
         run_id = RunId(f"{now:%y%m%d}-{secrets.token_hex(4)}")
@@ -70,39 +86,50 @@ class Runner:
             run_id=run_id,
             job_name=job.name,
             job_digest=job.digest(),
-            provider=self._provider.name,
+            provider=targets[0].offer.provider,
             phase=Phase.PLANNED,
             created_at=now,
-            deadline=deadline_of(job, offer, quote, now),
-            usd_per_hour=offer.usd_per_hour,
+            deadline=deadline_of(job, slow_end, now),
             model_folder=str(output_folder(output, job.name, run_id)),
+            targets=tuple(targets),
+            budget_usd=job.constraints.budget_usd,
+            on_slow=job.on_slow,
         )
 
-    def record(self, run: Run, job: TrainingJob, quote: MachineEstimate | None) -> None:
+    def record(self, run: Run, job: TrainingJob, estimate: dict[str, Any]) -> None:
         """The run in the journal, before anything is created for it."""
-        self._journal.add_run(run, job.to_json(), estimate_record(quote), self._clock.now())
+        self._journal.add_run(run, job.to_json(), estimate, self._clock.now())
 
-    def again(self, run: Run, deadline: datetime, output: Path | None) -> Run:
-        """An ended run made ready for its next attempt, under a new deadline and, where given, for another folder."""
+    def again(self, run: Run, draft: Run, output: Path | None) -> Run:
+        """An ended run made ready for its next attempt: under the limits and in the places of a new draft."""
         folder = str(output_folder(output, run.job_name, run.run_id)) if output else run.model_folder
-        return replace(run, deadline=deadline, model_folder=folder, outcome=None, message=None, stop_asked=None)
+        self._journal.go_on(run.run_id, self._clock.now())
+        return replace(
+            run, deadline=draft.deadline, budget_usd=draft.budget_usd, targets=draft.targets, on_slow=draft.on_slow,
+            model_folder=folder, outcome=None, message=None, stop_asked=None, slow=None,
+        )  # fmt: skip
 
     def prepare(self, request: LaunchRequest) -> None:
         """Look whether the launch will be let in, and make ready what takes long. Raises PlanError."""
-        preflight = self._provider.preflight(request.offer)
+        provider = self._provider_of(request.offer.provider)
+        preflight = provider.preflight(request.offer)
         for check in preflight.checks:
             if check.state is PreflightState.REFUSED:
-                raise refused(self._provider.name)(f"{check.name}: {check.detail}", check.fix)
-        if isinstance(self._provider, Preparer):
-            self._provider.prepare(request, lambda line: self._listen(Said(line)))
+                raise refused(provider.name)(f"{check.name}: {check.detail}", check.fix)
+        if isinstance(provider, Preparer):
+            provider.prepare(request, lambda line: self._listen(Said(line)))
 
-    def follow(self, run: Run, make_request: MakeRequest) -> tuple[Run, Receipt]:
-        """To the end and the receipt, which the journal keeps; a finished run's throughput is kept too."""
-        fresh = run.phase in (Phase.PLANNED, Phase.DONE)
-        asked_at = self._clock.now() if fresh else self._journal.asked_at(run.run_id)
-        with self._receipt_of_failure(run, asked_at):
-            run = self._executor().follow(run, make_request)
-        return run, self._receipt(run, asked_at)
+    def follow(self, run: Run, make_request: MakeRequest, *, until_launched: bool = False) -> tuple[Run, Receipt]:
+        """To the end and the receipt, which the journal keeps; a finished run's throughput is kept too.
+
+        Raises Detached where the person lets go of it, or `until_launched` once there is an instance.
+        """
+        with self._locks.holding(run.run_id) as mine:
+            if mine:
+                with self._receipt_of_failure(run.run_id):
+                    run = self._executor(run).follow(run, make_request, until_launched=until_launched)
+                return run, self._receipt(run)
+        return self._look_on(run, make_request)
 
     def measure(self, run: Run, make_request: MakeRequest) -> tuple[Run, OwnMeasurement | None]:
         """A measuring run (one without a model folder) to its end, and what it measured."""
@@ -111,49 +138,94 @@ class Runner:
         return run, next((row for row in reversed(kept) if row.run_id == run.run_id), None)
 
     def settle(self, run: Run) -> Run:
-        """Bring a run that nobody may be following to where it stands now; see Executor.settle."""
-        asked_at = self._journal.asked_at(run.run_id) if run.attempts else run.created_at
-        with self._receipt_of_failure(run, asked_at):
-            settled = self._executor().settle(run)
-        if settled.phase is Phase.DONE:
-            self._receipt(settled, asked_at)
+        """Bring a run that nobody is following to where it stands now (see Executor.settle); else only read it."""
+        with self._locks.holding(run.run_id) as mine:
+            if not mine:
+                return self._journal.run(run.run_id)
+            with self._receipt_of_failure(run.run_id):
+                settled = self._executor(run).settle(self._journal.run(run.run_id))
+            if settled.phase is Phase.DONE:
+                self._receipt(settled)
         return settled
 
     def stop(self, run: Run) -> tuple[Run, Receipt]:
-        """Ask a run to end, and see it to its end."""
-        now = self._clock.now()
-        self._journal.ask_to_stop(run.run_id, now)
-        return self.follow(replace(run, stop_asked=run.stop_asked or now), request_none)
+        """Ask a run to end, and see it to its end, whoever follows it."""
+        self._journal.ask_to_stop(run.run_id, self._clock.now())
+        return self.follow(self._journal.run(run.run_id), request_none)
 
-    def _executor(self) -> Executor:
-        return Executor(self._provider, self._journal, self._clock, self._listen)
+    def request_maker(self, run: Run, *, client: str) -> MakeRequest:
+        """Builds the requests of a run that is in the journal."""
+        return request_for(job_from_json(self._journal.job_json(run.run_id)), self._clock, client=client)
+
+    def _executor(self, run: Run) -> Executor:
+        poll = LOCAL_POLL_SECONDS if run.provider == "local" else POLL_SECONDS
+        return Executor(self._provider_of, self._journal, self._clock, self._listen, self._person, poll_seconds=poll)
+
+    def _look_on(self, run: Run, make_request: MakeRequest) -> tuple[Run, Receipt]:
+        """Another process acts on the run: show what it does, and take over should it die."""
+        self._listen(Said(f"another plan follows run {run.run_id}; looking on"))
+        watcher: Watcher | None = None
+        while True:
+            run = self._journal.run(run.run_id)
+            if run.phase is Phase.DONE and self._journal.receipt(run.run_id):
+                return run, self._receipt(run)
+            if run.attempt and (watcher is None or watcher.attempt != run.attempt.number):
+                store = self._provider_of(run.provider).store(run.run_id)
+                watcher = Watcher(store, run.attempt.number, self._listen)
+            self._show(watcher, run)
+            self._clock.sleep(LOCAL_POLL_SECONDS)
+            with self._locks.holding(run.run_id) as mine:
+                pass
+            if mine and self._journal.run(run.run_id).phase is not Phase.DONE:
+                return self.follow(self._journal.run(run.run_id), make_request)
+            if mine:
+                return (run := self._journal.run(run.run_id)), self._receipt(run)
+
+    def _show(self, watcher: Watcher | None, run: Run) -> None:
+        if watcher is None:
+            return
+        try:
+            watcher.look(lambda: run.cost_usd(self._clock.now()))
+        except ProviderError:
+            return  # whoever acts on the run says what is the matter
 
     @contextmanager
-    def _receipt_of_failure(self, run: Run, asked_at: datetime) -> Iterator[None]:
+    def _receipt_of_failure(self, run_id: RunId) -> Iterator[None]:
         """A run that is ended by an error has a receipt too."""
         try:
             yield
         except PlanError:
-            ended = self._journal.run(run.run_id)
+            ended = self._journal.run(run_id)
             if ended.phase is Phase.DONE:
-                self._receipt(ended, asked_at)
+                self._receipt(ended)
             raise
 
-    def _receipt(self, run: Run, asked_at: datetime) -> Receipt:
+    def _receipt(self, run: Run) -> Receipt:
         """The receipt of the run as it ended; the one that another command has written of it stays as it is."""
         before = self._journal.receipt(run.run_id)
         if before is not None and before["attempts"] == len(run.attempts):
             return Receipt(**before)
+        began = run.attempts[before["attempts"] if before else 0 :]
+        asked_at = began[0].asked_at if began and began[0].asked_at else run.created_at
         folder = run.model_folder or None if run.outcome is Outcome.SUCCEEDED else None
         ending = Ending(asked_at=asked_at, ended_at=self._clock.now(), model_folder=folder)
-        story = Story()
-        if run.attempts:
-            story = story_of(self._provider.store(run.run_id), run.attempts[-1].number)
-        receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending)
-        receipt = added_up(receipt, before) if before else receipt
+        story = self._story(run)
+        receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending, before)
         self._journal.save_receipt(run.run_id, receipt.to_json(), ending.ended_at)
         self._learn(run, story, ending)
         return receipt
+
+    def _story(self, run: Run) -> Story:
+        """What the newest attempt that said anything has said; a store that does not answer has nothing to tell."""
+        story = Story()
+        try:
+            for attempt in reversed(run.attempts):
+                story = story_of(self._provider_of(run.provider).store(run.run_id), attempt.number)
+                if story.start is not None:
+                    break
+        except ProviderError as error:
+            self._listen(Said(f"the receipt lacks what the trainer said: {error.message}"))
+        return story
 
     def _learn(self, run: Run, story: Story, ending: Ending) -> None:
         if run.provider != "local" or run.outcome is not Outcome.SUCCEEDED:
@@ -167,46 +239,39 @@ class Runner:
             add_measurement(self._settings.measurements, row)
 
 
-def request_none(run: Run, number: int) -> LaunchRequest:
+def request_none(run: Run, number: int, target: Target) -> LaunchRequest:
     """For runs that are only followed: they launch nothing."""
-    raise BadInputError(f"attempt {number} of run {run.run_id} was never launched", "plan status ends it")
+    raise BadInputError(
+        f"attempt {number} of run {run.run_id} was never launched in {target.where}", "plan attach goes on with it"
+    )
 
 
-def request_for(job: TrainingJob, offer: Offer, max_steps: int | None = None) -> MakeRequest:
-    """Builds the request of an attempt."""
+def request_for(job: TrainingJob, clock: Clock, *, client: str = "", max_steps: int | None = None) -> MakeRequest:
+    """Builds the request of an attempt; `client` is the label of this computer."""
 
-    def make(run: Run, number: int) -> LaunchRequest:
+    def make(run: Run, number: int, target: Target) -> LaunchRequest:
         return LaunchRequest(
             run_id=run.run_id,
             attempt=number,
-            offer=offer,
+            offer=target.offer,
             job_json=job.to_json(),
-            deadline=run.deadline,
+            deadline=attempt_deadline(run, target, clock.now()),
             max_steps=max_steps,
-            vcpus=offer.vcpus,
-            memory_gib=offer.memory_gib,
+            vcpus=target.offer.vcpus,
+            memory_gib=target.offer.memory_gib,
+            zone=target.zone,
+            client=client,
         )
 
     return make
 
 
-def deadline_of(job: TrainingJob, offer: Offer, quote: MachineEstimate | None, now: datetime) -> datetime:
-    """When the instance ends itself: the job's deadline or what its budget buys, whichever is sooner; without
-    either, three times the slow end of the estimate."""
-    limits = [limit for limit in (job.constraints.deadline, _affordable(job, offer.usd_per_hour)) if limit is not None]
-    if not limits:
-        slow = quote.time.high * PATIENCE_FACTOR if quote and quote.time else LONGEST_PATIENCE
-        limits = [max(LEAST_PATIENCE, slow)]
-    return now + min(*limits, LONGEST_PATIENCE)
-
-
-def _affordable(job: TrainingJob, usd_per_hour: Decimal) -> timedelta | None:
-    budget = job.constraints.budget_usd
-    if budget is None or not usd_per_hour:
-        return None
-    if budget >= usd_per_hour * (LONGEST_PATIENCE // timedelta(hours=1)):
-        return LONGEST_PATIENCE  # far cheaper, and the hours would be more than a timedelta holds
-    return timedelta(hours=float(budget / usd_per_hour))
+def deadline_of(job: TrainingJob, slow_end: timedelta | None, now: datetime) -> datetime:
+    """When the run ends itself: the job's deadline; without one, three times the slow end of its estimate."""
+    given = job.constraints.deadline
+    if given is None:
+        given = max(LEAST_PATIENCE, slow_end * PATIENCE_FACTOR) if slow_end is not None else LONGEST_PATIENCE
+    return now + min(given, LONGEST_PATIENCE)
 
 
 def refused(provider: str) -> type[RefusedError] | type[ThisMachineError]:

@@ -41,6 +41,15 @@ class Settings:
         return self.home / "journal.sqlite"
 
     @property
+    def client(self) -> str:
+        """What labels everything this person launches from this computer: it outlives the state folder."""
+        import getpass
+        import hashlib
+        import platform
+
+        return hashlib.sha256(f"{platform.node()}/{getpass.getuser()}".encode()).hexdigest()[:16]
+
+    @property
     def measurements(self) -> Path:
         return self.home / "measurements.jsonl"
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from planner.choose import Filters, World, choose
 from planner.plan import MachineEstimate, Plan, RankedOffer, Reason, RunTime
 from planner.run import Attempt, Phase, Run
+from planner.targets import Target
 from planner.throughput.values import Basis, Throughput
 from pricing.catalog import Places, RentalPlaces
 from pricing.compile import TEXT_DIR, compile_catalog
@@ -151,13 +152,26 @@ def a_machine_estimate(**changes: Any) -> MachineEstimate:
 
 
 def a_run(phase: Phase = Phase.PLANNED, *, attempts: int = 0, **changes: Any) -> Run:
-    """A run of an hour at most, with instances for its attempts."""
-    made = tuple(Attempt(number=number, ref=a_ref(number)) for number in range(1, attempts + 1))
+    """A run of an hour at most, in one place at $0.36 an hour, with instances for its attempts."""
+    target = changes.pop("target", None) or a_target()
+    made = tuple(an_attempt(number, target) for number in range(1, attempts + 1))
     base = Run(
         run_id=RUN_ID, job_name="tiny", job_digest="00112233aabbccdd", provider="local", phase=phase,
-        created_at=NOON, deadline=NOON + timedelta(hours=1), usd_per_hour=Decimal("0.36"),
-        model_folder="/nowhere/model", attempts=made,
+        created_at=NOON, deadline=NOON + timedelta(hours=1), model_folder="/nowhere/model", targets=(target,),
+        attempts=made,
     )  # fmt: skip
+    return replace(base, **changes)
+
+
+def a_target(usd_per_hour: str = "0.36", **changes: Any) -> Target:
+    """A place; `zone` and what else a Target has by name, everything else is the offer's."""
+    own = {name: changes.pop(name) for name in [*changes] if name in Target.__dataclass_fields__}
+    return Target(offer=an_offer(usd_per_hour=Decimal(usd_per_hour), **changes), **own)
+
+
+def an_attempt(number: int = 1, target: Target | None = None, **changes: Any) -> Attempt:
+    """An attempt with an instance, asked for at noon."""
+    base = Attempt(number=number, ref=a_ref(number), target=target or a_target(), asked_at=NOON, sent_at=NOON)
     return replace(base, **changes)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 
+from planner.cli.person import Nobody
 from planner.clock import Clock, SystemClock
 from planner.events import Event
 from planner.journal import Journal
+from planner.launch import Person
 from planner.runner import Runner
 from planner.settings import Settings
 from providers.base import Provider, ProviderSettings
@@ -32,5 +35,10 @@ def provider(name: str, settings: Settings) -> Provider:
     )
 
 
-def runner(asked: Provider, kept: Journal, settings: Settings, listen: Callable[[Event], None]) -> Runner:
-    return Runner(asked, kept, settings, clock(), listen)
+def providers(settings: Settings) -> Callable[[str], Provider]:
+    """Makes each provider when it is first asked for."""
+    return cache(lambda name: provider(name, settings))
+
+
+def runner(kept: Journal, settings: Settings, listen: Callable[[Event], None], person: Person | None = None) -> Runner:
+    return Runner(providers(settings), kept, settings, clock(), listen, person or Nobody())

@@ -10,23 +10,22 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
-from planner.cli.live import LiveView
-from planner.errors import (
-    BadInputError,
-    ExitCode,
-    LimitReachedError,
-    NotBuiltYetError,
-    TrainingFailedError,
-)
-from planner.gather import Wanted, make_plan
+from planner.cli.live import LiveView, bills_line
+from planner.cli.person import hang_up_detaches, person
+from planner.creating import MakeRequest
+from planner.errors import BadInputError, ExitCode, LimitReachedError, NotBuiltYetError
+from planner.gather import Wanted, make_plan, nothing_left
+from planner.launch import Detached, ended_error
 from planner.plan import MachineEstimate
+from planner.proposal import MOST_TARGETS, Proposal, here, limits_text, rented
 from planner.receipt import Receipt, receipt_text
 from planner.render import machine_line
 from planner.run import Outcome, Run
-from planner.runner import request_for
+from planner.runner import Runner, request_for
 from planner.settings import Settings
 from pricing.offers import Offer, OfferQuery
-from providers.base import LaunchRequest, Provider
+from providers.base import LaunchRequest, Provider, Resolver
+from providers.registry import names
 from workloads.job import TrainingJob
 
 LOCAL = "local"
@@ -48,33 +47,55 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Parse, plan, ask, follow, receipt."""
-    if provider != LOCAL:
-        what = f"provider {provider}" if provider else "launching without --provider"
-        raise NotBuiltYetError(f"{what}: only this machine can be launched on yet", "plan launch JOB --provider local")
-    if detach or allow_retired:
-        raise NotBuiltYetError(
-            "--detach and --allow-retired are for rented machines, and none can be rented yet", "leave it out"
-        )
     job = options.with_limits(options.read_job_file(job_file), deadline, budget, None)
     settings = options.settings()
-    asked = build.provider(LOCAL, settings)
-    quote, offer = this_machine_offer(job, settings, asked)
+    proposal = propose(job, settings, provider, allow_retired=allow_retired)
     if dry_run:
-        _print_requests(asked, request_for(job, offer)(_draft(asked, settings, job, offer, quote), 1), as_json)
+        _print_requests(job, proposal, settings, as_json)
         return
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
-        runner = build.runner(asked, journal, settings, view.show)
-        draft = runner.draft(job, offer, quote, output)
-        earlier = None if fresh else runner.resumable(job)
-        run = runner.again(earlier, draft.deadline, output) if earlier else draft
-        view.pause_for(lambda: _ask(job, quote, earlier, run, assume_yes=yes))
-        request = request_for(job, offer)
-        runner.prepare(request(run, len(run.attempts) + 1))
+        runner = build.runner(journal, settings, view.show, person(view))
+        draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
+        names = list(dict.fromkeys(target.offer.provider for target in proposal.targets))
+        earlier = None if fresh else runner.resumable(job, names)
+        request = request_for(job, build.clock(), client=settings.client)
+        first = request(draft, 1, draft.targets[0])
+        view.pause_for(lambda: _ask(job, proposal, earlier, draft, first, settings, assume_yes=yes))
+        runner.prepare(first)
         if earlier is None:
-            runner.record(run, job, quote)
-        run, receipt = runner.follow(run, request)
+            runner.record(draft, job, proposal.record)
+        run = runner.again(earlier, draft, output) if earlier else draft
+        follow(runner, run, request, as_json, until_launched=detach)
+
+
+def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, until_launched: bool = False) -> None:
+    """The run to its end and its receipt, or until the person lets go of it; leaves with the run's exit code."""
+    try:
+        with hang_up_detaches():
+            run, receipt = runner.follow(run, request, until_launched=until_launched)
+    except Detached as left:
+        print_left(left.run, as_json)
+        return
     print_receipt(receipt, as_json)
     finish(run)
+
+
+def propose(job: TrainingJob, settings: Settings, provider: str | None, *, allow_retired: bool) -> Proposal:
+    """Where the job would be launched. Raises BadInputError where it fits nowhere that was asked for."""
+    if provider == LOCAL:
+        estimate, offer = this_machine_offer(job, settings, build.provider(LOCAL, settings))
+        return here(estimate, offer, f"this machine: {machine_line(estimate)}")
+    wanted = Wanted(
+        providers=(provider,) if provider else (), include_retired=allow_retired, every_place=True, limit=MOST_TARGETS
+    )
+    plan = make_plan(job, wanted, settings, build.clock().now())
+    if not plan.candidates:
+        raise nothing_left(plan)
+    if plan.candidates[0].offer.provider not in names():
+        raise NotBuiltYetError(
+            f"{plan.candidates[0].offer.provider} cannot be launched on yet", f"--provider {', '.join(names())} can"
+        )
+    return rented(plan)
 
 
 def this_machine_offer(job: TrainingJob, settings: Settings, asked: Provider) -> tuple[MachineEstimate, Offer]:
@@ -93,29 +114,35 @@ def print_receipt(receipt: Receipt, as_json: bool) -> None:
     sys.stdout.write((json.dumps(receipt.to_json()) if as_json else receipt_text(receipt)) + "\n")
 
 
+def print_left(run: Run, as_json: bool) -> None:
+    """The last line of a run that goes on: what bills, until when, and what ends it."""
+    if as_json:
+        sys.stdout.write(json.dumps({"run_id": run.run_id, "phase": run.phase, "provider": run.provider}) + "\n")
+    sys.stderr.write(f"{bills_line(run)}\nplan attach {run.run_id} follows it again\n")
+
+
 def finish(run: Run) -> None:
     """Leave with the run's exit code: nothing for a success, an error that says how to go on for the rest."""
+    if run.outcome is Outcome.SUCCEEDED:
+        return
     again = "plan launch JOB.yaml goes on from the newest checkpoint, --fresh starts anew"
-    match run.outcome:
-        case Outcome.SUCCEEDED:
-            return
-        case Outcome.STOPPED:
-            sys.stderr.write(f"stopped; {again}\n")
-            raise typer.Exit(int(ExitCode.INTERRUPTED))
-        case Outcome.DEADLINE:
-            raise LimitReachedError(f"run {run.run_id}: {run.message}", again)
-        case _:
-            raise TrainingFailedError(f"run {run.run_id}: {run.message}", f"plan logs {run.run_id} shows what it said")
+    if run.outcome is Outcome.STOPPED:
+        sys.stderr.write(f"stopped; {again}\n")
+        raise typer.Exit(int(ExitCode.INTERRUPTED))
+    error = ended_error(run)
+    raise type(error)(error.message, again if isinstance(error, LimitReachedError) else error.hint)
 
 
-def _draft(asked: Provider, settings: Settings, job: TrainingJob, offer: Offer, quote: MachineEstimate) -> Run:
-    with build.journal(settings) as journal:
-        return build.runner(asked, journal, settings, lambda _: None).draft(job, offer, quote, None)
-
-
-def _ask(job: TrainingJob, quote: MachineEstimate, earlier: Run | None, run: Run, *, assume_yes: bool) -> None:
-    sys.stderr.write(f"{job.name} on this machine: {machine_line(quote)}\n")
-    sys.stderr.write(f"it ends itself by {run.deadline.astimezone():%Y-%m-%d %H:%M} at the latest\n")
+def _ask(
+    job: TrainingJob, proposal: Proposal, earlier: Run | None, draft: Run, first: LaunchRequest, settings: Settings,
+    *, assume_yes: bool,
+) -> None:  # fmt: skip
+    asked = build.provider(first.offer.provider, settings)
+    sys.stderr.write(f"{job.name} on {proposal.text}\n")
+    if len(proposal.targets) > 1:
+        sys.stderr.write(f"and {len(proposal.targets) - 1} further places, should this one have no room\n")
+    for line in limits_text(draft, asked.timers(first), build.clock().now()):
+        sys.stderr.write(f"{line}\n")
     if earlier is not None:
         sys.stderr.write(f"going on with run {earlier.run_id} from its newest checkpoint (--fresh starts anew)\n")
     if assume_yes:
@@ -126,8 +153,13 @@ def _ask(job: TrainingJob, quote: MachineEstimate, earlier: Run | None, run: Run
         raise typer.Abort
 
 
-def _print_requests(asked: Provider, request: LaunchRequest, as_json: bool) -> None:
-    sent = asked.requests(request)
+def _print_requests(job: TrainingJob, proposal: Proposal, settings: Settings, as_json: bool) -> None:
+    for_target = proposal.targets[0]
+    asked = build.provider(for_target.offer.provider, settings)
+    with build.journal(settings) as journal:
+        draft = build.runner(journal, settings, lambda _: None).draft(job, proposal.targets, proposal.slow_end, None)
+    request = request_for(job, build.clock(), client=settings.client)(draft, 1, for_target)
+    sent = asked.requests(asked.resolve(request) if isinstance(asked, Resolver) else request)
     if as_json:
         rows = [
             {"service": row.service, "operation": row.operation, "parameters": dict(row.parameters)} for row in sent

@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 
 from planner.events import Event, PhaseReached, Progressed, Said, TrainerStarted
-from planner.run import Phase
-from pricing.money import format_usd
+from planner.run import Phase, Run
+from pricing.money import format_usd, format_usd_per_hour
 from workloads.durations import format_duration
 
 QUIET_INTERVAL = timedelta(seconds=10)
@@ -93,6 +93,16 @@ class LiveView:
         elif self._last_line is None or self._now() - self._last_line >= QUIET_INTERVAL:
             self._last_line = self._now()
             self._say(f"epoch {event.epoch}/{event.epochs}, step {event.step}/{event.total_steps}, {said}")
+
+
+def bills_line(run: Run) -> str:
+    """What a run still costs, until when at the latest, and what ends it."""
+    if not run.bills:
+        return f"nothing of run {run.run_id} bills"
+    attempt = run.attempts[-1]
+    until = min(attempt.deadline or run.deadline, run.deadline).astimezone()
+    rate = format_usd_per_hour(attempt.usd_per_hour)
+    return f"run {run.run_id} bills {rate} until {until:%Y-%m-%d %H:%M} at the latest; plan stop {run.run_id} ends it"
 
 
 def started_line(event: TrainerStarted) -> str:

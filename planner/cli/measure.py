@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
-from planner.cli.launch import LOCAL, finish, this_machine_offer
+from planner.cli.launch import LOCAL, finish, propose
 from planner.cli.live import LiveView
 from planner.errors import TrainingFailedError
 from planner.run import Outcome
@@ -27,14 +27,13 @@ def command(
     """Train a few steps, keep the rate as a measurement, leave no model behind."""
     job = options.read_job_file(job_file)
     settings = options.settings()
-    asked = build.provider(LOCAL, settings)
-    quote, offer = this_machine_offer(job, settings, asked)
+    proposal = propose(job, settings, LOCAL, allow_retired=False)
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
-        runner = build.runner(asked, journal, settings, view.show)
-        run = replace(runner.draft(job, offer, quote, None), model_folder="")
-        request = request_for(job, offer, max_steps=steps)
-        runner.prepare(request(run, 1))
-        runner.record(run, job, quote)
+        runner = build.runner(journal, settings, view.show)
+        run = replace(runner.draft(job, proposal.targets, proposal.slow_end, None), model_folder="")
+        request = request_for(job, build.clock(), client=settings.client, max_steps=steps)
+        runner.prepare(request(run, 1, run.targets[0]))
+        runner.record(run, job, proposal.record)
         run, measured = runner.measure(run, request)
     if run.outcome is not Outcome.SUCCEEDED:
         finish(run)

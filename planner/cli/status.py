@@ -39,9 +39,7 @@ def command(
 def _brought_up(run: Run, journal: Journal, settings: Settings) -> Run:
     if run.phase is Phase.DONE:
         return run
-    asked = build.provider(run.provider, settings)
-    runner = build.runner(asked, journal, settings, lambda _: None)
-    return runner.settle(run)
+    return build.runner(journal, settings, lambda _: None).settle(run)
 
 
 def _progress(run: Run, settings: Settings) -> str:

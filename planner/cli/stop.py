@@ -24,8 +24,7 @@ def command(
         if run.phase is Phase.DONE:
             sys.stderr.write(f"run {run.run_id} has ended already: {run.outcome}\n")
             return
-        asked = build.provider(run.provider, settings)
-        runner = build.runner(asked, journal, settings, view.show)
+        runner = build.runner(journal, settings, view.show)
         run = runner.settle(run)
         if run.phase is Phase.DONE:
             sys.stderr.write(f"run {run.run_id} had ended: {run.outcome}\n")

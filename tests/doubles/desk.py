@@ -7,19 +7,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planner.cli.person import Nobody
 from planner.events import Event
 from planner.journal import Journal
-from planner.launch import Executor
+from planner.launch import Executor, Person
+from planner.receipt import estimate_record
 from planner.runner import Runner, request_for
 from planner.settings import Settings
+from planner.targets import Target
 from tests.builders import a_job, a_machine_estimate, an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_provider import FakeProvider, Script
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.creating import MakeRequest
     from planner.receipt import Receipt
     from planner.run import Run
     from workloads.job import TrainingJob
+
+
+SLOW_END = a_machine_estimate().time.high  # type: ignore[union-attr]  # it has a time
 
 
 @dataclass
@@ -33,6 +42,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.provider = FakeProvider(self.clock)
+        self.person: Person = Nobody()
         self.settings = Settings(home=self.folder / "home")
         self.journal = self.reopened()
 
@@ -50,33 +60,41 @@ class Desk:
         self.provider.scripts = list(scripts)
 
     def runner(self, journal: Journal | None = None) -> Runner:
-        return Runner(self.provider, journal or self.journal, self.settings, self.clock, self._tell)
+        return Runner(
+            lambda _: self.provider, journal or self.journal, self.settings, self.clock, self._tell, self.person
+        )
 
     def executor(self, journal: Journal | None = None) -> Executor:
-        return Executor(self.provider, journal or self.journal, self.clock, self._tell)
+        return Executor(lambda _: self.provider, journal or self.journal, self.clock, self._tell, self.person)
 
-    def planned(self, job: TrainingJob | None = None, **changes: Any) -> Run:
+    def request(self, job: TrainingJob | None = None, **changes: Any) -> MakeRequest:
+        return request_for(job or a_job(), self.clock, **changes)
+
+    def planned(self, job: TrainingJob | None = None, targets: Sequence[Target] | None = None, **changes: Any) -> Run:
         """A run that is in the journal and nowhere else yet; its model goes to the folder `model`, or `model-2`, …"""
         job = job or a_job()
-        runner, quote = self.runner(), a_machine_estimate()
+        runner = self.runner()
         count = len(self.journal.runs())
-        run = runner.draft(job, an_offer(**changes), quote, self.folder / (f"model-{count + 1}" if count else "model"))
-        runner.record(run, job, quote)
+        targets = targets or [Target(offer=an_offer(**changes))]
+        folder = self.folder / (f"model-{count + 1}" if count else "model")
+        run = runner.draft(job, targets, SLOW_END, folder)
+        runner.record(run, job, estimate_record(a_machine_estimate()))
         return run
 
-    def launch(self, job: TrainingJob | None = None, **changes: Any) -> tuple[Run, Receipt]:
+    def launch(
+        self, job: TrainingJob | None = None, targets: Sequence[Target] | None = None, **changes: Any
+    ) -> tuple[Run, Receipt]:
         """A fresh launch, to its end."""
-        job = job or a_job()
-        return self.runner().follow(self.planned(job, **changes), request_for(job, an_offer(**changes)))
+        return self.runner().follow(self.planned(job, targets, **changes), self.request(job))
 
     def go_on(self, job: TrainingJob | None = None) -> tuple[Run, Receipt]:
         """A launch that goes on from the checkpoint of an earlier one."""
         job = job or a_job()
         runner = self.runner()
-        earlier = runner.resumable(job)
+        earlier = runner.resumable(job, ["local"])
         assert earlier is not None
-        deadline = runner.draft(job, an_offer(), a_machine_estimate(), None).deadline
-        return runner.follow(runner.again(earlier, deadline, None), request_for(job, an_offer()))
+        draft = runner.draft(job, [Target(offer=an_offer())], SLOW_END, None)
+        return runner.follow(runner.again(earlier, draft, None), self.request(job))
 
     @property
     def leaked(self) -> list[str]:

@@ -21,8 +21,9 @@ from planner.errors import (
     TrainingFailedError,
 )
 from planner.events import PhaseReached, Progressed, Said, TrainerStarted
-from planner.launch import TEARDOWN_PATIENCE
-from planner.run import BOOT_GRACE, Outcome, Phase
+from planner.ending import TEARDOWN_PATIENCE
+from planner.next_action import TIMER_GRACE
+from planner.run import Outcome, Phase
 from planner.runner import request_for, request_none
 from providers.base import EndKind
 from providers.errors import (
@@ -168,7 +169,7 @@ def test_what_the_trainer_does_not_say_is_not_made_up(desk: Desk) -> None:
 def test_a_run_without_a_model_folder_brings_nothing_home(desk: Desk) -> None:
     run = replace(desk.planned(), model_folder="")
     desk.journal.save(run, desk.clock.now())
-    run, _ = desk.runner().follow(run, request_for(a_job(), an_offer()))
+    run, _ = desk.runner().follow(run, desk.request())
     assert (run.outcome, phases(desk)[-3:]) == (Outcome.SUCCEEDED, [Phase.RUNNING, Phase.TEARING_DOWN, Phase.DONE])
     assert not (desk.folder / "model").exists()
 
@@ -235,7 +236,7 @@ def test_an_instance_that_outlives_its_deadline_is_ended_from_here(desk: Desk) -
     run, receipt = desk.launch(job)
     assert (run.outcome, run.message) == (Outcome.DEADLINE, "the deadline has passed")
     assert desk.leaked == []
-    late = BOOT_GRACE.total_seconds() + 60
+    late = TIMER_GRACE.total_seconds() + 60
     assert late < receipt.actual_seconds < late + 10
 
 
@@ -380,7 +381,7 @@ def test_ctrl_c_after_training_does_not_lose_the_run(desk: Desk, phase: Phase) -
 def test_ctrl_c_twice_while_the_model_comes_home_ends_without_it(desk: Desk) -> None:
     planned = desk.planned()
     desk.provider.store(planned.run_id).at_get = lambda path: ctrl_c() if path == "output/model.keras" else None
-    run, _ = desk.runner().follow(planned, request_for(a_job(), an_offer()))
+    run, _ = desk.runner().follow(planned, desk.request())
     assert [event.text for event in desk.told(Said)] == [
         "training is over, the model is on its way; Ctrl-C again ends without it"
     ]
@@ -702,7 +703,7 @@ def test_a_place_that_cannot_be_written_is_this_machines_fault_and_the_output_is
     run = desk.planned()
     (desk.folder / "model").write_text("in the way")
     with pytest.raises(ThisMachineError, match="cannot write the model") as caught:
-        desk.runner().follow(run, request_for(a_job(), an_offer()))
+        desk.runner().follow(run, desk.request())
     assert caught.value.exit_code is ExitCode.THIS_MACHINE
     assert desk.leaked == []
     assert "output/model.keras" in desk.provider.store(run.run_id).list("output")

@@ -1,0 +1,83 @@
+"""What an executor writes down and says: a run's moves, kept even where the journal cannot be written for a while."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.errors import ThisMachineError
+from planner.events import Event, PhaseReached, Said
+from providers.errors import CredentialsError, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from planner.clock import Clock
+    from planner.journal import Journal
+    from planner.run import Phase, Run
+    from planner.targets import Refusal
+
+
+class Book:
+    """One process's view of one run: the journal where it can be written, memory where not."""
+
+    def __init__(self, journal: Journal, clock: Clock, listen: Callable[[Event], None]) -> None:
+        self.journal = journal
+        self.clock = clock
+        self.listen = listen
+        self._unsaved: Run | None = None
+        self._said: set[str] = set()
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def moved(self, run: Run, phase: Phase, detail: str = "") -> Run:
+        """The run in its next phase, on disk and told."""
+        detail = detail or run.message or ""
+        run = self.kept(run.moved(phase), detail)
+        self.listen(PhaseReached(phase, detail))
+        return run
+
+    def kept(self, run: Run, detail: str) -> Run:
+        """The run in the journal. One that cannot be written is no reason to leave a machine alone: it goes on."""
+        try:
+            self.journal.save(run, self.now(), detail)
+            self._unsaved = None
+        except ThisMachineError as error:
+            if self._unsaved is None:
+                self.say(f"{error.message}; going on without it, to bring the run to its end")
+            self._unsaved = run
+        return run
+
+    def fresh(self, run: Run) -> Run:
+        """The run as the journal has it: what another command has asked is in there."""
+        return run if self._unsaved is not None else self.journal.run(run.run_id)
+
+    def remember(self, refusal: Refusal) -> None:
+        """A place that said no, for later runs too."""
+        try:
+            self.journal.refuse(refusal, self.now())
+        except ThisMachineError as error:
+            self.say_once(error.message)
+
+    def say(self, text: str) -> None:
+        self.listen(Said(text))
+
+    def say_once(self, text: str) -> None:
+        """Not again until `answered`."""
+        if text not in self._said:
+            self._said.add(text)
+            self.say(text)
+
+    def answered(self) -> None:
+        self._said.clear()
+
+    def unanswered(self, error: ProviderError) -> None:
+        """Once for each text. A sign-in that has ended is for the person to mend."""
+        if isinstance(error, CredentialsError):
+            self.say_once(
+                f"THE SIGN-IN HAS ENDED: {error.message}. What runs goes on, and ends itself at its deadline. "
+                f"{error.hint}".rstrip()
+            )
+        else:
+            self.say_once(f"no answer: {error.message}; trying again")

@@ -1,0 +1,134 @@
+"""Getting an instance: the exact request on disk first, then the create, until it is had, refused or unclear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+from planner.requests import request_from_record, request_record
+from planner.run import Attempt, Phase, Run
+from planner.targets import Target, recommended_first, refusal_of
+from providers.base import LaunchRequest, Resolver
+from providers.errors import CapacityError, ProviderError, QuotaError, ThrottledError, TransientError
+
+if TYPE_CHECKING:
+    from planner.book import Book
+    from providers.base import Instance, Provider
+
+MakeRequest = Callable[[Run, int, Target], LaunchRequest]
+
+MOST_TRIES = 5
+"""How often a create without a clear answer is sent, with the same token, before it is looked up."""
+MOST_THROTTLED = 10
+_LONGEST_PAUSE = timedelta(minutes=1)
+
+
+class Creator:
+    """One attempt's create. Every send is in the journal before it leaves."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+
+    def record(self, run: Run, number: int, target: Target, provider: Provider, make_request: MakeRequest) -> Run:
+        """The run LAUNCHING its attempt, with the request as it will be sent, on disk.
+
+        Raises ProviderError where what the request leaves open cannot be looked up, ThisMachineError where the
+        journal cannot be written; nothing is recorded or created then.
+        """
+        now = self._book.now()
+        request = make_request(run, number, target)
+        if isinstance(provider, Resolver):
+            request = self._resolved(provider, request)
+        request = replace(request, calls=tuple(provider.requests(request)))
+        attempt = Attempt(number=number, target=target, asked_at=now, sent_at=now, deadline=request.deadline)
+        run = replace(run.with_attempt(attempt), provider=provider.name, outcome=None, message=None, unverified=None)
+        run = run.moved(Phase.LAUNCHING)
+        self._book.journal.add_attempt(run, request_record(request), now)
+        return run
+
+    def send(self, run: Run, provider: Provider) -> Run:
+        """BOOTING with an instance, or INTERRUPTED where the place has none for us.
+
+        Raises ProviderError where another place would not help: the caller ends the run.
+        """
+        while True:
+            attempt = run.attempts[-1]
+            # What is sent is what was recorded, also when this is the second try after a crash.
+            request = request_from_record(self._book.journal.request(run.run_id, attempt.number))
+            try:
+                instance = provider.launch(request)
+            except (CapacityError, QuotaError) as error:
+                return self._refused(run, error)
+            except (ThrottledError, TransientError) as error:
+                most = MOST_THROTTLED if isinstance(error, ThrottledError) else MOST_TRIES
+                if attempt.tries + 1 >= most:
+                    return self._looked_up(run, provider, error)
+                run = self._wait_to_try_again(run, error)
+            else:
+                return self._have(run, instance)
+
+    def _have(self, run: Run, instance: Instance) -> Run:
+        attempt = replace(run.attempts[-1], ref=instance.ref)
+        return self._book.moved(run.with_attempt(attempt), Phase.BOOTING)
+
+    def _refused(self, run: Run, error: ProviderError) -> Run:
+        """Nothing was made; the place is remembered, and what the provider recommends instead comes first."""
+        attempt, now = run.attempts[-1], self._book.now()
+        assert attempt.target is not None
+        self._book.say(f"{attempt.target.where}: {error.message}")
+        self._book.remember(refusal_of(error, attempt.target, now))
+        ended = replace(attempt, reason=error.message, ended_at=now, cleared=True)
+        run = run.with_attempt(ended)
+        if isinstance(error, CapacityError) and error.elsewhere:
+            run = replace(run, targets=tuple(recommended_first(run.targets, error.elsewhere)))
+        return self._book.moved(run, Phase.INTERRUPTED, error.message)
+
+    def _looked_up(self, run: Run, provider: Provider, error: ProviderError) -> Run:
+        """After so many unclear answers: what exists is adopted; else the place is given up, and cleared first."""
+        attempt = run.attempts[-1]
+        assert attempt.target is not None
+        found = self._found(run, provider)
+        if found is not None:
+            return self._have(run, found)
+        now = self._book.now()
+        self._book.say(f"{attempt.target.where}: {error.message}; trying elsewhere")
+        self._book.remember(refusal_of(error, attempt.target, now))
+        ended = replace(attempt, reason=error.message)
+        return self._book.moved(run.with_attempt(ended), Phase.INTERRUPTED, error.message)
+
+    def _found(self, run: Run, provider: Provider) -> Instance | None:
+        number = run.attempts[-1].number
+        try:
+            for known in provider.list_owned(run.run_id):
+                if known.instance and known.attempt == number:
+                    return provider.get(known.ref)
+        except ProviderError:
+            pass  # the clearing that follows looks until it is answered
+        return None
+
+    def _wait_to_try_again(self, run: Run, error: ProviderError) -> Run:
+        attempt = run.attempts[-1]
+        tries = attempt.tries + 1
+        pause = _pause(run, tries)
+        self._book.say(f"{error.message}; the same request again in {pause.total_seconds():.0f} s")
+        self._book.clock.sleep(pause.total_seconds())
+        again = replace(attempt, tries=tries, sent_at=self._book.now())
+        return self._book.kept(run.with_attempt(again), f"try {tries + 1}")
+
+    def _resolved(self, provider: Resolver, request: LaunchRequest) -> LaunchRequest:
+        for tries in range(1, MOST_TRIES):
+            try:
+                return provider.resolve(request)
+            except (ThrottledError, TransientError) as error:
+                self._book.say(f"{error.message}; looking again")
+                self._book.clock.sleep(2.0**tries)
+        return provider.resolve(request)
+
+
+def _pause(run: Run, tries: int) -> timedelta:
+    """Twice as long each time, up to a minute, apart from other runs' by a random half; the same for the same run."""
+    spread = Random(f"{run.run_id}/{len(run.attempts)}/{tries}").uniform(0.5, 1.0)
+    return min(_LONGEST_PAUSE, timedelta(seconds=2.0**tries)) * spread

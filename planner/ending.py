@@ -1,0 +1,136 @@
+"""Bringing a run to its end: the model home, the output kept, everything deleted, the absence made sure of."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.collect import collect
+from planner.errors import PlanError, TeardownUnverifiedError
+from planner.next_action import End
+from planner.run import Outcome, Phase, Run
+from planner.teardown import Teardown
+from providers.base import InstanceState
+from providers.errors import BadRequestError, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from planner.book import Book
+    from providers.base import Provider
+
+KEPT_LINES = 10_000
+TEARDOWN_PATIENCE = timedelta(minutes=15)
+COLLECT_PATIENCE = timedelta(minutes=10)
+"""How long a store that does not answer is asked again for the model."""
+
+
+class Ender:
+    """Collects and ends runs. Doing any of it again, after a crash, comes to the same end."""
+
+    def __init__(self, provider: Callable[[str], Provider], book: Book, poll_seconds: float) -> None:
+        self._provider_of = provider
+        self._book = book
+        self._poll_seconds = poll_seconds
+
+    def collect(self, run: Run) -> Run:
+        """The model at home and the run done. Raises PlanError and ProviderError; the run is ended then too."""
+        if run.phase is not Phase.COLLECTING:
+            run = self._book.moved(self._with_exit(run), Phase.COLLECTING)
+        try:
+            self._fetch(run)
+        except (PlanError, ProviderError) as error:
+            self.end(run, End(Outcome.FAILED, error.message))
+            raise
+        return self.end(run, End(Outcome.SUCCEEDED, ""))
+
+    def end(self, run: Run, action: End) -> Run:
+        """Everything of the run deleted and looked for. Raises TeardownUnverifiedError where that is not sure."""
+        if run.phase is not Phase.TEARING_DOWN:
+            run = replace(run, outcome=action.outcome, message=action.message or None)
+            run = self._book.moved(self._with_exit(run), Phase.TEARING_DOWN)
+        self.keep_output(run)
+        run = self._torn_down(run)
+        if run.outcome is Outcome.SUCCEEDED:
+            self._drop_stored(run)
+        return self._book.moved(replace(run, unverified=None), Phase.DONE)
+
+    def clear(self, run: Run) -> Run:
+        """What the attempts made is gone, and the run goes on. Raises TeardownUnverifiedError."""
+        return self._book.kept(self._torn_down(run), "cleared")
+
+    def keep_output(self, run: Run) -> None:
+        """What the instance printed goes with it: its last lines are put into the run directory before."""
+        attempt = run.attempt
+        if attempt is None or attempt.ref is None or attempt.cleared:
+            return
+        provider = self._provider(run)
+        try:
+            lines = deque(provider.logs(attempt.ref), maxlen=KEPT_LINES)
+            text = "".join(f"{line.rstrip()}\n" for line in lines)
+            provider.store(run.run_id).put(f"attempts/{attempt.number}/log/output.log", text.encode())
+        except ProviderError:
+            return  # already gone, or it never said anything: ending it must not wait for that
+
+    def _fetch(self, run: Run) -> None:
+        until = self._book.now() + COLLECT_PATIENCE
+        while True:
+            try:
+                collect(self._provider(run).store(run.run_id), Path(run.model_folder))
+            except BadRequestError:
+                raise
+            except ProviderError as error:
+                if self._book.now() > until:
+                    raise
+                self._book.unanswered(error)
+                self._book.clock.sleep(self._poll_seconds)
+            else:
+                return
+
+    def _torn_down(self, run: Run) -> Run:
+        names = {attempt.ref.provider for attempt in run.attempts if attempt.ref} | {run.provider}
+        try:
+            for name in sorted(names):
+                Teardown(self._provider_of(name), self._book.clock, self._book.say, TEARDOWN_PATIENCE).clear(run)
+        except TeardownUnverifiedError as error:
+            self._book.kept(replace(run, unverified=error.message), "teardown unverified")
+            raise
+        return _cleared(run, self._book.now())
+
+    def _drop_stored(self, run: Run) -> None:
+        """A model that is at home is not kept twice; what cannot be deleted now is left to the store's age limit."""
+        try:
+            for prefix in ("checkpoints", "output"):
+                self._provider(run).store(run.run_id).delete(prefix)
+        except ProviderError as error:
+            self._book.say(f"the stored copy of the model is still there: {error.message}")
+
+    def _with_exit(self, run: Run) -> Run:
+        attempt = run.attempt
+        if attempt is None or attempt.ref is None or attempt.end is not None:
+            return run
+        try:
+            seen = self._provider(run).get(attempt.ref)
+        except ProviderError:
+            return run
+        if seen.state is not InstanceState.ENDED:
+            return run
+        return run.with_attempt(
+            replace(attempt, exit_code=seen.exit_code, reason=seen.reason, end=seen.end, ended_at=self._book.now())
+        )
+
+    def _provider(self, run: Run) -> Provider:
+        return self._provider_of(run.provider)
+
+
+def _cleared(run: Run, now: datetime) -> Run:
+    """The run after the provider has said that nothing of it is left: nothing bills any more."""
+    attempts = tuple(
+        attempt if attempt.cleared else replace(attempt, cleared=True, ended_at=attempt.ended_at or now)
+        for attempt in run.attempts
+    )
+    return replace(run, attempts=attempts)

@@ -1,0 +1,43 @@
+"""One process at a time acts on a run: a lock that the system lets go of when its process dies, however it dies."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from planner.errors import ThisMachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from providers.base import RunId
+
+
+class RunLocks:
+    """Locks of runs, as files in a folder of their own. Each is held by one process, on this computer."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def holding(self, run_id: RunId) -> Iterator[bool]:
+        """Whether this process may act on the run until the block ends; False: another one does.
+
+        Raises ThisMachineError where the folder cannot be written.
+        """
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self._folder / f"{run_id}.lock", timeout=0)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except Timeout:
+            yield False
+            return
+        except OSError as error:
+            raise ThisMachineError(f"cannot lock {self._folder}: {error.strerror}", "give it to your user") from None
+        try:
+            yield True
+        finally:
+            lock.release()

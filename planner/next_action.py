@@ -1,0 +1,252 @@
+"""What to do next with a run, from what is recorded and what the provider says of its live attempt. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from planner.run import OUTCOMES, Outcome, Phase, Run
+from planner.targets import Refusal, Target, affordable, open_targets, opens_again
+from providers.base import EndKind, Instance, InstanceState
+from workloads.job import OnSlow
+
+TIMER_GRACE = timedelta(minutes=15)
+"""How long after its deadline an instance may take to end by itself before it is ended from here."""
+BOOT_LIMIT = timedelta(minutes=45)
+"""How long an instance may take to its first sign of training: image and data set are fetched in it."""
+MOST_WITHOUT_PROGRESS = 3
+"""Interruptions in a row that left no newer checkpoint, before a run is given up."""
+LOOK_AGAIN = timedelta(minutes=5)
+"""How often a run that waits for a place looks whether its deadline allows more waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What is known of the world when the next action is chosen.
+
+    `seen` is the live instance (None: the provider knows none), `answered` whether the provider told at all;
+    `finished` is how the run directory says that the attempt ended. `lag` is how long a new instance may not be
+    listed yet. `slow` says in words that training is slower than the low end of its estimate.
+    """
+
+    seen: Instance | None = None
+    answered: bool = True
+    finished: EndKind | None = None
+    lag: timedelta = timedelta(0)
+    refusals: tuple[Refusal, ...] = ()
+    slow: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Ask for an instance for attempt `number` at a target; asking twice gives the same one.
+
+    `target` is None where the attempt is in the journal already and its request is sent again.
+    """
+
+    number: int
+    target: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Look again; not before `until` where it is given."""
+
+    until: datetime | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskToStop:
+    """Tell the trainer to write a checkpoint and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Training is slower than promised: ask the person, or do what the job says."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """The attempt is over and the run is not."""
+
+    end: EndKind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Delete what is left of the attempts, and look until nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Bring the model home."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Delete everything of the run, and look until nothing is left; `outcome` is what it will have been."""
+
+    outcome: Outcome
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The run is done."""
+
+
+Action = Launch | Wait | AskToStop | Decide | Interrupt | Clear | Collect | End | Nothing
+
+
+def next_action(run: Run, look: Look, now: datetime) -> Action:
+    """What to do next with a run, from what is recorded and what the provider says of its live attempt."""
+    match run.phase:
+        case Phase.PLANNED:
+            return where_next(run, look, now)
+        case Phase.INTERRUPTED:
+            return where_next(run, look, now) if run.attempts[-1].cleared else Clear()
+        case Phase.LAUNCHING:
+            return Launch(run.attempts[-1].number)
+        case Phase.BOOTING | Phase.RUNNING:
+            return _while_training(run, look, now)
+        case Phase.COLLECTING:
+            return Collect()
+        case Phase.TEARING_DOWN:
+            return End(run.outcome or Outcome.FAILED, run.message or "")
+        case Phase.DONE:
+            return Nothing()
+        case _:
+            assert_never(run.phase)
+
+
+def where_next(run: Run, look: Look, now: datetime) -> Action:
+    """Where a run without an instance goes: the next place of the plan, a wait for one, or its end."""
+    over = _over(run, now)
+    if over is not None:
+        return over
+    refusals = _heeded(run, look.refusals, now)
+    payable = [target for target in run.targets if _payable(run, target, now)]
+    if not payable:
+        return End(Outcome.BUDGET, f"what is left of the budget of ${run.budget_usd} pays for no place")
+    places = open_targets(payable, refusals, now)
+    if places:
+        return Launch(len(run.attempts) + 1, places[0])
+    opens = opens_again(payable, refusals, now)
+    if _got_somewhere(run) and opens is not None and opens < run.deadline:
+        return Wait(min(opens, now + LOOK_AGAIN), f"no place has room; looking again from {opens:%H:%M} UTC")
+    return _nowhere(run, refusals, now)
+
+
+def stuck(run: Run) -> bool:
+    """Whether the last interruptions, three in a row, left no newer checkpoint than there was before."""
+    best, without = 0, 0
+    for attempt in run.attempts:
+        if attempt.ref is None:
+            continue  # refused: nothing ran
+        gained = (attempt.step or 0) > best
+        best = max(best, attempt.step or 0)
+        without = 0 if gained else without + 1
+    return without >= MOST_WITHOUT_PROGRESS
+
+
+def _over(run: Run, now: datetime) -> End | None:
+    if run.stop_asked is not None:
+        return End(Outcome.STOPPED, "stopped while nothing of it was running")
+    if now >= run.deadline:
+        return End(Outcome.DEADLINE, "the deadline has passed")
+    if stuck(run):
+        return End(Outcome.FAILED, f"interrupted {MOST_WITHOUT_PROGRESS} times without a newer checkpoint")
+    return None
+
+
+def _payable(run: Run, target: Target, now: datetime) -> bool:
+    left = run.left_usd(now)
+    return left is None or affordable(target, left).total_seconds() > target.overhead_seconds
+
+
+def _heeded(run: Run, refusals: tuple[Refusal, ...], now: datetime) -> tuple[Refusal, ...]:
+    """What other runs were refused is passed over, unless it would leave a new run without any place to ask."""
+    if run.attempts or open_targets(run.targets, refusals, now):
+        return refusals
+    return tuple(refusal for refusal in refusals if refusal.at >= run.created_at)
+
+
+def _got_somewhere(run: Run) -> bool:
+    return any(attempt.ref is not None for attempt in run.attempts)
+
+
+def _nowhere(run: Run, refusals: tuple[Refusal, ...], now: datetime) -> End:
+    standing = [known for known in refusals if known.until > now and any(known.covers(place) for place in run.targets)]
+    quotas = sorted({refusal.quota for refusal in standing if refusal.quota})
+    asked = f"{len(run.targets)} places were asked"
+    if quotas and all(refusal.quota for refusal in standing):
+        return End(Outcome.REFUSED, f"the account's quota is too small: {', '.join(quotas)}")
+    why = standing[-1].why if standing else "none is in the plan"
+    also = f"; quotas that are too small: {', '.join(quotas)}" if quotas else ""
+    return End(Outcome.NO_CAPACITY, f"{asked}, none has room: {why}{also}")
+
+
+def _while_training(run: Run, look: Look, now: datetime) -> Action:
+    seen = look.seen
+    if not look.answered:
+        return _past_its_time(run, now) or Wait(why="the provider does not answer")
+    if seen is not None and seen.state is not InstanceState.ENDED:
+        return _still_training(run, look, seen, now)
+    # A machine may end itself as soon as its results are complete: the run directory knows better than its absence.
+    if look.finished is not None:
+        return _after_training(run, look.finished, seen.reason if seen and seen.reason else look.finished)
+    if seen is None:
+        asked = run.attempts[-1].asked_at
+        young = asked is not None and now - asked < look.lag
+        return Wait() if young else _after_training(run, EndKind.LOST, "the instance disappeared")
+    return _after_training(run, seen.end or EndKind.LOST, seen.reason or seen.end or "ended")
+
+
+def _after_training(run: Run, end: EndKind, reason: str) -> Action:
+    if end is EndKind.DONE:
+        return Collect() if run.model_folder else End(Outcome.SUCCEEDED, "")
+    if end is EndKind.STOPPED and run.slow is OnSlow.REPLAN and run.stop_asked is None:
+        return Interrupt(end, "slower than its estimate: going elsewhere")
+    outcome = OUTCOMES[end]
+    if outcome is None:
+        if run.stop_asked is not None:
+            return End(Outcome.STOPPED, reason)
+        return Interrupt(end, reason) if run.model_folder else End(Outcome.FAILED, reason)
+    if outcome is Outcome.DEADLINE and _by_budget(run):
+        return End(Outcome.BUDGET, "what the budget pays for is over")
+    return End(outcome, reason)
+
+
+def _still_training(run: Run, look: Look, seen: Instance, now: datetime) -> Action:
+    past = _past_its_time(run, now)
+    if past is not None:
+        return past
+    wants_end = run.stop_asked is not None or run.slow in (OnSlow.STOP, OnSlow.REPLAN)
+    if wants_end and seen.state is not InstanceState.STOPPING:
+        return AskToStop()
+    asked = run.attempts[-1].asked_at
+    if run.phase is Phase.BOOTING and asked is not None and now - asked > BOOT_LIMIT:
+        return Interrupt(EndKind.LOST, f"no sign of training {BOOT_LIMIT} after the launch")
+    if look.slow and run.slow is None:
+        return Decide(look.slow)
+    return Wait()
+
+
+def _past_its_time(run: Run, now: datetime) -> End | None:
+    """The instance ends itself at its deadline; when it has not, some time later, it is ended from here."""
+    own = run.attempts[-1].deadline or run.deadline
+    if now <= min(own, run.deadline) + TIMER_GRACE:
+        return None
+    if _by_budget(run):
+        return End(Outcome.BUDGET, "what the budget pays for is over")
+    return End(Outcome.DEADLINE, "the deadline has passed")
+
+
+def _by_budget(run: Run) -> bool:
+    own = run.attempts[-1].deadline
+    return own is not None and own < run.deadline

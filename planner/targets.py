@@ -1,0 +1,145 @@
+"""Where a run may go, in the plan's order, and which of these places have refused it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from pricing.money import UsdPerHour, amount
+from pricing.offers import Market, Offer
+from providers.errors import CapacityError, QuotaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from providers.errors import ProviderError
+
+CAPACITY_MEMORY = timedelta(minutes=15)
+"""How long a place without capacity is passed over: stock comes back within minutes or hours, nobody publishes when."""
+QUOTA_MEMORY = timedelta(hours=1)
+"""A quota is raised by a person; until then every attempt is refused again."""
+LOST_MEMORY = timedelta(minutes=15)
+"""Where a create neither worked nor said why, or a machine was just taken back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One place where a run can be launched, and what the plan expects of it there.
+
+    `seconds` is the whole run there, from the request to the model at home; `overhead_seconds` of it are not
+    training (request to first step); `fixed_usd` is disk, address and transfer. `images_per_second_low` is the low
+    end of the estimate, None where nothing was estimated.
+    """
+
+    offer: Offer
+    zone: str | None = None
+    seconds: float | None = None
+    overhead_seconds: float = 0.0
+    fixed_usd: Decimal = Decimal(0)
+    images_per_second: float | None = None
+    images_per_second_low: float | None = None
+
+    @property
+    def ceiling_usd_per_hour(self) -> Decimal:
+        """The highest price that can come to be payable here: for spot it is that of on demand."""
+        if self.offer.market is Market.SPOT:
+            return max(self.offer.on_demand_usd_per_hour or self.offer.usd_per_hour, self.offer.usd_per_hour)
+        return self.offer.usd_per_hour
+
+    @property
+    def where(self) -> str:
+        offer = self.offer
+        return f"{offer.provider} {offer.instance_type} ({offer.market}) in {self.zone or offer.region}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A place that said no `at` some time, and `until` when it is passed over. None in a field means any."""
+
+    provider: str
+    region: str
+    at: datetime
+    until: datetime
+    why: str
+    zone: str | None = None
+    instance_type: str | None = None
+    family: str | None = None
+    market: str | None = None
+    quota: str | None = None
+
+    def covers(self, target: Target) -> bool:
+        offer = target.offer
+        return (self.provider, self.region) == (offer.provider, offer.region) and all(
+            mine is None or mine == theirs
+            for mine, theirs in (
+                (self.zone, target.zone),
+                (self.instance_type, offer.instance_type),
+                (self.family, offer.family),
+                (self.market, offer.market),
+            )
+        )
+
+
+def refusal_of(error: ProviderError, target: Target, now: datetime) -> Refusal:
+    """What is remembered of a refused create: a quota holds for region, family and market, a lack for the place."""
+    offer = target.offer
+    if isinstance(error, QuotaError):
+        return Refusal(
+            provider=offer.provider, region=offer.region, at=now, until=now + QUOTA_MEMORY, why=error.message,
+            family=offer.family or None, instance_type=None if offer.family else offer.instance_type,
+            market=offer.market, quota=error.quota,
+        )  # fmt: skip
+    memory = CAPACITY_MEMORY if isinstance(error, CapacityError) else LOST_MEMORY
+    return no_capacity(target, now, error.message, memory)
+
+
+def no_capacity(target: Target, now: datetime, why: str, memory: timedelta = LOST_MEMORY) -> Refusal:
+    """The place alone is passed over: this type, in this market, in this zone."""
+    offer = target.offer
+    return Refusal(
+        provider=offer.provider, region=offer.region, zone=target.zone, instance_type=offer.instance_type,
+        market=offer.market, at=now, until=now + memory, why=why,
+    )  # fmt: skip
+
+
+def open_targets(targets: Sequence[Target], refusals: Iterable[Refusal], now: datetime) -> list[Target]:
+    """The targets that nobody has refused lately, in the plan's order."""
+    standing = [refusal for refusal in refusals if refusal.until > now]
+    return [target for target in targets if not any(refusal.covers(target) for refusal in standing)]
+
+
+def opens_again(targets: Sequence[Target], refusals: Iterable[Refusal], now: datetime) -> datetime | None:
+    """When the first of the targets will have been passed over for long enough; None where none is refused."""
+    standing = [refusal for refusal in refusals if refusal.until > now]
+    ends = [
+        max(refusal.until for refusal in standing if refusal.covers(target))
+        for target in targets
+        if any(refusal.covers(target) for refusal in standing)
+    ]
+    return min(ends, default=None)
+
+
+def recommended_first(targets: Sequence[Target], zones: Sequence[str]) -> list[Target]:
+    """The targets with those in the zones that a provider recommends before the rest, else in their order."""
+    return sorted(targets, key=lambda target: target.zone not in zones)
+
+
+def affordable(target: Target, left_usd: Decimal) -> timedelta:
+    """How long the target can be paid for with what is left of a budget, at the highest price that may come."""
+    rate = target.ceiling_usd_per_hour
+    usable = left_usd - target.fixed_usd
+    if usable <= 0:
+        return timedelta(0)
+    if not rate or usable >= rate * _LONGEST_HOURS:
+        return timedelta(hours=_LONGEST_HOURS)
+    return timedelta(hours=float(usable / rate))
+
+
+_LONGEST_HOURS = 24 * 30
+
+
+def cost_of(target_usd_per_hour: Decimal, offer: Offer, lasting: timedelta) -> Decimal:
+    """What an instance of an offer costs for a time, under the offer's own billing."""
+    return amount(UsdPerHour(target_usd_per_hour), max(lasting, timedelta(0)), offer.billing)

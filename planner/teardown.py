@@ -1,0 +1,122 @@
+"""Ending what a run has made: delete, and look until every place has answered that nothing is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from planner.clock import Clock
+from planner.errors import TeardownUnverifiedError
+from providers.base import InstanceState, Provider
+from providers.errors import (
+    CredentialsError,
+    IncompleteListingError,
+    InstanceNotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.run import Attempt, Run
+    from providers.base import OwnedResource
+
+LONGEST_PAUSE_SECONDS = 15.0
+
+
+@dataclass
+class Teardown:
+    """`patience` is how long absence is looked for; `pause_seconds` grows between looks."""
+
+    provider: Provider
+    clock: Clock
+    say: Callable[[str], None]
+    patience: timedelta
+    pause_seconds: float = 1.0
+    _complained: set[str] = field(default_factory=set)
+
+    def clear(self, run: Run) -> None:
+        """Delete everything of the run. Raises TeardownUnverifiedError when its absence could not be made sure of."""
+        began = self.clock.now()
+        pause = self.pause_seconds
+        while True:
+            left = self._what_is_left(run)
+            if not left:
+                return
+            if self.clock.now() - began > self.patience + self._settling(run, began):
+                raise TeardownUnverifiedError(
+                    f"teardown unverified: {', '.join(left)} of run {run.run_id} may still be there",
+                    "plan status looks again; plan sweep lists what is left and what it costs",
+                )
+            self.clock.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
+
+    def _what_is_left(self, run: Run) -> list[str]:
+        """Names of what may still be there, all of it told to go; empty once its absence is sure."""
+        try:
+            owned: Sequence[OwnedResource] = self.provider.list_owned(run.run_id)
+            unknown: tuple[str, ...] = ()
+        except IncompleteListingError as error:
+            owned, unknown = error.found, error.unanswered
+        except ProviderError as error:
+            return [self._unanswered(error)]
+        left = [self._end(resource) for resource in owned]
+        left += [f"whatever is in {place}" for place in unknown]
+        return left or self._not_listed(run)
+
+    def _end(self, resource: OwnedResource) -> str:
+        name = f"{resource.kind} {resource.id}"
+        try:
+            self.provider.delete(resource)
+        except InstanceNotFoundError:
+            pass
+        except ProviderError as error:
+            self._unanswered(error)
+        return name
+
+    def _not_listed(self, run: Run) -> list[str]:
+        """Nothing is listed: that counts once a listing must show the newest create, and no instance answers."""
+        for attempt in run.attempts:
+            if attempt.cleared:
+                continue
+            left = self._may_be_there(attempt)
+            if left:
+                return [left]
+        return []
+
+    def _may_be_there(self, attempt: Attempt) -> str:
+        if not self._listed_by_now(attempt.sent_at):
+            return f"what attempt {attempt.number} may have made"
+        if attempt.ref is None:
+            return ""
+        try:
+            if self.provider.get(attempt.ref).state is InstanceState.ENDED:
+                return ""
+            self.provider.delete(attempt.ref)
+        except InstanceNotFoundError:
+            return ""
+        except ProviderError as error:
+            return self._unanswered(error)
+        return f"instance {attempt.ref.id}"
+
+    def _listed_by_now(self, sent_at: datetime | None) -> bool:
+        return sent_at is None or self.clock.now() - sent_at >= self.provider.listing_lag
+
+    def _settling(self, run: Run, began: datetime) -> timedelta:
+        """Patience starts when a listing can be believed."""
+        newest = max((attempt.sent_at for attempt in run.attempts if attempt.sent_at), default=began)
+        return max(timedelta(0), newest + self.provider.listing_lag - began)
+
+    def _unanswered(self, error: ProviderError) -> str:
+        """Say what stands in the way, once; a refused sign-in loudly, since only the person can mend it."""
+        kind = type(error).__name__
+        if kind not in self._complained:
+            self._complained.add(kind)
+            if isinstance(error, CredentialsError | PermissionDeniedError):
+                self.say(f"CANNOT TEAR DOWN, still trying: {error.message}. {error.hint}".rstrip())
+            else:
+                self.say(f"teardown: {error.message}; trying again")
+        return "what the provider did not answer about"

@@ -1,0 +1,137 @@
+"""What an attempt says of itself in its run directory: progress as it grows, and how it ended."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from planner.collect import MANIFEST
+from planner.events import Event, Progressed, Said, TrainerStarted
+from planner.progress import ProgressReader, Story
+from providers.base import EndKind, InstanceState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from decimal import Decimal
+
+    from planner.progress import Line
+    from planner.run import Run
+    from providers.base import Instance, RunStore
+
+STEADY_AFTER = timedelta(minutes=2)
+"""Training has to have lasted so long before it is called slow: caches fill and clocks settle in the first minute."""
+
+_FINISHED = {"done": EndKind.DONE, "deadline": EndKind.DEADLINE, "failed": EndKind.FAILED}
+# Ends that say nothing of the training: it may have been complete before.
+_SILENT_ENDS = (None, EndKind.LOST, EndKind.RECLAIMED, EndKind.KILLED)
+
+
+class Watcher:
+    """Reads one attempt's progress on from where it stopped, and tells it as events."""
+
+    def __init__(self, store: RunStore, attempt: int, listen: Callable[[Event], None]) -> None:
+        self.attempt = attempt
+        self.story = Story()
+        self._reader = ProgressReader(store, attempt)
+        self._listen = listen
+
+    def look(self, spent_usd: Callable[[], Decimal]) -> bool:
+        """Tell what is new. True: the trainer has said something since the last look. Raises ProviderError."""
+        heard = False
+        for line in self._reader.new_lines():
+            heard = True
+            self.story.add(line)
+            self._tell(line, spent_usd)
+        return heard
+
+    def slowness(self, run: Run, now: datetime) -> str:
+        """In words how training falls behind the low end of its estimate; "" where it does not, or costs nothing."""
+        target = run.attempt.target if run.attempt else None
+        rate, began = self.story.images_per_second, self.story.first_step_at
+        if target is None or not target.images_per_second_low or not rate or began is None:
+            return ""
+        if not run.usd_per_hour or now - began < STEADY_AFTER or rate >= target.images_per_second_low:
+            return ""
+        factor = (target.images_per_second or target.images_per_second_low) / rate
+        return (
+            f"training at {rate:,.0f} images/s; the estimate was {target.images_per_second or 0:,.0f}, at least "
+            f"{target.images_per_second_low:,.0f}: time and cost will be about {factor:.1f} times the estimate"
+        )
+
+    def _tell(self, line: Line, spent_usd: Callable[[], Decimal]) -> None:
+        match line["event"]:
+            case "start":
+                self._listen(_started(line))
+            case "step":
+                self._listen(_progressed(line, self.story, spent_usd()))
+            case "warning":
+                self._listen(Said(str(line.get("message", ""))))
+            case _:
+                pass
+
+
+def finished(store: RunStore, attempt: int, seen: Instance | None) -> EndKind | None:
+    """How the run directory says that an attempt has ended, where its instance does not tell. Raises ProviderError."""
+    if seen is not None and (seen.state is not InstanceState.ENDED or seen.end not in _SILENT_ENDS):
+        return None
+    end = _FINISHED.get(_state(store, attempt))
+    if end is EndKind.DONE:
+        return end if _exists(store, MANIFEST) else None
+    return end if seen is None or seen.end in (None, EndKind.LOST) else None
+
+
+def newest_checkpoint(store: RunStore) -> int | None:
+    """The step of the newest complete checkpoint, None without one. Raises ProviderError."""
+    steps = [
+        int(path.split("/")[1].removeprefix("step-"))
+        for path in store.list("checkpoints")
+        if path.endswith("/complete.json") and path.split("/")[1].removeprefix("step-").isdigit()
+    ]
+    return max(steps, default=None)
+
+
+def _state(store: RunStore, attempt: int) -> str:
+    try:
+        status = json.loads(store.get(f"attempts/{attempt}/status.json"))
+    except (KeyError, ValueError):
+        return ""
+    return str(status.get("state", "")) if isinstance(status, dict) else ""
+
+
+def _exists(store: RunStore, path: str) -> bool:
+    try:
+        store.get(path)
+    except KeyError:
+        return False
+    return True
+
+
+def _started(line: Line) -> TrainerStarted:
+    return TrainerStarted(
+        device=f"{line['device_count']} x {line['device_name']}" if line["device_count"] > 1 else line["device_name"],
+        strategy=str(line.get("strategy", "")),
+        framework=f"{line['framework']} {line['framework_version']}",
+        epochs=int(line["epochs"]),
+        total_steps=int(line["total_steps"]),
+        resumed_from_step=int(line["resumed_from_step"]),
+    )
+
+
+def _progressed(line: Line, story: Story, usd_so_far: Decimal) -> Progressed:
+    start = story.start or {}
+    total, rate = int(start.get("total_steps", 0)), line.get("images_per_second")
+    batch = start.get("images", 0) / max(1, start.get("steps_per_epoch", 1))
+    left = max(0, total - int(line["step"]))
+    eta = timedelta(seconds=left * batch / rate) if rate and batch else None
+    return Progressed(
+        epoch=int(line["epoch"]),
+        epochs=int(start.get("epochs", 0)),
+        step=int(line["step"]),
+        total_steps=total,
+        loss=line.get("loss"),
+        accuracy=line.get("accuracy"),
+        images_per_second=rate,
+        eta=eta,
+        usd_so_far=usd_so_far,
+    )
