@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.estimate import Workload, estimate
 from planner.plan import Candidate, Choice, Reason, RejectionKey
-from planner.throughput.values import Throughput
-from pricing.cost import ProviderRates
 from pricing.devices import CPU_DEVICE, Device
 from pricing.money import to_micro
 from pricing.offers import LifecycleState, Rental
@@ -22,18 +17,20 @@ from workloads.memory import GIB
 from workloads.runtimes import runtimes_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from decimal import Decimal
 
     from planner.plan import Estimate
+    from planner.throughput.values import Throughput
     from pricing.catalog import RentalPlaces
+    from pricing.cost import ProviderRates
     from pricing.offers import Place
     from workloads.job import TrainingJob
 
 LONGEST = timedelta(days=30)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
+class Filters(NamedTuple):
     """What the person will have; an empty set means any. Devices are canonical names."""
 
     providers: frozenset[str] = frozenset()
@@ -45,8 +42,7 @@ class Filters:
     budget_usd: Decimal | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class World(NamedTuple):
     """What is known beside the job: devices, side rates of each provider, and how fast a rental trains it."""
 
     devices: Mapping[str, Device]

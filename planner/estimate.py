@@ -113,8 +113,11 @@ def estimate(work: Workload, rental: Rental, computed: Throughput, rates: Provid
         spot = spot_time(plain, rate, work.checkpoints)
         time, durations = spot.run_time(plain), spot.billed_durations
     beside = work.side_cost(rates)
-    fixed = [beside.micro_usd(lasting) for lasting in durations]
     billed = [rental.billing.billed_seconds(lasting) for lasting in durations]
+    beside_billed = billed
+    if rental.billing is not beside.billing:
+        beside_billed = [beside.billing.billed_seconds(lasting) for lasting in durations]
+    fixed = [beside.micro_usd(seconds) for seconds in beside_billed]
     return Estimate(
         rental=rental,
         computed=computed,
@@ -135,6 +138,8 @@ def estimate(work: Workload, rental: Rental, computed: Throughput, rates: Provid
 def _fed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Throughput, bool]:
     """What is left of a throughput and of the ends of its interval, and whether feeding holds it up."""
     expected = pace(computed.images_per_second, feed, on_cpu=on_cpu)
+    if not on_cpu and (feed is None or feed.images_per_second >= computed.high):
+        return computed, expected.input_bound
     low, high = (pace(end, feed, on_cpu=on_cpu).images_per_second for end in (computed.low, computed.high))
     fed = replace(computed, images_per_second=expected.images_per_second, low=low, high=high)
     return fed, expected.input_bound

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.advice import Findings, advice
 from planner.choose import Filters, World, choose, fits
@@ -26,6 +25,7 @@ from workloads.layers import macs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
+    from pathlib import Path
 
     from planner.settings import Settings
     from pricing.devices import Device, DeviceTable
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from workloads.job import TrainingJob
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What the person asked for beside the job. Options given on the command win over the job's constraints.
 
     `every_place` ranks each offer of each place; `limit` is how many are looked up in full (None: all);

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.feeding import Feed
 from planner.spot import SpotTime
@@ -16,7 +15,11 @@ from pricing.cost import ProviderRates, RunCost, RunUsage, run_cost
 from pricing.money import UsdPerHour, from_micro
 from pricing.offers import Offer, Place, Rental
 from pricing.offers import Quote as PlacePrice
-from workloads.job import TrainingJob
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from workloads.job import TrainingJob
 
 NOTHING_PER_HOUR = UsdPerHour(Decimal(0))
 
@@ -78,6 +81,10 @@ class RunTime:
     @property
     def total(self) -> timedelta:
         return self.setup + self.train + self.after
+
+    def with_train(self, train: timedelta, low: timedelta, high: timedelta) -> RunTime:
+        """The same around another training time."""
+        return RunTime(setup=self.setup, train=train, train_low=low, train_high=high, after=self.after)
 
     @property
     def low(self) -> timedelta:
@@ -141,8 +148,7 @@ class RejectionKey(NamedTuple):
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(NamedTuple):
     """Candidates in order and what was rejected, counted in offers. `filtered_last` is the filter after which
     nothing was left, where nothing is."""
 
@@ -193,8 +199,7 @@ class RankedOffer(NamedTuple):
         return from_micro(self.candidate.estimate.cost_micro_usd(self.candidate.place[0], which))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(NamedTuple):
     """The answer to `plan estimate`: everything that a table, JSON or a launch needs.
 
     `ranking` has every candidate in order, `candidates` the first of them in full. `prices` holds the prices of the

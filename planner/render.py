@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.plan import REASON_TEXTS, Reason
 from planner.spot import CostAndTime, spot_verdict
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from pricing.offers import Offer
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     title: str
     right: bool = False
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import cache
@@ -41,8 +40,7 @@ class RateBasis(StrEnum):
     """Nobody publishes it: a figure chosen between those that are known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotRate:
+class SpotRate(NamedTuple):
     """How often a kind of spot machine is taken away and for how long, and who says so.
 
     `notice_seconds` is what the vendor gives before; best effort, so nothing here counts on it.
@@ -149,15 +147,12 @@ def with_checkpoints(plain: RunTime, checkpoints: Checkpoints) -> RunTime:
 
     As in `planner.interruption`, what comes after the training counts as work.
     """
+    every, each, after = checkpoints.interval_seconds, checkpoints.seconds, plain.after.total_seconds()
     train, low, high = (
-        lasting + timedelta(seconds=_writing_seconds(lasting + plain.after, checkpoints))
+        lasting + timedelta(seconds=each * checkpoint_count(lasting.total_seconds() + after, every))
         for lasting in (plain.train, plain.train_low, plain.train_high)
     )
-    return replace(plain, train=train, train_low=low, train_high=high)
-
-
-def _writing_seconds(work: timedelta, checkpoints: Checkpoints) -> float:
-    return checkpoint_count(work.total_seconds(), checkpoints.interval_seconds) * checkpoints.seconds
+    return plain.with_train(train, low, high)
 
 
 class Triple(NamedTuple):
@@ -168,8 +163,7 @@ class Triple(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotTime:
+class SpotTime(NamedTuple):
     """A run on spot: how long it takes, what of that is billed (waiting is not), and what interruptions do.
 
     Low and high are P10 and P90 with the throughput and the interruptions unsure: as `interruption.ends` has them, or,
@@ -192,7 +186,7 @@ class SpotTime:
         """`plain`, with checkpoints, waiting, restarting and repeating in its training time."""
         rest = plain.setup + plain.after
         expected, low, high = (_duration(seconds) - rest for seconds in self.wall)
-        return replace(plain, train=expected, train_low=low, train_high=high)
+        return plain.with_train(expected, low, high)
 
 
 def spot_time(time: RunTime, rate: SpotRate, checkpoints: Checkpoints) -> SpotTime:
@@ -219,8 +213,7 @@ def with_quantiles(spot: SpotTime, time: RunTime, checkpoints: Checkpoints, seed
     low, high = time.train_low.total_seconds() + after, time.train_high.total_seconds() + after
     work = WorkRange(time.train.total_seconds() + after, low, high)
     runs = simulate(_run(time, checkpoints), spot.rate.place, seed, work)
-    return replace(
-        spot,
+    return spot._replace(
         wall=_around(spot.wall.expected, runs.wall.p10, runs.wall.p90),
         billed=_around(spot.billed.expected, runs.billed.p10, runs.billed.p90),
         uninterrupted=runs.uninterrupted,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -17,6 +15,7 @@ from pricing.offers import Offer, OfferQuery, Place, Quote, Rental
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import date
     from types import TracebackType
 
     from pricing.cost import ProviderRates
@@ -85,8 +84,7 @@ class Places(Sequence[Place]):
         return self._loaded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderSummary:
+class ProviderSummary(NamedTuple):
     """What is known of one provider: how many offers, how old their prices are, where they were read.
 
     `sources` pairs the short name of each source with its text.
@@ -111,6 +109,7 @@ class Catalog:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self.path = path
+        self._made: dict[date, dict[int, Rental]] = {}
 
     @classmethod
     def open(cls, path: Path | None = None) -> Catalog:
@@ -174,7 +173,7 @@ class Catalog:
         """Offers that the query leaves out only because they are retired on `today`."""
         if query.include_retired:
             return 0
-        asked = queries.conditions(replace(query, include_retired=True), today)
+        asked = queries.conditions(query._replace(include_retired=True), today)
         ((count,),) = self._rows(queries.retired_count(asked), asked.parameters)
         return int(count)
 
@@ -197,7 +196,7 @@ class Catalog:
         """Prices of a query by row id: what thousands of offers are printed from, without making each an Offer."""
         asked = queries.conditions(query, today)
         found = self._rows(queries.offers(asked.rental, asked.place), asked.parameters)
-        make = self._maker(today)
+        make = self._maker(found, today)
         return {row[0]: make.quote(row) for row in found}
 
     def summary(self, today: date) -> list[ProviderSummary]:
@@ -254,20 +253,32 @@ class Catalog:
             return [place(key, first_row) for (key,) in found]
 
         first = None if key is None else self._place(key, first_row)
-        rental = rows.rental(columns, self.rates, today)
+        rental = self._rental(columns, today)
         return RentalPlaces(rental, Places(first, count - unrankable, unrankable, load))
 
     def _place(self, key: int, first_row: int) -> Place:
         offset = (key >> queries.REGION_BITS) & _OFFSET_MASK
         return Place(key >> _PRICE_SHIFT, self._regions[key & _REGION_MASK], first_row + offset)
 
+    def _rental(self, row: Sequence[Any], today: date) -> Rental:
+        """A row of table `rental` as it is on `today`, made once."""
+        made = self._made.setdefault(today, {})
+        if row[0] not in made:
+            made[row[0]] = rows.rental(row, self.rates, today)
+        return made[row[0]]
+
     def _offers(self, found: Sequence[Sequence[Any]], today: date) -> dict[int, Offer]:
-        make = self._maker(today)
+        make = self._maker(found, today)
         return {row[0]: make.offer(row) for row in found}
 
-    def _maker(self, today: date) -> rows.OfferMaker:
-        rentals = {row[0]: rows.rental(row, self.rates, today) for row in self._rows("SELECT * FROM rental")}
-        return rows.OfferMaker(rentals, self._regions, self._sources, self._notes, today)
+    def _maker(self, found: Sequence[Sequence[Any]], today: date) -> rows.OfferMaker:
+        """For rows of `queries.offers`, whose second column is the rental."""
+        missing = {row[1] for row in found} - self._made.setdefault(today, {}).keys()
+        if missing:
+            numbers = ",".join(str(int(rental_id)) for rental_id in missing)
+            for row in self._rows(f"SELECT * FROM rental WHERE rental_id IN ({numbers})"):
+                self._rental(row, today)
+        return rows.OfferMaker(self._made[today], self._regions, self._sources, self._notes, today)
 
     def _rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         try:

@@ -39,8 +39,7 @@ FREE_RATES = ProviderRates(
 """One's own machine: no disk, address or transfer is billed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunUsage:
+class RunUsage(NamedTuple):
     """What a run takes beside the machine: disk for as long as it lasts, addresses, and GB leaving the vendor."""
 
     disk_gb: Decimal = Decimal(0)
@@ -48,8 +47,7 @@ class RunUsage:
     egress_gb: Decimal = Decimal(0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCost:
+class RunCost(NamedTuple):
     """The parts of a run's cost in USD."""
 
     compute: Usd
@@ -86,9 +84,12 @@ class SideCost(NamedTuple):
     once: Usd
     billing: Billing
 
-    def micro_usd(self, duration: timedelta) -> int:
-        """Whole millionths of a dollar: what `run_cost` says of a machine for nothing, its parts summed."""
-        return to_micro(self.usd_per_hour * self.billing.billed_seconds(duration) / 3600 + self.once)
+    def micro_usd(self, billed_seconds: int) -> int:
+        """Whole millionths of a dollar: what `run_cost` says of a machine for nothing, its parts summed.
+
+        `billed_seconds` are those of `billing`.
+        """
+        return to_micro(self.usd_per_hour * billed_seconds / 3600 + self.once)
 
 
 def side_cost(usage: RunUsage, rates: ProviderRates) -> SideCost:

@@ -144,8 +144,7 @@ class Offer:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferQuery:
+class OfferQuery(NamedTuple):
     """Which offers are wanted; None: no filter. `devices` are canonical names (see DeviceTable.find_all)."""
 
     providers: frozenset[str] | None = None

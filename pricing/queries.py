@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import date
@@ -43,8 +42,7 @@ _PLACES = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(NamedTuple):
     """A query as SQL: conditions on `rental AS r` and on `place AS p`, and the parameters they name."""
 
     rental: str

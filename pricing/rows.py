@@ -67,7 +67,6 @@ def rental(row: Sequence[Any], known_rates: Mapping[str, ProviderRates], today: 
     _, provider, instance_type, family, cpu_architecture, device_name, count, *rest = row
     numerator, denominator, device_memory_gib, vcpus, memory_gib, hosts, market, bucket, state, state_day, *rest = rest
     successor = rest[0]
-    lifecycle = Lifecycle(state=LifecycleState(state), date=day(state_day), successor=successor)
     return Rental(
         provider=provider,
         instance_type=instance_type,
@@ -75,16 +74,26 @@ def rental(row: Sequence[Any], known_rates: Mapping[str, ProviderRates], today: 
         cpu_architecture=cpu_architecture,
         device=device_name,
         device_count=count,
-        device_fraction=Fraction(numerator, denominator),
+        device_fraction=_fraction(numerator, denominator),
         device_memory_gib=device_memory_gib,
         vcpus=vcpus,
         memory_gib=memory_gib,
         hosts=hosts,
-        market=Market(market),
+        market=_market(market),
         interruption_bucket=bucket,
-        lifecycle=lifecycle.on(today),
+        lifecycle=_lifecycle(state, state_day, successor, today),
         billing=known_rates[provider].billing,
     )
+
+
+# Hundreds of rentals share a handful of each.
+_fraction = cache(Fraction)
+_market: Callable[[str], Market] = cache(Market)
+
+
+@cache
+def _lifecycle(state: str, state_day: int | None, successor: str | None, today: date) -> Lifecycle:
+    return Lifecycle(state=LifecycleState(state), date=day(state_day), successor=successor).on(today)
 
 
 class OfferMaker:

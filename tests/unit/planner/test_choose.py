@@ -289,7 +289,7 @@ def test_ties_fall_by_time_provider_region_and_type() -> None:
 def test_the_same_offers_in_any_order_have_the_same_ranks(tmp_path: Path) -> None:
     with Catalog.open(small_catalog(tmp_path)) as catalog:
         rows = catalog.rentals(OfferQuery(include_retired=True), TODAY)
-        world = replace(a_world(_speeds), devices=catalog.devices)
+        world = a_world(_speeds)._replace(devices=catalog.devices)
         expected = choose(a_job(), rows, world, Filters(), every_place=True)
         assert len(expected.candidates) > 5
         mixed = list(rows)
@@ -305,7 +305,7 @@ def test_the_short_list_is_the_best_of_each_of_the_long_one(tmp_path: Path, obje
     job = a_job(objective=objective)
     with Catalog.open(small_catalog(tmp_path)) as catalog:
         rows = catalog.rentals(OfferQuery(include_retired=True), TODAY)
-        world = replace(a_world(_speeds), devices=catalog.devices)
+        world = a_world(_speeds)._replace(devices=catalog.devices)
         every = choose(job, rows, world, Filters(include_retired=True), every_place=True).candidates
         short = choose(job, rows, world, Filters(include_retired=True), every_place=False).candidates
     best: dict[tuple[object, ...], Candidate] = {}
@@ -321,7 +321,7 @@ def test_every_offer_is_ranked_or_refused_once(tmp_path: Path) -> None:
     filters = Filters(regions=frozenset({"us-east-1", "us-central1"}), budget_usd=Decimal("0.2"))
     with Catalog.open(small_catalog(tmp_path)) as catalog:
         rows = catalog.rentals(OfferQuery(include_retired=True), TODAY)
-        choice = choose(job, rows, replace(a_world(), devices=catalog.devices), filters, every_place=True)
+        choice = choose(job, rows, a_world()._replace(devices=catalog.devices), filters, every_place=True)
     offers = sum(len(row.places) + row.places.unrankable for row in rows)
     assert len(choice.candidates) + sum(choice.rejections.values()) == offers
     assert choice.candidates
@@ -345,7 +345,7 @@ def planted(tmp_path: Path) -> Iterator[Catalog]:
 
 def test_a_falsely_cheap_stale_price_does_not_come_first(planted: Catalog) -> None:
     rows = planted.rentals(OfferQuery(), TODAY)
-    world = replace(a_world(), devices=planted.devices)
+    world = a_world()._replace(devices=planted.devices)
     ranked = choose(a_job(), rows, world, Filters(), every_place=True).candidates
     offers = planted.offers([candidate.place.row_id for candidate in ranked], TODAY)
     assert [(offer.instance_type, offer.market.value) for offer in offers] == [
@@ -362,7 +362,7 @@ def test_a_falsely_cheap_stale_price_does_not_come_first(planted: Catalog) -> No
 def test_nor_does_it_meet_a_budget_that_it_only_seems_to(planted: Catalog) -> None:
     """A cent an hour would be 0.0018 of compute; at its planning price it is 0.108 with the rest."""
     rows = planted.rentals(OfferQuery(), TODAY)
-    world = replace(a_world(), devices=planted.devices)
+    world = a_world()._replace(devices=planted.devices)
     filters = Filters(budget_usd=Decimal("0.1"))
     ranked = choose(a_job(), rows, world, filters, every_place=True).candidates
     assert [candidate.estimate.rental.instance_type for candidate in ranked] == ["g5.xlarge"]

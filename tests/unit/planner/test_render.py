@@ -263,5 +263,5 @@ def test_spot_that_is_not_worth_it_is_said_of_prices_that_are_known(
         planning_usd_per_hour=rate,
         on_demand_usd_per_hour=rate / Decimal(share),
     )
-    text = estimate_table(replace(plan, candidates=(first._replace(offer=offer),)))
+    text = estimate_table(plan._replace(candidates=(first._replace(offer=offer),)))
     assert ("row 1: spot is not worth it" in text) is said
