@@ -6,11 +6,18 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from providers.base import Check, OwnedResource, Preflight, PreflightState, Timers
-from providers.errors import BadRequestError, InstanceNotFoundError, MachineError, ProviderError, TransientError
+from providers.errors import (
+    BadRequestError,
+    IncompleteListingError,
+    InstanceNotFoundError,
+    MachineError,
+    ProviderError,
+    TransientError,
+)
 from providers.local.api import Engine, EngineName
 from providers.local.command import Runner, SystemRunner
 from providers.local.containers import ContainerHost
@@ -128,8 +135,21 @@ class LocalProvider:
         return self._at(place).get(place)
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
-        found = [held for host in self._everywhere() for held in host.held()]
-        return [self._owned(held) for held in found if run_id in (None, held.place.key.run_id)]
+        found: list[OwnedResource] = []
+        silent: list[TransientError] = []
+        for find in self._everywhere():
+            try:
+                found += [self._owned(held) for held in find().held() if run_id in (None, held.place.key.run_id)]
+            except TransientError as error:
+                silent.append(error)
+        if silent:
+            raise IncompleteListingError(
+                silent[0].message,
+                found=tuple(found),
+                unanswered=tuple(error.message for error in silent),
+                hint=silent[0].hint,
+            )
+        return found
 
     def stop(self, ref: InstanceRef) -> None:
         place = place_of(ref.id)
@@ -177,16 +197,17 @@ class LocalProvider:
             )
         return self._containers(engine)
 
-    def _everywhere(self) -> Iterator[Host]:
-        """Every host that answers. Raises TransientError where one does not that still has an attempt of ours."""
-        yield self.process
+    def _everywhere(self) -> Iterator[Callable[[], Host]]:
+        """Finds each host that there is, or that an attempt of ours is in: then it raises TransientError where that
+        one does not answer."""
+        yield lambda: self.process
         needed = {place.host: place for place in self.here.records.places()}
         for name in EngineName:
             engine = self.find_engine(name)
             if engine is not None and engine.name is name:
-                yield self._containers(engine)
+                yield partial(self._containers, engine)
             elif name in needed:
-                yield self._at(needed[name])
+                yield partial(self._at, needed[name])
 
     def _containers(self, engine: Engine) -> ContainerHost:
         return ContainerHost(here=self.here, engine=engine, image=self.image)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,13 @@ import pytest
 from pricing.offers import OfferQuery
 from providers import registry
 from providers.base import EndKind, InstanceRef, InstanceState, PreflightState, RunId
-from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
+from providers.errors import (
+    BadRequestError,
+    IncompleteListingError,
+    InstanceNotFoundError,
+    ProviderError,
+    TransientError,
+)
 from tests.contract.conftest import HARNESSES
 from tests.contract.harness import (
     Ask,
@@ -252,3 +259,66 @@ def test_store_keeps_to_its_run(provider: Provider, run_id: str, path: str) -> N
         store.put(path, b"x")
     with pytest.raises(BadRequestError):
         store.get(path)
+
+
+def test_a_list_that_is_not_whole_is_no_absence(provider: Provider, harness: Harness, run_id: str) -> None:
+    launched(provider, request(provider, Ask(run_id=run_id)))
+    there = provider.list_owned(RunId(run_id))
+    assert there
+    harness.break_listing()
+    for asked, told in ((run_id, there), ("never-launched", [])):
+        with pytest.raises(IncompleteListingError) as caught:
+            provider.list_owned(RunId(asked))
+        assert {owned.id for owned in caught.value.found} <= {owned.id for owned in told}
+        assert caught.value.unanswered
+        assert caught.value.hint
+
+
+def test_a_launch_whose_reply_was_lost_is_made_good_by_launching_again(
+    provider: Provider, harness: Harness, run_id: str
+) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    harness.lose_reply()
+    with pytest.raises(TransientError):
+        harness.provider().launch(run)
+    let_show(provider)
+    (made,) = ids(provider, run_id)
+    assert launched(provider, run).ref.id == made
+    assert ids(provider, run_id) == [made]
+
+
+def test_a_launch_replays_the_calls_it_is_given(provider: Provider, harness: Harness, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    kept = replace(run, calls=tuple(provider.requests(run)))
+    first = launched(provider, kept)
+    assert provider.launch(kept).ref == first.ref
+    assert list(harness.sent()) == list(kept.calls)
+
+
+def test_a_replay_after_the_death_tells_of_it(provider: Provider, harness: Harness, run_id: str) -> None:
+    """Also when nothing of it is listed any more."""
+    run = request(provider, Ask(behaviour="fail", run_id=run_id))
+    ref = provider.launch(run).ref
+    wait_for(provider, ref, InstanceState.ENDED)
+    if not harness.keeps_ended:
+        nothing_left(provider, run_id)
+    again = harness.provider().launch(run)
+    assert (again.ref, again.state, again.end, again.exit_code) == (ref, InstanceState.ENDED, EndKind.FAILED, 70)
+
+
+def test_everything_that_comes_with_it_is_listed_with_its_labels(provider: Provider, run_id: str) -> None:
+    run = replace(request(provider, Ask(run_id=run_id)), client="this-computer")
+    ref = launched(provider, run).ref
+    for owned in provider.list_owned(RunId(run_id)):
+        assert (owned.run_id, owned.attempt) == (run_id, 1)
+        assert owned.instance is (owned.id == ref.id)
+        assert owned.deadline in (None, run.deadline)
+        assert owned.client in (None, "this-computer")
+
+
+def test_its_timers_end_it_no_earlier_than_its_deadline(provider: Provider, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    timers = provider.timers(run)
+    assert timers == provider.timers(run)
+    assert run.deadline in (timers.machine, timers.cloud)
+    assert min(timer for timer in (timers.machine, timers.cloud) if timer) == run.deadline

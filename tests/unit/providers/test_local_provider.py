@@ -12,7 +12,7 @@ import pytest
 
 from pricing.offers import OfferQuery
 from providers.base import EndKind, InstanceState, PreflightState
-from providers.errors import BadRequestError, MachineError, TransientError
+from providers.errors import BadRequestError, IncompleteListingError, MachineError, TransientError
 from providers.local.api import EngineName
 from providers.local.machine import Gpu
 from providers.local.process import ProcessHost
@@ -83,17 +83,21 @@ def test_what_was_created_and_never_started_is_pending_then_started(
 def test_an_engine_that_falls_silent_is_not_an_absence(provider: LocalProvider, harness: EngineDoubleHarness) -> None:
     ref = provider.launch(request(provider)).ref
     harness.engine.answers = False
-    for call in (lambda: provider.get(ref), provider.list_owned, lambda: provider.delete(ref)):
+    for call in (lambda: provider.get(ref), lambda: provider.delete(ref)):
         with pytest.raises(TransientError):
             call()
+    with pytest.raises(IncompleteListingError):
+        provider.list_owned()
 
 
 def test_an_engine_that_is_gone_is_not_an_absence(provider: LocalProvider) -> None:
     ref = provider.launch(request(provider)).ref
     without = replace(provider, find_engine=lambda _: None)
-    for call in (lambda: without.get(ref), without.list_owned, lambda: without.delete(ref)):
+    for call in (lambda: without.get(ref), lambda: without.delete(ref)):
         with pytest.raises(TransientError, match="podman"):
             call()
+    with pytest.raises(IncompleteListingError, match="podman"):
+        without.list_owned()
 
 
 def test_an_attempt_stays_with_its_engine(provider: LocalProvider) -> None:
