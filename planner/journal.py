@@ -310,6 +310,25 @@ class Journal:
             raise _unusable(self._path, error) from None
 
 
+def readable_runs(path: Path) -> dict[str, Run] | None:
+    """Every run by its id, read without writing, so that a full disk or a read-only one does not matter.
+
+    Empty where there is no journal yet; None where there is one that nobody can read.
+    """
+    if not path.exists():
+        return {}
+    try:
+        with sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_MILLISECONDS / 1000) as db:
+            db.row_factory = sqlite3.Row
+            version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        if version < SCHEMA_VERSION:
+            Journal.open(path).close()
+        with Journal(db, path) as journal:
+            return {run.run_id: run for run in journal.runs()}
+    except (sqlite3.Error, ThisMachineError, ValueError):
+        return None
+
+
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > SCHEMA_VERSION:

@@ -8,17 +8,31 @@ from functools import cache
 
 from planner.cli.person import Nobody
 from planner.clock import Clock, SystemClock
+from planner.errors import BadInputError
 from planner.events import Event
 from planner.journal import Journal
 from planner.launch import Person
 from planner.runner import Runner
 from planner.settings import Settings
-from providers.base import Provider, ProviderSettings
+from providers.base import Provider, ProviderSettings, Timekeeper
+from providers.registry import names
 from providers.registry import provider as make_provider
 
 
 def clock() -> Clock:
     return SystemClock()
+
+
+def clock_of(asked: Provider) -> Clock:
+    """The time that a provider lives in: a simulated cloud has its own."""
+    return asked if isinstance(asked, Timekeeper) else clock()
+
+
+def provider_names(given: str | None) -> tuple[str, ...]:
+    """The provider that was asked for, or all of them. Raises BadInputError for one that is not there."""
+    if given is not None and given not in names():
+        raise BadInputError(f"there is no provider {given!r}", f"known: {', '.join(names())}")
+    return (given,) if given else names()
 
 
 def journal(settings: Settings) -> Journal:
@@ -40,5 +54,9 @@ def providers(settings: Settings) -> Callable[[str], Provider]:
     return cache(lambda name: provider(name, settings))
 
 
-def runner(kept: Journal, settings: Settings, listen: Callable[[Event], None], person: Person | None = None) -> Runner:
-    return Runner(providers(settings), kept, settings, clock(), listen, person or Nobody())
+def runner(
+    kept: Journal, settings: Settings, listen: Callable[[Event], None], where: str, person: Person | None = None
+) -> Runner:
+    """Acts on runs at the provider `where`, in its time."""
+    made = providers(settings)
+    return Runner(made, kept, settings, clock_of(made(where)), listen, person or Nobody())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from datetime import timedelta
+from statistics import median
 
 from planner.cli import build, options
 from planner.render import Column, table
-from planner.run import Run
+from planner.run import Outcome, Run
 from workloads.durations import format_duration
 
 _COLUMNS = (
@@ -19,10 +20,12 @@ _COLUMNS = (
     Column("outcome"),
     Column("estimated", right=True),
     Column("actual", right=True),
+    Column("off", right=True),
     Column("images/s", right=True),
     Column("accuracy", right=True),
     Column("cost", right=True),
 )
+NEWEST = 5
 Record = dict[str, object]
 
 
@@ -36,6 +39,7 @@ def command(as_json: options.Json = False) -> None:
         sys.stdout.write("no runs yet; plan launch JOB.yaml --provider local makes the first\n")
     else:
         sys.stdout.write(table(_COLUMNS, [_row(run, receipt) for run, receipt in rows]) + "\n")
+        sys.stdout.write(_over_time([receipt for _, receipt in rows]))
 
 
 def _row(run: Run, receipt: Record) -> tuple[str, ...]:
@@ -47,10 +51,35 @@ def _row(run: Run, receipt: Record) -> tuple[str, ...]:
         run.outcome or run.phase,
         _seconds(receipt.get("estimated_seconds")),
         _seconds(receipt.get("actual_seconds")),
+        _percent(_off(receipt)),
         _number(receipt.get("actual_images_per_second"), ",.0f"),
         _number(receipt.get("accuracy"), ".2%"),
         _number(receipt.get("actual_usd"), ".2f", "$"),
     )
+
+
+def _off(receipt: Record) -> float | None:
+    """(actual - estimated) / estimated time, of a run that was trained to its end."""
+    estimated, actual = receipt.get("estimated_seconds"), receipt.get("actual_seconds")
+    if receipt.get("outcome") != Outcome.SUCCEEDED or not isinstance(estimated, int | float) or not estimated:
+        return None
+    return (actual - estimated) / estimated if isinstance(actual, int | float) else None
+
+
+def _over_time(receipts: list[Record]) -> str:
+    """How far estimates were off, of the newest runs and of those before; "" before there is something to compare."""
+    known = [abs(off) for off in map(_off, receipts) if off is not None]
+    if len(known) < 2 * NEWEST:
+        return f"estimates were off by {median(known):.0%} (median of {len(known)})\n" if known else ""
+    newest, before = known[:NEWEST], known[NEWEST:]
+    return (
+        f"estimates were off by {median(newest):.0%} in the newest {NEWEST} runs, by {median(before):.0%} in the "
+        f"{len(before)} before\n"
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.0%}"
 
 
 def _seconds(value: object) -> str:
@@ -69,5 +98,6 @@ def _json(run: Run, receipt: Record) -> Record:
         "created_at": run.created_at.isoformat(),
         "phase": run.phase,
         "outcome": run.outcome,
+        "off": _off(receipt),
         "receipt": receipt or None,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +25,7 @@ from planner.run import Outcome, Run
 from planner.runner import Runner, request_for
 from planner.settings import Settings
 from pricing.offers import Offer, OfferQuery
-from providers.base import LaunchRequest, Provider, Resolver
+from providers.base import Provider, Resolver
 from providers.registry import names
 from workloads.job import TrainingJob
 
@@ -54,13 +55,16 @@ def command(
         _print_requests(job, proposal, settings, as_json)
         return
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
-        runner = build.runner(journal, settings, view.show, person(view))
+        first_at = build.provider(proposal.targets[0].offer.provider, settings)
+        clock = build.clock_of(first_at)
+        runner = build.runner(journal, settings, view.show, first_at.name, person(view))
         draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
         names = list(dict.fromkeys(target.offer.provider for target in proposal.targets))
         earlier = None if fresh else runner.resumable(job, names)
-        request = request_for(job, build.clock(), client=settings.client)
+        request = request_for(job, clock, client=settings.client)
         first = request(draft, 1, draft.targets[0])
-        view.pause_for(lambda: _ask(job, proposal, earlier, draft, first, settings, assume_yes=yes))
+        limits = limits_text(draft, first_at.timers(first), clock.now())
+        view.pause_for(lambda: _ask(job, proposal, earlier, limits, assume_yes=yes))
         runner.prepare(first)
         if earlier is None:
             runner.record(draft, job, proposal.record)
@@ -133,15 +137,11 @@ def finish(run: Run) -> None:
     raise type(error)(error.message, again if isinstance(error, LimitReachedError) else error.hint)
 
 
-def _ask(
-    job: TrainingJob, proposal: Proposal, earlier: Run | None, draft: Run, first: LaunchRequest, settings: Settings,
-    *, assume_yes: bool,
-) -> None:  # fmt: skip
-    asked = build.provider(first.offer.provider, settings)
+def _ask(job: TrainingJob, proposal: Proposal, earlier: Run | None, limits: Sequence[str], *, assume_yes: bool) -> None:
     sys.stderr.write(f"{job.name} on {proposal.text}\n")
     if len(proposal.targets) > 1:
         sys.stderr.write(f"and {len(proposal.targets) - 1} further places, should this one have no room\n")
-    for line in limits_text(draft, asked.timers(first), build.clock().now()):
+    for line in limits:
         sys.stderr.write(f"{line}\n")
     if earlier is not None:
         sys.stderr.write(f"going on with run {earlier.run_id} from its newest checkpoint (--fresh starts anew)\n")
@@ -157,8 +157,9 @@ def _print_requests(job: TrainingJob, proposal: Proposal, settings: Settings, as
     for_target = proposal.targets[0]
     asked = build.provider(for_target.offer.provider, settings)
     with build.journal(settings) as journal:
-        draft = build.runner(journal, settings, lambda _: None).draft(job, proposal.targets, proposal.slow_end, None)
-    request = request_for(job, build.clock(), client=settings.client)(draft, 1, for_target)
+        runner = build.runner(journal, settings, lambda _: None, asked.name)
+        draft = runner.draft(job, proposal.targets, proposal.slow_end, None)
+    request = request_for(job, build.clock_of(asked), client=settings.client)(draft, 1, for_target)
     sent = asked.requests(asked.resolve(request) if isinstance(asked, Resolver) else request)
     if as_json:
         rows = [

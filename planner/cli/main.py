@@ -41,6 +41,10 @@ def main() -> NoReturn:
         # A file name in another encoding, or a terminal that cannot show a letter, is no reason to end.
         sys.stdout.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])
+    if sys.argv[1:] != ["--version"]:
+        from planner.cli.notice import warn_of_unverified
+
+        warn_of_unverified()
     with suppress(BrokenPipeError):  # the reader has gone; there is nobody left to tell
         sys.stdout.flush()
         sys.stderr.flush()

@@ -4,59 +4,133 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated
 
 import typer
 
 from planner.cli import build, options
+from planner.cli.live import bills_line
+from planner.errors import PlanError
 from planner.journal import Journal
 from planner.progress import story_of
 from planner.render import Column, table
 from planner.run import Phase, Run
 from planner.settings import Settings
+from pricing.money import format_usd, format_usd_per_hour
+from providers.errors import ProviderError
 
-_COLUMNS = (Column("run"), Column("job"), Column("where"), Column("phase"), Column("progress"), Column("ends by"))
+WATCH_SECONDS = 2.0
+_COLUMNS = (
+    Column("run"), Column("job"), Column("where"), Column("phase"), Column("progress"), Column("so far", right=True),
+    Column("costs", right=True), Column("ends by"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A run as it stands, and why it could not be brought further (None: it could)."""
+
+    run: Run
+    progress: str
+    usd: float
+    error: PlanError | None
 
 
 def command(
     name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run, or the beginning of its id")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until nothing runs")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Look what became of the runs that are not done, then print them."""
     settings = options.settings()
     with build.journal(settings) as journal:
-        runs = [journal.run(name)] if name else list(journal.live())
-        runs = [_brought_up(run, journal, settings) for run in runs]
-        rows = [(run, _progress(run, settings)) for run in runs]
+        standings = _standings(name, journal, settings)
+        if watch and not as_json:
+            standings = _watch(name, journal, settings, standings)
     if as_json:
-        sys.stdout.write(json.dumps([_json(run, progress) for run, progress in rows]) + "\n")
-    elif not rows:
-        sys.stdout.write("nothing is running, and nothing of ours is left\n")
+        sys.stdout.write(json.dumps([_json(known) for known in standings]) + "\n")
     else:
-        sys.stdout.write(table(_COLUMNS, [_row(run, progress) for run, progress in rows]) + "\n")
+        sys.stdout.write(_text(standings) + "\n")
+    for known in standings:
+        if known.error is not None:
+            raise known.error
 
 
-def _brought_up(run: Run, journal: Journal, settings: Settings) -> Run:
-    if run.phase is Phase.DONE:
-        return run
-    return build.runner(journal, settings, lambda _: None).settle(run)
+def _standings(name: str | None, journal: Journal, settings: Settings) -> list[Standing]:
+    runs = [journal.run(name)] if name else list(journal.live())
+    return [_brought_up(run, journal, settings) for run in runs]
+
+
+def _watch(name: str | None, journal: Journal, settings: Settings, first: list[Standing]) -> list[Standing]:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    standings = first
+    with Live(Text(_text(first)), console=Console(), auto_refresh=False) as live:
+        while any(known.run.live for known in standings):
+            build.clock().sleep(WATCH_SECONDS)
+            standings = _standings(name, journal, settings)
+            live.update(Text(_text(standings)), refresh=True)
+        live.update(Text(""), refresh=True)
+    return standings
+
+
+def _brought_up(run: Run, journal: Journal, settings: Settings) -> Standing:
+    """One run's trouble is no reason not to look at the others."""
+    error: PlanError | None = None
+    if run.phase is not Phase.DONE:
+        try:
+            runner = build.runner(journal, settings, lambda _: None, run.provider)
+            run = runner.settle(run)
+        except PlanError as trouble:
+            error, run = trouble, journal.run(run.run_id)
+    receipt = journal.receipt(run.run_id) if run.phase is Phase.DONE else None
+    now = build.clock_of(build.provider(run.provider, settings)).now() if run.live else None
+    usd = receipt["actual_usd"] if receipt else float(run.total_usd(now)) if now else 0.0
+    return Standing(run=run, progress=_progress(run, settings), usd=usd, error=error)
 
 
 def _progress(run: Run, settings: Settings) -> str:
     if not run.attempts:
         return run.outcome or "-"
-    story = story_of(build.provider(run.provider, settings).store(run.run_id), run.attempts[-1].number)
+    try:
+        story = story_of(build.provider(run.provider, settings).store(run.run_id), run.attempts[-1].number)
+    except ProviderError:
+        return run.outcome or "no answer"
     total = story.start["total_steps"] if story.start else "?"
     steps = f"step {story.step} of {total}"
     return f"{run.outcome}, {steps}" if run.outcome else steps
 
 
-def _row(run: Run, progress: str) -> tuple[str, ...]:
+def _text(standings: list[Standing]) -> str:
+    if not standings:
+        return "nothing is running, and nothing of ours is left"
+    lines = [table(_COLUMNS, [_row(known) for known in standings])]
+    for known in standings:
+        if known.run.unverified is not None:
+            lines.append(known.run.unverified)
+        elif known.run.live or len(standings) == 1:
+            lines.append(bills_line(known.run))
+        if known.run.message and not known.run.live:
+            lines.append(f"run {known.run.run_id}: {known.run.message}")
+    return "\n".join(lines)
+
+
+def _row(known: Standing) -> tuple[str, ...]:
+    run = known.run
     ends = f"{run.deadline.astimezone():%Y-%m-%d %H:%M}"
-    return (run.run_id, run.job_name, run.provider, run.phase, progress, ends)
+    target = run.attempt.target if run.attempt else None
+    where = target.where if target and run.provider != "local" else run.provider
+    costs = format_usd_per_hour(run.usd_per_hour) if run.bills else "-"
+    so_far = format_usd(Decimal(str(known.usd)))
+    return (run.run_id, run.job_name, where, run.phase, known.progress, so_far, costs, ends)
 
 
-def _json(run: Run, progress: str) -> dict[str, object]:
+def _json(known: Standing) -> dict[str, object]:
+    run = known.run
     return {
         "run_id": run.run_id,
         "job_name": run.job_name,
@@ -64,7 +138,10 @@ def _json(run: Run, progress: str) -> dict[str, object]:
         "phase": run.phase,
         "outcome": run.outcome,
         "message": run.message,
-        "progress": progress,
+        "progress": known.progress,
         "deadline": run.deadline.isoformat(),
         "attempts": len(run.attempts),
+        "usd_so_far": known.usd,
+        "bills_usd_per_hour": float(run.usd_per_hour) if run.bills else 0.0,
+        "unverified": run.unverified,
     }

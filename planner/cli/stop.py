@@ -24,7 +24,7 @@ def command(
         if run.phase is Phase.DONE:
             sys.stderr.write(f"run {run.run_id} has ended already: {run.outcome}\n")
             return
-        runner = build.runner(journal, settings, view.show)
+        runner = build.runner(journal, settings, view.show, run.provider)
         run = runner.settle(run)
         if run.phase is Phase.DONE:
             sys.stderr.write(f"run {run.run_id} had ended: {run.outcome}\n")

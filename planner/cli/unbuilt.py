@@ -7,8 +7,6 @@ from typing import NoReturn
 from planner.errors import NotBuiltYetError
 
 UNTIL_THEN = {
-    "attach": "only runs on this machine exist, and plan status goes on with them",
-    "sweep": "only runs on this machine exist, and plan stop removes what they made",
     "prices": "every row of plan estimate says how old its price is; docs/prices.md has the well-known ones",
     "data": "nothing is uploaded anywhere yet",
     "doctor": "plan launch looks at this machine before it does anything",

@@ -1,0 +1,36 @@
+"""`plan attach`: follow a run that was left running, or go on with one that was taken away."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.cli.launch import finish, follow, print_receipt
+from planner.cli.live import LiveView
+from planner.cli.person import person
+from planner.receipt import Receipt
+from planner.run import Outcome, Phase
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id")],
+    as_json: options.Json = False,
+) -> None:
+    """Follow to the end; collect what a finished machine has left; launch an interrupted run again."""
+    settings = options.settings()
+    with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
+        run = journal.run(name)
+        runner = build.runner(journal, settings, view.show, run.provider, person(view))
+        if run.phase is Phase.DONE and run.outcome is not Outcome.INTERRUPTED:
+            receipt = journal.receipt(run.run_id)
+            if receipt is not None:
+                print_receipt(Receipt(**receipt), as_json)
+            finish(run)
+            return
+        request = runner.request_maker(run, client=settings.client)
+        if run.phase is Phase.DONE:
+            run = runner.again(run, run, None)
+        follow(runner, run, request, as_json)

@@ -1,0 +1,150 @@
+"""`plan sweep`: find whatever of ours still exists, by label, and end what no run uses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.errors import BadInputError, RefusedError, TeardownUnverifiedError
+from planner.journal import readable_runs
+from planner.render import Column, table
+from planner.run import Run
+from planner.settings import Settings
+from planner.sweep import Fate, Found, Sweep, end, look
+from pricing.money import format_usd_per_hour
+from providers.base import OwnedResource
+from providers.errors import ProviderError
+
+_COLUMNS = (
+    Column("what"), Column("id"), Column("where"), Column("run"), Column("since"), Column("costs", right=True),
+    Column("ends by"), Column("state"),
+)  # fmt: skip
+
+
+def command(
+    provider: Annotated[str | None, typer.Option("--provider", help="Look at this one only")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="End also what other computers made, and what is just being made")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Look at every provider, show what is there and what it costs, end what nobody uses."""
+    settings = options.settings()
+    looked = {name: _look(name, settings) for name in build.provider_names(provider)}
+    swept = {name: found for name, found in looked.items() if isinstance(found, Sweep)}
+    _show(swept, as_json)
+    ending = {name: _ending(found, everything) for name, found in swept.items()}
+    left: list[str] = []
+    if any(ending.values()) and not dry_run:
+        _ask(sum(map(len, ending.values())), assume_yes=yes)
+        left = [line for name, wanted in ending.items() for line in _end(name, wanted, settings)]
+    _settle_unverified(settings, dry_run)
+    _complain(left, looked, swept)
+
+
+def _look(name: str, settings: Settings) -> Sweep | str:
+    """What is there, or why nobody can tell."""
+    try:
+        asked = build.provider(name, settings)
+        return look(asked, lambda: _runs(settings), settings.client, build.clock_of(asked).now())
+    except ProviderError as error:
+        return f"{name}: {error.message}"
+
+
+def _runs(settings: Settings) -> Mapping[str, Run] | None:
+    runs = readable_runs(settings.journal)
+    if runs is None:
+        sys.stderr.write(f"the journal {settings.journal} cannot be read: labels alone tell what is ours\n")
+    return runs
+
+
+def _ending(found: Sweep, everything: bool) -> list[OwnedResource]:
+    if everything:
+        return [known.resource for known in found.found if known.fate is not Fate.LIVE]
+    return list(found.ending)
+
+
+def _end(name: str, wanted: list[OwnedResource], settings: Settings) -> list[str]:
+    if not wanted:
+        return []
+    asked = build.provider(name, settings)
+    return end(asked, wanted, build.clock_of(asked))
+
+
+def _settle_unverified(settings: Settings, dry_run: bool) -> None:
+    """Runs whose teardown nobody could make sure of are looked at again."""
+    runs = readable_runs(settings.journal) or {}
+    unsure = [run for run in runs.values() if run.unverified is not None and run.live]
+    if dry_run or not unsure:
+        return
+    with build.journal(settings) as journal:
+        for run in unsure:
+            build.runner(journal, settings, lambda _: None, run.provider).settle(run)
+
+
+def _ask(count: int, *, assume_yes: bool) -> None:
+    if assume_yes:
+        return
+    if not sys.stdin.isatty():
+        raise BadInputError("nobody is there to ask", "--yes ends them without asking, --dry-run only looks")
+    if not typer.confirm(f"end {count} of these?", default=True, err=True):
+        raise typer.Abort
+
+
+def _complain(left: list[str], looked: Mapping[str, Sweep | str], swept: Mapping[str, Sweep]) -> None:
+    if left:
+        raise TeardownUnverifiedError(f"may still be there: {'; '.join(left)}", "plan sweep looks again")
+    unanswered = [place for found in swept.values() for place in found.unanswered]
+    if unanswered:
+        raise TeardownUnverifiedError(
+            f"some places did not answer: {'; '.join(unanswered)}", "more may be there; plan sweep looks again"
+        )
+    silent = [text for text in looked.values() if isinstance(text, str)]
+    if silent:
+        raise RefusedError(f"could not look everywhere: {'; '.join(silent)}", "plan doctor tells what is missing")
+
+
+def _show(swept: Mapping[str, Sweep], as_json: bool) -> None:
+    found = [known for sweep in swept.values() for known in sweep.found]
+    if as_json:
+        sys.stdout.write(json.dumps([_json(known) for known in found]) + "\n")
+    elif not found:
+        sys.stdout.write(f"nothing of ours exists at {', '.join(swept) or 'any provider'}\n")
+    else:
+        sys.stdout.write(table(_COLUMNS, [_row(known) for known in found]) + "\n")
+
+
+def _row(known: Found) -> tuple[str, ...]:
+    resource = known.resource
+    costs = "-" if resource.usd_per_hour is None else format_usd_per_hour(resource.usd_per_hour)
+    where = f"{resource.provider} {resource.region}"
+    since, until = _short(resource.created_at), _short(resource.deadline)
+    return (resource.kind, resource.id, where, resource.run_id, since, costs, until, known.fate)
+
+
+def _short(instant: datetime | None) -> str:
+    return f"{instant.astimezone():%Y-%m-%d %H:%M}" if instant else "-"
+
+
+def _json(known: Found) -> dict[str, object]:
+    resource = known.resource
+    return {
+        "provider": resource.provider,
+        "region": resource.region,
+        "kind": resource.kind,
+        "id": resource.id,
+        "run_id": resource.run_id,
+        "attempt": resource.attempt,
+        "created_at": resource.created_at.isoformat() if resource.created_at else None,
+        "deadline": resource.deadline.isoformat() if resource.deadline else None,
+        "usd_per_hour": float(resource.usd_per_hour) if resource.usd_per_hour is not None else None,
+        "fate": known.fate,
+    }

@@ -1,0 +1,135 @@
+"""Whatever of ours still exists, everywhere, found by label: what becomes of each thing, with or without a journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from planner.next_action import TIMER_GRACE
+from providers.base import OwnedResource, Provider
+from providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from planner.clock import Clock
+    from planner.run import Run
+
+NEWBORN = timedelta(minutes=10)
+"""What is younger may be another computer's launch that is just under way."""
+PATIENCE = timedelta(minutes=15)
+_PAUSE_SECONDS = 5.0
+_Key = tuple[str, str, str]
+
+
+class Fate(StrEnum):
+    """What sweep does with a thing of ours. Only the first two are ended; the last two end with `--all`."""
+
+    EXPIRED = "expired"
+    """Past its own deadline, whoever made it: its timers have failed."""
+    ORPHAN = "orphan"
+    """Made from here, and no run of the journal uses it."""
+    LIVE = "live"
+    """A run of the journal uses it; plan stop ends it."""
+    NEWBORN = "newborn"
+    """Just made, and not known here."""
+    FOREIGN = "foreign"
+    """Made from another computer, or by another user, and not yet past its deadline."""
+
+    @property
+    def ends(self) -> bool:
+        return self in (Fate.EXPIRED, Fate.ORPHAN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    resource: OwnedResource
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What was found; `unanswered` are places that did not tell, so that more may be there."""
+
+    found: tuple[Found, ...]
+    unanswered: tuple[str, ...]
+
+    @property
+    def ending(self) -> tuple[OwnedResource, ...]:
+        return tuple(known.resource for known in self.found if known.fate.ends)
+
+
+def look(provider: Provider, runs: Callable[[], Mapping[str, Run] | None], client: str, now: datetime) -> Sweep:
+    """Everything of ours at a provider, and what becomes of it.
+
+    `runs` reads the journal by run id, None where it cannot be read: then labels alone decide. It is read after the
+    provider was asked: what was made before is in it.
+    """
+    unanswered: tuple[str, ...] = ()
+    try:
+        owned: Iterable[OwnedResource] = provider.list_owned()
+    except IncompleteListingError as error:
+        owned, unanswered = error.found, error.unanswered
+    known = runs()
+    found = tuple(Found(resource=resource, fate=fate_of(resource, known, client, now)) for resource in owned)
+    return Sweep(found=found, unanswered=unanswered)
+
+
+def fate_of(resource: OwnedResource, runs: Mapping[str, Run] | None, client: str, now: datetime) -> Fate:
+    """What becomes of one thing; pure."""
+    if resource.deadline is not None and now > resource.deadline + TIMER_GRACE:
+        return Fate.EXPIRED
+    run = runs.get(resource.run_id) if runs is not None else None
+    if run is not None:
+        return Fate.LIVE if _in_use(resource, run) else Fate.ORPHAN
+    if resource.created_at is not None and now - resource.created_at < NEWBORN:
+        return Fate.NEWBORN
+    return Fate.ORPHAN if resource.client in (None, "", client) else Fate.FOREIGN
+
+
+def end(provider: Provider, resources: Iterable[OwnedResource], clock: Clock) -> list[str]:
+    """End these, and look until they are gone. Returns what may still be there, by name, when patience has run out."""
+    wanted = {(resource.region, resource.kind, resource.id): resource for resource in resources}
+    until = clock.now() + PATIENCE
+    while wanted:
+        complaints = [_ended(provider, resource) for resource in wanted.values()]
+        left, complaint = _still_there(provider, wanted.keys())
+        wanted = {key: resource for key, resource in wanted.items() if left is None or key in left}
+        if not wanted:
+            return []
+        if clock.now() > until:
+            why = next((text for text in [*complaints, complaint] if text), "")
+            return [f"{kind} {name} in {region}{why}" for region, kind, name in wanted]
+        clock.sleep(_PAUSE_SECONDS)
+    return []
+
+
+def _in_use(resource: OwnedResource, run: Run) -> bool:
+    if not run.live or run.unverified is not None:
+        return False
+    attempt = run.attempt
+    return attempt is not None and not attempt.cleared and resource.attempt in (None, attempt.number)
+
+
+def _ended(provider: Provider, resource: OwnedResource) -> str:
+    try:
+        provider.delete(resource)
+    except InstanceNotFoundError:
+        return ""
+    except ProviderError as error:
+        return f": {error.message}"
+    return ""
+
+
+def _still_there(
+    provider: Provider, keys: Iterable[tuple[str, str, str]]
+) -> tuple[set[tuple[str, str, str]] | None, str]:
+    """Which of these are listed; None: not every place has answered, so any may be there."""
+    try:
+        owned = provider.list_owned()
+    except ProviderError as error:
+        return None, f": {error.message}"
+    listed = {(resource.region, resource.kind, resource.id) for resource in owned}
+    return listed & set(keys), ""
