@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from datetime import date
+    from collections.abc import Iterator
 
-    from planner.plan import Candidate, Estimate, MachineEstimate, Plan
+    from planner.plan import Estimate, MachineEstimate, Plan
     from planner.throughput.values import Throughput
-    from pricing.grades import PriceGrade
-    from pricing.offers import Quote as PlacePrice
+    from pricing.offers import PriceStamp
 
 MICRO = 1_000_000
 
@@ -31,25 +30,45 @@ def estimate_json(plan: Plan) -> str:
         "candidates": [],
         "rejections": [{**key._asdict(), "count": count} for key, count in sorted(plan.rejections.items())],
     }
-    rows = _Rows(plan)
-    candidates = ", ".join([rows.text(rank, candidate) for rank, candidate in enumerate(plan.ranking, start=1)])
-    return json.dumps(around).replace('"candidates": []', f'"candidates": [{candidates}]', 1)
+    # In a string these quotes would be escaped: the first place is the one.
+    before, key, after = json.dumps(around).partition('"candidates": [')
+    return "".join([before, key, ", ".join(_rows(plan)), after])
 
 
-class _Rows:
-    """Writes candidates; keeps what those of one machine type share."""
+def _rows(plan: Plan) -> Iterator[str]:
+    """Candidates in their order. One loop: every call in it would be made a hundred thousand times."""
+    machines: dict[int, _Machine] = {}
+    stamps: dict[int, tuple[str, str]] = {}
+    for rank, (estimate, (rate, region, row_id), cost) in enumerate(plan.ranking, start=1):
+        machine = machines.get(id(estimate)) or machines.setdefault(id(estimate), _machine_of(estimate))
+        text, parts, low_seconds, high_seconds, fixed, low_fixed, high_fixed = machine
+        usd, stamp = plan.prices[row_id]
+        zone, graded = stamps.get(id(stamp)) or stamps.setdefault(id(stamp), _stamp_texts(stamp))
+        # Estimate.cost_micro_usd, written out.
+        low, high = rate * low_seconds // 3600 + low_fixed, rate * high_seconds // 3600 + high_fixed
+        yield (
+            f'{{"rank": {rank}, {text}, "region": {_quoted(region)}, "zone": {zone}, "usd_per_hour": {usd / MICRO}, '
+            f'"planning_usd_per_hour": {rate / MICRO}, {graded}, "cost_usd": {cost / MICRO}, '
+            f'"cost_low_usd": {low / MICRO}, "cost_high_usd": {high / MICRO}, '
+            f'"cost_parts": {{"compute": {(cost - fixed) / MICRO}, {parts}}}}}'
+        )
 
-    def __init__(self, plan: Plan) -> None:
-        self._prices = plan.prices
-        self._shared: dict[int, tuple[str, str]] = {}
 
-    def text(self, rank: int, candidate: Candidate) -> str:
-        estimate = candidate.estimate
-        shared = self._shared.get(id(estimate))
-        if shared is None:
-            shared = self._shared[id(estimate)] = _shared(estimate)
-        price = self._prices[candidate.place.row_id]
-        return f'{{"rank": {rank}, {shared[0]}, {_place(price)}, {_cost(candidate)}, {shared[1]}}}'
+class _Machine(NamedTuple):
+    """What the rows of one machine type share: its own text, the other parts of the cost, and the cost's ends."""
+
+    text: str
+    parts: str
+    low_seconds: int
+    high_seconds: int
+    fixed: int
+    low_fixed: int
+    high_fixed: int
+
+
+def _machine_of(estimate: Estimate) -> _Machine:
+    _, low_seconds, high_seconds = estimate.billed_seconds
+    return _Machine(*_shared(estimate), low_seconds, high_seconds, *estimate.fixed_micro_usd)
 
 
 def _shared(estimate: Estimate) -> tuple[str, str]:
@@ -73,40 +92,16 @@ def _shared(estimate: Estimate) -> tuple[str, str]:
         "fits": True,
         "input_bound": estimate.input_bound,
     }
-    parts = {
-        "disk": float(estimate.fixed.disk),
-        "address": float(estimate.fixed.address),
-        "transfer": float(estimate.fixed.transfer),
-    }
-    # The compute part differs from place to place: _cost opens the object that these close.
-    return json.dumps(machine)[1:-1], json.dumps(parts)[1:-1] + "}"
+    fixed = estimate.fixed
+    parts = {"disk": float(fixed.disk), "address": float(fixed.address), "transfer": float(fixed.transfer)}
+    return json.dumps(machine)[1:-1], json.dumps(parts)[1:-1]
 
 
-def _place(price: PlacePrice) -> str:
-    zone = _quoted(price.zones[0]) if price.zones else "null"
-    planning = price.planning_micro_usd_per_hour
-    return (
-        f'"region": {_quoted(price.region)}, "zone": {zone}, "usd_per_hour": {price.micro_usd_per_hour / MICRO}, '
-        f'"planning_usd_per_hour": {"null" if planning is None else planning / MICRO}, '
-        f"{_graded(price.price_grade, price.price_as_of)}"
-    )
-
-
-def _cost(candidate: Candidate) -> str:
-    estimate, (rate, _, _), cost = candidate
-    _, low_seconds, high_seconds = estimate.billed_seconds
-    fixed, low_fixed, high_fixed = estimate.fixed_micro_usd
-    # Estimate.cost_micro_usd, written out.
-    low, high = rate * low_seconds // 3600 + low_fixed, rate * high_seconds // 3600 + high_fixed
-    return (
-        f'"cost_usd": {cost / MICRO}, "cost_low_usd": {low / MICRO}, "cost_high_usd": {high / MICRO}, '
-        f'"cost_parts": {{"compute": {(cost - fixed) / MICRO}'
-    )
-
-
-@cache
-def _graded(grade: PriceGrade, as_of: date | None) -> str:
-    return f'"price_grade": "{grade.value}", "price_as_of": {_quoted(as_of.isoformat()) if as_of else "null"}'
+def _stamp_texts(stamp: PriceStamp) -> tuple[str, str]:
+    """The zone, then grade and date."""
+    zone = _quoted(stamp.zones[0]) if stamp.zones else "null"
+    as_of = _quoted(stamp.price_as_of.isoformat()) if stamp.price_as_of else "null"
+    return zone, f'"price_grade": "{stamp.price_grade.value}", "price_as_of": {as_of}'
 
 
 @cache

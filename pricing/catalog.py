@@ -195,9 +195,7 @@ class Catalog:
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:
         """Prices of a query by row id: what thousands of offers are printed from, without making each an Offer."""
         asked = queries.conditions(query, today)
-        found = self._rows(queries.offers(asked.rental, asked.place), asked.parameters)
-        make = self._maker(found, today)
-        return {row[0]: make.quote(row) for row in found}
+        return rows.quotes(self._rows(queries.quotes(asked), asked.parameters), self._sources, today)
 
     def summary(self, today: date) -> list[ProviderSummary]:
         """What is known of each provider, by name."""

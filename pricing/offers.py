@@ -20,6 +20,7 @@ __all__ = [
     "OfferQuery",
     "Place",
     "PriceGrade",
+    "PriceStamp",
     "Quote",
     "Rental",
 ]
@@ -163,20 +164,16 @@ class Place(NamedTuple):
     row_id: int
 
 
-class Quote(NamedTuple):
-    """The prices of one place as the catalog holds them, in millionths of a dollar per hour.
+class PriceStamp(NamedTuple):
+    """Where and from when a price is; thousands of prices share one."""
 
-    `planning_micro_usd_per_hour` is None where the offer cannot be ranked, `on_demand_micro_usd_per_hour` where the
-    place has no on-demand price.
-    """
-
-    row_id: int
-    region: str
     zones: tuple[str, ...]
-    micro_usd_per_hour: int
-    planning_micro_usd_per_hour: int | None
-    on_demand_micro_usd_per_hour: int | None
     price_grade: PriceGrade
     price_as_of: datetime.date | None
-    price_as_of_text: str
-    price_source: str
+
+
+class Quote(NamedTuple):
+    """The price of one place as its source says it, in millionths of a dollar per hour."""
+
+    micro_usd_per_hour: int
+    stamp: PriceStamp

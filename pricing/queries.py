@@ -93,6 +93,15 @@ def offers(rental: str, place: str) -> str:
     """
 
 
+def quotes(asked: Conditions) -> str:
+    """Per offer: its price as its source says it, and where and from when it is."""
+    return f"""
+        SELECT p.row_id, p.usd_micro, r.market, d.zones, d.as_of_day, d.source_id
+        FROM rental AS r CROSS JOIN place AS p ON p.row_id BETWEEN r.first_row AND r.last_row
+        CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {asked.rental} AND {asked.place}
+    """
+
+
 def retired_count(asked: Conditions) -> str:
     """How many offers of the query are retired."""
     return f"SELECT count(*) FROM {_PLACES} WHERE {asked.rental} AND {_RETIRED} AND {asked.place}"

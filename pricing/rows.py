@@ -12,7 +12,7 @@ from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, PeakTflops, Verified
 from pricing.grades import Market, grade
 from pricing.money import Billing, from_micro
-from pricing.offers import Lifecycle, LifecycleState, Offer, Quote, Rental
+from pricing.offers import Lifecycle, LifecycleState, Offer, PriceStamp, Quote, Rental
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -152,22 +152,19 @@ class OfferMaker:
             note=self._notes[note_id],
         )
 
-    def quote(self, row: Sequence[Any]) -> Quote:
-        """One offer's prices."""
-        row_id, rental_id, region_id, usd, planning, on_demand, zones, as_of_day, as_of_text, source_id, *_ = row
-        kind, source = self._sources[source_id]
-        return Quote(
-            row_id,
-            self._regions[region_id],
-            tuple(zones.split()) if zones else (),
-            usd,
-            planning,
-            on_demand,
-            self._grade(kind, self._rentals[rental_id].market, as_of_day),
-            self._day(as_of_day),
-            as_of_text,
-            source,
-        )
+
+def quotes(
+    found: Sequence[Sequence[Any]], sources: Mapping[int, tuple[PriceGrade, str]], today: date
+) -> dict[int, Quote]:
+    """Rows of `queries.quotes` by row id."""
+
+    @cache
+    def stamp(market: str, zones: str, as_of_day: int | None, source_id: int) -> PriceStamp:
+        as_of = day(as_of_day)
+        graded = grade(sources[source_id][0], _market(market), as_of, today)
+        return PriceStamp(tuple(zones.split()), graded, as_of)
+
+    return {row_id: Quote(usd, stamp(*of)) for row_id, usd, *of in found}
 
 
 def _usd(micro: int | None) -> Decimal | None:
