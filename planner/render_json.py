@@ -41,37 +41,42 @@ def _rows(plan: Plan) -> Iterator[str]:
     stamps: dict[int, tuple[str, str]] = {}
     for rank, (estimate, (rate, region, row_id), cost) in enumerate(plan.ranking, start=1):
         machine = machines.get(id(estimate)) or machines.setdefault(id(estimate), _machine_of(estimate))
-        text, parts, low_seconds, high_seconds, fixed, low_fixed, high_fixed = machine
+        planning, costs = machine.costs.get(rate) or machine.costs.setdefault(rate, _costs(machine, rate, cost))
         usd, stamp = plan.prices[row_id]
         zone, graded = stamps.get(id(stamp)) or stamps.setdefault(id(stamp), _stamp_texts(stamp))
-        # Estimate.cost_micro_usd, written out.
-        low, high = rate * low_seconds // 3600 + low_fixed, rate * high_seconds // 3600 + high_fixed
         yield (
-            f'{{"rank": {rank}, {text}, "region": {_quoted(region)}, "zone": {zone}, "usd_per_hour": {usd / MICRO}, '
-            f'"planning_usd_per_hour": {rate / MICRO}, {graded}, "cost_usd": {cost / MICRO}, '
-            f'"cost_low_usd": {low / MICRO}, "cost_high_usd": {high / MICRO}, '
-            f'"cost_parts": {{"compute": {(cost - fixed) / MICRO}, {parts}}}}}'
+            f'{{"rank": {rank}, {machine.text}, "region": {_quoted(region)}, "zone": {zone}, '
+            f'"usd_per_hour": {usd / MICRO}, "planning_usd_per_hour": {planning}, {graded}, {costs}}}'
         )
 
 
 class _Machine(NamedTuple):
-    """What the rows of one machine type share: its own text, the other parts of the cost, and the cost's ends."""
+    """What the rows of one machine type share: text of their own, the parts of the cost beside compute, and, of those
+    at the same price, that price and the cost."""
 
+    estimate: Estimate
     text: str
     parts: str
-    low_seconds: int
-    high_seconds: int
-    fixed: int
-    low_fixed: int
-    high_fixed: int
+    costs: dict[int, tuple[str, str]]
 
 
 def _machine_of(estimate: Estimate) -> _Machine:
-    _, low_seconds, high_seconds = estimate.billed_seconds
-    return _Machine(*_shared(estimate), low_seconds, high_seconds, *estimate.fixed_micro_usd)
+    fixed = estimate.fixed
+    parts = {"disk": float(fixed.disk), "address": float(fixed.address), "transfer": float(fixed.transfer)}
+    return _Machine(estimate, _shared(estimate), json.dumps(parts)[1:-1], {})
 
 
-def _shared(estimate: Estimate) -> tuple[str, str]:
+def _costs(machine: _Machine, rate: int, cost: int) -> tuple[str, str]:
+    estimate, _, parts, _ = machine
+    low, high = estimate.cost_micro_usd(rate, 1), estimate.cost_micro_usd(rate, 2)
+    compute = cost - estimate.fixed_micro_usd[0]
+    return str(rate / MICRO), (
+        f'"cost_usd": {cost / MICRO}, "cost_low_usd": {low / MICRO}, "cost_high_usd": {high / MICRO}, '
+        f'"cost_parts": {{"compute": {compute / MICRO}, {parts}}}'
+    )
+
+
+def _shared(estimate: Estimate) -> str:
     rental, time = estimate.rental, estimate.time
     life = rental.lifecycle
     machine = {
@@ -92,9 +97,7 @@ def _shared(estimate: Estimate) -> tuple[str, str]:
         "fits": True,
         "input_bound": estimate.input_bound,
     }
-    fixed = estimate.fixed
-    parts = {"disk": float(fixed.disk), "address": float(fixed.address), "transfer": float(fixed.transfer)}
-    return json.dumps(machine)[1:-1], json.dumps(parts)[1:-1]
+    return json.dumps(machine)[1:-1]
 
 
 def _stamp_texts(stamp: PriceStamp) -> tuple[str, str]:
