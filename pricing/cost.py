@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderRates:
+class ProviderRates(NamedTuple):
     """What a vendor charges besides the machine, in USD, US regions, before free allowances.
 
     `sources` names, per rate, where it was read; a source that begins with `unverified` was not.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,8 +48,7 @@ class UnknownDeviceError(ValueError):
         super().__init__(f"no device is called {name!r}" + (f": {reason}" if reason else ""))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeakTflops:
+class PeakTflops(NamedTuple):
     """Dense peak rates in 10^12 FLOP/s; None: not known. Tensor-core rates for all but fp32."""
 
     fp32: float | None = None
