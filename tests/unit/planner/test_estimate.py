@@ -24,7 +24,7 @@ from planner.estimate import (
     trained_images,
 )
 from planner.plan import Candidate, RankedOffer
-from pricing.money import to_micro
+from pricing.money import Billing, to_micro
 from pricing.offers import Market, Place
 from tests.builders import a_job, a_rental, a_throughput, an_offer, some_rates
 from workloads.memory import footprint
@@ -154,6 +154,25 @@ def test_a_place_that_is_interrupted_more_often_costs_more() -> None:
     assert rare.time.total < often.time.total
     assert "under 5 %" in rare.spot.rate.source
     assert "no Spot Advisor figure" in unknown.spot.rate.source
+
+
+def test_what_is_worked_out_once_is_not_mistaken_for_another_rental() -> None:
+    """One workload asked in turn says what a fresh one does: speed, kind, market, bucket, billing, rates."""
+    slow = Billing(increment_seconds=3600, minimum_seconds=0)
+    rentals = [
+        a_rental(),
+        a_rental(device="cpu", device_count=1),
+        a_rental(device="TPU v2"),
+        a_rental(market=Market.SPOT),
+        a_rental(market=Market.SPOT, interruption_bucket=0),
+        a_rental(market=Market.SPOT, provider="gcp"),
+        a_rental(billing=slow),
+    ]
+    work = Workload(a_job(epochs=20))
+    for speed in (10.0, 20.0):
+        for rental in [*rentals, *reversed(rentals)]:
+            asked = (rental, a_throughput(speed), some_rates(rental.provider))
+            assert estimate(work, *asked) == estimate(Workload(a_job(epochs=20)), *asked)
 
 
 def test_what_is_paid_beside_the_machine_is_its_parts() -> None:
