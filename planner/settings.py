@@ -42,12 +42,15 @@ class Settings:
 
     @property
     def client(self) -> str:
-        """What labels everything this person launches from this computer: it outlives the state folder."""
+        """What labels everything launched by this person, on this computer, with this state folder's path.
+
+        It outlives what is in the folder, so that a lost journal's machines are still known as ours.
+        """
         import getpass
         import hashlib
         import platform
 
-        return hashlib.sha256(f"{platform.node()}/{getpass.getuser()}".encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{platform.node()}/{getpass.getuser()}/{self.home}".encode()).hexdigest()[:16]
 
     @property
     def measurements(self) -> Path:

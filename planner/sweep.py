@@ -86,7 +86,7 @@ def fate_of(resource: OwnedResource, runs: Mapping[str, Run] | None, client: str
         return Fate.LIVE if _in_use(resource, run) else Fate.ORPHAN
     if resource.created_at is not None and now - resource.created_at < NEWBORN:
         return Fate.NEWBORN
-    return Fate.ORPHAN if resource.client in (None, "", client) else Fate.FOREIGN
+    return Fate.ORPHAN if resource.client in (None, client) else Fate.FOREIGN
 
 
 def end(provider: Provider, resources: Iterable[OwnedResource], clock: Clock) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pricing.devices import CPU_DEVICE
-from providers.base import LABEL_RUN, Check, Instance, LaunchRequest, PreflightState, VendorRequest
+from providers.base import LABEL_CLIENT, LABEL_RUN, Check, Instance, LaunchRequest, PreflightState, VendorRequest
 from providers.errors import InstanceNotFoundError, MachineError
 from providers.local.api import ContainerStatus, Engine
 from providers.local.here import LOG_LINES, Held, Here, room_checks
@@ -14,6 +14,7 @@ from providers.local.image import Accelerator, TrainerImage, choose_base, ensure
 from providers.local.records import Place, attempt_key
 from providers.local.translate import (
     container_spec,
+    deadline_of,
     framework_of,
     instance,
     is_ours,
@@ -98,7 +99,14 @@ class ContainerHost:
             if key := is_ours(container):
                 running = container.status is ContainerStatus.RUNNING
                 place = Place(host=self.name, key=key)
-                yield Held(place=place, kind="container", created_at=container.created_at, running=running)
+                yield Held(
+                    place=place,
+                    kind="container",
+                    created_at=container.created_at,
+                    running=running,
+                    client=container.labels.get(LABEL_CLIENT, ""),
+                    deadline=deadline_of(container),
+                )
 
     def stop(self, place: Place) -> None:
         known = self._ours(place)

@@ -33,12 +33,14 @@ _COPIES, _SLOTS, _BYTES_PER_VALUE = 4, 3, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Something of ours that exists: an attempt's container or process."""
+    """Something of ours that exists: an attempt's container or process. `client` is the label of who made it."""
 
     place: Place
     kind: str
     created_at: datetime | None
     running: bool
+    client: str | None = None
+    deadline: datetime | None = None
 
 
 class Host(Protocol):

@@ -222,6 +222,8 @@ class LocalProvider:
             created_at=held.created_at,
             usd_per_hour=self.here.settings.usd_per_hour if held.running else None,
             attempt=held.place.key.attempt,
+            client=held.client,
+            deadline=held.deadline,
         )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
-from providers.base import LABEL_ATTEMPT, LABEL_DEADLINE, LABEL_RUN, Instance, InstanceState, RunId
+from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, Instance, InstanceState, RunId
 from providers.exits import how_it_ended
 from providers.local.api import ContainerSpec, ContainerStatus, Mount
 from providers.local.records import AttemptKey, Place
@@ -59,6 +60,7 @@ def container_spec(request: LaunchRequest, image: str, folders: Folders, gpus: t
             LABEL_RUN: request.run_id,
             LABEL_ATTEMPT: str(request.attempt),
             LABEL_DEADLINE: request.deadline.isoformat(),
+            LABEL_CLIENT: request.client,
         },
         environment={"HOME": "/tmp"},  # the user of the container has no home in the image
         mounts=(
@@ -150,6 +152,14 @@ def is_ours(container: Container) -> AttemptKey | None:
     """The attempt that the labels of a container name; None: it is not of our making."""
     run_id, attempt = container.labels.get(LABEL_RUN), container.labels.get(LABEL_ATTEMPT, "")
     return AttemptKey(run_id=RunId(run_id), attempt=int(attempt)) if run_id and attempt.isdigit() else None
+
+
+def deadline_of(container: Container) -> datetime | None:
+    """When the labels say that it ends itself."""
+    try:
+        return datetime.fromisoformat(container.labels.get(LABEL_DEADLINE, ""))
+    except ValueError:
+        return None
 
 
 def _image_folder(request: LaunchRequest) -> tuple[Mount, ...]:

@@ -192,6 +192,7 @@ def test_labels_name_the_run_and_its_deadline(provider: LocalProvider, harness: 
         "trainplan-run": "r7",
         "trainplan-attempt": "3",
         "trainplan-deadline": run.deadline.isoformat(),
+        "trainplan-client": "",
     }
 
 
