@@ -1,32 +1,65 @@
-"""Offers that a provider tells by itself, in the shape in which the catalog has those of the others."""
+"""Offers that a provider tells by itself, beside those of the catalog and in their shape."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pricing.catalog import Places, RentalPlaces
 from pricing.money import to_micro
-from pricing.offers import Place
+from pricing.offers import Offer, OfferQuery, Place, PriceStamp, Quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import date
 
     from pricing.cost import ProviderRates
-    from pricing.offers import Offer, Rental
+    from pricing.devices import DeviceTable
+    from pricing.offers import Rental
+
+
+class OfferSource(Protocol):
+    """What a plan asks of a catalog."""
+
+    @property
+    def devices(self) -> DeviceTable: ...
+
+    @property
+    def rates(self) -> Mapping[str, ProviderRates]: ...
+
+    @property
+    def regions(self) -> frozenset[str]: ...
+
+    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]: ...
+
+    def offers(self, wanted: OfferQuery | Iterable[int], today: date) -> list[Offer]: ...
+
+    def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]: ...
 
 
 class GivenOffers:
-    """Offers of one provider and its side rates. Their row ids count down from -1: no row of the catalog has those."""
+    """Offers of one provider and its side rates, with devices from the catalog; offers of others are not in it.
 
-    def __init__(self, offers: Sequence[Offer], rates: ProviderRates) -> None:
-        self.rates = rates
+    Their row ids count down from -1, so that none is taken for a row of the catalog.
+    """
+
+    def __init__(self, offers: Sequence[Offer], rates: ProviderRates, catalog: OfferSource) -> None:
         self._offers = {-1 - index: offer for index, offer in enumerate(offers)}
+        self._rates = rates
+        self._catalog = catalog
+
+    @property
+    def devices(self) -> DeviceTable:
+        return self._catalog.devices
+
+    @property
+    def rates(self) -> Mapping[str, ProviderRates]:
+        return {**self._catalog.rates, self._rates.provider: self._rates}
 
     @property
     def regions(self) -> frozenset[str]:
         return frozenset(offer.region for offer in self._offers.values())
 
-    def rentals(self) -> list[RentalPlaces]:
+    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:  # noqa: ARG002  the catalog's signature
         """Every rental, each with its places, cheapest first; offers without a planning price are only counted."""
         found: dict[Rental, list[Place]] = {}
         unrankable: dict[Rental, int] = {}
@@ -39,8 +72,16 @@ class GivenOffers:
                 places.append(Place(to_micro(price), offer.region, row_id))
         return [_row(rental, sorted(places), unrankable.get(rental, 0)) for rental, places in found.items()]
 
-    def offers(self, row_ids: Iterable[int]) -> list[Offer]:
-        return [self._offers[row_id] for row_id in row_ids]
+    def offers(self, wanted: OfferQuery | Iterable[int], today: date) -> list[Offer]:  # noqa: ARG002  as above
+        if isinstance(wanted, OfferQuery):
+            return list(self._offers.values())
+        return [self._offers[row_id] for row_id in wanted]
+
+    def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:  # noqa: ARG002  as above
+        return {
+            row_id: Quote(to_micro(offer.usd_per_hour), PriceStamp(offer.zones, offer.price_grade, offer.price_as_of))
+            for row_id, offer in self._offers.items()
+        }
 
 
 def _row(rental: Rental, places: list[Place], unrankable: int) -> RentalPlaces:

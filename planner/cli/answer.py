@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from workloads.job import Objective, TrainingJob
 
 DEFAULT_ROWS = 15
+SIMULATED = "sim"
 
 
 class Asked(NamedTuple):
@@ -51,8 +52,13 @@ def answer(asked: Asked) -> None:
     if asked.as_json and asked.explain_row is not None:
         raise BadInputError("--explain is words and --json is figures", "give one of the two")
     job = jobs.with_limits(_job(asked), asked.deadline, asked.budget, asked.objective)
+    settings = jobs.settings()
     wanted = _wanted(asked)
-    plan = make_plan(job, wanted, jobs.settings(), SystemClock().now())
+    if wanted.providers == (SIMULATED,):
+        from planner.cli import build
+
+        wanted = wanted._replace(given=build.given(wanted.providers, settings))
+    plan = make_plan(job, wanted, settings, SystemClock().now())
     sys.stdout.write(_text(plan, asked.explain_row, as_json=asked.as_json) + "\n")
     if not plan.ranking and not _answered_here(plan, wanted):
         raise nothing_left(plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from planner.cli.person import Nobody
@@ -14,6 +14,8 @@ from planner.journal import Journal
 from planner.launch import Person
 from planner.runner import Runner
 from planner.settings import Settings
+from pricing.given import OfferSource
+from pricing.offers import OfferQuery
 from providers.base import Provider, ProviderSettings, Timekeeper
 from providers.registry import names
 from providers.registry import provider as make_provider
@@ -33,6 +35,16 @@ def provider_names(given: str | None) -> tuple[str, ...]:
     if given is not None and given not in names():
         raise BadInputError(f"there is no provider {given!r}", f"known: {', '.join(names())}")
     return (given,) if given else names()
+
+
+def given(providers: Sequence[str], settings: Settings) -> Callable[[OfferSource], OfferSource] | None:
+    """The offers of the simulated cloud, where it alone was asked for: the catalog has what can really be rented."""
+    if tuple(providers) != ("sim",):
+        return None
+    from pricing.given import GivenOffers
+    from providers.sim.catalogue import RATES
+
+    return lambda catalog: GivenOffers(provider("sim", settings).offers(OfferQuery()), RATES, catalog)
 
 
 def journal(settings: Settings) -> Journal:

@@ -90,7 +90,11 @@ def propose(job: TrainingJob, settings: Settings, provider: str | None, *, allow
         estimate, offer = this_machine_offer(job, settings, build.provider(LOCAL, settings))
         return here(estimate, offer, f"this machine: {machine_line(estimate)}")
     wanted = Wanted(
-        providers=(provider,) if provider else (), include_retired=allow_retired, every_place=True, limit=MOST_TARGETS
+        providers=(provider,) if provider else (),
+        include_retired=allow_retired,
+        every_place=True,
+        limit=MOST_TARGETS,
+        given=build.given((provider,) if provider else (), settings),
     )
     plan = make_plan(job, wanted, settings, build.clock().now())
     if not plan.candidates:
