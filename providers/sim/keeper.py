@@ -21,7 +21,7 @@ _KINDS: dict[str, TypeAdapter[Any]] = {
     "incidents": TypeAdapter(Incident),
     "consoles": TypeAdapter(str),
     "counts": TypeAdapter(int),
-    "times": TypeAdapter(str),
+    "notes": TypeAdapter(str),
 }
 _BYTES = "objects"
 

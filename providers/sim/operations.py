@@ -76,10 +76,14 @@ class Operations:
         return {"quota": quota_name(region, family, market), "devices": limit, "used": used}
 
     def _run_instance(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The same token in the same region gives the same machine, dead or alive; with other parameters an error."""
+        """The same token gives the same machine, dead or alive; with other parameters an error.
+
+        As on EC2 a token counts within the zone that is named, and within the region where none is: in another zone
+        the same token makes another machine.
+        """
         world, region, token = self._world, _region(asked), str(asked["clientToken"])
         fingerprint = _digest(json.dumps(asked, sort_keys=True))
-        name = f"i-{_digest(region, token)[:16]}"
+        name = f"i-{_digest(str(asked.get('zone') or region), token)[:16]}"
         known = world.state.machines.get(name)
         if known is not None:
             if known.fingerprint != fingerprint:
@@ -131,11 +135,16 @@ class Operations:
         )
 
     def _create_schedule(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Has the cloud delete, at an instant, the machine that a token made."""
-        world, region = self._world, _region(asked)
-        machine = world.state.machines.get(f"i-{_digest(region, str(asked['instanceToken']))[:16]}")
-        if machine is None or not machine.live:
+        """Has the cloud delete, at an instant, the machine that a token made last."""
+        world, region, token = self._world, _region(asked), str(asked["instanceToken"])
+        live = [
+            known
+            for known in world.state.machines.values()
+            if known.live and (known.region, known.token) == (region, token)
+        ]
+        if not live:
             raise CloudError(Code.NO_INSTANCE, "there is no machine to schedule the end of")
+        machine = live[-1]
         name, at = f"{Kind.SCHEDULE}-{machine.id[2:]}", datetime.fromisoformat(asked["at"])
         if name not in world.state.things:
             world.put(replace(machine, cloud_timer_at=at))
@@ -286,7 +295,7 @@ def _shown(machine: Machine) -> dict[str, Any]:
         "state": machine.state.value,
         "labels": dict(machine.labels),
         "createdAt": machine.created_at.isoformat(),
-        "usdPerHour": str(machine.usd_per_hour),
+        "usdPerHour": str(machine.usd_per_hour if machine.live else 0),
         "stopAsked": machine.asked_at is not None,
         "exitCode": None if ending is None else ending.exit_code,
         "why": None if machine.why is None else machine.why.value,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ADDRESS, SETUP_FILE, WORLD, START_LOCK = "server.json", "setup.json", "world.sqlite", "start.sqlite"
 IDLE_SECONDS = 600.0
 """Real seconds after which a server that nobody asks ends itself; the world stays on disk."""
+UNUSED_SECONDS = 60.0
+"""The same for a world in which nobody has made anything."""
 _LOOK_SECONDS = 2.0
 _START_SECONDS = 30.0
 _HINT = "see server.log in that folder; removing the folder begins a new simulated cloud"
@@ -66,12 +68,14 @@ def serve(home: Path) -> int:
     address = {"port": server.port, "token": server.token, "pid": os.getpid()}
     _write(home / ADDRESS, address)
     try:
-        while not server.stopped.wait(_LOOK_SECONDS) and host.idle_seconds() < IDLE_SECONDS:
-            pass
+        while not server.stopped.wait(_LOOK_SECONDS):
+            if host.idle_seconds() >= (IDLE_SECONDS if world.was_used else UNUSED_SECONDS):
+                break
     finally:
         if _read(home / ADDRESS) == address:
             (home / ADDRESS).unlink(missing_ok=True)
         server.close()
+        keeper.save(world.state)
         keeper.close()
     return 0
 

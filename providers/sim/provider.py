@@ -15,6 +15,7 @@ from providers.errors import (
     InstanceNotFoundError,
     PermissionDeniedError,
     ProviderError,
+    TransientError,
 )
 from providers.sim.api import Api, HttpApi, RefusedError
 from providers.sim.catalogue import PROVIDER, TYPES, ZONES, matches, offers
@@ -202,7 +203,7 @@ class SimProvider:
             asked = {"region": region, "labels": {LABEL_RUN: run_id}, "pageToken": page}
             told = self._call(operation, asked)
             if told["warnings"]:
-                raise BadRequestError(f"{operation}: {'; '.join(told['warnings'])}")
+                raise TransientError(f"{operation}: {'; '.join(told['warnings'])}")
             for item in told["items"]:
                 if kind is not None or item["state"] != MachineState.TERMINATED:
                     yield owned(kind or "instance", item, is_instance=kind is None)

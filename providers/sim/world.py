@@ -39,14 +39,13 @@ class World:
         self._operations = Operations(self)
         self._trainer = trainer or Simulated()
         self._due: dict[str, tuple[Machine, Moment | None]] = {}
-        fresh = "began" not in self.state.times
-        if fresh:
+        if "began" not in self.state.notes:
             begin = (scenario.start or now).astimezone(UTC)
-            self.state.times["began"] = self.state.times["now"] = begin.isoformat()
-        self._now = datetime.fromisoformat(self.state.times["now"])
+            self.state.notes["began"] = self.state.notes["now"] = begin.isoformat()
+        self._now = datetime.fromisoformat(self.state.notes["now"])
         self._rules = self._made_rules()
-        if fresh:
-            self._play(scenario, SCENARIO, self.began)
+        if self.state.notes.get(SCENARIO) != scenario.model_dump_json():
+            self.follow(scenario)
 
     @property
     def now(self) -> datetime:
@@ -54,7 +53,7 @@ class World:
 
     @property
     def began(self) -> datetime:
-        return datetime.fromisoformat(self.state.times["began"])
+        return datetime.fromisoformat(self.state.notes["began"])
 
     @property
     def age(self) -> timedelta:
@@ -65,6 +64,11 @@ class World:
         idle = (MachineState.TERMINATED, MachineState.STOPPED)
         return any(machine.state not in idle for machine in self.state.machines.values())
 
+    @property
+    def was_used(self) -> bool:
+        """Whether there ever was anything in it."""
+        return bool(self.state.machines or self.state.objects)
+
     def follow(self, scenario: Scenario) -> None:
         """Go on under other rules; its faults and incidents take the place of the old scenario's."""
         for name in [name for name in self.state.faults if name.startswith(f"{SCENARIO}-")]:
@@ -72,6 +76,7 @@ class World:
         for name in [name for name in self.state.incidents if name.startswith(f"{SCENARIO}-")]:
             del self.state.incidents[name]
         self.scenario = scenario
+        self.state.notes[SCENARIO] = scenario.model_dump_json()
         self._play(scenario, SCENARIO, self.began)
 
     def play(self, script: Script) -> list[str]:
@@ -87,7 +92,7 @@ class World:
             self._now = max(self._now, moment.at)
             self._happens(machine, moment)
         self._now = max(self._now, until)
-        self.state.times["now"] = self._now.isoformat()
+        self.state.notes["now"] = self._now.isoformat()
         for thing in list(self.state.things.values()):
             if thing.ended_at is None and thing.goes_at is not None and thing.goes_at <= self._now:
                 self.state.things[thing.id] = replace(thing, ended_at=thing.goes_at)

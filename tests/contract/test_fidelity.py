@@ -1,0 +1,67 @@
+"""docs/fidelity.md: every behaviour of a double has its ground, and the counts that are stated are right."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+
+from tests.conftest import ROOT
+
+DOUBLES = {"sim", "engine"}
+BASES = {"documented", "recorded", "assumed"}
+_COUNTS = re.compile(r"(\d+)\s+behaviours:\s+(\d+)\s+vendor-documented,\s+(\d+)\s+recorded\s+live,\s+(\d+)\s+assumed")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    double: str
+    behaviour: str
+    basis: str
+    where: str
+
+
+def rows() -> list[Row]:
+    text = (ROOT / "docs" / "fidelity.md").read_text(encoding="utf-8")
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
+    ]
+    return [Row(*row) for row in cells[1:]]
+
+
+def stated(name: str) -> list[tuple[int, ...]]:
+    """The counts that a text gives: all, documented, recorded, assumed."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return [tuple(map(int, found)) for found in _COUNTS.findall(text)]
+
+
+def counted() -> tuple[int, ...]:
+    by = Counter(row.basis for row in rows())
+    return (len(rows()), by["documented"], by["recorded"], by["assumed"])
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.behaviour[:40])
+def test_every_behaviour_has_its_ground(row: Row) -> None:
+    assert row.double in DOUBLES
+    assert row.basis in BASES
+    assert row.where
+    if row.basis == "documented":
+        assert row.where.startswith("https://")
+    if row.basis == "recorded":
+        (test,) = re.findall(r"tests/[\w/.]+", row.where)[:1]
+        assert (ROOT / test).exists()
+
+
+def test_nothing_stands_there_twice() -> None:
+    behaviours = [(row.double, row.behaviour) for row in rows()]
+    assert len(set(behaviours)) == len(behaviours)
+    assert {row.double for row in rows()} == DOUBLES
+
+
+@pytest.mark.parametrize("name", ["docs/fidelity.md", "README.md"])
+def test_the_counts_that_are_stated_are_right(name: str) -> None:
+    given = stated(name)
+    assert given or name == "README.md"
+    assert set(given) <= {counted()}
