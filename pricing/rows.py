@@ -159,12 +159,13 @@ def quotes(
     """Rows of `queries.quotes` by row id."""
 
     @cache
-    def stamp(market: str, zones: str, as_of_day: int | None, source_id: int) -> PriceStamp:
+    def stamp(of: tuple[str, str, int | None, int]) -> PriceStamp:
+        market, zones, as_of_day, source_id = of
         as_of = day(as_of_day)
         graded = grade(sources[source_id][0], _market(market), as_of, today)
         return PriceStamp(tuple(zones.split()), graded, as_of)
 
-    return {row_id: Quote(usd, stamp(*of)) for row_id, usd, *of in found}
+    return {row[0]: Quote(row[1], stamp(row[2:])) for row in found}
 
 
 def _usd(micro: int | None) -> Decimal | None:

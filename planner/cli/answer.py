@@ -59,7 +59,8 @@ def answer(asked: Asked) -> None:
 
         wanted = wanted._replace(given=build.given(wanted.providers, settings))
     plan = make_plan(job, wanted, settings, SystemClock().now())
-    sys.stdout.write(_text(plan, asked.explain_row, as_json=asked.as_json) + "\n")
+    sys.stdout.write(_text(plan, asked.explain_row, as_json=asked.as_json))
+    sys.stdout.write("\n")
     if not plan.ranking and not _answered_here(plan, wanted):
         raise nothing_left(plan)
 
