@@ -46,8 +46,9 @@ ADDRESS_USD_PER_HOUR = RATES.address_usd_per_hour
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineType:
-    """`giga_macs_per_second` is how fast all its devices together train, forward and backward, at fp32: made up in
-    the order of what was measured of VGG16 on such devices. Prices are of the cheapest region."""
+    """How fast all its devices together train is made up in the order of what was measured of VGG nets on such
+    devices: `giga_macs_per_second` forward and backward at fp32, `mixed_precision_factor` times as much under
+    amp_fp16 and amp_bf16. Prices are of the cheapest region."""
 
     name: str
     family: str
@@ -59,6 +60,7 @@ class MachineType:
     on_demand_usd_per_hour: Decimal
     spot_usd_per_hour: Decimal
     giga_macs_per_second: float
+    mixed_precision_factor: float
 
     def usd_per_hour(self, region: str, market: str) -> Decimal:
         base = self.spot_usd_per_hour if market == Market.SPOT else self.on_demand_usd_per_hour
@@ -66,7 +68,11 @@ class MachineType:
 
 
 def _type(
-    name: str, device: str, shape: tuple[int, float | None, int, float], prices: tuple[str, str], speed: float
+    name: str,
+    device: str,
+    shape: tuple[int, float | None, int, float],
+    prices: tuple[str, str],
+    pace: tuple[float, float],
 ) -> MachineType:
     count, device_memory_gib, vcpus, memory_gib = shape
     return MachineType(
@@ -79,20 +85,21 @@ def _type(
         memory_gib=memory_gib,
         on_demand_usd_per_hour=Decimal(prices[0]),
         spot_usd_per_hour=Decimal(prices[1]),
-        giga_macs_per_second=speed,
+        giga_macs_per_second=pace[0],
+        mixed_precision_factor=pace[1],
     )
 
 
 TYPES = {
     row.name: row
     for row in (
-        _type("t4.one", "T4", (1, 16, 4, 16), ("0.50", "0.16"), 3_000),
-        _type("t4.four", "T4", (4, 16, 48, 192), ("3.60", "1.15"), 11_400),
-        _type("v100.one", "V100", (1, 16, 8, 61), ("2.90", "0.90"), 10_700),
-        _type("v100.four", "V100", (4, 16, 32, 244), ("11.60", "3.60"), 40_000),
-        _type("k80.one", "K80", (1, 12, 4, 61), ("0.80", "0.25"), 1_000),
-        _type("a100.one", "A100-40GB", (1, 40, 12, 85), ("3.60", "1.25"), 23_000),
-        _type("cpu.eight", CPU_DEVICE, (1, None, 8, 32), ("0.34", "0.12"), 150),
+        _type("t4.one", "T4", (1, 16, 4, 16), ("0.50", "0.16"), (3_000, 3.2)),
+        _type("t4.four", "T4", (4, 16, 48, 192), ("3.60", "1.15"), (11_400, 3.2)),
+        _type("v100.one", "V100", (1, 16, 8, 61), ("2.90", "0.90"), (10_700, 2.6)),
+        _type("v100.four", "V100", (4, 16, 32, 244), ("11.60", "3.60"), (40_000, 2.6)),
+        _type("k80.one", "K80", (1, 12, 4, 61), ("0.80", "0.25"), (1_000, 1.0)),
+        _type("a100.one", "A100-40GB", (1, 40, 12, 85), ("3.60", "1.25"), (23_000, 2.2)),
+        _type("cpu.eight", CPU_DEVICE, (1, None, 8, 32), ("0.34", "0.12"), (150, 1.0)),
     )
 }
 

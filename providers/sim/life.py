@@ -185,7 +185,7 @@ def _course(machine: Machine, at: datetime, rules: Rules) -> Course | None:
         return None
     row = TYPES[machine.instance_type]
     try:
-        speed = images_per_second(job_json, row.giga_macs_per_second, row.device_count)
+        speed = images_per_second(job_json, row)
     except ValueError:
         return None
     return Course(

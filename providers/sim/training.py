@@ -11,11 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from providers.sim.values import Course, Ending
-from workloads.job import TrainingJob, job_from_json
+from workloads.job import Precision, TrainingJob, job_from_json
 from workloads.layers import macs, moving_statistics, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from providers.sim.catalogue import MachineType
 
 FRAMEWORK = "simulated"
 EXIT_DONE, EXIT_STOPPED, EXIT_DEADLINE = 0, 75, 76
@@ -25,12 +27,12 @@ _START_SECONDS = {"data": 3.0, "import": 8.0, "build": 2.0, "compile": 12.0}
 _CHECKPOINT_SECONDS = 2.0
 _EVALUATE_SECONDS = 5.0
 _SAVE_SECONDS = 3.0
-_MOST_IMAGES_PER_SECOND = 20_000.0
-"""Per device: what a host feeds."""
+_MOST_IMAGES_PER_SECOND = 200_000.0
+"""However small the net."""
 _BACKWARD = 3
 """Forward and backward is three times forward."""
 _UNKNOWN_IMAGES = 10_000
-_REPORTS = 400
+_REPORTS = 200
 """An attempt reports about so often, but not oftener than every few seconds."""
 _LEAST_REPORT_SECONDS = 5.0
 
@@ -69,10 +71,13 @@ class Trainer(Protocol):
         ...
 
 
-def images_per_second(job_json: str, giga_macs_per_second: float, device_count: int) -> float:
+def images_per_second(job_json: str, machine: MachineType) -> float:
     """How fast a machine trains a job."""
-    net = _job(job_json).net()
-    return min(giga_macs_per_second * 1e9 / (_BACKWARD * macs(net)), _MOST_IMAGES_PER_SECOND * device_count)
+    job = _job(job_json)
+    speed = machine.giga_macs_per_second * 1e9 / (_BACKWARD * macs(job.net()))
+    if job.precision in (Precision.AMP_FP16, Precision.AMP_BF16):
+        speed *= machine.mixed_precision_factor
+    return min(speed, _MOST_IMAGES_PER_SECOND)
 
 
 class Simulated:
@@ -184,6 +189,7 @@ class _Schedule:
 
     def reports(self, after: datetime, until: datetime) -> Iterator[Write]:
         length = self.trained_seconds(self.last_step)
+        latest: Write | None = None
         for at in self._every(max(_LEAST_REPORT_SECONDS, length / _REPORTS), after, until):
             step = self.step_at(at)
             if step == self.course.start_step:
@@ -193,7 +199,9 @@ class _Schedule:
                 self.course, at, "step", epoch=self.epoch_of(step), step=step, loss=loss, accuracy=accuracy,
                 images_per_second=round(self.course.images_per_second, 2),
             )  # fmt: skip
-            yield _status(self.course, at, "running", step, self.epoch_of(step))
+            latest = _status(self.course, at, "running", step, self.epoch_of(step))
+        if latest is not None:
+            yield latest  # of what is replaced, only the last is ever seen
 
     def epochs(self, after: datetime, until: datetime) -> Iterator[Write]:
         first, last = (self.step_at(at) // self.steps_per_epoch for at in (max(after, self.first_step_at), until))

@@ -12,10 +12,15 @@ import pytest
 from planner.collect import collect
 from planner.progress import story_of
 from providers.base import RunId
+from providers.sim.catalogue import TYPES
 from providers.sim.scenario import Scenario
 from providers.sim.store import SimStore
+from providers.sim.training import images_per_second
+from tests.conftest import ROOT
 from tests.contract.sim import DirectApi
+from tests.unit.planner.cli import plan
 from tests.unit.providers.sim.worlds import JOB, Practice
+from workloads.jobfile import read_job
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,3 +136,18 @@ def test_the_default_scenario_is_one_to_practise_on() -> None:
     rules = Scenario()
     assert rules.reclaims_per_hour > 0
     assert rules.listing_lag > timedelta(0)
+
+
+@pytest.mark.parametrize("name", ["digits-vgg", "mnist-cnn", "vgg16-cifar10", "vgg16-imagenet"])
+def test_what_is_practised_is_not_slower_than_its_estimate(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else every practice run would stop to ask."""
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path))
+    file = ROOT / "examples" / f"{name}.yaml"
+    said = plan("estimate", file, "--provider", "sim", "--json")
+    assert said.code == 0, said.err
+    job_json = read_job(file).to_json()
+    for row in said.json["candidates"]:
+        assert images_per_second(job_json, TYPES[row["instance_type"]]) > row["images_per_second_low"], row
+    assert said.json["candidates"]
