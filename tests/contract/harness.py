@@ -24,7 +24,7 @@ _MOST_LOOKS = 200
 
 
 class Harness(Protocol):
-    """One world in which a provider runs. The trainer in it is tests/doubles/fake_trainer.py."""
+    """One world in which a provider runs. The trainer in it behaves as tests/doubles/fake_trainer.py says."""
 
     @property
     def provider_name(self) -> str: ...
@@ -49,7 +49,7 @@ class Harness(Protocol):
         """From now on one of the places where something may be does not answer."""
 
     def lose_reply(self) -> None:
-        """The next launch takes effect, and its answer is lost."""
+        """The first launch of the provider made next takes effect, and its answer is lost."""
 
     def clean(self) -> None:
         """Leave nothing behind."""

@@ -25,7 +25,7 @@ from tests.doubles import engine as engine_double
 from tests.doubles.engine import FakeEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from providers.base import Instance, LaunchRequest
     from providers.local.api import ContainerSpec, Engine
@@ -68,7 +68,8 @@ class ProcessHarness:
     def provider(self) -> LocalProvider:
         program = (sys.executable, str(TRAINER))
         host = ProcessHost(here=self._here, program=program, installed=lambda _: self._installed)
-        return LocalProvider(self._here, cast("ProcessHost", Losing(host, self._lose)), no_engine, now)
+        loses, self._loses = self._loses, False
+        return LocalProvider(self._here, cast("ProcessHost", Losing(host)) if loses else host, no_engine, now)
 
     def sent(self) -> Sequence[VendorRequest]:
         files = sorted(self._here.home.glob("local/attempts/*/request.json"), key=lambda path: path.stat().st_mtime_ns)
@@ -88,10 +89,6 @@ class ProcessHarness:
 
     def clean(self) -> None:
         """Each test deletes what it launched."""
-
-    def _lose(self) -> bool:
-        loses, self._loses = self._loses, False
-        return loses
 
 
 class EngineDoubleHarness:
@@ -160,20 +157,17 @@ class RealEngineHarness:
 
 
 class Losing:
-    """A host whose launch takes effect and answers nothing when `lose` says so."""
+    """A host whose launches take effect and answer nothing."""
 
-    def __init__(self, host: ProcessHost, lose: Callable[[], bool]) -> None:
+    def __init__(self, host: ProcessHost) -> None:
         self._host = host
-        self._lose = lose
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._host, name)
 
     def launch(self, request: LaunchRequest) -> Instance:
-        made = self._host.launch(request)
-        if self._lose():
-            raise TransientError("the answer was lost")
-        return made
+        self._host.launch(request)
+        raise TransientError("the answer was lost")
 
 
 class Recording:
