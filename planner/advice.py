@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from planner.estimate import device_kind
+from planner.parts import parts_text
 from planner.plan import Candidate, Choice, MachineEstimate
 from planner.throughput.values import Basis
 from pricing.money import format_usd, from_micro
@@ -36,19 +37,22 @@ TPU_LEAST_MACS = 100_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """What advice is drawn from. `macs` is one image's forward multiply-accumulates; `on_same` gives a changed job on
-    the cheapest candidate's machine and place, None where it cannot run there."""
+    the cheapest candidate's machine and place, None where it cannot run there; `in_parts` how many offers that the
+    batch does not fit it would fit in so many parts."""
 
     job: TrainingJob
     macs: int
     choice: Choice
     machine: MachineEstimate | None
     on_same: Callable[[TrainingJob, Candidate], Candidate | None]
+    in_parts: Mapping[int, int] = field(default_factory=dict)
 
 
 def advice(found: Findings) -> tuple[str, ...]:
     """The lines, most useful first; none where there is nothing to say."""
+    in_parts = parts_text(found.in_parts, found.choice.rejections)
     if not found.choice.candidates:
-        return ()
+        return (in_parts,) if in_parts else ()
     best = found.choice.candidates[0]
     lines = [
         _this_machine(found.machine, best),
@@ -56,6 +60,7 @@ def advice(found: Findings) -> tuple[str, ...]:
         _tensor_unit(found, best),
         _input_bound(best),
         *_cheaper_jobs(found, best),
+        in_parts,
         _within_noise(found.choice.candidates) if found.job.objective is Objective.COST else None,
     ]
     return tuple(line for line in lines if line)
@@ -89,10 +94,10 @@ def _tensor_unit(found: Findings, best: Candidate) -> str | None:
         return f"a TPU is wrong for this job: {found.macs / 1e6:.0f} M multiply-accumulates an image are too few for it"
     first = tpus[0].estimate.rental
     cores = first.device_count * TPU_CORES_PER_CHIP.get(first.device, 1)
-    if found.job.global_batch_size % (cores * TPU_BATCH_MULTIPLE):
+    if found.job.micro_batch_size % (cores * TPU_BATCH_MULTIPLE):
         return (
             f"on {first.instance_type} make the batch a multiple of {cores * TPU_BATCH_MULTIPLE} "
-            f"({TPU_BATCH_MULTIPLE} for each of {cores} cores); {found.job.global_batch_size} wastes part of it"
+            f"({TPU_BATCH_MULTIPLE} for each of {cores} cores); {found.job.micro_batch_size} wastes part of it"
         )
     if tpus[0] is best:
         return f"a TPU is right for this job: {first.instance_type} is the cheapest, with a batch that fills it"

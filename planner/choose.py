@@ -7,14 +7,15 @@ from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.estimate import Workload, estimate
+from planner.estimate import Workload, device_kind, estimate
+from planner.parts import can_accumulate
 from planner.plan import Candidate, Choice, Reason, RejectionKey
 from pricing.devices import CPU_DEVICE, Device
 from pricing.money import to_micro
 from pricing.offers import LifecycleState, Rental
 from workloads.job import Objective
 from workloads.memory import GIB
-from workloads.runtimes import runtimes_for
+from workloads.runtimes import runtime_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pricing.cost import ProviderRates
     from pricing.offers import Place
     from workloads.job import TrainingJob
+    from workloads.runtimes import Chosen
 
 LONGEST = timedelta(days=30)
 
@@ -89,7 +91,8 @@ def _judge(
     if isinstance(speed, Reason):
         rejected[_key(rental, speed)] += len(places)
         return speed, ()
-    estimated = estimate(work, rental, speed, world.rates[rental.provider])
+    software = software_of(work.job, rental, world)
+    estimated = estimate(work, rental, speed, world.rates[rental.provider], software)
     late = _too_late(estimated, filters)
     if late is not None:
         rejected[_key(rental, late)] += len(places)
@@ -149,16 +152,24 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
     device = world.devices.get(rental.device)
     if rental.device != CPU_DEVICE and (device is None or not device.has_rates):
         return Reason.NO_DEVICE_DATA
-    architecture = device.architecture if device is not None else "cpu"
-    if not runtimes_for(architecture, rental.cpu_architecture):
+    software = software_of(work.job, rental, world)
+    if software is None:
         return Reason.CANNOT_RUN
     if rental.hosts > 1:
         return Reason.MULTI_HOST
-    if work.job.global_batch_size % rental.device_count:
+    if work.job.micro_batch_size % rental.device_count:
         return Reason.BATCH_NOT_DIVISIBLE
+    if work.job.accumulate > 1 and not can_accumulate(software, rental):
+        return Reason.CANNOT_ACCUMULATE
     if not fits(work, rental):
         return Reason.FRACTION_TOO_SMALL if rental.device_fraction < 1 else Reason.OUT_OF_MEMORY
     return None
+
+
+def software_of(job: TrainingJob, rental: Rental, world: World) -> Chosen | None:
+    """What the job would train with on a rental; None where nothing is known to."""
+    device = world.devices.get(rental.device)
+    return runtime_of(job, device.architecture if device is not None else "cpu", rental.cpu_architecture)
 
 
 def fits(work: Workload, rental: Rental) -> bool:
@@ -166,7 +177,8 @@ def fits(work: Workload, rental: Rental) -> bool:
     memory_gib = rental.memory_gib if rental.device == CPU_DEVICE else rental.device_memory_gib
     if memory_gib is None:
         return True
-    return work.device_bytes(work.job.global_batch_size // rental.device_count) <= memory_gib * GIB
+    tpu = device_kind(rental.device) == "tpu"
+    return work.device_bytes(work.job.micro_batch_size // rental.device_count, planned=tpu) <= memory_gib * GIB
 
 
 def _too_late(estimated: Estimate, filters: Filters) -> Reason | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pricing.cost import ProviderRates
     from pricing.offers import Rental
     from workloads.job import TrainingJob
+    from workloads.runtimes import Chosen
 
 # From the request to a machine that can start a container, in seconds: middle of the ranges for CPU hosts
 # (1 min), GPU hosts with a driver in the image (2-3 min) and TPU hosts (5-10 min) that were reported in 2022-2026
@@ -60,7 +61,7 @@ class Workload:
         self.download_seconds = download_bytes / DOWNLOAD_BYTES_PER_SECOND
         writing_seconds = checkpoint_seconds(4 * (parameters(self.net) + moving_statistics(self.net)))
         self.checkpoints = Checkpoints(job.checkpoint_every.total_seconds(), writing_seconds)
-        self._bytes: dict[int, int] = {}
+        self._bytes: dict[tuple[int, bool], int] = {}
         self._side_costs: dict[str, SideCost] = {}
         self._feeds: dict[tuple[int | None, int, float | None, bool], Feed | None] = {}
 
@@ -80,13 +81,14 @@ class Workload:
             self._side_costs[rates.provider] = side_cost(self.usage, rates)
         return self._side_costs[rates.provider]
 
-    def device_bytes(self, share: int) -> int:
-        """What training `share` images of the batch keeps on one device."""
-        if share not in self._bytes:
-            job = self.job
-            need = footprint(self.net, share, job.precision, job.optimizer.name, xla=uses_xla(job))
-            self._bytes[share] = need.total
-        return self._bytes[share]
+    def device_bytes(self, share: int, *, planned: bool = False) -> int:
+        """What training `share` images at once keeps on one device; `planned`: by a compiler that lays out the whole
+        step, as a TPU's always does."""
+        job, xla = self.job, planned or uses_xla(self.job)
+        if (share, xla) not in self._bytes:
+            need = footprint(self.net, share, job.precision, job.optimizer.name, xla=xla, accumulate=job.accumulate > 1)
+            self._bytes[share, xla] = need.total
+        return self._bytes[share, xla]
 
 
 def uses_xla(job: TrainingJob) -> bool:
@@ -101,8 +103,13 @@ def device_kind(device: str) -> str:
     return "tpu" if device.upper().startswith("TPU") else "gpu"
 
 
-def estimate(work: Workload, rental: Rental, computed: Throughput, rates: ProviderRates) -> Estimate:
-    """Time, and cost but for the price of the place, of the whole job on a rental that computes at that throughput."""
+def estimate(
+    work: Workload, rental: Rental, computed: Throughput, rates: ProviderRates, software: Chosen | None = None
+) -> Estimate:
+    """Time, and cost but for the price of the place, of the whole job on a rental that computes at that throughput.
+
+    `software` is what it would train with there.
+    """
     feed = work.feed(rental)
     throughput, input_bound = _fed(computed, feed, on_cpu=rental.device == CPU_DEVICE)
     plain = cloud_time(work, device_kind(rental.device), throughput)
@@ -132,6 +139,7 @@ def estimate(work: Workload, rental: Rental, computed: Throughput, rates: Provid
         billed_seconds=(billed[0], billed[1], billed[2]),
         fixed_micro_usd=(fixed[0], fixed[1], fixed[2]),
         input_bound=input_bound,
+        software=software,
     )
 
 

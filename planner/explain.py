@@ -37,6 +37,7 @@ def explain(plan: Plan, ranked: RankedOffer) -> str:
     blocks = [
         ("offer", _offer_lines(offer)),
         ("price", _price_lines(offer)),
+        ("software", _software_lines(plan, ranked)),
         ("throughput", _throughput_lines(ranked)),
         ("time", _time_lines(plan, ranked)),
         ("interruptions", _spot_lines(plan, ranked)),
@@ -74,6 +75,17 @@ def _price_lines(offer: Offer) -> list[str]:
             f"provider and family, or as on demand where there are none"
         )
     return lines
+
+
+def _software_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
+    chosen = ranked.candidate.estimate.software
+    if chosen is None:
+        return []
+    if chosen.runtime is None:
+        return [f"Keras on {chosen.framework}, as the job says: in no known combination for this hardware, not tried"]
+    why = "" if chosen.framework == plan.job.framework else ", since the job names no framework"
+    driver = f", driver branch {chosen.runtime.driver} at the newest" if chosen.runtime.driver else ""
+    return [f"Keras on {chosen.framework} ({chosen.runtime.framework_version}){why}{driver}: {chosen.runtime.source}"]
 
 
 def _throughput_lines(ranked: RankedOffer) -> list[str]:
@@ -138,8 +150,10 @@ def _spot_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
 
 def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     job, offer = plan.job, ranked.offer
-    share = job.global_batch_size // offer.device_count
-    need = footprint(job.net(), share, job.precision, job.optimizer.name, xla=uses_xla(job))
+    share = job.micro_batch_size // offer.device_count
+    planned = uses_xla(job) or device_kind(offer.device) == "tpu"
+    in_parts = job.accumulate > 1
+    need = footprint(job.net(), share, job.precision, job.optimizer.name, xla=planned, accumulate=in_parts)
     has = offer.memory_gib if offer.device == "cpu" else offer.device_memory_gib
     parts = {
         "weights": need.weights, "gradients": need.gradients, "optimizer": need.optimizer,
@@ -148,7 +162,7 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     itemised = ", ".join(f"{name} {size / GIB:.2f}" for name, size in parts.items())
     return [
         f"{need.total / GIB:.1f} GiB of {has if has is not None else 'unknown'} GiB for {share} images a device "
-        f"(GiB: {itemised})"
+        f"{f'at once, the batch in {job.accumulate} parts ' if in_parts else ''}(GiB: {itemised})"
     ]
 
 

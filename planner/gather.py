@@ -7,10 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.advice import Findings, advice
-from planner.choose import Filters, World, choose, fits
+from planner.choose import Filters, World, choose, fits, software_of
 from planner.errors import BadInputError, NothingLeftError, ThisMachineError
 from planner.estimate import Workload, estimate
 from planner.machine_quote import quote_this_machine
+from planner.parts import brought_back
 from planner.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
 from planner.processor import read_cpuinfo
 from planner.throughput.predict import Predictor, Question
@@ -78,7 +79,16 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog
         here = this_machine(), settings, predictor, catalog.devices, read_cpuinfo()
         machine = quote_this_machine(job, *here)
         lines = advice(
-            Findings(job=job, macs=macs(job.net()), choice=choice, machine=machine, on_same=_again(predictor, world))
+            Findings(
+                job=job,
+                macs=macs(job.net()),
+                choice=choice,
+                machine=machine,
+                on_same=_again(predictor, world),
+                in_parts=brought_back(
+                    Workload(job), rented, choice.rejections, lambda rental: software_of(job, rental, world)
+                ),
+            )
         )
     finally:
         predictor.close()
@@ -104,7 +114,7 @@ def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candida
 
     def again(job: TrainingJob, before: Candidate) -> Candidate | None:
         rental, work = before.estimate.rental, Workload(job)
-        if job.global_batch_size % rental.device_count or not fits(work, rental):
+        if job.micro_batch_size % rental.device_count or not fits(work, rental):
             return None
         speed = _asker(job, predictor, world.devices)(rental)
         if isinstance(speed, Reason):
@@ -125,7 +135,8 @@ def nothing_left(plan: Plan) -> NothingLeftError:
         return NothingLeftError("no offer is left: the catalog is empty", "install trainplan again")
     parts = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
     return NothingLeftError(
-        f"no offer is left; the last ones went by {last}: {REASON_TEXTS[last]}", f"rejected: {parts}"
+        f"no offer is left; the last ones went by {last}: {REASON_TEXTS[last]}",
+        "; ".join((f"rejected: {parts}", *plan.advice)),
     )
 
 
@@ -194,7 +205,7 @@ def _asker(
                 device_count=device_count,
                 interconnect=None if device == CPU_DEVICE else devices[device].interconnect,
                 vcpus=vcpus,
-                batch_per_device=job.global_batch_size // device_count,
+                batch_per_device=job.micro_batch_size // device_count,
                 precision=job.precision,
                 xla=job.xla,
                 framework=job.framework,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from planner.estimate import EVALUATION_SPEEDUP, NEVER_SECONDS, START_SECONDS, Workload, run_time
 from planner.measurements import OwnMeasurement, load_measurements
+from planner.parts import parts_needed
 from planner.plan import MachineEstimate, RunTime
 from planner.processor import Cores, cores_of
 from planner.throughput.predict import Question
@@ -18,6 +19,7 @@ from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.money import PER_SECOND, UsdPerHour, amount
 from providers.local.offers import canonical_device
 from workloads.hold_out import test_every
+from workloads.job import Framework
 from workloads.memory import GIB
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def shape_of(job: TrainingJob) -> str:
     parts = {
         "net": [asdict(layer) | {"kind": type(layer).__name__} for layer in job.net().layers],
         "image": [job.image_size, job.channels],
-        "batch": job.global_batch_size,
+        "batch": [job.global_batch_size, job.accumulate],
         "precision": job.precision,
         "xla": job.xla,
         "framework": job.framework,
@@ -72,7 +74,7 @@ def quote_this_machine(
     `cpuinfo` is what the system tells of its processors (`read_cpuinfo`).
     """
     work = Workload(job)
-    device, count = _gpus(machine, devices, job.global_batch_size)
+    device, count = _gpus(machine, devices, job)
     name = device.name if device else CPU_DEVICE
     fits, reason = _fits(work, machine, device, count)
     own = own_measurement(job, machine.fingerprint, load_measurements(settings.measurements))
@@ -127,7 +129,7 @@ def _median(values: list[float]) -> float:
     return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-def _gpus(machine: Machine, devices: DeviceTable, batch: int) -> tuple[Device | None, int]:
+def _gpus(machine: Machine, devices: DeviceTable, job: TrainingJob) -> tuple[Device | None, int]:
     """The GPUs to train on, and how many the batch splits over; (None, 1): the processor.
 
     Sets as the local provider offers them: all GPUs of a kind, or a power of two of them.
@@ -140,7 +142,9 @@ def _gpus(machine: Machine, devices: DeviceTable, batch: int) -> tuple[Device | 
         return None, 1
     alike = sum(gpu.name == name for gpu in machine.gpus)
     counts = [alike, *(1 << power for power in reversed(range(alike.bit_length())))]
-    return device, next(count for count in counts if batch % count == 0)
+    if job.accumulate > 1 and job.framework is Framework.TENSORFLOW:
+        counts = [1]
+    return device, next(count for count in counts if job.micro_batch_size % count == 0)
 
 
 def _known(spelling: str, devices: DeviceTable) -> str | None:
@@ -152,9 +156,11 @@ def _known(spelling: str, devices: DeviceTable) -> str | None:
 
 def _fits(work: Workload, machine: Machine, device: Device | None, count: int) -> tuple[bool, str]:
     memory_gib = machine.gpus[0].memory_gib if device else machine.memory_gib
-    needed_gib = work.device_bytes(work.job.global_batch_size // count) / GIB
+    needed_gib = work.device_bytes(work.job.micro_batch_size // count) / GIB
     if needed_gib > memory_gib:
-        return False, f"needs {needed_gib:.1f} GiB of memory, has {memory_gib:.1f}"
+        parts = parts_needed(work, memory_gib)
+        instead = f"; accumulate: {parts} would fit" if parts else ""
+        return False, f"needs {needed_gib:.1f} GiB of memory, has {memory_gib:.1f}{instead}"
     return True, ""
 
 
@@ -180,7 +186,7 @@ def _predicted(
             device_count=count,
             interconnect=device.interconnect if device else None,
             vcpus=None if device else max(1, round(machine.vcpus * cores.share)),
-            batch_per_device=max(1, job.global_batch_size // count),
+            batch_per_device=max(1, job.micro_batch_size // count),
             precision=job.precision,
             xla=job.xla,
             framework=job.framework,

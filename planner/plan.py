@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from workloads.job import TrainingJob
+from workloads.runtimes import Chosen
 
 NOTHING_PER_HOUR = UsdPerHour(Decimal(0))
 
@@ -36,6 +37,7 @@ class Reason(StrEnum):
     MULTI_HOST = "several_hosts"
     NO_DEVICE_DATA = "no_device_data"
     BATCH_NOT_DIVISIBLE = "batch_not_divisible"
+    CANNOT_ACCUMULATE = "cannot_accumulate"
     OUT_OF_MEMORY = "out_of_memory"
     FRACTION_TOO_SMALL = "fraction_too_small"
     NO_THROUGHPUT = "no_throughput"
@@ -55,6 +57,7 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.MULTI_HOST: "a slice of several hosts",
     Reason.NO_DEVICE_DATA: "nothing is known of its device's speed",
     Reason.BATCH_NOT_DIVISIBLE: "the batch does not split evenly over its devices",
+    Reason.CANNOT_ACCUMULATE: "TensorFlow trains a batch in parts (accumulate) on one device only, from 2.16 on",
     Reason.OUT_OF_MEMORY: "the batch does not fit its memory",
     Reason.FRACTION_TOO_SMALL: "the fraction of a device it holds is too small for the batch",
     Reason.NO_THROUGHPUT: "no throughput can be predicted for it",
@@ -101,7 +104,7 @@ class Estimate:
 
     `throughput` is what is left of `computed` after feeding, `feed` what the host can hand over (None: not known).
     `plain` is the time of the work alone, `steady` with the writing of checkpoints, `time` with what interruptions add
-    on spot, which `spot` tells apart.
+    on spot, which `spot` tells apart. `software` is what it would train with.
 
     `billed_seconds` and `fixed_micro_usd` (disk, address, transfer) are triples: expected, low, high. The ends are P10
     and P90: of the throughput, and on spot of the interruptions too.
@@ -120,6 +123,7 @@ class Estimate:
     billed_seconds: tuple[int, int, int]
     fixed_micro_usd: tuple[int, int, int]
     input_bound: bool = False
+    software: Chosen | None = None
 
     @property
     def fixed(self) -> RunCost:

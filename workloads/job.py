@@ -179,6 +179,12 @@ class Constraints(Value):
     devices: tuple[str, ...] = ()
     markets: tuple[Literal["on_demand", "spot"], ...] = ("on_demand", "spot")
 
+    @model_validator(mode="after")
+    def _some_time(self) -> Self:
+        if self.deadline is not None and self.deadline <= timedelta(0):
+            raise ValueError("deadline must be longer than 0s; leave it out for none")
+        return self
+
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
@@ -194,6 +200,9 @@ class TrainingJob(Value):
     global_batch_size: Annotated[
         int, Field(strict=True, ge=1, le=1_048_576, description="split evenly over the devices")
     ]
+    accumulate: Annotated[
+        int, Field(strict=True, ge=1, le=1_048_576, description="parts of each batch, trained one after another")
+    ] = 1
     precision: Precision = Precision.FP32
     xla: bool = False
     framework: Framework = Framework.TENSORFLOW
@@ -209,6 +218,8 @@ class TrainingJob(Value):
     def _possible(self) -> Self:
         if self.checkpoint_every < timedelta(seconds=1):
             raise ValueError("checkpoint_every must be at least 1s")
+        if self.global_batch_size % self.accumulate:
+            raise ValueError(f"accumulate: {self.accumulate} does not divide a batch of {self.global_batch_size}")
         if self.container is not None and not _DIGEST.fullmatch(self.container):
             raise ValueError("container must name its digest: registry/name@sha256:…")
         try:
@@ -216,6 +227,11 @@ class TrainingJob(Value):
         except ImageTooSmallError as error:
             raise ValueError(f"{error}; give a larger model.image_size or fewer M") from None
         return self
+
+    @property
+    def micro_batch_size(self) -> int:
+        """Images that all devices train at once; `accumulate` of these make a batch, and one step of the optimizer."""
+        return self.global_batch_size // self.accumulate
 
     @property
     def known_data(self) -> DataSet | None:
@@ -277,6 +293,8 @@ class TrainingJob(Value):
         trained = self.model_dump(
             mode="json", exclude={"name", "constraints", "objective", "on_slow", "checkpoint_every"}
         )
+        if self.accumulate == 1:  # A field that came later: what does without it keeps the digest it had.
+            del trained["accumulate"]
         return hashlib.sha256(json.dumps(trained, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -45,14 +45,17 @@ class Footprint:
         return self.weights + self.gradients + self.optimizer + self.activations + self.workspace + self.framework
 
 
-def footprint(net: Net, batch: int, precision: str, optimizer: str, *, xla: bool = False) -> Footprint:
+def footprint(
+    net: Net, batch: int, precision: str, optimizer: str, *, xla: bool = False, accumulate: bool = False
+) -> Footprint:
     """What a training step over `batch` images keeps on one device at its peak.
 
     Activations are what the backward pass needs of the forward pass and the gradients it works on, at its fullest
     moment; ReLU and flatten work in place of their input where a framework can. That is the least a step takes, and
     what frameworks that free as they go come near to. With `xla` (always so on JAX) the step is planned as a whole
     beforehand and may take more; the figures are fitted to what XLA reports in fp32.
-    Mixed precision keeps 4-byte weights beside a 2-byte copy, and 2-byte activations.
+    Mixed precision keeps 4-byte weights beside a 2-byte copy, and 2-byte activations. With `accumulate` the sum of the
+    gradients of earlier batches is kept too, in 4 bytes each.
     """
     rows = figures(net)
     weights = sum(row.parameters for row in rows)
@@ -62,7 +65,7 @@ def footprint(net: Net, batch: int, precision: str, optimizer: str, *, xla: bool
         kept = max(kept, _planned_elements(rows))
     return Footprint(
         weights=4 * weights + 4 * sum(row.moving_statistics for row in rows) + (2 * weights if wide == 2 else 0),
-        gradients=wide * weights,
+        gradients=wide * weights + (4 * weights if accumulate else 0),
         optimizer=4 * weights * _SLOTS[optimizer],
         activations=wide * batch * kept,
         workspace=WORKSPACE_BYTES,

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from workloads.job import Framework
+
+if TYPE_CHECKING:
+    from workloads.job import TrainingJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,7 +17,7 @@ class Runtime:
     """One combination that trains: GPU generations by name, host processors, framework, newest driver branch.
 
     `framework_version` bounds the framework's own wheel; `driver` is the newest NVIDIA branch that still has the
-    generation (None: any current one).
+    generation (None: any current one). `accumulates` says whether it can train a batch in parts (Keras 3).
     """
 
     architectures: frozenset[str]
@@ -20,6 +26,7 @@ class Runtime:
     framework_version: str
     driver: str | None
     source: str
+    accumulates: bool = True
 
 
 _X86 = frozenset({"x86_64"})
@@ -33,6 +40,7 @@ RUNTIMES = (
         framework_version="<=2.14.1",
         driver="470",
         source=f"{_WHEELS}: 2.14.1 is the last with sm_35 (CUDA 11.8)",
+        accumulates=False,
     ),
     Runtime(
         architectures=frozenset({"maxwell", "pascal", "volta"}),
@@ -73,3 +81,28 @@ RUNTIMES = (
 def runtimes_for(architecture: str, host: str) -> tuple[Runtime, ...]:
     """Every known combination for an accelerator generation (`cpu` for none) on a host processor."""
     return tuple(row for row in RUNTIMES if architecture in row.architectures and host in row.hosts)
+
+
+class Chosen(NamedTuple):
+    """The framework that a job trains with somewhere; `runtime` is None where that is in no known combination."""
+
+    framework: Framework
+    runtime: Runtime | None
+
+
+def runtime_of(job: TrainingJob, architecture: str, host: str) -> Chosen | None:
+    """What a job trains with on that hardware; None where nothing is known to.
+
+    A framework that the person wrote is never changed for another: TensorFlow is known to train only where it stands in
+    the table. JAX and PyTorch, whose GPU wheels are not in it, may be tried on whatever trains at all. Left to choose,
+    it is the job's default where that is known, else the first that is.
+    """
+    known = runtimes_for(architecture, host)
+    if not known:
+        return None
+    own = next((row for row in known if row.framework == job.framework), None)
+    if own is not None:
+        return Chosen(framework=job.framework, runtime=own)
+    if "framework" not in job.model_fields_set:
+        return Chosen(framework=Framework(known[0].framework), runtime=known[0])
+    return None if job.framework is Framework.TENSORFLOW else Chosen(framework=job.framework, runtime=None)

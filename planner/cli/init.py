@@ -18,9 +18,10 @@ model: {{preset: {model}}}      # or {{layers: [64, 64, M, 128, M], batch_norm: 
 data: {{name: {data}}}          # or {{path: ./images}}, with model.image_size and model.classes
 epochs: {epochs}
 global_batch_size: {batch}      # split evenly over the devices
+accumulate: 1                   # parts of each batch, trained one after another where it does not fit at once
 precision: fp32                 # fp32 | tf32 | amp_fp16 | amp_bf16
 xla: false
-framework: tensorflow           # tensorflow | jax | torch
+# framework: tensorflow         # tensorflow | jax | torch; left out: tensorflow, and jax on a TPU
 optimizer: {{name: sgd, learning_rate: 0.01, momentum: 0.9, weight_decay: 0.0005}}
 seed: 0
 checkpoint_every: 10m

@@ -37,12 +37,22 @@ class Devices:
         """Build and restore the model inside it."""
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
-    def check_batch(self, batch_size: int) -> None:
-        """Raises BadInputError where a batch cannot be shared evenly."""
-        if batch_size % self.count:
+    def check_batch(self, batch_size: int, accumulate: int = 1) -> None:
+        """Raises BadInputError where a batch, or each of its `accumulate` parts, cannot be shared evenly.
+
+        Under a strategy of TensorFlow there are no parts: Keras decides at each of them whether it is the last, and
+        what gathers gradients from several devices must not hang on a decision.
+        """
+        if accumulate > 1 and self.strategy is not None:
             raise BadInputError(
-                f"global_batch_size {batch_size} does not divide over {self.count} devices; "
-                f"write a multiple of {self.count}"
+                f"accumulate: {accumulate} works on one device with TensorFlow, here are {self.count}; "
+                "leave it out (each device has a part of the batch already), or write framework: jax"
+            )
+        if batch_size % (self.count * accumulate):
+            parts = f" in {accumulate} parts" if accumulate > 1 else ""
+            raise BadInputError(
+                f"global_batch_size {batch_size}{parts} does not divide over {self.count} devices; "
+                f"write a multiple of {self.count * accumulate}"
             )
 
 

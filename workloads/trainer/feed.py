@@ -26,13 +26,19 @@ _Item = TypeVar("_Item")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """Which batches a run shows. Every epoch has `steps_per_epoch` full batches; what an epoch's order leaves over
-    another epoch's order shows. Training goes on at `first_step` (counted from 0 over the whole run)."""
+    another epoch's order shows. Training goes on at `first_step` (counted from 0 over the whole run). Each batch is
+    fed in `accumulate` parts."""
 
     batch_size: int
     steps_per_epoch: int
     epochs: int
     seed: int
     first_step: int = 0
+    accumulate: int = 1
+
+    @property
+    def fed_batch_size(self) -> int:
+        return self.batch_size // self.accumulate
 
     @property
     def total_steps(self) -> int:
@@ -93,7 +99,7 @@ def hold_out_batches(keras: Any, images: Images, batch_size: int) -> Any:
 
 def _batches(count: int, schedule: Schedule, reader: Callable[[Order], Batch]) -> Iterator[Batch]:
     for order in epoch_orders(count, schedule):
-        for batch in order.reshape(-1, schedule.batch_size):
+        for batch in order.reshape(-1, schedule.fed_batch_size):
             yield reader(batch)
 
 

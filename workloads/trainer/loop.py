@@ -98,10 +98,10 @@ def _fit_stretch(ready: Ready, setting: Setting, watch: Watch, schedule: Schedul
         _training_feed(ready, schedule),
         initial_epoch=schedule.first_epoch,
         epochs=schedule.epochs,
-        steps_per_epoch=schedule.steps_per_epoch - schedule.skipped_steps,
+        steps_per_epoch=(schedule.steps_per_epoch - schedule.skipped_steps) * schedule.accumulate,
         validation_data=_hold_out_feed(ready) if every else None,
         validation_freq=every or 1,
-        callbacks=hooked(ready.toolkit.keras, model, watch),
+        callbacks=hooked(ready.toolkit.keras, model, watch, parts=schedule.accumulate),
         shuffle=False,
         verbose=0,
     )
@@ -126,7 +126,7 @@ def _training_feed(ready: Ready, schedule: Schedule) -> Any:
 
 def _hold_out_feed(ready: Ready) -> Any:
     images = ready.split.hold_out
-    batch_size = hold_out_batch(images.count, ready.schedule.batch_size, ready.devices.count)
+    batch_size = hold_out_batch(images.count, ready.schedule.fed_batch_size, ready.devices.count)
     tf = _feeding_tensorflow(ready, images)
     if tf is None:
         return hold_out_batches(ready.toolkit.keras, images, batch_size)

@@ -62,7 +62,7 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
         toolkit = load(job.framework)
         configure(toolkit, job.precision, job.seed)
         devices = setting.devices(toolkit)
-        devices.check_batch(job.global_batch_size)
+        devices.check_batch(job.global_batch_size, job.accumulate)
     stop_between(setting)
     if not isinstance(split.train, ArrayImages):
         with phase("data"):
@@ -91,13 +91,14 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split) -
     xla = toolkit.framework is Framework.JAX or (toolkit.framework is Framework.TENSORFLOW and job.xla)
     with devices.scope():
         models = build(toolkit.keras, job.net(), split.train.size, job.seed)
-        optimizer = make_optimizer(toolkit.keras, job.optimizer)
+        optimizer = make_optimizer(toolkit.keras, job.optimizer, accumulate=job.accumulate)
         compile_for_training(toolkit.keras, models.training, optimizer, xla=xla)
     schedule = Schedule(
         batch_size=job.global_batch_size,
         steps_per_epoch=split.train.count // job.global_batch_size,
         epochs=job.epochs,
         seed=job.seed,
+        accumulate=job.accumulate,
     )
     position = Position(
         step=0,

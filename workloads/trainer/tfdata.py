@@ -23,14 +23,14 @@ def training_dataset(tf: Any, images: Images, schedule: Schedule) -> Any:
     """(uint8 images, int32 labels) by the batch, from the schedule's first step to its last."""
     match images:
         case ArrayImages():
-            rows = _orders(tf, images.count, schedule).batch(schedule.batch_size, drop_remainder=True)
+            rows = _orders(tf, images.count, schedule).batch(schedule.fed_batch_size, drop_remainder=True)
             dataset = _gathered(tf, images, rows)
         case FileImages():
             order = _orders(tf, images.count, schedule)
-            dataset = _decoded_files(tf, images, order).batch(schedule.batch_size, drop_remainder=True)
+            dataset = _decoded_files(tf, images, order).batch(schedule.fed_batch_size, drop_remainder=True)
         case RecordImages():
             dataset = _decoded_records(tf, images, _shuffled_records(tf, images, schedule))
-            dataset = dataset.batch(schedule.batch_size, drop_remainder=True)
+            dataset = dataset.batch(schedule.fed_batch_size, drop_remainder=True)
         case _:
             assert_never(images)
     return _threaded(tf, dataset)

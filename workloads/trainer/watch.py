@@ -196,8 +196,10 @@ def _figure(logs: Logs, name: str) -> float | None:
     return round(float(logs[name]), 6) if name in logs else None
 
 
-def hooked(keras: Any, model: Any, watch: Watch) -> Any:
+def hooked(keras: Any, model: Any, watch: Watch, *, parts: int = 1) -> Any:
     """A Keras CallbackList that tells `watch` of every step without waiting for the device.
+
+    A step is one of the optimizer: `parts` of Keras' batches.
 
     Keras' own list turns the logs of every step into numbers, and so waits for every step.
     """
@@ -206,8 +208,9 @@ def hooked(keras: Any, model: Any, watch: Watch) -> Any:
         def on_train_batch_begin(self, *_: object) -> None:
             pass
 
-        def on_train_batch_end(self, _: int, logs: Logs | None = None) -> None:
-            watch.batch_end(logs or {})
+        def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+            if (batch + 1) % parts == 0:
+                watch.batch_end(logs or {})
 
         def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
             super().on_epoch_begin(epoch, logs)

@@ -74,7 +74,10 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (Reason.NO_DEVICE_DATA, {"device": "never heard of"}, {}, {}),
     (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 3}, {}, {}),
     (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 256}, {}, {}),
+    (Reason.CANNOT_ACCUMULATE, {"device_count": 2}, {}, {"accumulate": 2}),
     (Reason.OUT_OF_MEMORY, {"device_memory_gib": 1.0}, {}, {}),
+    (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 4}, {}, {"accumulate": 64}),
+    (Reason.CANNOT_RUN, {"device": "TPU v2"}, {}, {"framework": "tensorflow"}),
     (Reason.OUT_OF_MEMORY, {"device": "cpu", "device_memory_gib": None, "memory_gib": 1.0}, {}, {}),
     (Reason.FRACTION_TOO_SMALL, {"device_memory_gib": 1.0, "device_fraction": HALF}, {}, {}),
     (Reason.TOO_SLOW, {}, {}, {"epochs": 100_000}),
@@ -91,6 +94,21 @@ def test_an_offer_is_refused_for_its_reason_in_every_place(
     assert choice.candidates == ()
     assert reasons(choice) == {reason: 2}
     assert choice.filtered_last is reason
+
+
+def test_a_batch_that_does_not_fit_fits_in_parts() -> None:
+    """VGG16 at 32 px: 2,048 images at once take 3.2 GiB and more, 256 at once a good deal less."""
+    row = rented(a_rental(device_memory_gib=4.0))
+    assert reasons(chosen(row, job=a_job(global_batch_size=4096))) == {Reason.OUT_OF_MEMORY: 1}
+    (candidate,) = chosen(row, job=a_job(global_batch_size=4096, accumulate=16)).candidates
+    assert candidate.estimate.software is not None
+    assert candidate.estimate.software.framework == "tensorflow"
+
+
+def test_a_tpu_trains_on_jax_where_the_job_names_no_framework() -> None:
+    (candidate,) = chosen(rented(a_rental(device="TPU v2"))).candidates
+    assert candidate.estimate.software is not None
+    assert candidate.estimate.software.framework == "jax"
 
 
 def test_every_reason_is_tried_here_and_has_its_words() -> None:

@@ -252,5 +252,5 @@ def test_the_batch_has_to_fit_the_gpu_and_not_the_host(tmp_path: Path) -> None:
     job = a_job(model={"preset": "vgg16", "image_size": 224}, global_batch_size=256)
     small = quote(tmp_path, machine=with_gpus("Tesla T4", memory_gib=8.0), job=job)
     assert (small.fits, small.time) == (False, None)
-    assert small.reason.endswith("GiB of memory, has 8.0")
+    assert small.reason.endswith("GiB of memory, has 8.0; accumulate: 4 would fit")
     assert quote(tmp_path, machine=with_gpus(*["Tesla T4"] * 4, memory_gib=8.0), job=job).fits

@@ -158,6 +158,7 @@ OTHER_TRAINING: list[dict[str, Any]] = [
     {"seed": 1},
     {"epochs": 3},
     {"global_batch_size": 64},
+    {"accumulate": 2},
     {"precision": "tf32"},
     {"xla": True},
     {"framework": "jax"},

@@ -63,8 +63,15 @@ WRONG_LINES = [
         "",
         "zzz: 1",
         "job.yaml:6: there is no key 'zzz'",
-        "known here: name, model, data, epochs, global_batch_size, precision, xla, framework, optimizer, seed, "
-        "checkpoint_every, constraints, objective, on_slow, container",
+        "known here: name, model, data, epochs, global_batch_size, accumulate, precision, xla, framework, "
+        "optimizer, seed, checkpoint_every, constraints, objective, on_slow, container",
+    ),
+    ("", "accumulate: 3", "job.yaml:6: accumulate: 3 does not divide a batch of 128", ""),
+    (
+        "",
+        "constraints: {deadline: 0s}",
+        "job.yaml:6: constraints: deadline must be longer than 0s; leave it out for none",
+        "",
     ),
     ("epochs: 2", "epochs: many", "job.yaml:4: epochs: needs a whole number, not 'many'", ""),
     ("epochs: 2", "epochs: 2.5", "job.yaml:4: epochs: needs a whole number, not 2.5", ""),

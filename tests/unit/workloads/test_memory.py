@@ -210,6 +210,7 @@ def test_a_batch_that_does_not_fit_is_split_into_parts_that_do(memory_gib: float
     assert found.micro_batch * found.steps == 512
     gradients = 4 * 138_357_544
     one = footprint(net, found.micro_batch, "fp32", "sgd", xla=xla).total + gradients
+    assert one == footprint(net, found.micro_batch, "fp32", "sgd", xla=xla, accumulate=True).total
     twice = footprint(net, 2 * found.micro_batch, "fp32", "sgd", xla=xla).total + gradients
     assert one <= memory_gib * GIB < twice
 
