@@ -222,7 +222,7 @@ _JOBS = st.builds(
     ),
     constraints=st.fixed_dictionaries(
         {
-            "deadline": st.none() | st.timedeltas(timedelta(0), timedelta(days=3000)),
+            "deadline": st.none() | st.timedeltas(timedelta(microseconds=1), timedelta(days=3000)),
             "budget_usd": st.none() | st.decimals(Decimal("0.01"), Decimal(10**9), places=2),
             "providers": st.lists(st.text(), max_size=2),
         }
