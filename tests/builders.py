@@ -152,9 +152,14 @@ def a_machine_estimate(**changes: Any) -> MachineEstimate:
 
 
 def a_run(phase: Phase = Phase.PLANNED, *, attempts: int = 0, **changes: Any) -> Run:
-    """A run of an hour at most, in one place at $0.36 an hour, with instances for its attempts."""
+    """A run of an hour at most, in one place at $0.36 an hour, with instances for its attempts.
+
+    `made` are its attempts themselves, `target` is its place.
+    """
     target = changes.pop("target", None) or a_target()
-    made = tuple(an_attempt(number, target) for number in range(1, attempts + 1))
+    made = changes.pop("made", None)
+    if made is None:
+        made = tuple(an_attempt(number, target) for number in range(1, attempts + 1))
     base = Run(
         run_id=RUN_ID, job_name="tiny", job_digest="00112233aabbccdd", provider="local", phase=phase,
         created_at=NOON, deadline=NOON + timedelta(hours=1), model_folder="/nowhere/model", targets=(target,),

@@ -99,7 +99,7 @@ class Desk:
     @property
     def leaked(self) -> list[str]:
         """What still exists at the provider."""
-        return list(self.provider.machines)
+        return [*self.provider.machines, *self.provider.attached]
 
     def told(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]

@@ -19,24 +19,32 @@ if TYPE_CHECKING:
 
 
 class FakeStore:
-    """A run directory in a dictionary. `at_get` is told of every read before it happens."""
+    """A run directory in a dictionary. `at_get` is told of every read before it happens; `down` is what it raises."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.at_get: Callable[[str], None] = lambda _: None
+        self.down: Exception | None = None
 
     def put(self, path: str, data: bytes) -> None:
         self.files[_checked(path)] = data
 
     def get(self, path: str, *, start: int = 0) -> bytes:
         self.at_get(path)
+        self._answer()
         return self.files[_checked(path)][start:]
 
     def list(self, prefix: str = "") -> Sequence[str]:
+        self._answer()
         return sorted(path for path in self.files if _under(path, prefix))
 
     def delete(self, prefix: str) -> None:
+        self._answer()
         self.files = {path: data for path, data in self.files.items() if not _under(path, prefix)}
+
+    def _answer(self) -> None:
+        if self.down is not None:
+            raise self.down
 
 
 def _under(path: str, prefix: str) -> bool:
@@ -69,6 +77,8 @@ ENDED = {
     EndKind.OUT_OF_MEMORY: Seen(InstanceState.ENDED, EndKind.OUT_OF_MEMORY, 86, "killed: the memory limit was reached"),
     EndKind.KILLED: Seen(InstanceState.ENDED, EndKind.KILLED, 137, "killed (signal 9)"),
     EndKind.LOST: Seen(InstanceState.ENDED, EndKind.LOST, None, None),
+    EndKind.RECLAIMED: Seen(InstanceState.ENDED, EndKind.RECLAIMED, None, "spot took it back"),
+    EndKind.DEVICE_LOST: Seen(InstanceState.ENDED, EndKind.DEVICE_LOST, 70, "the accelerator is gone"),
 }
 
 
@@ -229,6 +239,40 @@ def ended_at_once(kind: EndKind) -> Callable[[FakeMachine], Iterator[Seen]]:
         machine.train(3, RATE)
         machine.checkpoint()
         yield ENDED[kind]
+
+    return script
+
+
+def ends_after(kind: EndKind, steps: int) -> Callable[[FakeMachine], Iterator[Seen]]:
+    """Does so many steps, writes a checkpoint, does three more, and ends in that way."""
+
+    def script(machine: FakeMachine) -> Iterator[Seen]:
+        machine.start()
+        machine.train(steps, RATE)
+        machine.checkpoint()
+        yield RUNNING
+        machine.train(3, RATE)
+        yield RUNNING
+        yield ENDED[kind]
+
+    return script
+
+
+def trains_at(rate: float) -> Callable[[FakeMachine], Iterator[Seen]]:
+    """Trains a step a look, at so many images per second, until it is done or asked to end."""
+
+    def script(machine: FakeMachine) -> Iterator[Seen]:
+        machine.start()
+        while machine.step < machine.total_steps and not machine.stop_asked:
+            machine.train(1, rate)
+            yield RUNNING
+        machine.checkpoint()
+        if machine.step < machine.total_steps:
+            machine.end("stopped", rate)
+            yield ENDED[EndKind.STOPPED]
+        machine.end("done", rate)
+        machine.write_output(MODEL)
+        yield ENDED[EndKind.DONE]
 
     return script
 

@@ -41,8 +41,11 @@ class FakeProvider:
 
     `refuse[(operation, n)]` is raised by the n-th call of an operation (from 1) instead of its effect,
     `lose[(operation, n)]` after it: the reply is lost. `before` and `after` are told of every call.
+    `down[operation]` is raised by every call of it, for as long as it is there.
     What was deleted stays listed for `slow_deletes` more looks; None: for ever. With `tidy`, what has ended leaves
-    nothing that would have to be deleted.
+    nothing that would have to be deleted. With `disks` each machine comes with one, which does not go with it.
+    A machine is not shown before it is `lag` old. `received` are the requests that launch got; `dialect` is how they
+    are translated.
     """
 
     clock: FakeClock
@@ -50,16 +53,21 @@ class FakeProvider:
     name: str = "local"
     slow_deletes: int | None = 0
     tidy: bool = False
+    disks: bool = False
     lag: timedelta = timedelta(0)
+    dialect: str = "start"
     checks: tuple[Check, ...] = (Check(name="engine", state=PreflightState.OK, detail="a fake"),)
     refuse: dict[tuple[str, int], BaseException] = field(default_factory=dict)
     lose: dict[tuple[str, int], BaseException] = field(default_factory=dict)
+    down: dict[str, BaseException] = field(default_factory=dict)
     before: Callable[[str], None] = lambda _: None
     after: Callable[[str], None] = lambda _: None
     calls: list[tuple[str, str]] = field(default_factory=list)
     machines: dict[str, FakeMachine] = field(default_factory=dict)
     stores: dict[RunId, FakeStore] = field(default_factory=dict)
     prepared: list[LaunchRequest] = field(default_factory=list)
+    received: list[LaunchRequest] = field(default_factory=list)
+    attached: dict[str, RunId] = field(default_factory=dict)
     _deleted: dict[str, int] = field(default_factory=dict)
 
     def count(self, operation: str) -> int:
@@ -77,17 +85,20 @@ class FakeProvider:
 
     def launch(self, request: LaunchRequest) -> Instance:
         key = f"{request.run_id}-{request.attempt}"
+        self.received.append(request)
         with self._call("launch", key):
             if key not in self.machines:
                 store = self.stores.setdefault(request.run_id, FakeStore())
                 store.put("job.json", request.job_json.encode())
                 script = self.scripts[min(request.attempt, len(self.scripts)) - 1]
                 self.machines[key] = FakeMachine(request, store, self.clock, script)
+                if self.disks:
+                    self.attached[f"{key}-disk"] = request.run_id
         return self._instance(key)
 
     def get(self, ref: InstanceRef) -> Instance:
         with self._call("get", ref.id):
-            if ref.id not in self.machines:
+            if ref.id not in self.machines or self._newborn(ref.id):
                 raise InstanceNotFoundError(f"there is no {ref.id}")
             if self.machines[ref.id].live().state is InstanceState.ENDED and self.machines[ref.id].vanished:
                 del self.machines[ref.id]
@@ -97,7 +108,9 @@ class FakeProvider:
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         with self._call("list_owned", run_id or ""):
             found = [key for key, machine in self.machines.items() if run_id in (None, machine.request.run_id)]
-            owned = [self._owned(key) for key in found if not (self.tidy and self._has_ended(key))]
+            shown = [key for key in found if not (self.tidy and self._has_ended(key)) and not self._newborn(key)]
+            owned = [self._owned(key) for key in shown]
+            owned += [self._disk(key) for key, owner in self.attached.items() if run_id in (None, owner)]
             for key in [key for key in found if key in self._deleted]:
                 if self._deleted[key] <= 0 and self.slow_deletes is not None:
                     owned = [resource for resource in owned if resource.id != key]
@@ -113,10 +126,12 @@ class FakeProvider:
         return Timers(machine=request.deadline, cloud=None)
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
-        return [VendorRequest(service="fake", operation="start", parameters={"run_id": request.run_id})]
+        parameters = {"run_id": request.run_id, "attempt": request.attempt, "zone": request.zone, "tags": ["a", "b"]}
+        return [VendorRequest(service="fake", operation=self.dialect, parameters=parameters)]
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
         with self._call("delete", ref.id):
+            self.attached.pop(ref.id, None)
             if ref.id in self.machines:
                 self.machines[ref.id].kill()
                 self._deleted.setdefault(ref.id, self.slow_deletes or 0)
@@ -147,6 +162,9 @@ class FakeProvider:
             exit_code=seen.exit_code, end=seen.end, reason=seen.reason,
         )  # fmt: skip
 
+    def _newborn(self, key: str) -> bool:
+        return self.clock.now() - self.machines[key].launched_at < self.lag
+
     def _has_ended(self, key: str) -> bool:
         return self.machines[key].seen.state is InstanceState.ENDED
 
@@ -156,6 +174,11 @@ class FakeProvider:
             provider=self.name, region="here", kind="machine", id=key, run_id=machine.request.run_id,
             attempt=machine.request.attempt, created_at=machine.launched_at,
         )  # fmt: skip
+
+    def _disk(self, key: str) -> OwnedResource:
+        return OwnedResource(
+            provider=self.name, region="here", kind="disk", id=key, run_id=self.attached[key], instance=False
+        )
 
 
 @dataclass(frozen=True)
@@ -168,7 +191,8 @@ class _Call:
 
     def __enter__(self) -> None:
         self.provider.before(self.operation)
-        if error := self.provider.refuse.get((self.operation, self.number)):
+        error = self.provider.refuse.get((self.operation, self.number)) or self.provider.down.get(self.operation)
+        if error:
             raise error
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
