@@ -13,14 +13,13 @@ import pytest
 from planner.machine_quote import quote_this_machine
 from planner.measurements import load_measurements
 from planner.progress import Story
-from planner.receipt import Ending, Receipt, added_up, estimate_record, measurement_of, receipt_text, write_receipt
+from planner.receipt import Ending, Receipt, estimate_record, measurement_of, receipt_text, write_receipt
 from planner.run import Outcome, Phase
-from planner.runner import request_for
 from planner.throughput.values import Basis
 from pricing.devices import DeviceTable
 from providers.base import EndKind
 from providers.local.machine import this_machine
-from tests.builders import a_job, a_machine_estimate, a_run, an_offer
+from tests.builders import a_job, a_machine_estimate, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, ctrl_c
 from tests.doubles.fake_machine import ENDED, MODEL, PENDING, FakeMachine, Seen, ends, until_asked
 
@@ -62,7 +61,10 @@ def an_ending(seconds: float = 60) -> Ending:
 
 
 def a_done_run(**changes: Any) -> Run:
-    return a_run(Phase.DONE, attempts=1, outcome=Outcome.SUCCEEDED, **changes)
+    """Its machine was there for a minute."""
+    target = a_target()
+    made = (an_attempt(1, target, ended_at=MINUTE, cleared=True),)
+    return a_run(Phase.DONE, **({"made": made, "outcome": Outcome.SUCCEEDED} | changes))
 
 
 def a_receipt(**changes: Any) -> Receipt:
@@ -75,7 +77,7 @@ def a_receipt(**changes: Any) -> Receipt:
 
 
 def test_a_receipt_holds_what_was_estimated_against_what_it_took() -> None:
-    receipt = a_receipt(usd_per_hour=Decimal("0.36"))
+    receipt = a_receipt()
     assert (receipt.estimated_seconds, receipt.actual_seconds) == (600.0, 60.0)
     assert (receipt.estimated_usd, receipt.actual_usd) == (0.02, 0.006)
     assert (receipt.estimated_images_per_second, receipt.actual_images_per_second) == (500.0, 100.0)
@@ -86,10 +88,30 @@ def test_a_receipt_holds_what_was_estimated_against_what_it_took() -> None:
     assert receipt.phase_seconds == {"train": 41.234}
 
 
-def test_started_seconds_are_paid_whole() -> None:
-    run = a_done_run(usd_per_hour=Decimal(3600))
-    assert write_receipt(run, Story(), {}, an_ending(0.1)).actual_usd == 1.0
-    assert write_receipt(run, Story(), {}, an_ending(2.0)).actual_usd == 2.0
+def test_what_it_cost_is_what_its_attempts_cost_and_not_the_time_between() -> None:
+    target = a_target("36", fixed_usd=Decimal("0.5"))
+    made = (
+        an_attempt(1, target, ended_at=MINUTE, cleared=True),
+        an_attempt(2, target, ref=None, ended_at=MINUTE, cleared=True),
+        an_attempt(3, target, asked_at=NOON + timedelta(hours=5), ended_at=NOON + timedelta(hours=5, minutes=2)),
+    )
+    receipt = write_receipt(a_done_run(made=made), Story(), {}, an_ending(5 * 3600 + 120))
+    assert receipt.actual_usd == pytest.approx(0.6 + 1.2 + 0.5)
+    assert receipt.attempts == 3
+
+
+def test_interruptions_are_counted_with_what_they_cost_in_steps() -> None:
+    made = (
+        an_attempt(1, end=EndKind.RECLAIMED, step=10, lost_steps=7),
+        an_attempt(2, end=EndKind.STOPPED, step=10, lost_steps=100),
+        an_attempt(3, ref=None),
+        an_attempt(4, end=EndKind.DEVICE_LOST, step=20, lost_steps=5),
+        an_attempt(5, end=EndKind.LOST),
+        an_attempt(6, end=EndKind.DONE),
+    )
+    receipt = write_receipt(a_done_run(made=made), Story(), {}, an_ending())
+    assert (receipt.interruptions, receipt.lost_steps, receipt.attempts) == (3, 12, 6)
+    assert "interrupted 3 times, 12 steps were trained again" in receipt_text(receipt)
 
 
 def test_without_an_estimate_or_a_trainer_the_figures_are_unknown() -> None:
@@ -116,9 +138,18 @@ def test_an_estimate_that_could_not_be_made_is_kept_as_none() -> None:
     }  # fmt: skip
 
 
-def test_the_time_and_money_of_earlier_attempts_are_added() -> None:
-    receipt = added_up(a_receipt(usd_per_hour=Decimal(360)), {"actual_seconds": 40.0, "actual_usd": 1.5})
-    assert (receipt.actual_seconds, receipt.actual_usd) == (100.0, 7.5)
+def test_the_time_of_a_former_life_is_added_and_its_money_counted_once() -> None:
+    """A run that had ended and goes on: its attempts are all there, its first receipt has the time."""
+    target = a_target("360")
+    made = (
+        an_attempt(1, target, ended_at=NOON + timedelta(seconds=40), cleared=True),
+        an_attempt(2, target, asked_at=NOON + timedelta(days=1), ended_at=MINUTE + timedelta(days=1), cleared=True),
+    )
+    asked_at = NOON + timedelta(days=1)
+    ending = Ending(asked_at=asked_at, ended_at=asked_at + timedelta(seconds=60), model_folder=None)
+    receipt = write_receipt(a_done_run(made=made), Story(), {}, ending, {"actual_seconds": 40.0, "actual_usd": 4.0})
+    assert receipt.actual_seconds == 100.0
+    assert receipt.actual_usd == 10.0
 
 
 @pytest.mark.parametrize(
@@ -126,7 +157,10 @@ def test_the_time_and_money_of_earlier_attempts_are_added() -> None:
     [
         ("succeeded", a_receipt()),
         ("stopped", write_receipt(
-            a_run(Phase.DONE, attempts=2, outcome=Outcome.STOPPED, message="stopped, with a checkpoint"),
+            a_done_run(
+                made=(an_attempt(1, ref=None, cleared=True), an_attempt(2, ended_at=MINUTE, cleared=True)),
+                outcome=Outcome.STOPPED, message="stopped, with a checkpoint",
+            ),
             a_story(START), {}, Ending(asked_at=NOON, ended_at=MINUTE, model_folder=None),
         )),
     ],
@@ -293,9 +327,9 @@ def _measured(desk: Desk) -> tuple[Run, OwnMeasurement | None]:
     """As `plan measure` does."""
     desk.scripts(_a_few_steps)
     runner = desk.runner()
-    run = replace(runner.draft(a_job(), an_offer(), None, None), model_folder="")
-    runner.record(run, a_job(), None)
-    return runner.measure(run, request_for(a_job(), an_offer(), max_steps=40))
+    run = replace(runner.draft(a_job(), [a_target("0")], None, None), model_folder="")
+    runner.record(run, a_job(), {})
+    return runner.measure(run, desk.request(max_steps=40))
 
 
 def test_a_measuring_run_teaches_the_rate_and_brings_nothing_home(desk: Desk) -> None:

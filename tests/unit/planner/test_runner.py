@@ -6,54 +6,46 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.errors import BadInputError, RefusedError, ThisMachineError
-from planner.run import Phase
-from planner.runner import deadline_of, output_folder, refused, request_for
+from planner.run import Outcome, Phase
+from planner.runner import deadline_of, output_folder, refused
 from providers.base import Check, PreflightState
-from tests.builders import a_job, a_machine_estimate, a_run_time, an_offer
+from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
+from workloads.job import OnSlow
 
 if TYPE_CHECKING:
-    from planner.plan import MachineEstimate
+    from providers.base import LaunchRequest
     from tests.doubles.desk import Desk
 
 HOUR = timedelta(hours=1)
-QUOTE = a_machine_estimate(time=a_run_time(4 * 3600))  # 8 hours less the minute of setup and what comes after, slow end
 
 
 @pytest.mark.parametrize(
-    ("limits", "usd_per_hour", "quote", "lasting"),
+    ("deadline", "slow_end", "lasting"),
     [
-        # The person's own, in the whole hours it has or that its money buys.
-        ({"deadline": "8h"}, "0", QUOTE, 8 * HOUR),
-        ({"deadline": "8h"}, "2", QUOTE, 8 * HOUR),
-        ({"budget_usd": 10}, "2", QUOTE, 5 * HOUR),
-        ({"budget_usd": 10, "deadline": "8h"}, "2", QUOTE, 5 * HOUR),
-        ({"budget_usd": 10, "deadline": "3h"}, "2", QUOTE, 3 * HOUR),
-        ({"budget_usd": 1}, "3600", QUOTE, timedelta(seconds=1)),
+        ("8h", None, 8 * HOUR),
+        ("8h", timedelta(minutes=1), 8 * HOUR),
         # Never more than thirty days.
-        ({"deadline": "90d"}, "0", QUOTE, 720 * HOUR),
-        ({"budget_usd": 1440}, "2", QUOTE, 720 * HOUR),
-        ({"budget_usd": 1439}, "2", QUOTE, 719.5 * HOUR),
-        ({"budget_usd": 10**9}, "0.00000000001", QUOTE, 720 * HOUR),
+        ("90d", None, 720 * HOUR),
         # Without a wish three times the slow end of the estimate, and at least half an hour.
-        ({}, "2", QUOTE, 3 * timedelta(seconds=70 + 2 * (4 * 3600 - 70))),
-        ({}, "2", a_machine_estimate(time=a_run_time(80)), timedelta(minutes=30)),
-        ({"budget_usd": 10}, "0", a_machine_estimate(time=a_run_time(80)), timedelta(minutes=30)),
+        (None, 4 * HOUR, 12 * HOUR),
+        (None, 300 * HOUR, 720 * HOUR),
+        (None, timedelta(seconds=80), timedelta(minutes=30)),
+        (None, timedelta(0), timedelta(minutes=30)),
         # Without an estimate thirty days.
-        ({}, "2", None, 720 * HOUR),
-        ({}, "2", a_machine_estimate(time=None), 720 * HOUR),
+        (None, None, 720 * HOUR),
     ],
 )
-def test_a_run_ends_itself_at_the_soonest_of_its_limits(
-    limits: dict[str, Any], usd_per_hour: str, quote: MachineEstimate | None, lasting: timedelta
+def test_a_run_ends_itself_at_its_deadline_or_when_it_is_far_too_late(
+    deadline: str | None, slow_end: timedelta | None, lasting: timedelta
 ) -> None:
-    offer = an_offer(usd_per_hour=Decimal(usd_per_hour))
-    assert deadline_of(a_job(constraints=limits), offer, quote, NOON) == NOON + lasting
+    job = a_job(constraints={"deadline": deadline} if deadline else {})
+    assert deadline_of(job, slow_end, NOON) == NOON + lasting
 
 
 def test_the_model_goes_to_a_folder_of_the_runs_name_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,9 +72,13 @@ def test_the_model_goes_where_the_person_says_unless_something_is_there(tmp_path
 
 
 def test_a_draft_is_recorded_nowhere(desk: Desk) -> None:
-    draft = desk.runner().draft(a_job(), an_offer(usd_per_hour=Decimal("0.5")), a_machine_estimate(), None)
+    places = [a_target("0.5"), a_target("0.7", provider="aws")]
+    job = a_job(constraints={"budget_usd": 10}, on_slow="replan")
+    draft = desk.runner().draft(job, places, HOUR, None)
     assert (draft.phase, draft.job_name, draft.provider) == (Phase.PLANNED, "tiny", "local")
     assert (draft.job_digest, draft.usd_per_hour) == (a_job().digest(), Decimal("0.5"))
+    assert (draft.targets, draft.deadline) == (tuple(places), NOON + 3 * HOUR)
+    assert (draft.budget_usd, draft.on_slow) == (10, OnSlow.REPLAN)
     assert draft.run_id.startswith("261121-")
     assert Path(draft.model_folder).name == f"tiny-{draft.run_id}"
     assert desk.journal.runs() == []
@@ -90,15 +86,31 @@ def test_a_draft_is_recorded_nowhere(desk: Desk) -> None:
 
 
 def test_ids_do_not_repeat(desk: Desk) -> None:
-    drafts = [desk.runner().draft(a_job(), an_offer(), None, None) for _ in range(100)]
+    drafts = [desk.runner().draft(a_job(), [a_target()], None, None) for _ in range(100)]
     assert len({draft.run_id for draft in drafts}) == 100
 
 
 def test_a_run_that_goes_on_keeps_its_folder_unless_another_is_given(desk: Desk) -> None:
     run = replace(desk.planned(), phase=Phase.DONE)
-    assert desk.runner().again(run, NOON + HOUR, None).model_folder == run.model_folder
-    other = desk.runner().again(run, NOON + HOUR, desk.folder / "other")
-    assert (other.model_folder, other.deadline) == (str(desk.folder / "other"), NOON + HOUR)
+    draft = desk.runner().draft(a_job(), [a_target()], HOUR, None)
+    assert desk.runner().again(run, draft, None).model_folder == run.model_folder
+    other = desk.runner().again(run, draft, desk.folder / "other")
+    assert other.model_folder == str(desk.folder / "other")
+
+
+def test_a_run_that_goes_on_does_so_under_the_limits_and_in_the_places_of_now(desk: Desk) -> None:
+    run = replace(desk.planned(), phase=Phase.DONE, outcome=Outcome.STOPPED, stop_asked=NOON, slow=OnSlow.STOP)
+    job = a_job(constraints={"deadline": "9h", "budget_usd": 3}, on_slow="continue")
+    draft = desk.runner().draft(job, [a_target("0.1")], HOUR, None)
+    again = desk.runner().again(run, draft, None)
+    assert (again.deadline, again.budget_usd, again.on_slow) == (NOON + 9 * HOUR, 3, OnSlow.CONTINUE)
+    assert (again.targets, again.run_id) == (draft.targets, run.run_id)
+    assert (again.outcome, again.stop_asked, again.slow) == (None, None, None)
+
+
+def a_request(desk: Desk) -> LaunchRequest:
+    run = desk.planned()
+    return desk.request()(run, 1, run.targets[0])
 
 
 @pytest.mark.parametrize(("provider", "kind"), [("local", ThisMachineError), ("aws", RefusedError)])
@@ -106,13 +118,13 @@ def test_a_refused_preflight_has_the_class_of_its_place(desk: Desk, provider: st
     assert refused(provider) is kind
     desk.provider.name = provider
     desk.provider.checks = (Check(name="quota", state=PreflightState.REFUSED, detail="none", fix="ask for some"),)
-    request = request_for(a_job(), an_offer())(desk.planned(), 1)
+    request = a_request(desk)
     with pytest.raises(kind, match="quota: none"):
         desk.runner().prepare(request)
     assert desk.provider.prepared == []
 
 
 def test_preparing_makes_ready_what_takes_long(desk: Desk) -> None:
-    request = request_for(a_job(), an_offer())(desk.planned(), 1)
+    request = a_request(desk)
     desk.runner().prepare(request)
     assert desk.provider.prepared == [request]
