@@ -13,7 +13,7 @@ from planner.throughput.setup import Family, Link
 from planner.throughput.values import Basis
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from planner.throughput.setup import Setup
 
@@ -62,8 +62,9 @@ class Evidence:
     sharing_seen: bool
     """Whether the sharing among several devices was seen too, on this device and from this source; true for one."""
 
-    beyond: bool = False
-    """Whether the net is deeper, or less deep, than every one that this source measured on this device."""
+    depth_gap: float = 0.0
+    """How far the net's depth is from the nearest that this source measured on this device: the logarithm of the ratio
+    of their convolutions."""
     several: bool = False
     scattered: bool = False
     """Whether the sharing is torch's `nn.DataParallel`."""
@@ -75,9 +76,31 @@ class Evidence:
             return f"{self.nearness}+{SCATTERING if self.scattered else SHARING}"
         if self.several:
             return f"{self.nearness}+{'scattered' if self.scattered else 'shared'}"
-        return f"{self.nearness}+beyond" if self.beyond else str(self.nearness)
+        return f"{self.nearness}+{OTHER_DEPTH}" if self.depth_gap else str(self.nearness)
+
+    @property
+    def scale(self) -> float:
+        """What the half width of this kind is multiplied by: an unseen depth costs with the square of how far it is, as
+        whatever curves does between and beyond the points it is known at."""
+        return self.depth_gap**2 if self.key == _OTHER_DEPTH_KEY else 1.0
+
+    def half_width(self, half_widths: Mapping[str, float]) -> float:
+        """The half width of the interval, in logarithms, from those of each kind."""
+        known = half_widths.get(self.key)
+        if known is None:
+            # Sharing that no fold tried beside this evidence: its own doubt comes on top.
+            sharing = half_widths[f"{Nearness.SAME_SOURCE}+{SHARING}"]
+            return math.hypot(half_widths[str(self.nearness)], sharing)
+        if self.key != _OTHER_DEPTH_KEY:
+            return known
+        # However near its depth, a net is known no better than one of that depth; however far, no worse than from
+        # another source.
+        nearest, farthest = half_widths[str(Nearness.SAME_SOURCE)], half_widths[str(Nearness.SAME_DEVICE)]
+        return min(max(known * self.scale, nearest), farthest)
 
 
+OTHER_DEPTH = "other_depth"
+_OTHER_DEPTH_KEY = f"{Nearness.SAME_SOURCE}+{OTHER_DEPTH}"
 SHARING, SCATTERING = "sharing", "scattering"
 _NAMED_ROWS = 3
 _ORDER = tuple(Nearness)
@@ -122,7 +145,7 @@ def evidence(asked: Seen, rows: Sequence[Seen], architectures: frozenset[str]) -
     nearness = _ORDER[best // 2]
     return Evidence(
         nearness=nearness,
-        beyond=nearness is Nearness.SAME_SOURCE and _beyond(asked, rows),
+        depth_gap=_depth_gap(asked, rows) if nearness is Nearness.SAME_SOURCE else 0.0,
         several=several,
         scattered=scattered,
         ids=tuple(row.id for row in nearest[:_NAMED_ROWS]),
@@ -130,9 +153,10 @@ def evidence(asked: Seen, rows: Sequence[Seen], architectures: frozenset[str]) -
     )
 
 
-def _beyond(asked: Seen, rows: Sequence[Seen]) -> bool:
-    depths = [row.convolutions for row in rows if row.source == asked.source and row.precision is asked.precision]
-    return not min(depths) <= asked.convolutions <= max(depths)
+def _depth_gap(asked: Seen, rows: Sequence[Seen]) -> float:
+    depths = {row.convolutions for row in rows if row.source == asked.source and row.precision is asked.precision}
+    # A net without convolutions is as far from the others as one with a single one.
+    return min(abs(math.log(max(depth, 1) / max(asked.convolutions, 1))) for depth in depths)
 
 
 def _place(asked: Seen, row: Seen) -> int:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.throughput.evidence import SHARING, Evidence, Nearness, basis_of, evidence, seen_of
+from planner.throughput.evidence import Evidence, Nearness, basis_of, evidence, seen_of
 from planner.throughput.host import host_step_seconds, on_host
 from planner.throughput.model import load_model
 from planner.throughput.nets import is_vgg, model_key, net_of
@@ -97,7 +97,7 @@ class Predictor:
         for row in without:
             seconds *= math.exp(self._model.left_out.get(row, 0.0))
         rate = setup.batch * setup.count / seconds
-        return self._throughput(rate, near, self._half_width(near))
+        return self._throughput(rate, near, near.half_width(self._model.half_widths))
 
     def rates(self, device: str) -> KnownRates | None:
         """The peak rates of a device; None where it is unknown, or they are."""
@@ -118,7 +118,7 @@ class Predictor:
         key = model_key(question.net)
         near = self._evidence(setup, key, frozenset())
         rate = setup.batch * setup.count / self._model.seconds(setup)
-        width = self._half_width(near)
+        width = near.half_width(self._model.half_widths)
         if not is_vgg(key):
             # Folds try VGG nets only; another net is at least as unsure as another source.
             width = max(width, self._model.half_widths[str(Nearness.SAME_DEVICE)])
@@ -148,14 +148,6 @@ class Predictor:
             names = [name for name in self._devices if self._devices[name].group == rates.group]
             self._seen[rates.group] = seen_on(self._database, names, rates.group, rates.architecture)
         return self._seen[rates.group]
-
-    def _half_width(self, near: Evidence) -> float:
-        widths = self._model.half_widths
-        known = widths.get(near.key)
-        if known is not None:
-            return known
-        # Sharing that no fold tried beside this evidence: its own doubt comes on top.
-        return math.hypot(widths[str(near.nearness)], widths[f"{Nearness.SAME_SOURCE}+{SHARING}"])
 
     def _throughput(self, rate: float, near: Evidence, half_width: float) -> Throughput:
         factor = math.exp(half_width)

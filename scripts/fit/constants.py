@@ -9,7 +9,7 @@ from scipy.optimize import least_squares
 
 from planner.throughput.physics import Constants, LinkConstants
 from planner.throughput.setup import Link
-from scripts.fit.rows import CONSTANTS, DIVIDING, LINKS, Arithmetic, Floats
+from scripts.fit.rows import CONSTANTS, DIVIDING, LINKS, TINY_BATCH, Arithmetic, Floats
 
 # Where the constants are looked for: orders of magnitude of cuDNN and PCIe, before any row is seen.
 PLAUSIBLE = Constants(
@@ -40,9 +40,11 @@ PLAUSIBLE_LINKS = {
 PLAUSIBLE_HOP_SECONDS = 1e-3
 PLAUSIBLE_JITTER = 0.01
 
-# One standard deviation, in logarithms: of a constant about the plausible, of a link's, of what a series of
-# measurements is off as a whole, and of one row.
-_CONSTANT_SPREAD, _LINK_SPREAD, _ARCHITECTURE_SPREAD, _SERIES_SPREAD, _ROW_SPREAD = 0.1, 0.5, 0.2, 0.15, 0.05
+# One standard deviation, in logarithms: of a share of a peak about the plausible (Winograd alone is a factor of two or
+# four), of another constant, of a link's, of what a series of measurements is off as a whole, and of one row.
+_SHARE_SPREAD, _CONSTANT_SPREAD, _LINK_SPREAD = 0.5, 0.15, 0.5
+_ARCHITECTURE_SPREAD, _SERIES_SPREAD, _ROW_SPREAD, _TINY_BATCH_SPREAD = 0.2, 0.15, 0.05, 0.5
+_SHARES = ("first_conv", "conv", "conv_weights", "tensor_conv", "dense", "bandwidth")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +83,13 @@ def fit_constants(data: Arithmetic) -> Fitted:
     """The constants of `data`, with an offset for each architecture and each series, which is not kept: the
     corrections model those better."""
     start = _plausible()
-    spreads = np.concatenate([np.full(len(CONSTANTS), _CONSTANT_SPREAD), np.full(len(LINKS) + 2, _LINK_SPREAD)])
+    spreads = np.array([*_constant_spreads(), *(_LINK_SPREAD for _ in range(len(LINKS) + 2))])
     architectures = _places(
         [group[1:] for row in data.rows for group in row.setup.groups if group[0] == "architecture_precision"]
     )
     series = _places([group[1:] for row in data.rows for group in row.setup.groups if group[0] == "series"])
     sums = data.nodes.sum(axis=1)
+    row_spread = np.where(data.noise == TINY_BATCH, _TINY_BATCH_SPREAD, _ROW_SPREAD)
     offsets = architectures.max() + 1, series.max() + 1
 
     def parts(values: Floats) -> tuple[Fitted, Floats, Floats]:
@@ -98,12 +101,12 @@ def fit_constants(data: Arithmetic) -> Fitted:
         fitted, by_architecture, by_series = parts(values)
         missed = data.log_seconds - np.log(fitted.seconds(data)) - by_architecture[architectures] - by_series[series]
         prior = (values[: len(start)] - start) / spreads
-        return np.concatenate(
-            [missed / _ROW_SPREAD, prior, by_architecture / _ARCHITECTURE_SPREAD, by_series / _SERIES_SPREAD]
-        )
+        held = by_architecture / _ARCHITECTURE_SPREAD, by_series / _SERIES_SPREAD
+        return np.concatenate([_soft(missed / row_spread), prior, *held])
 
     def jacobian(values: Floats) -> Floats:
-        fitted, _, _ = parts(values)
+        fitted, by_architecture, by_series = parts(values)
+        missed = data.log_seconds - np.log(fitted.seconds(data)) - by_architecture[architectures] - by_series[series]
         rows = len(data.log_seconds)
         known = len(start)
         full = np.zeros((rows + len(values), len(values)))
@@ -115,15 +118,33 @@ def fit_constants(data: Arithmetic) -> Fitted:
         full[:rows, known - 1] = -fitted.jitter * data.doublings / (1 + fitted.jitter * data.doublings)
         full[np.arange(rows), known + architectures] = -1
         full[np.arange(rows), known + offsets[0] + series] = -1
-        full[:rows] /= _ROW_SPREAD
+        full[:rows] *= (_slope(missed / row_spread) / row_spread)[:, None]
         own = np.concatenate([spreads, np.full(offsets[0], _ARCHITECTURE_SPREAD), np.full(offsets[1], _SERIES_SPREAD)])
         full[rows + np.arange(len(values)), np.arange(len(values))] = 1 / own
         return full
 
     first = np.concatenate([start, np.zeros(offsets[0] + offsets[1])])
-    # A soft loss: a row ten times off pulls no harder than one three times off.
-    found = least_squares(residuals, first, jac=jacobian, loss="soft_l1", max_nfev=30)
+    found = least_squares(residuals, first, jac=jacobian, max_nfev=30)
     return parts(found.x)[0]
+
+
+def _constant_spreads() -> list[float]:
+    return [_SHARE_SPREAD if name in _SHARES else _CONSTANT_SPREAD for name in CONSTANTS]
+
+
+def _soft(off: Floats) -> Floats:
+    """Softens what rows are off by (soft L1): a row ten times off pulls hardly harder than one three times off.
+
+    What holds the constants to the plausible is not softened: rows that disagree must not buy a kernel launch of
+    half a millisecond.
+    """
+    return np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1))
+
+
+def _slope(off: Floats) -> Floats:
+    """The derivative of `_soft`; at 0, where it is 1, by its series."""
+    soft = np.abs(_soft(off))
+    return np.where(np.abs(off) < 1e-4, 1.0, np.abs(off) / np.sqrt(1 + off**2) / np.maximum(soft, 1e-12))
 
 
 def _plausible() -> Floats:

@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.throughput.evidence import Seen, basis_of, evidence, seen_of
+from planner.throughput.evidence import Evidence, Seen, basis_of, evidence, seen_of
 from planner.throughput.model import Model
 from scripts.fit.constants import fit_constants
 from scripts.fit.folds import CONFIGURATION, CONFIGURATION_SEVERAL
@@ -30,8 +30,15 @@ class Tested:
     fold: str
     id: str
     off: float
-    evidence: str
-    basis: str
+    near: Evidence
+
+    @property
+    def evidence(self) -> str:
+        return self.near.key
+
+    @property
+    def basis(self) -> str:
+        return str(basis_of(self.near.nearness))
 
     @property
     def error(self) -> float:
@@ -72,10 +79,17 @@ def run_folds(data: Arithmetic, wanted: Sequence[Fold], workers: int) -> list[Te
         return [row for answer in answers for row in answer]
 
 
-def quantile(values: Sequence[float]) -> float:
-    """The conformal quantile: with n values, the one at place ceil(0.8 (n + 1))."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered), math.ceil(COVERAGE * (len(ordered) + 1))) - 1]
+def quantile(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """The conformal quantile: with n values, the one at place ceil(0.8 (n + 1)). With `weights`, the first value that
+    0.8 of the weight is at or below, after one more draw of weight 1 beyond them all."""
+    counted = weights or [1.0] * len(values)
+    wanted = COVERAGE * (sum(counted) + 1)
+    reached = 0.0
+    for value, weight in sorted(zip(values, counted, strict=True)):
+        reached += weight
+        if reached >= wanted - 1e-9:
+            return value
+    return max(values)
 
 
 def _tested(fold: Fold, row: Row, model: Model, train: Sequence[Row]) -> Tested:
@@ -86,8 +100,7 @@ def _tested(fold: Fold, row: Row, model: Model, train: Sequence[Row]) -> Tested:
         fold=fold.name,
         id=row.measurement.id,
         off=math.log(row.seconds / model.seconds(row.setup)),
-        evidence=near.key,
-        basis=str(basis_of(near.nearness)),
+        near=near,
     )
 
 

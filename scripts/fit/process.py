@@ -57,7 +57,7 @@ TERMS: tuple[tuple[str, str], ...] = (
 )
 # Where each variance is looked for, before any row is seen, and how far it may be from there (logarithms).
 _PLAUSIBLE = {"nodes": 0.03, "constant": 0.02, "pressure": 0.1, "waiting": 0.1, "doubling": 0.001}
-_PLAUSIBLE_NOISE = (4e-4, 9e-4, 9e-4, 3e-3, 1e-2)
+_PLAUSIBLE_NOISE = (4e-4, 9e-4, 9e-4, 3e-3, 1e-2, 0.25)
 _VARIANCE_SPREAD = 2.0
 # How far along the grid a correction carries, in doublings of channels, side and batch.
 _REACH = (1.0, 1.0, 1.5)

@@ -1,11 +1,12 @@
-"""Interval widths from held-out errors, and what a fold is covered by when its own errors are not asked."""
+"""Interval widths from held-out errors, and the width a fold is held against when its own rows are not asked."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from planner.throughput.evidence import SHARING, Nearness
 from scripts.fit.evaluate import Tested, quantile
 
 if TYPE_CHECKING:
@@ -15,29 +16,50 @@ if TYPE_CHECKING:
 
 # Fewer errors than this say little of a quantile.
 _ENOUGH = 20
+# Kinds whose errors are one kind: whether the architecture was measured on another card says too little of how far off
+# a card nobody measured is.
+_UNMEASURED = (str(Nearness.SAME_ARCHITECTURE), str(Nearness.NONE))
+# Kinds of which a fold is off as a whole, since the card, or how its machine shares a step, was never seen: each fold
+# counts once, however many rows it has.
+_BY_FOLD = (*_UNMEASURED, *(f"{nearness}+{SHARING}" for nearness in Nearness))
 
 
 def half_widths(tested: Sequence[Tested]) -> dict[str, float]:
-    """For each kind of evidence, the half width that 80 % of its held-out errors stay within."""
-    kinds: dict[str, list[float]] = defaultdict(list)
-    for row in tested:
-        kinds[row.evidence].append(abs(row.off))
-    return {kind: quantile(values) for kind, values in sorted(kinds.items())}
+    """For each kind of evidence, the half width that 80 % of its held-out errors stay within; of a kind with a scale,
+    the half width at a scale of one."""
+    return {kind: _half_width(rows) for kind, rows in sorted(_kinds(tested).items())}
 
 
 def crossed_half_widths(tested: Sequence[Tested]) -> list[float]:
-    """The half width of each row's interval, from the errors of every other fold (of all, where they are few)."""
+    """The half width of each row's interval, from errors of other rows alone: what other tests say of the rows of its
+    fold is left out too. A kind with few other errors keeps those of all."""
+    everything = half_widths(tested)
+    ids: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in tested:
+        ids[row.test, row.fold].add(row.id)
+    known = {fold: {**everything, **_without(tested, own)} for fold, own in ids.items()}
+    return [row.near.half_width(known[row.test, row.fold]) for row in tested]
+
+
+def _without(tested: Sequence[Tested], ids: set[str]) -> dict[str, float]:
+    kinds = _kinds([row for row in tested if row.id not in ids])
+    return {kind: _half_width(rows) for kind, rows in kinds.items() if len(rows) >= _ENOUGH}
+
+
+def _kinds(tested: Sequence[Tested]) -> dict[str, list[Tested]]:
     kinds: dict[str, list[Tested]] = defaultdict(list)
     for row in tested:
-        kinds[row.evidence].append(row)
-    known: dict[tuple[str, str, str], float] = {}
-    for row in tested:
-        key = (row.test, row.fold, row.evidence)
-        if key not in known:
-            others = [abs(other.off) for other in kinds[row.evidence] if (other.test, other.fold) != key[:2]]
-            everything = [abs(other.off) for other in kinds[row.evidence]]
-            known[key] = quantile(others if len(others) >= _ENOUGH else everything)
-    return [known[row.test, row.fold, row.evidence] for row in tested]
+        for kind in _UNMEASURED if row.evidence in _UNMEASURED else (row.evidence,):
+            kinds[kind].append(row)
+    return kinds
+
+
+def _half_width(rows: Sequence[Tested]) -> float:
+    """Of rows that are all of one kind, or of kinds that are one."""
+    sizes = Counter((row.test, row.fold) for row in rows)
+    by_fold = rows[0].evidence in _BY_FOLD
+    weights = [1 / sizes[row.test, row.fold] if by_fold else 1.0 for row in rows]
+    return quantile([abs(row.off) / row.near.scale for row in rows], weights)
 
 
 def version_shift(rows: Sequence[Row]) -> float:

@@ -154,12 +154,27 @@ def test_no_row_of_the_device_is_modelled_and_unseen_sharing_is_told() -> None:
     assert evidence(row(count=2, link=Link.DATA_PARALLEL), [row()], frozenset()).key == "same_source+scattering"
 
 
-def test_a_net_beyond_those_measured_is_less_sure_than_one_between() -> None:
-    deeper, shallower = row(model="vgg19", convolutions=16), row(model="vgg11", convolutions=8)
-    assert evidence(row(), [deeper, shallower], frozenset()).key == "same_source"
-    assert evidence(row(), [deeper], frozenset()).key == "same_source+beyond"
+def test_an_unseen_depth_is_less_sure_the_farther_it_is() -> None:
     widths = load_model().half_widths
-    assert widths["same_source"] < widths["same_source+beyond"]
+    known = evidence(row(image_size_px=64), [row()], frozenset())
+    near = evidence(row(model="vgg19", convolutions=16), [row(), row(model="vgg11", convolutions=8)], frozenset())
+    far = evidence(row(model="vgg11", convolutions=8), [row()], frozenset())
+    beyond = evidence(row(model="net-1", convolutions=0), [row()], frozenset())
+    assert (known.key, near.key, far.key) == ("same_source", "same_source+other_depth", "same_source+other_depth")
+    assert near.depth_gap == pytest.approx(math.log(16 / 13))
+    found = [one.half_width(widths) for one in (known, near, far, beyond)]
+    assert found == sorted(found)
+    assert found[1] < found[2]
+    # However far, it is known no worse than from another source.
+    assert found[3] == widths["same_device"]
+
+
+def test_sharing_that_no_fold_tried_doubts_on_top() -> None:
+    near = evidence(row(count=2, link=Link.PCIE), [row(count=1)], frozenset())
+    widths = {"same_source": 0.3, "same_source+sharing": 0.4, "same_device": 1.0}
+    assert near.half_width(widths) == 0.4
+    other = replace(near, nearness=Nearness.SAME_DEVICE)
+    assert other.half_width({**widths, "same_device": 0.3}) == pytest.approx(0.5)
 
 
 HEADER = "id,model,image_size,mode,device,device_memory_gb,n_devices,precision,xla,batch_per_device,framework,framework_version,images_per_second,source_repo_or_url,notes"  # noqa: E501
