@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.feeding import Feed, feed_images_per_second, pace
 from planner.plan import Estimate, RunTime
@@ -18,8 +18,10 @@ from workloads.layers import moving_statistics, parameters
 from workloads.memory import footprint
 
 if TYPE_CHECKING:
+    from planner.spot import SpotRate, SpotTime
     from planner.throughput.values import Throughput
     from pricing.cost import ProviderRates
+    from pricing.money import Billing
     from pricing.offers import Rental
     from workloads.job import TrainingJob
     from workloads.runtimes import Chosen
@@ -63,6 +65,7 @@ class Workload:
         self.checkpoints = Checkpoints(job.checkpoint_every.total_seconds(), writing_seconds)
         self._bytes: dict[tuple[int, bool], int] = {}
         self._side_costs: dict[str, SideCost] = {}
+        self._timed: dict[tuple[object, ...], _Timed] = {}
         self._feeds: dict[tuple[int | None, int, float | None, bool], Feed | None] = {}
 
     def feed(self, rental: Rental) -> Feed | None:
@@ -80,6 +83,19 @@ class Workload:
         if rates.provider not in self._side_costs:
             self._side_costs[rates.provider] = side_cost(self.usage, rates)
         return self._side_costs[rates.provider]
+
+    def timed(self, rental: Rental, throughput: Throughput, rates: ProviderRates) -> _Timed:
+        """Time and side costs of a rental that trains so fast; worked out once for all that share what they rest on."""
+        rate = None
+        if rental.market is Market.SPOT:
+            rate = spot_rate(rental.provider, rental.device, rental.family, rental.interruption_bucket)
+        kind = device_kind(rental.device)
+        speed = throughput.images_per_second, throughput.low, throughput.high
+        # spot_rate keeps what it has made, so that an id stands for one rate.
+        key = (speed, kind, id(rate), rental.billing, rates.provider)
+        if key not in self._timed:
+            self._timed[key] = _timed(cloud_time(self, kind, throughput), rate, self, rental.billing, rates)
+        return self._timed[key]
 
     def device_bytes(self, share: int, *, planned: bool = False) -> int:
         """What training `share` images at once keeps on one device; `planned`: by a compiler that lays out the whole
@@ -112,35 +128,46 @@ def estimate(
     """
     feed = work.feed(rental)
     throughput, input_bound = _fed(computed, feed, on_cpu=rental.device == CPU_DEVICE)
-    plain = cloud_time(work, device_kind(rental.device), throughput)
-    steady = with_checkpoints(plain, work.checkpoints)
-    spot, time, durations = None, steady, (steady.total, steady.low, steady.high)
-    if rental.market is Market.SPOT:
-        rate = spot_rate(rental.provider, rental.device, rental.family, rental.interruption_bucket)
-        spot = spot_time(plain, rate, work.checkpoints)
-        time, durations = spot.run_time(plain), spot.billed_durations
-    beside = work.side_cost(rates)
-    billed = [rental.billing.billed_seconds(lasting) for lasting in durations]
-    beside_billed = billed
-    if rental.billing is not beside.billing:
-        beside_billed = [beside.billing.billed_seconds(lasting) for lasting in durations]
-    fixed = [beside.micro_usd(seconds) for seconds in beside_billed]
+    timed = work.timed(rental, throughput, rates)
     return Estimate(
         rental=rental,
         computed=computed,
         feed=feed,
         throughput=throughput,
-        plain=plain,
-        steady=steady,
-        time=time,
-        spot=spot,
+        plain=timed.plain,
+        steady=timed.steady,
+        time=timed.time,
+        spot=timed.spot,
         usage=work.usage,
         rates=rates,
-        billed_seconds=(billed[0], billed[1], billed[2]),
-        fixed_micro_usd=(fixed[0], fixed[1], fixed[2]),
+        billed_seconds=timed.billed_seconds,
+        fixed_micro_usd=timed.fixed_micro_usd,
         input_bound=input_bound,
         software=software,
     )
+
+
+class _Timed(NamedTuple):
+    """What Estimate says under the same names."""
+
+    plain: RunTime
+    steady: RunTime
+    time: RunTime
+    spot: SpotTime | None
+    billed_seconds: tuple[int, int, int]
+    fixed_micro_usd: tuple[int, int, int]
+
+
+def _timed(plain: RunTime, rate: SpotRate | None, work: Workload, billing: Billing, rates: ProviderRates) -> _Timed:
+    steady = with_checkpoints(plain, work.checkpoints)
+    spot, time, durations = None, steady, (steady.total, steady.low, steady.high)
+    if rate is not None:
+        spot = spot_time(plain, rate, work.checkpoints)
+        time, durations = spot.run_time(plain), spot.billed_durations
+    beside = work.side_cost(rates)
+    expected, low, high = (billing.billed_seconds(lasting) for lasting in durations)
+    fixed, low_fixed, high_fixed = (beside.micro_usd(beside.billing.billed_seconds(lasting)) for lasting in durations)
+    return _Timed(plain, steady, time, spot, (expected, low, high), (fixed, low_fixed, high_fixed))
 
 
 def _fed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Throughput, bool]:
