@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from planner.settings import Settings
     from pricing.devices import Device, DeviceTable
+    from pricing.given import OfferSource
     from pricing.offers import Rental
     from workloads.job import TrainingJob
 
@@ -39,7 +40,8 @@ class Wanted(NamedTuple):
 
     `every_place` ranks each offer of each place; `limit` is how many are looked up in full (None: all);
     `prices` reads the prices of all of them.
-    `catalog` is another catalog file than the shipped one.
+    `catalog` is another catalog file than the shipped one; `given` puts the offers that a provider tells by itself in
+    the place of those of the catalog.
     """
 
     providers: tuple[str, ...] = ()
@@ -51,6 +53,7 @@ class Wanted(NamedTuple):
     limit: int | None = None
     prices: bool = False
     catalog: Path | None = None
+    given: Callable[[OfferSource], OfferSource] | None = None
 
 
 def make_plan(job: TrainingJob, wanted: Wanted, settings: Settings, now: datetime) -> Plan:
@@ -60,12 +63,13 @@ def make_plan(job: TrainingJob, wanted: Wanted, settings: Settings, now: datetim
     """
     try:
         with Catalog.open(wanted.catalog) as catalog:
-            return _plan(job, wanted, settings, catalog, now)
+            source = catalog if wanted.given is None else wanted.given(catalog)
+            return _plan(job, wanted, settings, source, now)
     except (CatalogError, MissingTableError) as error:
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
 
 
-def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: Catalog, now: datetime) -> Plan:
+def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
     filters = _filters(job, wanted, catalog)
     predictor = Predictor.open(catalog.devices)
     try:
@@ -140,7 +144,7 @@ def nothing_left(plan: Plan) -> NothingLeftError:
     )
 
 
-def _filters(job: TrainingJob, wanted: Wanted, catalog: Catalog) -> Filters:
+def _filters(job: TrainingJob, wanted: Wanted, catalog: OfferSource) -> Filters:
     limits = job.constraints
     return Filters(
         providers=_known("provider", wanted.providers or limits.providers, {*catalog.rates, "local"}),
