@@ -30,8 +30,8 @@ class Receipt:
     outcome: str
     message: str | None
     attempts: int
-    interruptions: int
-    lost_steps: int
+    interruptions: int = 0
+    lost_steps: int = 0
     estimated_seconds: float | None
     actual_seconds: float
     estimated_usd: float | None

@@ -127,6 +127,13 @@ def test_a_receipt_is_json_and_back() -> None:
     assert Receipt(**json.loads(json.dumps(receipt.to_json()))) == receipt
 
 
+def test_a_receipt_of_an_earlier_version_is_still_one() -> None:
+    kept = a_receipt().to_json()
+    for name in ("interruptions", "lost_steps"):
+        del kept[name]
+    assert Receipt(**kept) == a_receipt()
+
+
 def test_an_estimate_that_could_not_be_made_is_kept_as_none() -> None:
     assert estimate_record(None) == {}
     assert estimate_record(a_machine_estimate(time=None)) == {}
