@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from planner.ending import TEARDOWN_PATIENCE
 from planner.errors import (
     BadInputError,
     ExitCode,
-    NoCapacityError,
     PlanError,
     RefusedError,
     TeardownUnverifiedError,
@@ -21,21 +21,22 @@ from planner.errors import (
     TrainingFailedError,
 )
 from planner.events import PhaseReached, Progressed, Said, TrainerStarted
-from planner.ending import TEARDOWN_PATIENCE
+from planner.launch import ended_error
 from planner.next_action import TIMER_GRACE
 from planner.run import Outcome, Phase
-from planner.runner import request_for, request_none
+from planner.runner import request_none
 from providers.base import EndKind
 from providers.errors import (
     BadRequestError,
     CapacityError,
+    CredentialsError,
     MachineError,
+    PermissionDeniedError,
     ProviderError,
     QuotaError,
-    TransientError,
     UnrecognizedError,
 )
-from tests.builders import a_job, an_offer
+from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON, ctrl_c
 from tests.doubles.fake_machine import (
     ENDED,
@@ -54,13 +55,20 @@ from tests.doubles.fake_machine import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from planner.receipt import Receipt
     from planner.run import Run
+    from planner.targets import Target
     from tests.doubles.desk import Desk
+
+
+HERE = ["local"]
 
 
 def phases(desk: Desk) -> list[Phase]:
     return [event.phase for event in desk.told(PhaseReached)]
+
+
+def two_places() -> list[Target]:
+    return [a_target(zone="a"), a_target(zone="b")]
 
 
 def recorded(desk: Desk, run: Run) -> Run:
@@ -122,9 +130,9 @@ def test_the_end_is_on_disk_before_anything_is_deleted(desk: Desk) -> None:
 def test_the_request_says_what_the_machine_needs(desk: Desk) -> None:
     job = a_job(constraints={"deadline": "2h"})
     run = desk.planned(job)
-    request = request_for(job, an_offer(), max_steps=40)(run, 3)
+    request = desk.request(job, max_steps=40, client="me")(run, 3, a_target(zone="a", vcpus=2, memory_gib=4.0))
     assert (request.run_id, request.attempt, request.max_steps) == (run.run_id, 3, 40)
-    assert (request.vcpus, request.memory_gib) == (2, 4.0)
+    assert (request.vcpus, request.memory_gib, request.zone, request.client) == (2, 4.0, "a", "me")
     assert request.deadline == run.deadline == NOON + timedelta(hours=2)
     assert json.loads(request.job_json)["name"] == "tiny"
 
@@ -188,12 +196,10 @@ def test_a_run_that_is_over_before_anybody_looks_is_collected(desk: Desk) -> Non
     ("kind", "outcome", "message"),
     [
         (EndKind.OUT_OF_MEMORY, Outcome.FAILED, "killed: the memory limit was reached"),
-        (EndKind.KILLED, Outcome.FAILED, "killed (signal 9)"),
         (EndKind.FAILED, Outcome.FAILED, "training failed"),
         (EndKind.BAD_JOB, Outcome.FAILED, "the trainer cannot train this job"),
         (EndKind.DEADLINE, Outcome.DEADLINE, "the deadline was reached"),
         (EndKind.STOPPED, Outcome.STOPPED, "stopped, with a checkpoint"),
-        (EndKind.LOST, Outcome.FAILED, "lost"),
     ],
 )
 def test_however_the_instance_ends_the_run_says_so_and_nothing_is_left(
@@ -203,6 +209,7 @@ def test_however_the_instance_ends_the_run_says_so_and_nothing_is_left(
     run, receipt = desk.launch()
     assert (run.phase, run.outcome, run.message) == (Phase.DONE, outcome, message)
     assert (receipt.outcome, receipt.steps, receipt.model_folder) == (outcome, 3, None)
+    assert (receipt.attempts, receipt.interruptions) == (1, 0)
     assert desk.leaked == []
     assert not (desk.folder / "model").exists()
     assert desk.journal.receipt(run.run_id) == receipt.to_json()
@@ -221,13 +228,6 @@ def test_what_the_instance_printed_is_kept_when_it_goes(desk: Desk) -> None:
     desk.scripts(disappears)
     gone, _ = desk.launch()
     assert desk.provider.store(gone.run_id).list("attempts/1/log") == []
-
-
-def test_an_instance_that_disappears_fails_the_run(desk: Desk) -> None:
-    desk.scripts(disappears)
-    run, _ = desk.launch()
-    assert (run.outcome, run.message) == (Outcome.FAILED, "the instance disappeared")
-    assert desk.leaked == []
 
 
 def test_an_instance_that_outlives_its_deadline_is_ended_from_here(desk: Desk) -> None:
@@ -250,43 +250,57 @@ def test_an_instance_that_never_boots_is_ended_at_the_deadline(desk: Desk) -> No
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "kind", "outcome"),
     [
-        (CapacityError("none left", code="NoRoom"), NoCapacityError),
-        (QuotaError("too many", quota="P vCPUs"), RefusedError),
-        (BadRequestError("no such type"), BadInputError),
-        (MachineError("no disk", hint="free some"), ThisMachineError),
-        (TransientError("connection lost"), ThisMachineError),
-        (UnrecognizedError("what", code="X"), ThisMachineError),
+        (CredentialsError("who?", hint="sign in"), RefusedError, Outcome.REFUSED),
+        (PermissionDeniedError("not you"), RefusedError, Outcome.REFUSED),
+        (BadRequestError("no such type"), BadInputError, Outcome.FAILED),
+        (MachineError("no disk", hint="free some"), ThisMachineError, Outcome.FAILED),
+        (UnrecognizedError("what", code="X"), ThisMachineError, Outcome.FAILED),
     ],
 )
-def test_a_refused_launch_ends_the_run(desk: Desk, error: ProviderError, kind: type[PlanError]) -> None:
+def test_a_refusal_that_another_place_would_not_mend_ends_the_run(
+    desk: Desk, error: ProviderError, kind: type[PlanError], outcome: Outcome
+) -> None:
     desk.provider.refuse["launch", 1] = error
     with pytest.raises(kind) as caught:
-        desk.launch()
-    assert caught.value.message.startswith(error.message)
+        desk.launch(targets=two_places())
+    assert caught.value.message == f"{error.message}{f' ({error.code})' if error.code else ''}"
     assert caught.value.hint == error.hint
     (run,) = desk.journal.runs()
-    assert (run.phase, run.outcome, run.message) == (Phase.DONE, Outcome.FAILED, error.message)
+    assert (run.phase, run.outcome, run.message) == (Phase.DONE, outcome, error.message)
+    assert desk.provider.count("launch") == 1
+    assert desk.provider.count("list_owned") >= 1, "what exists is looked up"
     assert desk.leaked == []
+    assert desk.journal.refusals(desk.clock.now()) == ()
 
 
-def test_the_reply_to_a_launch_is_lost_and_what_it_made_is_removed(desk: Desk) -> None:
-    desk.provider.lose["launch", 1] = TransientError("connection lost")
-    with pytest.raises(ThisMachineError):
-        desk.launch()
-    assert desk.provider.count("delete") == 1
-    assert desk.leaked == []
+@pytest.mark.parametrize(
+    ("error", "outcome", "exit_code", "message"),
+    [
+        (CapacityError("none left"), Outcome.NO_CAPACITY, 5, "1 places were asked, none has room: none left"),
+        (QuotaError("too many", quota="vCPUs"), Outcome.REFUSED, 4, "the account's quota is too small: vCPUs"),
+    ],
+)
+def test_a_run_that_no_place_takes_ends_and_has_a_receipt(
+    desk: Desk, error: ProviderError, outcome: Outcome, exit_code: int, message: str
+) -> None:
+    desk.provider.down["launch"] = error
+    run, receipt = desk.launch()
+    assert (run.phase, run.outcome, run.message) == (Phase.DONE, outcome, message)
+    assert (ended_error(run).exit_code, ended_error(run).message) == (exit_code, f"run {run.run_id}: {message}")
+    assert (receipt.outcome, receipt.message, receipt.steps, receipt.actual_usd) == (outcome, message, 0, 0)
+    assert desk.journal.receipt(run.run_id) == receipt.to_json()
 
 
 def test_a_refused_launch_has_a_receipt(desk: Desk) -> None:
-    desk.provider.refuse["launch", 1] = CapacityError("none left")
-    with pytest.raises(NoCapacityError):
+    desk.provider.refuse["launch", 1] = BadRequestError("no such type")
+    with pytest.raises(BadInputError):
         desk.launch()
     (run,) = desk.journal.runs()
     receipt = desk.journal.receipt(run.run_id)
     assert receipt is not None
-    assert (receipt["outcome"], receipt["message"], receipt["steps"]) == ("failed", "none left", 0)
+    assert (receipt["outcome"], receipt["message"], receipt["steps"]) == ("failed", "no such type", 0)
 
 
 # --- teardown ----------------------------------------------------------------------------------------------------
@@ -387,7 +401,7 @@ def test_ctrl_c_twice_while_the_model_comes_home_ends_without_it(desk: Desk) -> 
     ]
     assert (run.phase, run.outcome) == (Phase.DONE, Outcome.STOPPED)
     assert desk.leaked == []
-    assert desk.runner().resumable(a_job()) == run
+    assert desk.runner().resumable(a_job(), HERE) == run
 
 
 def test_ctrl_c_while_things_are_deleted_does_not_make_a_success_a_failure(desk: Desk) -> None:
@@ -442,7 +456,7 @@ def test_the_night_between_two_attempts_costs_nothing(desk: Desk) -> None:
 
 def test_a_run_that_succeeded_does_not_go_on(desk: Desk) -> None:
     desk.launch()
-    assert desk.runner().resumable(a_job()) is None
+    assert desk.runner().resumable(a_job(), HERE) is None
 
 
 @pytest.mark.parametrize("changes", [{"seed": 1}, {"epochs": 3}])
@@ -450,19 +464,19 @@ def test_another_job_does_not_go_on(desk: Desk, changes: dict[str, int]) -> None
     desk.scripts(until_asked)
     desk.clock.at_sleep[3] = ctrl_c
     desk.launch()
-    assert desk.runner().resumable(a_job()) is not None
-    assert desk.runner().resumable(a_job(name="renamed", constraints={"deadline": "9h"})) is not None
-    assert desk.runner().resumable(a_job(**changes)) is None
+    assert desk.runner().resumable(a_job(), HERE) is not None
+    assert desk.runner().resumable(a_job(name="renamed", constraints={"deadline": "9h"}), HERE) is not None
+    assert desk.runner().resumable(a_job(**changes), HERE) is None
 
 
 def test_without_a_complete_checkpoint_there_is_nothing_to_go_on_from(desk: Desk) -> None:
     desk.scripts(ends(EndKind.FAILED))
     run, _ = desk.launch()
-    assert desk.runner().resumable(a_job()) is None
+    assert desk.runner().resumable(a_job(), HERE) is None
     desk.provider.store(run.run_id).put("checkpoints/step-00000003/weights", b"half")
-    assert desk.runner().resumable(a_job()) is None
+    assert desk.runner().resumable(a_job(), HERE) is None
     desk.provider.store(run.run_id).put("checkpoints/step-00000003/complete.json", b"{}")
-    assert desk.runner().resumable(a_job()) == run
+    assert desk.runner().resumable(a_job(), HERE) == run
 
 
 def test_a_fresh_launch_is_a_run_of_its_own(desk: Desk) -> None:
@@ -481,10 +495,10 @@ def test_a_measuring_run_in_between_does_not_hide_the_checkpoint(desk: Desk) -> 
     stopped, _ = desk.launch()
     desk.scripts(trains_well)
     runner = desk.runner()
-    measuring = replace(runner.draft(a_job(), an_offer(), None, None), model_folder="")
-    runner.record(measuring, a_job(), None)
-    runner.measure(measuring, request_for(a_job(), an_offer(), max_steps=40))
-    assert runner.resumable(a_job()) == stopped
+    measuring = replace(runner.draft(a_job(), [a_target()], None, None), model_folder="")
+    runner.record(measuring, a_job(), {})
+    runner.measure(measuring, desk.request(max_steps=40))
+    assert runner.resumable(a_job(), HERE) == stopped
 
 
 def test_ctrl_c_while_a_second_attempt_is_launched_leaves_nothing(desk: Desk) -> None:
@@ -495,7 +509,7 @@ def test_ctrl_c_while_a_second_attempt_is_launched_leaves_nothing(desk: Desk) ->
     run, _ = desk.go_on()
     assert (run.phase, run.outcome) == (Phase.DONE, Outcome.STOPPED)
     assert desk.leaked == []
-    assert desk.runner().resumable(a_job()) is not None
+    assert desk.runner().resumable(a_job(), HERE) is not None
 
 
 # --- two at once -------------------------------------------------------------------------------------------------
@@ -512,23 +526,6 @@ def test_plan_stop_from_elsewhere_ends_the_run_that_is_followed_here(desk: Desk)
     desk.clock.at_sleep[3] = stop
     run, _ = desk.launch()
     assert run.outcome is Outcome.STOPPED
-    assert desk.leaked == []
-
-
-def test_a_run_that_somebody_else_finished_is_left_as_it_is(desk: Desk) -> None:
-    desk.scripts(until_asked)
-
-    def finish() -> None:
-        with desk.reopened() as journal:
-            (run,) = journal.live()
-            receipts.append(desk.runner(journal).stop(run)[1])
-
-    receipts: list[Receipt] = []
-    desk.clock.at_sleep[3] = finish
-    run, receipt = desk.launch()
-    assert receipt == receipts[0]
-    assert (run.outcome, receipt.outcome) == (Outcome.STOPPED, "stopped")
-    assert recorded(desk, run).outcome is Outcome.STOPPED
     assert desk.leaked == []
 
 
@@ -587,7 +584,8 @@ def test_after_a_crash_at_any_point_the_next_look_leaves_nothing(
         outcomes.add(run.outcome)
         if run.outcome is Outcome.SUCCEEDED:
             assert (broken.folder / "model" / "model.keras").read_bytes() == MODEL["model.keras"]
-    assert outcomes == ({Outcome.FAILED, Outcome.SUCCEEDED} if script is trains_well else {Outcome.FAILED})
+    ended = Outcome.SUCCEEDED if script is trains_well else Outcome.FAILED
+    assert outcomes == {Outcome.INTERRUPTED, ended}
 
 
 def _settled(desk: Desk) -> Run:
@@ -619,8 +617,8 @@ def test_settling_launches_nothing(desk: Desk) -> None:
     run = desk.runner().settle(desk.planned())
     assert (run.phase, run.outcome, run.message) == (
         Phase.DONE,
-        Outcome.FAILED,
-        "the launch was cut off before training began",
+        Outcome.INTERRUPTED,
+        "the launch was cut off before anything was made",
     )
     assert desk.provider.count("launch") == 0
 
@@ -645,10 +643,12 @@ def test_a_replay_sends_what_was_recorded(desk: Desk) -> None:
         desk.launch()
     (run,) = desk.journal.live()
     assert run.phase is Phase.LAUNCHING
-    changed = request_for(a_job(seed=7), an_offer())
-    run, _ = desk.runner().follow(run, changed)
+    desk.provider.dialect = "start in another way"
+    run, _ = desk.runner().follow(run, desk.request(a_job(seed=7)))
     assert run.outcome is Outcome.SUCCEEDED
-    assert [subject for called, subject in desk.provider.calls if called == "launch"] == [f"{run.run_id}-1"] * 2
+    first, second = desk.provider.received
+    assert first == second
+    assert [call.operation for call in first.calls] == ["start"]
     assert len(run.attempts) == 1
 
 
@@ -696,7 +696,7 @@ def test_output_that_is_not_whole_fails_the_run(desk: Desk, write: Callable[[Fak
     assert desk.leaked == []
     assert not (desk.folder / "model").exists()
     # The checkpoint is kept: the next launch needs no more than the last step.
-    assert desk.runner().resumable(a_job()) == run
+    assert desk.runner().resumable(a_job(), HERE) == run
 
 
 def test_a_place_that_cannot_be_written_is_this_machines_fault_and_the_output_is_kept(desk: Desk) -> None:
@@ -709,7 +709,7 @@ def test_a_place_that_cannot_be_written_is_this_machines_fault_and_the_output_is
     assert "output/model.keras" in desk.provider.store(run.run_id).list("output")
     (ended,) = desk.journal.runs()
     assert ended.phase is Phase.DONE
-    assert desk.runner().resumable(a_job()) == ended
+    assert desk.runner().resumable(a_job(), HERE) == ended
 
 
 def test_files_in_folders_come_home_in_folders(desk: Desk) -> None:
