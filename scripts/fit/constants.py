@@ -138,7 +138,7 @@ def _soft(off: Floats) -> Floats:
     What holds the constants to the plausible is not softened: rows that disagree must not buy a kernel launch of
     half a millisecond.
     """
-    return np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1))
+    return np.asarray(np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1)))
 
 
 def _slope(off: Floats) -> Floats:
