@@ -71,6 +71,9 @@ MISSING = """- A step of several devices repeats itself within 13 % only, and th
   twice as fast as it is at 32 and 64 px. Both are retired.
 - With an unseen source the intervals are wide (a factor of 1.5), since one card under another framework is 1.7 times as
   fast: without the framework, no figure of a card is better.
+- Constants, variances and widths follow from the folds; how far a constant may be from the plausible, the noise of tiny
+  batches, the square in an unseen depth and which kinds count by fold were chosen once for all folds, by a person who
+  saw these figures. The tests are kinder for that than rows of which nobody knows would be.
 - `nn.DataParallel` without one row of that machine is a guess: how weights travel is not stated.
 - No VGG row exists of Hopper, of Ada in the data centre, of a TPU or across machines; those are arithmetic alone.
 """
