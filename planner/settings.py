@@ -50,7 +50,11 @@ class Settings:
         import hashlib
         import platform
 
-        return hashlib.sha256(f"{platform.node()}/{getpass.getuser()}/{self.home}".encode()).hexdigest()[:16]
+        try:
+            person = getpass.getuser()
+        except (ImportError, KeyError, OSError):  # a user without a name, as in some containers
+            person = ""
+        return hashlib.sha256(f"{platform.node()}/{person}/{self.home}".encode()).hexdigest()[:16]
 
     @property
     def measurements(self) -> Path:

@@ -135,9 +135,9 @@ def test_bad_input_is_one_clear_error_with_code_2(here: Path, line: str, error: 
         ({}, "estimate job.yaml --catalog job.yaml", 9, "the price catalog job.yaml cannot be read"),
         ({}, "estimate job.yaml --catalog no.sqlite", 9, "there is no price catalog at no.sqlite"),
         ({}, "estimate job.yaml --check", 10, "--check asks providers"),
-        ({}, "launch job.yaml", 10, "launching without --provider"),
-        ({}, "launch job.yaml --provider aws", 10, "provider aws: only this machine"),
-        ({}, "launch job.yaml --provider local --detach", 10, "--detach"),
+        ({}, "launch job.yaml", 10, "gcp cannot be launched on yet"),
+        ({}, "launch job.yaml --provider aws", 10, "aws cannot be launched on yet"),
+        ({}, "launch job.yaml --provider local --detach", 2, "nobody is there to ask"),
     ],
 )
 def test_every_other_refusal_has_its_own_code(

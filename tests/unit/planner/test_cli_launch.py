@@ -11,7 +11,14 @@ import pytest
 from planner.journal import Journal
 from planner.run import Outcome, Phase
 from providers.base import Check, EndKind, PreflightState
-from providers.errors import CapacityError, CredentialsError, MachineError, TransientError
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    MachineError,
+    QuotaError,
+    TransientError,
+)
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import MODEL, RUNNING, FakeMachine, Seen, done_at_once, ended_at_once
@@ -64,7 +71,9 @@ def test_a_launch_says_what_it_does_and_prints_a_receipt(tmp_path: Path) -> None
     assert "97.50%   on 360 held-out images" in said.out
     for line in (
         "tiny on this machine: ",
-        "it ends itself by ",
+        "ends by ",
+        "  this command ends it by ",
+        "  no timer of the provider's own stands behind these",
         "preparing",
         "starting",
         "waiting for the trainer",
@@ -107,7 +116,6 @@ def test_the_next_estimate_for_this_machine_says_measured(tmp_path: Path) -> Non
         (EndKind.FAILED, 6, "training failed", Outcome.FAILED),
         (EndKind.OUT_OF_MEMORY, 6, "killed: the memory limit was reached", Outcome.FAILED),
         (EndKind.BAD_JOB, 6, "the trainer cannot train this job", Outcome.FAILED),
-        (EndKind.LOST, 6, "lost", Outcome.FAILED),
         (EndKind.DEADLINE, 8, "the deadline was reached", Outcome.DEADLINE),
         (EndKind.STOPPED, 130, "", Outcome.STOPPED),
     ],
@@ -125,14 +133,66 @@ def test_each_ending_has_its_code_and_says_how_to_go_on(
 
 
 @pytest.mark.parametrize(
-    ("refusal", "code"),
-    [(CapacityError("none left"), 5), (CredentialsError("who?"), 4), (MachineError("no engine"), 9)],
+    ("refusal", "code", "outcome"),
+    [
+        (CredentialsError("who?"), 4, Outcome.REFUSED),
+        (BadRequestError("no such type"), 2, Outcome.FAILED),
+        (MachineError("no engine"), 9, Outcome.FAILED),
+    ],
 )
-def test_a_refused_launch_has_its_code(tmp_path: Path, provider: FakeProvider, refusal: Exception, code: int) -> None:
+def test_a_refused_launch_has_its_code(
+    tmp_path: Path, provider: FakeProvider, refusal: Exception, code: int, outcome: Outcome
+) -> None:
     provider.refuse["launch", 1] = refusal
     said = launch()
     assert (said.code, said.error, said.out) == (code, str(refusal), "")
-    assert the_run(tmp_path) == (Phase.DONE, Outcome.FAILED)
+    assert the_run(tmp_path) == (Phase.DONE, outcome)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code", "outcome"),
+    [
+        (CapacityError("none left"), 5, Outcome.NO_CAPACITY),
+        (QuotaError("too many", quota="vCPUs"), 4, Outcome.REFUSED),
+    ],
+)
+def test_a_launch_that_no_place_takes_has_its_code_and_a_receipt(
+    tmp_path: Path, provider: FakeProvider, refusal: Exception, code: int, outcome: Outcome
+) -> None:
+    provider.down["launch"] = refusal
+    said = launch("--json")
+    assert (said.code, said.json["outcome"]) == (code, outcome)
+    assert str(refusal) in said.err
+    assert the_run(tmp_path) == (Phase.DONE, outcome)
+
+
+def test_a_run_that_is_taken_away_goes_on_from_its_checkpoint(tmp_path: Path, provider: FakeProvider) -> None:
+    provider.scripts = [ended_at_once(EndKind.KILLED), ended_at_once(EndKind.DEVICE_LOST), done_at_once]
+    said = launch("--json")
+    assert said.code == 0
+    receipt = said.json
+    assert (receipt["outcome"], receipt["attempts"], receipt["interruptions"]) == ("succeeded", 3, 2)
+    assert ", going on from step 6" in said.err
+    assert "\ninterrupted: killed (signal 9)\n" in said.err
+    assert the_run(tmp_path) == (Phase.DONE, Outcome.SUCCEEDED)
+
+
+def test_a_detached_run_is_found_again(tmp_path: Path, provider: FakeProvider) -> None:
+    said = launch("--detach")
+    (run_id,) = (machine.request.run_id for machine in provider.machines.values())
+    assert (said.code, said.out) == (0, "")
+    *_, bills, follow = said.err.splitlines()
+    assert bills.startswith(f"run {run_id} bills $0.000/h until 20")
+    assert bills.endswith(f" at the latest; plan stop {run_id} ends it")
+    assert follow == f"plan attach {run_id} follows it again"
+    assert the_run(tmp_path) == (Phase.BOOTING, None)
+    assert plan("attach", run_id, "--json").json["outcome"] == "succeeded"
+    assert the_run(tmp_path) == (Phase.DONE, Outcome.SUCCEEDED)
+
+
+def test_a_detached_run_is_named_on_stdout_for_machines(provider: FakeProvider) -> None:
+    (run_id,) = {launch("--detach", "--json").json["run_id"]}
+    assert [machine.request.run_id for machine in provider.machines.values()] == [run_id]
 
 
 def test_ctrl_c_during_the_launch_ends_with_130(tmp_path: Path, provider: FakeProvider) -> None:
@@ -143,14 +203,11 @@ def test_ctrl_c_during_the_launch_ends_with_130(tmp_path: Path, provider: FakePr
     assert the_run(tmp_path) == (Phase.DONE, Outcome.STOPPED)
 
 
-def test_a_provider_that_loses_touch_ends_with_9_and_the_run_can_be_found_again(
-    tmp_path: Path, provider: FakeProvider
-) -> None:
+def test_a_provider_that_loses_touch_is_asked_again(tmp_path: Path, provider: FakeProvider) -> None:
     provider.refuse["get", 1] = TransientError("connection lost")
     said = launch()
-    assert (said.code, said.error) == (9, "connection lost")
-    assert the_run(tmp_path) == (Phase.BOOTING, None)
-    assert plan("status").code == 0
+    assert (said.code, said.error) == (0, "")
+    assert "\nno answer: connection lost; trying again\n" in said.err
     assert the_run(tmp_path) == (Phase.DONE, Outcome.SUCCEEDED)
 
 
@@ -282,7 +339,7 @@ def test_history_shows_estimated_against_actual(provider: FakeProvider) -> None:
     launch("--fresh")
     lines = plan("history").out.splitlines()
     assert lines[0].split() == [
-        "run", "job", "where", "started", "outcome", "estimated", "actual", "images/s", "accuracy", "cost",
+        "run", "job", "where", "started", "outcome", "estimated", "actual", "off", "images/s", "accuracy", "cost",
     ]  # fmt: skip
     assert " succeeded " in lines[1]
     assert " 97.50% " in lines[1]
@@ -293,7 +350,7 @@ def test_history_shows_estimated_against_actual(provider: FakeProvider) -> None:
 
 
 def _still_running(tmp_path: Path, provider: FakeProvider) -> str:
-    """A run whose launcher died while it trains."""
+    """A run that nobody follows while it trains."""
 
     def trains_on(machine: FakeMachine) -> Iterator[Seen]:
         machine.start()
@@ -305,8 +362,7 @@ def _still_running(tmp_path: Path, provider: FakeProvider) -> str:
         yield from ended_at_once(EndKind.STOPPED)(machine)
 
     provider.scripts = [trains_on]
-    provider.refuse["get", 1] = TransientError("connection lost")
-    launch()
+    launch("--detach")
     with Journal.open(tmp_path / "home" / "journal.sqlite") as journal:
         (run,) = journal.live()
         return run.run_id
