@@ -1,7 +1,9 @@
 """What XLA's memory analysis says of a training step, for the nets of the VGG family, as a CSV table.
 
-Needs jax beside this project, nothing else; compiles for the CPU and runs nothing:
-`PYTHONPATH=. python benchmarks/memory_xla.py > tests/data/xla_memory.csv`.
+Needs jax beside this project; compiles and runs nothing. For the CPU:
+`PYTHONPATH=. python benchmarks/memory_xla.py > tests/data/xla_memory.csv`. For a TPU chip that is not there (with
+libtpu installed; minutes a case), which computes in bf16 where a CPU does not:
+`PYTHONPATH=. python benchmarks/memory_xla.py --tpu v5e:2x2 'vgg11 32 128 amp_bf16 sgd'`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jaxlib
+from jax.experimental.topologies import get_topology_desc
+from jax.sharding import SingleDeviceSharding
 
 from workloads.layers import Conv, Dense, Flatten, Layer, MaxPool, Net, figures
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, vgg
@@ -50,15 +54,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", default=CASES, help="other cases, each quoted: 'vgg16 224 32 fp32 sgd'")
     parser.add_argument("--flags", default=SCHEDULER, help="XLA_FLAGS to compile with; empty: XLA's own defaults")
+    parser.add_argument("--tpu", help="compile for a chip of this topology instead, for example v5e:2x2")
     options = parser.parse_args()
     os.environ["XLA_FLAGS"] = options.flags  # read when the first thing is compiled
     jax.config.update("jax_platforms", "cpu")
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(COLUMNS)
+    target = options.tpu or "cpu"
+    chip = None if options.tpu is None else SingleDeviceSharding(get_topology_desc(options.tpu, "tpu").devices[0])
     for case in options.cases:
         name, size, batch, precision, optimizer = case.split()
-        stats = analysis(a_vgg(name, int(size)), int(batch), precision, optimizer)
-        made = (jax.__version__, jaxlib.__version__, sys.version.split()[0], "cpu", options.flags)
+        stats = analysis(a_vgg(name, int(size)), int(batch), precision, optimizer, chip)
+        made = (jax.__version__, jaxlib.__version__, sys.version.split()[0], target, "" if chip else options.flags)
         writer.writerow([*case.split(), *stats, *made, time.strftime("%Y-%m-%d")])
         sys.stdout.flush()
     return 0
@@ -70,22 +77,23 @@ def a_vgg(name: str, size: int) -> Net:
     return vgg(name, VGG_FEATURES[plain], head, (size, 3), batch_norm=name != plain)
 
 
-def analysis(net: Net, batch: int, precision: str, optimizer: str) -> tuple[int, int, int, int]:
+def analysis(
+    net: Net, batch: int, precision: str, optimizer: str, chip: SingleDeviceSharding | None = None
+) -> tuple[int, int, int, int]:
     """Bytes of arguments, outputs, what the two share (the state is donated), and temporaries."""
     weights = weight_shapes(net)
     state = (weights, [weights] * (2 if optimizer == "adam" else 1))
     side, channels = net.image_size, net.channels
-    compiled = (
-        jax.jit(training_step(net, jnp.bfloat16 if precision == "amp_bf16" else jnp.float32), donate_argnums=0)
-        .lower(
-            state,
-            jax.ShapeDtypeStruct((batch, side, side, channels), jnp.uint8),
-            jax.ShapeDtypeStruct((batch,), jnp.int32),
-            jax.eval_shape(lambda: jax.random.key(0)),
-        )
-        .compile()
+    shapes = (
+        state,
+        jax.ShapeDtypeStruct((batch, side, side, channels), jnp.uint8),
+        jax.ShapeDtypeStruct((batch,), jnp.int32),
+        jax.eval_shape(lambda: jax.random.key(0)),
     )
-    found = compiled.memory_analysis()
+    if chip is not None:
+        shapes = jax.tree.map(lambda one: jax.ShapeDtypeStruct(one.shape, one.dtype, sharding=chip), shapes)
+    step = training_step(net, jnp.bfloat16 if precision == "amp_bf16" else jnp.float32)
+    found = jax.jit(step, donate_argnums=0).lower(*shapes).compile().memory_analysis()
     return (
         found.argument_size_in_bytes,
         found.output_size_in_bytes,
