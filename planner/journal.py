@@ -10,8 +10,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self
 
 from planner.errors import BadInputError, ThisMachineError
+from planner.journal_schema import SCHEMA_VERSION, migrate
 from planner.requests import refusal_from_record, refusal_record, targets_from_text, targets_text
 from planner.run import Attempt, Outcome, Phase, Run
+from pricing.offers import Market
 from providers.base import EndKind, InstanceRef, RunId
 from workloads.job import OnSlow
 
@@ -24,71 +26,6 @@ if TYPE_CHECKING:
 
 # Fifty processes may be writing, each for a few milliseconds.
 _BUSY_MILLISECONDS = 60_000
-# One text per version of the schema; a journal of an earlier one goes through those that came after it.
-_SCHEMAS = (
-    """
-CREATE TABLE runs (
-    run_id TEXT PRIMARY KEY,
-    job_name TEXT NOT NULL,
-    job_digest TEXT NOT NULL,
-    job_json TEXT NOT NULL,
-    provider TEXT NOT NULL,
-    phase TEXT NOT NULL,
-    outcome TEXT,
-    message TEXT,
-    created_at TEXT NOT NULL,
-    deadline TEXT NOT NULL,
-    usd_per_hour TEXT NOT NULL,
-    model_folder TEXT NOT NULL,
-    stop_asked TEXT,
-    estimate_json TEXT NOT NULL,
-    receipt_json TEXT
-) STRICT;
-CREATE INDEX runs_by_digest ON runs (job_digest, created_at);
-CREATE TABLE attempts (
-    run_id TEXT NOT NULL REFERENCES runs (run_id),
-    number INTEGER NOT NULL,
-    request_json TEXT NOT NULL,
-    asked_at TEXT NOT NULL,
-    instance_provider TEXT,
-    instance_region TEXT,
-    instance_id TEXT,
-    exit_code INTEGER,
-    reason TEXT,
-    PRIMARY KEY (run_id, number)
-) STRICT;
-CREATE TABLE events (
-    id INTEGER PRIMARY KEY,
-    run_id TEXT NOT NULL REFERENCES runs (run_id),
-    at TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    detail TEXT NOT NULL
-) STRICT;
-CREATE INDEX events_by_run ON events (run_id, id);
-""",
-    """
-ALTER TABLE runs ADD COLUMN targets_json TEXT NOT NULL DEFAULT '[]';
-ALTER TABLE runs ADD COLUMN budget_usd TEXT;
-ALTER TABLE runs ADD COLUMN on_slow TEXT NOT NULL DEFAULT 'ask';
-ALTER TABLE runs ADD COLUMN slow TEXT;
-ALTER TABLE runs ADD COLUMN unverified TEXT;
-ALTER TABLE attempts ADD COLUMN target_json TEXT;
-ALTER TABLE attempts ADD COLUMN deadline TEXT;
-ALTER TABLE attempts ADD COLUMN sent_at TEXT;
-ALTER TABLE attempts ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE attempts ADD COLUMN end_kind TEXT;
-ALTER TABLE attempts ADD COLUMN ended_at TEXT;
-ALTER TABLE attempts ADD COLUMN step INTEGER;
-ALTER TABLE attempts ADD COLUMN lost_steps INTEGER;
-ALTER TABLE attempts ADD COLUMN cleared INTEGER NOT NULL DEFAULT 0;
-CREATE TABLE refusals (
-    id INTEGER PRIMARY KEY,
-    until TEXT NOT NULL,
-    refusal_json TEXT NOT NULL
-) STRICT;
-""",
-)
-SCHEMA_VERSION = len(_SCHEMAS)
 
 
 class Journal:
@@ -112,7 +49,7 @@ class Journal:
                 db.row_factory = sqlite3.Row
                 db.execute("PRAGMA foreign_keys = ON")
                 db.execute("PRAGMA synchronous = FULL")
-                _migrate(db, path)
+                migrate(db, path)
                 on_failure.pop_all()
         except (sqlite3.Error, OSError) as error:
             raise _unusable(path, error) from None
@@ -134,12 +71,14 @@ class Journal:
         with self._write() as db:
             db.execute(
                 "INSERT INTO runs (run_id, job_name, job_digest, job_json, provider, phase, created_at, deadline,"
-                " usd_per_hour, model_folder, estimate_json, targets_json, budget_usd, on_slow)"
-                " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                " usd_per_hour, model_folder, estimate_json, targets_json, budget_usd, on_slow,"
+                " deadline_given, checkpoint_seconds, total_steps)"
+                " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                 (
                     run.run_id, run.job_name, run.job_digest, job_json, run.provider, run.phase,
                     run.created_at.isoformat(), run.deadline.isoformat(), str(run.usd_per_hour), run.model_folder,
                     json.dumps(estimate), targets_text(run.targets), _text(run.budget_usd), run.on_slow,
+                    run.deadline_given, run.checkpoint_seconds, run.total_steps,
                 ),
             )  # fmt: skip
             _log(db, run.run_id, now, "planned", "")
@@ -152,10 +91,12 @@ class Journal:
         with self._write() as db:
             db.execute(
                 "UPDATE runs SET phase = ?, outcome = ?, message = ?, deadline = ?, model_folder = ?, provider = ?,"
-                " budget_usd = ?, slow = ?, unverified = ?, targets_json = ? WHERE run_id = ?",
+                " budget_usd = ?, on_slow = ?, slow = ?, moving = ?, unverified = ?, targets_json = ?,"
+                " deadline_given = ? WHERE run_id = ?",
                 (
                     run.phase, run.outcome, run.message, run.deadline.isoformat(), run.model_folder, run.provider,
-                    _text(run.budget_usd), run.slow, run.unverified, targets_text(run.targets), run.run_id,
+                    _text(run.budget_usd), run.on_slow, run.slow, run.moving, run.unverified, targets_text(run.targets),
+                    run.deadline_given, run.run_id,
                 ),
             )  # fmt: skip
             for attempt in run.attempts:
@@ -175,10 +116,12 @@ class Journal:
             )
             db.execute(
                 "UPDATE runs SET phase = ?, outcome = NULL, message = NULL, unverified = NULL, deadline = ?,"
-                " model_folder = ?, provider = ?, budget_usd = ?, slow = ?, targets_json = ? WHERE run_id = ?",
+                " model_folder = ?, provider = ?, budget_usd = ?, on_slow = ?, slow = ?, moving = ?, targets_json = ?,"
+                " deadline_given = ?"
+                " WHERE run_id = ?",
                 (
                     run.phase, run.deadline.isoformat(), run.model_folder, run.provider, _text(run.budget_usd),
-                    run.slow, targets_text(run.targets), run.run_id,
+                    run.on_slow, run.slow, run.moving, targets_text(run.targets), run.deadline_given, run.run_id,
                 ),
             )  # fmt: skip
             _save_attempt(db, run.run_id, attempt)
@@ -232,8 +175,13 @@ class Journal:
         return [self._run(RunId(row["run_id"])) for row in rows]
 
     def live(self) -> Sequence[Run]:
-        """The runs that are not done, oldest first."""
-        rows = self._rows("SELECT run_id FROM runs WHERE phase <> ? ORDER BY created_at, rowid", Phase.DONE)
+        """The runs that are not done, and those that nobody came to write the last receipt of; oldest first."""
+        rows = self._rows(
+            "SELECT run_id FROM runs WHERE phase <> ? OR receipt_json IS NULL OR"
+            " json_extract(receipt_json, '$.attempts') < (SELECT count(*) FROM attempts a WHERE a.run_id = runs.run_id)"
+            " ORDER BY created_at, rowid",
+            Phase.DONE,
+        )
         return [self._run(RunId(row["run_id"])) for row in rows]
 
     def newest_of(self, job_digest: str, provider: str) -> Run | None:
@@ -267,6 +215,11 @@ class Journal:
         text = self._rows("SELECT receipt_json FROM runs WHERE run_id = ?", run_id)[0][0]
         return dict(json.loads(text)) if text else None
 
+    def owes_receipt(self, run: Run) -> bool:
+        """Whether a run that is done has no receipt of its last attempt."""
+        receipt = self.receipt(run.run_id)
+        return receipt is None or receipt["attempts"] < len(run.attempts)
+
     def _run(self, run_id: RunId) -> Run:
         row = self._rows("SELECT * FROM runs WHERE run_id = ?", run_id)[0]
         attempts = self._rows("SELECT * FROM attempts WHERE run_id = ? ORDER BY number", run_id)
@@ -282,6 +235,10 @@ class Journal:
             targets=targets_from_text(row["targets_json"]),
             budget_usd=Decimal(row["budget_usd"]) if row["budget_usd"] else None,
             on_slow=OnSlow(row["on_slow"]),
+            moving=Market(row["moving"]) if row["moving"] else None,
+            deadline_given=bool(row["deadline_given"]),
+            checkpoint_seconds=row["checkpoint_seconds"],
+            total_steps=row["total_steps"],
             attempts=tuple(_attempt(attempt) for attempt in attempts),
             outcome=Outcome(row["outcome"]) if row["outcome"] else None,
             message=row["message"],
@@ -303,7 +260,8 @@ class Journal:
             try:
                 yield self._db
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # a full disk has rolled it back already
+                    self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
@@ -327,25 +285,6 @@ def readable_runs(path: Path) -> dict[str, Run] | None:
             return {run.run_id: run for run in journal.runs()}
     except (sqlite3.Error, ThisMachineError, ValueError):
         return None
-
-
-def _migrate(db: sqlite3.Connection, path: Path) -> None:
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if version > SCHEMA_VERSION:
-        raise ThisMachineError(
-            f"the journal {path} was written by a newer version of plan", "update trainplan, or set PLAN_HOME elsewhere"
-        )
-    if version == SCHEMA_VERSION:
-        return
-    # Another process may be creating it at this moment: look again once the lock is held.
-    db.execute("BEGIN IMMEDIATE")
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    for text in _SCHEMAS[version:]:
-        for statement in text.split(";\n"):
-            if statement.strip():
-                db.execute(statement)
-    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    db.execute("COMMIT")
 
 
 def _save_attempt(db: sqlite3.Connection, run_id: RunId, attempt: Attempt) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never
 
+from planner.adopting import adopt
 from planner.book import Book
 from planner.creating import Creator
 from planner.ending import Ender
@@ -18,6 +19,7 @@ from planner.errors import (
     from_provider,
 )
 from planner.events import Event, PhaseReached
+from planner.looking import look
 from planner.next_action import (
     Action,
     AskToStop,
@@ -28,6 +30,7 @@ from planner.next_action import (
     Interrupt,
     Launch,
     Look,
+    Move,
     Nothing,
     Wait,
     next_action,
@@ -35,7 +38,7 @@ from planner.next_action import (
 )
 from planner.run import Outcome, Phase, Run
 from planner.targets import no_capacity
-from planner.watch import Watcher, finished, newest_checkpoint
+from planner.watch import Watcher, newest_checkpoint
 from providers.base import EndKind
 from providers.errors import CredentialsError, InstanceNotFoundError, PermissionDeniedError, ProviderError
 from workloads.job import OnSlow
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
     from planner.creating import MakeRequest
     from planner.journal import Journal
     from planner.targets import Target
-    from providers.base import Instance, LaunchRequest, Provider
+    from providers.base import LaunchRequest, Provider
 
 LONGEST_NAP_SECONDS = 60.0
 """A run that waits for a place is looked at so often: the person may have asked it to stop."""
@@ -174,7 +177,7 @@ class Executor:
                 return self._wait(run, action)
             case AskToStop():
                 return self._ask_to_stop(run)
-            case Decide():
+            case Decide() | Move():
                 return self._decide(run, action)
             case Interrupt():
                 return self._interrupt(run, action)
@@ -190,21 +193,7 @@ class Executor:
                 assert_never(action)
 
     def _look(self, run: Run) -> Look:
-        now = self._book.now()
-        refusals = self._book.journal.refusals(now)
-        attempt = run.attempt
-        if attempt is None or attempt.ref is None or run.phase not in (Phase.BOOTING, Phase.RUNNING):
-            return Look(refusals=refusals)
-        provider = self._provider(run)
-        try:
-            seen = _seen(provider, run)
-            ended = finished(provider.store(run.run_id), attempt.number, seen)
-        except ProviderError as error:
-            self._book.unanswered(error)
-            return Look(answered=False, refusals=refusals)
-        self._book.answered()
-        slow = self._watcher.slowness(run, now) if self._watcher else ""
-        return Look(seen=seen, finished=ended, lag=provider.listing_lag, refusals=refusals, slow=slow)
+        return look(run, self._provider(run), self._watcher, self._book)
 
     def _watched(self, run: Run) -> Run:
         """The run after what its trainer has said since the last look."""
@@ -275,7 +264,10 @@ class Executor:
         self._book.clock.sleep(self._poll_seconds)
         return self._watched(run)
 
-    def _decide(self, run: Run, action: Decide) -> Run:
+    def _decide(self, run: Run, action: Decide | Move) -> Run:
+        if isinstance(action, Move):
+            self._book.say(f"leaving for {action.market.replace('_', ' ')}: {action.why}")
+            return self._book.kept(replace(run, moving=action.market), "moving")
         wanted = run.on_slow if run.on_slow is not OnSlow.ASK else self._person.runs_slow(run, action.text)
         self._book.say(f"{action.text}: {_SLOW[wanted]}")
         return self._book.kept(replace(run, slow=wanted), "slow")
@@ -290,7 +282,8 @@ class Executor:
         )
         if action.end is EndKind.RECLAIMED and attempt.target is not None:
             self._book.remember(no_capacity(attempt.target, now, action.reason))
-        return self._book.moved(elsewhere(run.with_attempt(ended)), Phase.INTERRUPTED, action.reason)
+        run = replace(elsewhere(run.with_attempt(ended)), moving=None)
+        return self._book.moved(run, Phase.INTERRUPTED, action.reason)
 
     def _checkpoint(self, run: Run) -> int | None:
         try:
@@ -300,21 +293,8 @@ class Executor:
 
     def _adopted(self, run: Run) -> Run:
         """A run whose create was cut off, with the instance that it made after all, or ended where it made none."""
-        provider, attempt = self._provider(run), run.attempts[-1]
-        while True:
-            try:
-                owned = provider.list_owned(run.run_id)
-            except ProviderError as error:
-                self._book.unanswered(error)
-                return run
-            made = [known for known in owned if known.instance and known.attempt == attempt.number]
-            if made:
-                return self._book.moved(run.with_attempt(replace(attempt, ref=made[0].ref)), Phase.BOOTING)
-            left = provider.listing_lag - (self._book.now() - (attempt.sent_at or run.created_at))
-            if left.total_seconds() <= 0:
-                return self._take(run, End(Outcome.INTERRUPTED, _why_interrupted(run)), _no_request)
-            self._book.say_once(f"run {run.run_id}: waiting until {provider.name} must list what it made")
-            self._book.clock.sleep(max(self._poll_seconds, left.total_seconds()))
+        adopted = adopt(run, self._provider(run), self._book, self._poll_seconds)
+        return adopted or self._take(run, End(Outcome.INTERRUPTED, _why_interrupted(run)), _no_request)
 
     def _interrupted(self, run: Run) -> Run:
         if run.phase is Phase.DONE:
@@ -366,15 +346,6 @@ _FIRST_CTRL_C = {
     Phase.COLLECTING: "training is over, the model is on its way; Ctrl-C again ends without it",
     Phase.INTERRUPTED: "stopping: nothing of it runs at this moment",
 }
-
-
-def _seen(provider: Provider, run: Run) -> Instance | None:
-    ref = run.attempts[-1].ref
-    assert ref is not None
-    try:
-        return provider.get(ref)
-    except InstanceNotFoundError:
-        return None
 
 
 def _why_interrupted(run: Run) -> str:

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from planner.run import OUTCOMES, Outcome, Phase, Run
+from planner.market import NOTHING_YET, Trained, decide_market
+from planner.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run
+from planner.spot_policy import Action as MarketAction
+from planner.spot_policy import Decision
 from planner.targets import Refusal, Target, affordable, open_targets, opens_again
+from pricing.offers import Market
 from providers.base import EndKind, Instance, InstanceState
 from workloads.job import OnSlow
 
@@ -17,6 +21,8 @@ BOOT_LIMIT = timedelta(minutes=45)
 """How long an instance may take to its first sign of training: image and data set are fetched in it."""
 MOST_WITHOUT_PROGRESS = 3
 """Interruptions in a row that left no newer checkpoint, before a run is given up."""
+ASK_SPOT_AGAIN = timedelta(minutes=5)
+"""How soon a run that waits for spot asks a place again that had none."""
 LOOK_AGAIN = timedelta(minutes=5)
 """How often a run that waits for a place looks whether its deadline allows more waiting."""
 
@@ -36,6 +42,8 @@ class Look:
     lag: timedelta = timedelta(0)
     refusals: tuple[Refusal, ...] = ()
     slow: str = ""
+    trained: Trained = NOTHING_YET
+    spot_up: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,14 @@ class Decide:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """Training goes on in another market: stop it with a checkpoint first."""
+
+    market: Market
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Interrupt:
     """The attempt is over and the run is not."""
 
@@ -100,7 +116,7 @@ class Nothing:
     """The run is done."""
 
 
-Action = Launch | Wait | AskToStop | Decide | Interrupt | Clear | Collect | End | Nothing
+Action = Launch | Wait | AskToStop | Decide | Move | Interrupt | Clear | Collect | End | Nothing
 
 
 def next_action(run: Run, look: Look, now: datetime) -> Action:
@@ -111,7 +127,7 @@ def next_action(run: Run, look: Look, now: datetime) -> Action:
         case Phase.INTERRUPTED:
             return where_next(run, look, now) if run.attempts[-1].cleared else Clear()
         case Phase.LAUNCHING:
-            return Launch(run.attempts[-1].number)
+            return _over(run, now) or Launch(run.attempts[-1].number)
         case Phase.BOOTING | Phase.RUNNING:
             return _while_training(run, look, now)
         case Phase.COLLECTING:
@@ -131,8 +147,13 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
         return over
     refusals = _heeded(run, look.refusals, now)
     payable = [target for target in run.targets if _payable(run, target, now)]
-    if not payable:
+    if run.targets and not payable:
         return End(Outcome.BUDGET, f"what is left of the budget of ${run.budget_usd} pays for no place")
+    decision = decide_market(run, look.trained, _worth_heeding(refusals, now), now, look.spot_up)
+    if decision is not None:
+        chosen = _under_deadline(run, decision, payable, _worth_heeding(refusals, now), now)
+        if chosen is not None:
+            return chosen
     places = open_targets(payable, refusals, now)
     if places:
         return Launch(len(run.attempts) + 1, places[0])
@@ -142,15 +163,39 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
     return _nowhere(run, refusals, now)
 
 
+def _under_deadline(
+    run: Run, decision: Decision, payable: list[Target], refusals: tuple[Refusal, ...], now: datetime
+) -> Action | None:
+    """What the policy's word comes to in places; None where the market it names has none open."""
+    if decision.action is MarketAction.WAIT:
+        return Wait(now + timedelta(seconds=decision.wait_seconds), f"waiting for spot: {decision.why}")
+    wanted = _market(decision.action)
+    places = [target for target in payable if target.offer.market is wanted]
+    found = open_targets(places, refusals, now)
+    return Launch(len(run.attempts) + 1, found[0]) if found else None
+
+
+def _worth_heeding(refusals: tuple[Refusal, ...], now: datetime) -> tuple[Refusal, ...]:
+    """A run that waits for spot asks again sooner than others pass the place over."""
+    return tuple(
+        known for known in refusals if known.market is not Market.SPOT or known.quota or now - known.at < ASK_SPOT_AGAIN
+    )
+
+
+def _market(action: MarketAction) -> Market:
+    return Market.SPOT if action is MarketAction.USE_SPOT else Market.ON_DEMAND
+
+
 def stuck(run: Run) -> bool:
     """Whether the last interruptions, three in a row, left no newer checkpoint than there was before."""
     best, without = 0, 0
     for attempt in run.attempts:
-        if attempt.ref is None:
+        if not attempt.ran:
             continue  # refused: nothing ran
         gained = (attempt.step or 0) > best
         best = max(best, attempt.step or 0)
-        without = 0 if gained else without + 1
+        # What ended otherwise was ended by the person, or by a limit that has been raised since.
+        without = 0 if gained or attempt.end not in INTERRUPTIONS else without + 1
     return without >= MOST_WITHOUT_PROGRESS
 
 
@@ -159,7 +204,8 @@ def _over(run: Run, now: datetime) -> End | None:
         return End(Outcome.STOPPED, "stopped while nothing of it was running")
     if now >= run.deadline:
         return End(Outcome.DEADLINE, "the deadline has passed")
-    if stuck(run):
+    # Whoever launches an ended run again wants it tried again.
+    if run.phase is not Phase.DONE and stuck(run):
         return End(Outcome.FAILED, f"interrupted {MOST_WITHOUT_PROGRESS} times without a newer checkpoint")
     return None
 
@@ -177,7 +223,7 @@ def _heeded(run: Run, refusals: tuple[Refusal, ...], now: datetime) -> tuple[Ref
 
 
 def _got_somewhere(run: Run) -> bool:
-    return any(attempt.ref is not None for attempt in run.attempts)
+    return any(attempt.ran for attempt in run.attempts)
 
 
 def _nowhere(run: Run, refusals: tuple[Refusal, ...], now: datetime) -> End:
@@ -201,8 +247,8 @@ def _while_training(run: Run, look: Look, now: datetime) -> Action:
     if look.finished is not None:
         return _after_training(run, look.finished, seen.reason if seen and seen.reason else look.finished)
     if seen is None:
-        asked = run.attempts[-1].asked_at
-        young = asked is not None and now - asked < look.lag
+        sent = run.attempts[-1].sent_at or run.attempts[-1].asked_at
+        young = sent is not None and now - sent < look.lag
         return Wait() if young else _after_training(run, EndKind.LOST, "the instance disappeared")
     return _after_training(run, seen.end or EndKind.LOST, seen.reason or seen.end or "ended")
 
@@ -210,8 +256,11 @@ def _while_training(run: Run, look: Look, now: datetime) -> Action:
 def _after_training(run: Run, end: EndKind, reason: str) -> Action:
     if end is EndKind.DONE:
         return Collect() if run.model_folder else End(Outcome.SUCCEEDED, "")
-    if end is EndKind.STOPPED and run.slow is OnSlow.REPLAN and run.stop_asked is None:
-        return Interrupt(end, "slower than its estimate: going elsewhere")
+    if end is EndKind.STOPPED and run.stop_asked is None:
+        if run.moving is not None:
+            return Interrupt(end, f"going on {run.moving.replace('_', ' ')}")
+        if run.slow is OnSlow.REPLAN:
+            return Interrupt(end, "slower than its estimate: going elsewhere")
     outcome = OUTCOMES[end]
     if outcome is None:
         if run.stop_asked is not None:
@@ -226,7 +275,7 @@ def _still_training(run: Run, look: Look, seen: Instance, now: datetime) -> Acti
     past = _past_its_time(run, now)
     if past is not None:
         return past
-    wants_end = run.stop_asked is not None or run.slow in (OnSlow.STOP, OnSlow.REPLAN)
+    wants_end = run.stop_asked is not None or run.moving is not None or run.slow in (OnSlow.STOP, OnSlow.REPLAN)
     if wants_end and seen.state is not InstanceState.STOPPING:
         return AskToStop()
     asked = run.attempts[-1].asked_at
@@ -234,7 +283,17 @@ def _still_training(run: Run, look: Look, seen: Instance, now: datetime) -> Acti
         return Interrupt(EndKind.LOST, f"no sign of training {BOOT_LIMIT} after the launch")
     if look.slow and run.slow is None:
         return Decide(look.slow)
-    return Wait()
+    return (None if wants_end else _other_market(run, look, now)) or Wait()
+
+
+def _other_market(run: Run, look: Look, now: datetime) -> Move | None:
+    """Where the policy would have a run that trains in another market."""
+    target = run.attempts[-1].target
+    decision = decide_market(run, look.trained, look.refusals, now, look.spot_up)
+    if target is None or decision is None or decision.action is MarketAction.WAIT:
+        return None
+    wanted = _market(decision.action)
+    return None if wanted is target.offer.market else Move(wanted, decision.why)
 
 
 def _past_its_time(run: Run, now: datetime) -> End | None:

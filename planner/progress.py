@@ -52,6 +52,7 @@ class Story:
     start: Line | None = None
     end: Line | None = None
     last_step: Line | None = None
+    checkpoint_step: int = 0
     epochs: list[Line] = field(default_factory=list)
     phase_seconds: dict[str, float] = field(default_factory=dict)
 
@@ -66,6 +67,8 @@ class Story:
             case "phase":
                 name = str(line["name"])
                 self.phase_seconds[name] = self.phase_seconds.get(name, 0.0) + float(line["seconds"])
+            case "checkpoint":
+                self.checkpoint_step = int(line["step"])
             case "end":
                 self.end = line
             case _:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from planner.targets import Target, affordable, cost_of
+from pricing.offers import Market
 from providers.base import EndKind, InstanceRef, RunId
 from workloads.job import OnSlow
 
@@ -104,9 +105,14 @@ class Attempt:
     def usd_per_hour(self) -> Decimal:
         return self.target.offer.usd_per_hour if self.target else Decimal(0)
 
+    @property
+    def ran(self) -> bool:
+        """Whether there was an instance; one that nobody saw is known by how it ended."""
+        return self.ref is not None or self.end is not None
+
     def cost_usd(self, now: datetime) -> Decimal:
         """What it has cost until now, under its offer's billing; a refused create costs nothing."""
-        if self.target is None or self.asked_at is None or (self.cleared and self.ref is None):
+        if self.target is None or self.asked_at is None or (self.cleared and not self.ran):
             return Decimal(0)
         return cost_of(self.usd_per_hour, self.target.offer, (self.ended_at or now) - self.asked_at)
 
@@ -117,7 +123,9 @@ class Run:
 
     `model_folder` is where the model goes on the person's computer (empty: a measuring run, which leaves none),
     `stop_asked` when the person asked the run to end, `slow` what was decided about a run that is slower than its
-    estimate, `unverified` what may still be there after a teardown that the provider did not confirm.
+    estimate, `moving` to which market a run is being taken that still trains, `unverified` what may still be there
+    after a teardown that the provider did not confirm. `deadline_given`: the deadline is the person's own.
+    `checkpoint_seconds` lie between two checkpoints, `total_steps` are those of the whole job (None: not known).
     """
 
     run_id: RunId
@@ -136,6 +144,10 @@ class Run:
     message: str | None = None
     stop_asked: datetime | None = None
     slow: OnSlow | None = None
+    moving: Market | None = None
+    deadline_given: bool = False
+    checkpoint_seconds: float = 0.0
+    total_steps: int | None = None
     unverified: str | None = None
 
     @property
@@ -165,7 +177,7 @@ class Run:
 
     def total_usd(self, now: datetime) -> Decimal:
         """Compute until now, and disk, address and transfer as they were estimated for where the run went."""
-        fixed = [attempt.target.fixed_usd for attempt in self.attempts if attempt.target and attempt.ref]
+        fixed = [attempt.target.fixed_usd for attempt in self.attempts if attempt.target and attempt.ran]
         return self.cost_usd(now) + max(fixed, default=Decimal(0))
 
     def left_usd(self, now: datetime) -> Decimal | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import BadInputError, PlanError, RefusedError, ThisMachineError
+from planner.estimate import trained_images
 from planner.events import Said
 from planner.launch import Executor, Person
 from planner.locks import RunLocks
@@ -94,6 +95,9 @@ class Runner:
             targets=tuple(targets),
             budget_usd=job.constraints.budget_usd,
             on_slow=job.on_slow,
+            deadline_given=job.constraints.deadline is not None,
+            checkpoint_seconds=job.checkpoint_every.total_seconds(),
+            total_steps=total_steps(job),
         )
 
     def record(self, run: Run, job: TrainingJob, estimate: dict[str, Any]) -> None:
@@ -105,7 +109,8 @@ class Runner:
         folder = str(output_folder(output, run.job_name, run.run_id)) if output else run.model_folder
         self._journal.go_on(run.run_id, self._clock.now())
         return replace(
-            run, deadline=draft.deadline, budget_usd=draft.budget_usd, targets=draft.targets, on_slow=draft.on_slow,
+            run, deadline=draft.deadline, deadline_given=draft.deadline_given, budget_usd=draft.budget_usd,
+            targets=draft.targets, on_slow=draft.on_slow, moving=None,
             model_folder=folder, outcome=None, message=None, stop_asked=None, slow=None,
         )  # fmt: skip
 
@@ -237,6 +242,14 @@ class Runner:
         row = measurement_of(run, story, ending, machine, shape_of(job), batch=batch)
         if row is not None:
             add_measurement(self._settings.measurements, row)
+
+
+def total_steps(job: TrainingJob) -> int | None:
+    """Optimizer steps of all epochs; None where the job does not tell how many images an epoch has."""
+    try:
+        return trained_images(job) // job.global_batch_size
+    except ValueError:
+        return None
 
 
 def request_none(run: Run, number: int, target: Target) -> LaunchRequest:

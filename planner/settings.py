@@ -42,19 +42,14 @@ class Settings:
 
     @property
     def client(self) -> str:
-        """What labels everything launched by this person, on this computer, with this state folder's path.
+        """What labels everything launched from this computer with this state folder's path.
 
         It outlives what is in the folder, so that a lost journal's machines are still known as ours.
         """
-        import getpass
         import hashlib
         import platform
 
-        try:
-            person = getpass.getuser()
-        except (ImportError, KeyError, OSError):  # a user without a name, as in some containers
-            person = ""
-        return hashlib.sha256(f"{platform.node()}/{person}/{self.home}".encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{platform.node()}/{self.home}".encode()).hexdigest()[:16]
 
     @property
     def measurements(self) -> Path:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from planner.collect import MANIFEST
 from planner.events import Event, Progressed, Said, TrainerStarted
+from planner.market import Trained
 from planner.progress import ProgressReader, Story
 from providers.base import EndKind, InstanceState
 
@@ -44,6 +45,11 @@ class Watcher:
             self.story.add(line)
             self._tell(line, spent_usd)
         return heard
+
+    def trained(self, run: Run) -> Trained:
+        """How far training is, and how much of it is in a checkpoint."""
+        before = max((attempt.step or 0 for attempt in run.attempts), default=0)
+        return Trained(step=max(before, self.story.step), checkpoint_step=max(before, self.story.checkpoint_step))
 
     def slowness(self, run: Run, now: datetime) -> str:
         """In words how training falls behind the low end of its estimate; "" where it does not, or costs nothing."""

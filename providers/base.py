@@ -287,6 +287,15 @@ class Resolver(Protocol):
 
 
 @runtime_checkable
+class SpotScout(Protocol):
+    """What some providers can do besides: tell whether spot is to be had, without asking for it."""
+
+    def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
+        """None where nobody knows. Creates nothing. Raises ProviderError."""
+        ...
+
+
+@runtime_checkable
 class Timekeeper(Protocol):
     """A provider whose time is not this computer's: a simulated cloud."""
 

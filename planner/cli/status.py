@@ -81,7 +81,7 @@ def _watch(name: str | None, journal: Journal, settings: Settings, first: list[S
 def _brought_up(run: Run, journal: Journal, settings: Settings) -> Standing:
     """One run's trouble is no reason not to look at the others."""
     error: PlanError | None = None
-    if run.phase is not Phase.DONE:
+    if run.live or journal.owes_receipt(run):
         try:
             runner = build.runner(journal, settings, lambda _: None, run.provider)
             run = runner.settle(run)

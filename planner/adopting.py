@@ -1,0 +1,49 @@
+"""A create that was cut off: what it made is found again, dead or alive, before anything is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planner.run import Attempt, Phase, Run
+from planner.watch import finished
+from providers.base import EndKind
+from providers.errors import ProviderError
+
+if TYPE_CHECKING:
+    from planner.book import Book
+    from providers.base import Provider
+
+
+def adopt(run: Run, provider: Provider, book: Book, poll_seconds: float) -> Run | None:
+    """The run BOOTING with what its last create made; None: it made nothing.
+
+    Still LAUNCHING where the provider does not answer; that is told. Waits until a list must show what was made.
+    """
+    attempt = run.attempts[-1]
+    while True:
+        try:
+            made = [
+                known for known in provider.list_owned(run.run_id) if known.instance and known.attempt == attempt.number
+            ]
+            if made:
+                return book.moved(run.with_attempt(replace(attempt, ref=made[0].ref)), Phase.BOOTING)
+            left = provider.listing_lag - (book.now() - (attempt.sent_at or run.created_at))
+            if left.total_seconds() <= 0:
+                return _come_and_gone(run, attempt, provider, book)
+        except ProviderError as error:
+            book.unanswered(error)
+            return run
+        book.say_once(f"run {run.run_id}: waiting until {provider.name} must list what it made")
+        book.clock.sleep(max(poll_seconds, left.total_seconds()))
+
+
+def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, book: Book) -> Run | None:
+    """Nothing is there: nothing was made, or it has ended by itself and left word in the run directory."""
+    store = provider.store(run.run_id)
+    if not store.list(f"attempts/{attempt.number}"):
+        return None
+    end = finished(store, attempt.number, None) or EndKind.LOST
+    now = book.now()
+    over = replace(attempt, end=end, ended_at=min(now, attempt.deadline or now))
+    return book.moved(run.with_attempt(over), Phase.BOOTING)

@@ -1,0 +1,112 @@
+"""Which market a run under a deadline asks: the situation that planner.spot_policy decides on, from a run. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from planner.spot_policy import TUNED, Decision, Running, Situation, SpotSeen, decide
+from planner.targets import open_targets
+from pricing.offers import Market
+from providers.base import EndKind
+
+if TYPE_CHECKING:
+    from planner.run import Run
+    from planner.targets import Refusal, Target
+
+STEP_SECONDS = 60.0
+"""A run is looked at at least so often while it is followed."""
+STOP_SECONDS = 120.0
+"""A last checkpoint and the end of a machine that is left for another: added to the start of the next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """How far training is: `checkpoint_step` is kept whatever happens, `step` has been reached on what runs."""
+
+    step: int = 0
+    checkpoint_step: int = 0
+
+
+NOTHING_YET = Trained()
+
+
+def decide_market(
+    run: Run, trained: Trained, refusals: tuple[Refusal, ...], now: datetime, spot_up: bool | None = None
+) -> Decision | None:
+    """What the policy says now; None where the run has no deadline of its own, or no choice between markets.
+
+    `spot_up` is what the provider says of spot, where it says anything; a refusal is known in any case.
+    """
+    spot, on_demand = _first(run, Market.SPOT), _first(run, Market.ON_DEMAND)
+    if not run.deadline_given or spot is None or on_demand is None or not run.total_steps:
+        return None
+    work = max(_work_seconds(spot), _work_seconds(on_demand))
+    running = _running(run)
+    restart = on_demand.overhead_seconds + STOP_SECONDS
+    unsaved = max(0, trained.step - trained.checkpoint_step) if running is not Running.NOTHING else 0
+    situation = Situation(
+        work_seconds=work * max(0.0, 1 - trained.checkpoint_step / run.total_steps),
+        unsaved_seconds=work * unsaved / run.total_steps,
+        time_seconds=(run.deadline - now).total_seconds(),
+        restart_seconds=restart,
+        step_seconds=STEP_SECONDS,
+        checkpoint_every_seconds=run.checkpoint_seconds,
+        running=running,
+        running_seconds=_since(run, now) if running is not Running.NOTHING else 0.0,
+        spot_up=False if _refused(run, Market.SPOT, refusals, now) else spot_up,
+        on_demand_refused=_refused(run, Market.ON_DEMAND, refusals, now),
+        price_ratio=float(spot.offer.usd_per_hour / on_demand.offer.usd_per_hour),
+        seen=_seen(run, refusals, now),
+    )
+    return decide(situation, TUNED)
+
+
+def _first(run: Run, market: Market) -> Target | None:
+    """The best target in a market that has a price and an estimate."""
+    return next(
+        (
+            target
+            for target in run.targets
+            if target.offer.market is market and target.seconds is not None and target.offer.usd_per_hour
+        ),
+        None,
+    )
+
+
+def _work_seconds(target: Target) -> float:
+    return max(0.0, (target.seconds or 0.0) - target.overhead_seconds)
+
+
+def _running(run: Run) -> Running:
+    attempt = run.attempt
+    if attempt is None or attempt.cleared or attempt.ended_at is not None or attempt.target is None:
+        return Running.NOTHING
+    return Running.SPOT if attempt.target.offer.market is Market.SPOT else Running.ON_DEMAND
+
+
+def _since(run: Run, now: datetime) -> float:
+    asked = run.attempts[-1].asked_at
+    return max(0.0, (now - asked).total_seconds()) if asked else 0.0
+
+
+def _refused(run: Run, market: Market, refusals: tuple[Refusal, ...], now: datetime) -> bool:
+    places = [target for target in run.targets if target.offer.market is market]
+    return not open_targets(places, refusals, now)
+
+
+def _seen(run: Run, refusals: tuple[Refusal, ...], now: datetime) -> SpotSeen:
+    """Spells of spot that this run has had. Spot that is refused everywhere is down since the first of the refusals."""
+    had = [known for known in run.attempts if known.ran and known.target and known.target.offer.market is Market.SPOT]
+    lasting = [(known.ended_at or now) - known.asked_at for known in had if known.asked_at]
+    standing = [known.at for known in refusals if known.until > now and known.market in (None, Market.SPOT)]
+    if _running(run) is Running.SPOT:
+        state = _since(run, now)
+    else:
+        state = max(0.0, (now - min(standing)).total_seconds()) if standing else 0.0
+    return SpotSeen(
+        state_seconds=state,
+        up_seconds=max(0.0, sum(lasting, timedelta()).total_seconds()),
+        ups_ended=sum(known.end is EndKind.RECLAIMED for known in had),
+    )
