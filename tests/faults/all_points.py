@@ -1,0 +1,78 @@
+"""All points of all cases, tried by several workers; what of them is wrong."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import sys
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.faults.trial import MakeCloud, Trial, Verdict, tried
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from tests.faults.cases import Case
+
+WORKERS = 2
+CALLS_AFTER = 2
+
+
+def undisturbed(cases: Iterable[Case], make_cloud: MakeCloud, workers: int = WORKERS) -> list[Verdict]:
+    """One verdict for each case and kind of trial, with the points that its launch reaches."""
+    return list(verdicts([Trial(case, case.then[0]) for case in cases], make_cloud, workers))
+
+
+def all_trials(began: Iterable[Verdict]) -> list[Trial]:
+    """Every point of these launches, each with whatever is done after it."""
+    return [
+        Trial(verdict.trial.case, then, point)
+        for verdict in began
+        for then in verdict.trial.case.then
+        for point in range(len(verdict.names))
+    ]
+
+
+def some(trials: Sequence[Trial], share: float, seed: int) -> list[Trial]:
+    """A part of them, the same for the same seed, in their order."""
+    chosen = Random(seed).sample(range(len(trials)), round(len(trials) * share))
+    return [trials[number] for number in sorted(chosen)]
+
+
+def verdicts(trials: Sequence[Trial], make_cloud: MakeCloud, workers: int = WORKERS) -> Iterator[Verdict]:
+    """In the order of the trials; with one worker in this process."""
+    gc.freeze()  # what is there already is shared with every client, and no collection needs to touch it
+    work: Callable[[Trial], Verdict] = partial(tried, make_cloud=make_cloud)
+    if workers == 1:
+        yield from map(work, trials)
+        return
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        yield from pool.imap(work, trials, chunksize=8)
+
+
+def summary(found: Sequence[Verdict]) -> str:
+    leaked, doubled, unrecorded = (
+        sum(bool(getattr(verdict, name)) for verdict in found) for name in ("leaked", "doubled", "unrecorded")
+    )
+    return f"points {len(found)}, leaked {leaked}, doubled {doubled}, unrecorded {unrecorded}"
+
+
+def tell(found: Iterable[Verdict], names: dict[tuple[str, int | None], str]) -> None:
+    """What is wrong, on stderr: which point, and how."""
+    for verdict in found:
+        if verdict.good:
+            continue
+        trial = verdict.trial
+        at = names.get((trial.case.name, trial.point), "")
+        wrong = "; ".join(
+            f"{name}: {getattr(verdict, name)}"
+            for name in ("leaked", "doubled", "unrecorded")
+            if getattr(verdict, name)
+        )
+        sys.stderr.write(f"{trial.name}{f', {at}' if at else ''}: {wrong}\n")
+
+
+def named_points(began: Iterable[Verdict]) -> dict[tuple[str, int | None], str]:
+    return {(verdict.trial.case.name, number): name for verdict in began for number, name in enumerate(verdict.names)}

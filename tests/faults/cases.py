@@ -1,0 +1,54 @@
+"""What a launch meets in each case, and what may become of it then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.faults.points import nothing
+
+
+class Then(StrEnum):
+    """What happens at a point, and after it."""
+
+    STATUS = "killed, then plan status"
+    BESIDE = "plan status beside it"
+    STOP = "plan stop beside it"
+    NEVER = "killed, and nobody comes back"
+    SWEEP = "killed, the journal lost, then plan sweep"
+
+    @property
+    def kills(self) -> bool:
+        return self not in (Then.BESIDE, Then.STOP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """`machines` is how many it takes when nobody disturbs it; points beyond `most_points` are like those before.
+    `break_code` plants a defect in each client."""
+
+    name: str
+    then: tuple[Then, ...] = (Then.STATUS,)
+    market: str = "on_demand"
+    deadline: str = "20m"
+    budget_usd: str | None = None
+    machines: int = 1
+    most_points: int | None = None
+    break_code: Callable[[], None] = nothing
+
+
+CASES = (
+    Case(name="plain", then=(Then.STATUS, Then.BESIDE, Then.STOP)),
+    Case(name="failover", then=(Then.STATUS, Then.BESIDE)),
+    Case(name="reclaim", then=(Then.STATUS, Then.BESIDE, Then.STOP), market="spot", machines=2),
+    Case(name="throttled", budget_usd="0.12"),
+    Case(name="lost reply", budget_usd="0.12"),
+    Case(name="unclear", budget_usd="0.15", machines=2),
+    Case(name="dead replay", machines=2),
+    Case(name="expired"),
+    Case(name="silent place"),
+    Case(name="machine's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),
+    Case(name="cloud's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),
+    Case(name="swept", then=(Then.SWEEP,), deadline="2h", most_points=50),
+)

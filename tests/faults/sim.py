@@ -1,0 +1,237 @@
+"""The simulated cloud as the fault harness uses it: the world in the harness's process, the provider in the client."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from planner.targets import Target
+from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from providers.sim.api import DisconnectedError, RefusedError, canonical
+from providers.sim.catalogue import offers
+from providers.sim.ledger import ledger
+from providers.sim.provider import SimProvider
+from providers.sim.scenario import Scenario
+from providers.sim.training import Simulated
+from providers.sim.values import CloudError, LostReplyError
+from providers.sim.world import World
+from tests.doubles.clock import NOON
+from tests.faults.harness import Ask, Lived
+from tests.faults.points import Points
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from providers.sim.values import Course
+
+TYPE, REGIONS = "t4.one", ("sim-east", "sim-west", "sim-north")
+FOREIGN = "foreign"
+QUICK: dict[str, Any] = {
+    "boot": (timedelta(seconds=10), timedelta(seconds=20)),
+    "deletion": (timedelta(seconds=2), timedelta(seconds=4)),
+    "clean_up": (timedelta(seconds=1), timedelta(seconds=3)),
+    "timer_grace": timedelta(minutes=5),
+    "reclaims_per_hour": 0.0,
+    "page_size": 1,
+}
+"""Everything takes seconds, so that a run has few calls; every list has a page for each thing."""
+
+
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "failover": {
+        "places": [{"region": "sim-east", "stock": 0}],
+        "quotas": [{"region": "sim-west", "devices": 0}],
+    },
+    "reclaim": {
+        "incidents": [{"event": "reclaim", "attempt": 1, "after": "50s"}],
+        "notice": "15s",
+        "disks_stay": True,
+    },
+    "throttled": {
+        "faults": [
+            {"operation": "RunInstance", "code": "Throttled", "times": 3},
+            {"operation": "ListInstances", "code": "Throttled", "times": None, "chance": 0.2},
+            {"operation": "DescribeInstance", "code": "Throttled", "times": None, "chance": 0.2},
+            {"operation": "GetObject", "code": "Throttled", "times": None, "chance": 0.2},
+            {"operation": "DeleteDisk", "code": "Throttled", "times": 1},
+            {"operation": "DeleteInstance", "code": "Throttled", "times": 1},
+        ],
+        "disks_stay": True,
+    },
+    "lost reply": {
+        "faults": [
+            {"operation": "RunInstance", "effect": "lost_request"},
+            {"operation": "RunInstance", "effect": "lost_reply", "skip": 1},
+            {"operation": "CreateSchedule", "effect": "lost_reply"},
+            {"operation": "DeleteAddress", "effect": "lost_request"},
+            {"operation": "DeleteSchedule", "effect": "lost_reply"},
+            {"operation": "ListAddresses", "effect": "lost_reply", "times": None, "chance": 0.2},
+            {"operation": "DescribeInstance", "effect": "lost_reply", "times": None, "chance": 0.1},
+            {"operation": "PutObject", "effect": "lost_reply", "times": None, "chance": 0.3},
+        ],
+        "standing_reaper": False,
+        "addresses_stay": True,
+    },
+    # Five creates in a row without an answer, and then nobody lists the region where they were sent to.
+    "unclear": {
+        "faults": [
+            {"operation": "RunInstance", "effect": "lost_reply", "times": 5},
+            {"operation": "ListInstances", "where": {"region": "sim-east"}, "effect": "warning", "times": 2},
+            {"operation": "ListDisks", "where": {"region": "sim-east"}, "effect": "warning", "chance": 0.3,
+             "times": None},
+        ],
+    },
+    # The answer comes back for a machine that has died meanwhile.
+    "dead replay": {
+        "faults": [{"operation": "RunInstance", "effect": "lost_reply", "times": 4}],
+        "incidents": [{"event": "crash", "attempt": 1, "after": "3s"}],
+    },
+    "expired": {
+        "faults": [{"code": "ExpiredCredentials", "start": "30s", "end": "150s", "times": None}],
+        "disks_stay": True,
+    },
+    "silent place": {
+        "faults": [
+            {"operation": "ListInstances", "where": {"region": "sim-east"}, "code": "PlaceUnavailable", "start": "15s",
+             "end": "300s", "times": None},
+        ],
+    },
+    "machine's timer": {"cloud_timer_works": False},
+    "cloud's timer": {"machine_timer_works": False},
+    "swept": {},
+}  # fmt: skip
+HUNG = ("machine's timer", "cloud's timer", "swept")
+
+
+class Hung(Simulated):
+    """A trainer that never ends and does not listen: only timers and deletes end its machine."""
+
+    def ends(self, course: Course) -> None:
+        return None
+
+    def stops(self, course: Course, asked_at: datetime) -> None:
+        return None
+
+
+class SimCloud:
+    """The world of one case."""
+
+    def __init__(self, case: str) -> None:
+        self.scenario = Scenario.model_validate({**QUICK, **SCENARIOS[case]})
+        self.world = World(self.scenario, NOON, Hung() if case in HUNG else None)
+
+    def provider(self, ask: Ask, points: Points) -> SimProvider:
+        return SimProvider(self.scenario, AskingApi(ask, points))
+
+    def answer(self, message: tuple[Any, ...]) -> Any:
+        what, *given = message
+        if what == "now":
+            return self.world.now
+        if what == "sleep":
+            self.world.advance(self.world.now + timedelta(seconds=given[0]))
+            return None
+        try:
+            return self.world.call(given[0], json.loads(canonical(given[1])))
+        except CloudError as error:
+            return "refused", error.code, error.message, error.details
+        except LostReplyError:
+            return None
+
+    def targets(self, market: str) -> tuple[Target, ...]:
+        return tuple(
+            Target(
+                offer=offer,
+                zone=zone,
+                seconds=300.0,
+                overhead_seconds=60.0,
+                fixed_usd=Decimal("0.01"),
+            )
+            for region in REGIONS
+            for offer in offers()
+            if (offer.instance_type, offer.region, offer.market) == (TYPE, region, market)
+            for zone in offer.zones
+        )
+
+    def plant(self) -> None:
+        theirs = {
+            LABEL_RUN: "261121-ffffffff",
+            LABEL_ATTEMPT: "1",
+            LABEL_DEADLINE: (NOON + timedelta(days=3)).isoformat(),
+            LABEL_CLIENT: "another computer",
+        }
+        for number, labels in enumerate((theirs, {"team": "others"})):
+            self.world.call("RunInstance", _foreign(number, labels))
+
+    def now(self) -> datetime:
+        return self.world.now
+
+    def pass_time(self, until: datetime) -> None:
+        self.world.advance(until)
+
+    def ledger(self) -> list[Lived]:
+        return [_lived(row) for row in ledger(self.world.state, self.world.now)["resources"]]
+
+    def trains_until(self, run: str) -> datetime | None:
+        for machine in self.world.state.machines.values():
+            if machine.live and machine.labels.get(LABEL_RUN) == run and machine.course is not None:
+                ending = Simulated().ends(machine.course)
+                return ending.at if ending is not None else None
+        return None
+
+
+@dataclass(frozen=True)
+class AskingApi:
+    """The simulated cloud's API in a client (providers.sim.api.Api); time is asked for between no points."""
+
+    ask: Ask
+    points: Points
+
+    def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        with self.points.around(operation):
+            told = self.ask(("call", operation, dict(parameters)))
+        if told is None:
+            raise DisconnectedError("the reply was lost")
+        if isinstance(told, tuple):
+            raise RefusedError(*told[1:])
+        return dict(told)
+
+    def now(self) -> datetime:
+        told = self.ask(("now",))
+        assert isinstance(told, datetime)
+        return told
+
+    def sleep(self, seconds: float) -> None:
+        self.ask(("sleep", seconds))
+
+
+def _foreign(number: int, labels: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "region": "sim-east",
+        "zone": "sim-east-c",
+        "instanceType": TYPE,
+        "market": "on_demand",
+        "image": "img-foreign",
+        "clientToken": f"{FOREIGN}-{number}",
+        "labels": dict(labels),
+        "userData": {},
+    }
+
+
+def _lived(row: Mapping[str, Any]) -> Lived:
+    labels = row["labels"]
+    ours = LABEL_RUN in labels and labels.get(LABEL_CLIENT) != "another computer"
+    return Lived(
+        id=row["id"],
+        run=row["run"],
+        machine=row["kind"] == "instance",
+        ours=ours,
+        created_at=datetime.fromisoformat(row["created_at"]),
+        ended_at=datetime.fromisoformat(row["ended_at"]) if row["ended_at"] else None,
+        left=bool(row["left"]),
+        usd_per_hour=float(row["usd_per_hour"]),
+        usd=float(row["usd"]),
+    )

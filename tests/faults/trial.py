@@ -1,0 +1,248 @@
+"""One launch in which something happens at one point, what is done then, and the verdict of the provider's ledger."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from planner.journal import Journal
+from planner.run import Outcome, Phase
+from tests.faults import clients
+from tests.faults.cases import Case, Then
+from tests.faults.clients import RUN_ID, Desk
+from tests.faults.forks import die, forked
+from tests.faults.points import Points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from planner.run import Run
+    from tests.faults.harness import Ask, Cloud, Lived
+
+MakeCloud = Callable[[str], "Cloud"]
+PAUSES = (0.0, 0.0, 1.0, 8.0, 45.0, 400.0)
+"""Seconds from the death of a client to the next command; one of them is drawn for each point."""
+SWEPT_AFTER = timedelta(minutes=11)
+TIMER_GRACE = timedelta(minutes=5, seconds=30)
+"""How long after a machine's deadline the timers of the doubles have ended it."""
+ENDING_SOON = timedelta(seconds=20)
+_BOTH = frozenset({Outcome.SUCCEEDED, Outcome.INTERRUPTED})
+_ENDING = (Phase.COLLECTING, Phase.TEARING_DOWN, Phase.DONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """`point` None: nothing happens to the launch, and its points are written down."""
+
+    case: Case
+    then: Then
+    point: int | None = None
+
+    @property
+    def name(self) -> str:
+        where = "undisturbed" if self.point is None else f"point {self.point}"
+        return f"{self.case.name}, {where} ({self.then})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is wrong, in words: "" is nothing. `names` are the points of an undisturbed launch."""
+
+    trial: Trial
+    leaked: str = ""
+    doubled: str = ""
+    unrecorded: str = ""
+    names: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        return not (self.leaked or self.doubled or self.unrecorded)
+
+
+@dataclass
+class _Scene:
+    desk: Desk
+    trial: Trial
+    names: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    allowed: frozenset[Outcome] = frozenset({Outcome.SUCCEEDED})
+
+    def answer(self, message: tuple[Any, ...]) -> Any:
+        match message[0]:
+            case "points":
+                self.names = list(message[1])
+            case "said":
+                self.said.append(message[1])
+            case "act":
+                self._act()
+            case _:
+                return self.desk.cloud.answer(message)
+        return None
+
+    def _act(self) -> None:
+        """What another command does while the launch stands at its point."""
+        if self.trial.then is Then.BESIDE:
+            forked(lambda ask: clients.look_once(self.desk, ask), self.answer)
+            return
+        self.allowed = _when_stopped(self.desk)
+        forked(lambda ask: clients.ask_to_stop(self.desk, ask), self.answer)
+
+
+def tried(trial: Trial, make_cloud: MakeCloud) -> Verdict:
+    """The launch, what happens at its point, what is done then, and what is wrong with what is left."""
+    with _home() as home:
+        desk = Desk(home=home, case=trial.case, cloud=make_cloud(trial.case.name))
+        scene = _Scene(desk, trial)
+        if trial.then is Then.SWEEP:
+            desk.cloud.plant()
+        try:
+            killed = forked(lambda ask: clients.launch(desk, ask, _points(trial, ask)), scene.answer)
+            if killed:
+                _after_death(scene)
+        except AssertionError as error:
+            return Verdict(trial=trial, unrecorded=str(error))
+        return _verdict(scene)
+
+
+def _points(trial: Trial, ask: Ask) -> Points:
+    points = Points()
+    last = trial.case.most_points
+
+    def tell_and_die() -> None:
+        ask(("points", points.names))
+        die()
+
+    if trial.point is None:
+        points.at, points.happens = last, tell_and_die
+    else:
+        points.at = trial.point
+        points.happens = die if trial.then.kills else lambda: ask(("act",))
+    return points
+
+
+def _after_death(scene: _Scene) -> None:
+    desk, trial = scene.desk, scene.trial
+    now = desk.cloud.now()
+    match trial.then:
+        case Then.NEVER:
+            desk.cloud.pass_time(max(now, _until_when(desk)) + TIMER_GRACE)
+        case Then.SWEEP:
+            with contextlib.suppress(FileNotFoundError):
+                desk.settings.journal.unlink()
+            desk.cloud.pass_time(now + SWEPT_AFTER)
+            forked(lambda ask: clients.sweep(desk, ask), scene.answer)
+        case _:
+            made = [row for row in desk.cloud.ledger() if row.machine]
+            whole = len(made) >= trial.case.machines and any(row.left for row in made[trial.case.machines - 1 :])
+            scene.allowed = frozenset({Outcome.SUCCEEDED}) if whole else _BOTH
+            desk.cloud.pass_time(now + timedelta(seconds=Random(trial.name).choice(PAUSES)))
+            forked(lambda ask: clients.status(desk, ask), scene.answer)
+
+
+def _verdict(scene: _Scene) -> Verdict:
+    desk, trial = scene.desk, scene.trial
+    rows = desk.cloud.ledger()
+    ours = [row for row in rows if row.ours]
+    machines = [row for row in ours if row.machine]
+    leaked = [row.id for row in ours if row.left and (row.usd_per_hour or trial.then is not Then.NEVER)]
+    if trial.then is Then.NEVER:
+        limit = _until_when(desk) + TIMER_GRACE
+        leaked += [row.id for row in machines if row.ended_at is not None and row.ended_at > limit]
+    if trial.then is Then.SWEEP:
+        leaked += [f"not ours, and gone: {row.id}" for row in rows if not row.ours and not row.left]
+    if trial.point is None and trial.case.most_points is not None:
+        leaked = []
+    doubled = _at_once(machines) > 1 or len(machines) > trial.case.machines
+    says = f": {scene.said[-1]}" if scene.said else ""
+    unrecorded = _unrecorded(scene, ours)
+    return Verdict(
+        trial=trial,
+        leaked=", ".join(leaked),
+        doubled=f"{len(machines)} machines, {_at_once(machines)} at once" if doubled else "",
+        unrecorded=f"{unrecorded}{says}" if unrecorded else "",
+        names=tuple(scene.names),
+    )
+
+
+def _unrecorded(scene: _Scene, ours: Sequence[Lived]) -> str:
+    desk, trial = scene.desk, scene.trial
+    if trial.then in (Then.NEVER, Then.SWEEP):
+        return ""
+    run = desk.recorded()
+    if run is None:
+        return "nothing is recorded" if ours or trial.point is None else ""
+    if run.live or run.outcome is None:
+        return f"the run is still {run.phase}"
+    if run.outcome not in scene.allowed:
+        return f"{run.outcome} is recorded, not {' or '.join(sorted(scene.allowed))} ({run.message})"
+    return _without_receipt(desk, run)
+
+
+def _without_receipt(desk: Desk, run: Run) -> str:
+    with Journal.open(desk.settings.journal) as journal:
+        receipt = journal.receipt(RUN_ID)
+    if receipt is None:
+        return "there is no receipt"
+    if (receipt["outcome"], receipt["attempts"]) != (run.outcome, len(run.attempts)):
+        return f"the receipt says {receipt['outcome']} after {receipt['attempts']} attempts"
+    if run.outcome is Outcome.SUCCEEDED and not (desk.home / "model" / "model.keras").is_file():
+        return "the model is not at home"
+    return ""
+
+
+def _when_stopped(desk: Desk) -> frozenset[Outcome]:
+    """What may become of a run that is asked to stop now: one that is about to end may still succeed."""
+    run = desk.recorded()
+    if run is None or run.phase in _ENDING:
+        return frozenset({Outcome.SUCCEEDED})
+    training = [row for row in desk.cloud.ledger() if row.machine and row.left and row.ours]
+    ends = desk.cloud.trains_until(RUN_ID)
+    over = run.phase is Phase.RUNNING and not training
+    if over or (ends is not None and ends - desk.cloud.now() < ENDING_SOON):
+        return frozenset({Outcome.STOPPED, Outcome.SUCCEEDED})
+    return frozenset({Outcome.STOPPED})
+
+
+def _until_when(desk: Desk) -> datetime:
+    """When the last machine has to have ended by itself: its run's deadline, or when the budget is spent at the
+    highest price that may come to be payable, whichever is sooner."""
+    case, target = desk.case, desk.cloud.targets(desk.case.market)[0]
+    machines = [row for row in desk.cloud.ledger() if row.machine and row.ours]
+    if not machines:
+        return desk.cloud.now()
+    until = machines[0].created_at + timedelta(minutes=float(case.deadline.removesuffix("m")))
+    if case.budget_usd:
+        usable = float(case.budget_usd) - float(target.fixed_usd)
+        until = min(until, machines[-1].created_at + timedelta(hours=usable / float(target.ceiling_usd_per_hour)))
+    return until
+
+
+def _at_once(machines: Sequence[Lived]) -> int:
+    """Most machines alive at any one time."""
+    turns = sorted(
+        [(row.created_at, 1, 1) for row in machines]
+        + [(row.ended_at, 0, -1) for row in machines if row.ended_at is not None]
+    )
+    most = count = 0
+    for _, _, step in turns:
+        count += step
+        most = max(most, count)
+    return most
+
+
+@contextlib.contextmanager
+def _home() -> Iterator[Path]:
+    """A state folder, in memory where the system has such a place: it is not what is tried here."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="plan-faults-", dir=memory if memory.is_dir() else None))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
