@@ -19,7 +19,7 @@ from planner.errors import (
     from_provider,
 )
 from planner.events import Event, PhaseReached
-from planner.looking import look
+from planner.looking import Scout, look
 from planner.next_action import (
     Action,
     AskToStop,
@@ -110,6 +110,7 @@ class Executor:
         self._creator = Creator(self._book)
         self._ender = Ender(provider, self._book, poll_seconds)
         self._watcher: Watcher | None = None
+        self._scout = Scout()
         self._ctrl_c = 0
 
     def follow(self, run: Run, make_request: MakeRequest, *, until_launched: bool = False) -> Run:
@@ -193,7 +194,7 @@ class Executor:
                 assert_never(action)
 
     def _look(self, run: Run) -> Look:
-        return look(run, self._provider(run), self._watcher, self._book)
+        return look(run, self._provider(run), self._watcher, self._scout, self._book)
 
     def _watched(self, run: Run) -> Run:
         """The run after what its trainer has said since the last look."""
@@ -214,7 +215,7 @@ class Executor:
         if action.target is not None:
             run = self._recorded(run, action.number, action.target, make_request)
         try:
-            return self._creator.send(run, self._provider(run))
+            return self._creator.send(run, self._provider(run), again=action.target is None)
         except ProviderError as error:
             self._ender.end(run, End(_outcome_of(error), error.message))
             raise

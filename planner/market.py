@@ -32,8 +32,16 @@ class Trained:
 NOTHING_YET = Trained()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotUp:
+    """What a provider hints of spot, and since when it has done so."""
+
+    up: bool
+    since: datetime
+
+
 def decide_market(
-    run: Run, trained: Trained, refusals: tuple[Refusal, ...], now: datetime, spot_up: bool | None = None
+    run: Run, trained: Trained, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotUp | None = None
 ) -> Decision | None:
     """What the policy says now; None where the run has no deadline of its own, or no choice between markets.
 
@@ -55,10 +63,10 @@ def decide_market(
         checkpoint_every_seconds=run.checkpoint_seconds,
         running=running,
         running_seconds=_since(run, now) if running is not Running.NOTHING else 0.0,
-        spot_up=False if _refused(run, Market.SPOT, refusals, now) else spot_up,
+        spot_up=False if _refused(run, Market.SPOT, refusals, now) else spot_up.up if spot_up else None,
         on_demand_refused=_refused(run, Market.ON_DEMAND, refusals, now),
         price_ratio=float(spot.offer.usd_per_hour / on_demand.offer.usd_per_hour),
-        seen=_seen(run, refusals, now),
+        seen=_seen(run, refusals, now, spot_up),
     )
     return decide(situation, TUNED)
 
@@ -96,13 +104,15 @@ def _refused(run: Run, market: Market, refusals: tuple[Refusal, ...], now: datet
     return not open_targets(places, refusals, now)
 
 
-def _seen(run: Run, refusals: tuple[Refusal, ...], now: datetime) -> SpotSeen:
+def _seen(run: Run, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotUp | None) -> SpotSeen:
     """Spells of spot that this run has had. Spot that is refused everywhere is down since the first of the refusals."""
     had = [known for known in run.attempts if known.ran and known.target and known.target.offer.market is Market.SPOT]
     lasting = [(known.ended_at or now) - known.asked_at for known in had if known.asked_at]
     standing = [known.at for known in refusals if known.until > now and known.market in (None, Market.SPOT)]
     if _running(run) is Running.SPOT:
         state = _since(run, now)
+    elif spot_up is not None:
+        state = (now - spot_up.since).total_seconds()
     else:
         state = max(0.0, (now - min(standing)).total_seconds()) if standing else 0.0
     return SpotSeen(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from planner.market import NOTHING_YET, Trained, decide_market
+from planner.market import NOTHING_YET, SpotUp, Trained, decide_market
 from planner.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run
 from planner.spot_policy import Action as MarketAction
 from planner.spot_policy import Decision
@@ -43,7 +43,7 @@ class Look:
     refusals: tuple[Refusal, ...] = ()
     slow: str = ""
     trained: Trained = NOTHING_YET
-    spot_up: bool | None = None
+    spot_up: SpotUp | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,9 @@ class Runner:
         provider = self._provider_of(request.offer.provider)
         preflight = provider.preflight(request.offer)
         for check in preflight.checks:
-            if check.state is PreflightState.REFUSED:
+            if check.state is PreflightState.REFUSED and check.name == "quota":
+                self._listen(Said(f"{check.detail}: the launch will look further"))  # another place may have enough
+            elif check.state is PreflightState.REFUSED:
                 raise refused(provider.name)(f"{check.name}: {check.detail}", check.fix)
         if isinstance(provider, Preparer):
             provider.prepare(request, lambda line: self._listen(Said(line)))

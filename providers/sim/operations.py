@@ -15,7 +15,7 @@ from providers.base import LABEL_DEADLINE, LABEL_RUN
 from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, TYPES, ZONES
 from providers.sim.draws import between
 from providers.sim.life import ended
-from providers.sim.stock import Spot, check_quota, choose_zone, devices_used, quota_name, quota_of
+from providers.sim.stock import Spot, check_quota, choose_zone, devices_used, has_room, quota_name, quota_of
 from providers.sim.values import CloudError, Code, Kind, Machine, MachineState, Thing, Why
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Operations:
             "GetIdentity": self._identity,
             "GetImage": self._image,
             "GetQuota": self._quota,
+            "GetSpotPlacement": self._spot_placement,
             "RunInstance": self._run_instance,
             "CreateSchedule": self._create_schedule,
             "DescribeInstance": self._describe,
@@ -74,6 +75,17 @@ class Operations:
         used = devices_used(self._world.state.machines.values(), region, family, market)
         limit = quota_of(self._world.scenario, region, family, market)
         return {"quota": quota_name(region, family, market), "devices": limit, "used": used}
+
+    def _spot_placement(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Whether spot is to be had now, as a vendor's placement score hints; it promises nothing."""
+        world, region = self._world, _region(asked)
+        zones = (str(asked["zone"]),) if asked.get("zone") else ZONES[region]
+        places = [
+            Spot(region=region, zone=zone, instance_type=str(asked["instanceType"]), market=Market.SPOT)
+            for zone in zones
+        ]
+        machines = world.state.machines.values()
+        return {"likely": has_room(world.scenario, places, machines, world.age)}
 
     def _run_instance(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The same token gives the same machine, dead or alive; with other parameters an error.

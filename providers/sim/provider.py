@@ -146,6 +146,11 @@ class SimProvider:
             )
         return found
 
+    def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
+        """What the cloud hints of spot (providers.base.SpotScout)."""
+        asked = {"region": offer.region, "zone": zone, "instanceType": offer.instance_type}
+        return bool(self._call("GetSpotPlacement", asked)["likely"])
+
     def stop(self, ref: InstanceRef) -> None:
         with contextlib.suppress(InstanceNotFoundError):
             self._call("StopTraining", {"region": ref.region, "id": ref.id})

@@ -85,6 +85,12 @@ def choose_zone(scenario: Scenario, places: Iterable[Spot], machines: Iterable[M
     raise CloudError(Code.NO_CAPACITY, message, {"elsewhere": elsewhere})
 
 
+def has_room(scenario: Scenario, places: Iterable[Spot], machines: Iterable[Machine], age: timedelta) -> bool:
+    """Whether one of these places has one left now."""
+    live = [machine for machine in machines if machine.live]
+    return any(_left(scenario, place, live, age) for place in places)
+
+
 def _left(scenario: Scenario, place: Spot, live: Iterable[Machine], age: timedelta) -> bool:
     key = (place.zone, place.instance_type, place.market)
     used = sum((machine.zone, machine.instance_type, machine.market) == key for machine in live)
