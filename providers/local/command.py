@@ -39,7 +39,10 @@ class Runner(Protocol):
 
 
 class SystemRunner:
-    """Programs of this machine."""
+    """Programs of this machine, run in its folder for temporary files.
+
+    Podman's conmon leaves a file `oom` where it was started when a container is killed for want of memory.
+    """
 
     def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
         try:
@@ -51,6 +54,7 @@ class SystemRunner:
                 check=False,
                 encoding="utf-8",
                 errors="replace",
+                cwd=tempfile.gettempdir(),
             )
         except FileNotFoundError:
             return Completed(exit_code=127, stdout="", stderr=f"{command[0]} is not installed")
