@@ -49,11 +49,14 @@ class Creator:
         self._book.journal.add_attempt(run, request_record(request), now)
         return run
 
-    def send(self, run: Run, provider: Provider) -> Run:
+    def send(self, run: Run, provider: Provider, *, again: bool = False) -> Run:
         """BOOTING with an instance, or INTERRUPTED where the place has none for us.
 
-        Raises ProviderError where another place would not help: the caller ends the run.
+        `again`: whoever sent it first has died, and nobody knows whether it arrived. Raises ProviderError where
+        another place would not help: the caller ends the run.
         """
+        if again:
+            run = self._about_to_try_again(run)
         while True:
             attempt = run.attempts[-1]
             # What is sent is what was recorded, also when this is the second try after a crash.
@@ -75,15 +78,18 @@ class Creator:
         return self._book.moved(run.with_attempt(attempt), Phase.BOOTING)
 
     def _refused(self, run: Run, error: ProviderError) -> Run:
-        """Nothing was made; the place is remembered, and what the provider recommends instead comes first."""
+        """The place is remembered, and what the provider recommends instead comes first.
+
+        Nothing was made, unless an earlier try had no clear answer: then that is made sure of first.
+        """
         attempt, now = run.attempts[-1], self._book.now()
         assert attempt.target is not None
         self._book.say(f"{attempt.target.where}: {error.message}")
         self._book.remember(refusal_of(error, attempt.target, now))
-        ended = replace(attempt, reason=error.message, ended_at=now, cleared=True)
+        ended = replace(attempt, reason=error.message, ended_at=now, cleared=attempt.tries == 0)
         run = run.with_attempt(ended)
         if isinstance(error, CapacityError) and error.elsewhere:
-            run = replace(run, targets=tuple(recommended_first(run.targets, error.elsewhere)))
+            run = replace(run, targets=tuple(recommended_first(run.targets, error.elsewhere, attempt.target)))
         return self._book.moved(run, Phase.INTERRUPTED, error.message)
 
     def _looked_up(self, run: Run, provider: Provider, error: ProviderError) -> Run:
@@ -110,13 +116,15 @@ class Creator:
         return None
 
     def _wait_to_try_again(self, run: Run, error: ProviderError) -> Run:
-        attempt = run.attempts[-1]
-        tries = attempt.tries + 1
-        pause = _pause(run, tries)
+        pause = _pause(run, run.attempts[-1].tries + 1)
         self._book.say(f"{error.message}; the same request again in {pause.total_seconds():.0f} s")
         self._book.clock.sleep(pause.total_seconds())
-        again = replace(attempt, tries=tries, sent_at=self._book.now())
-        return self._book.kept(run.with_attempt(again), f"try {tries + 1}")
+        return self._about_to_try_again(run)
+
+    def _about_to_try_again(self, run: Run) -> Run:
+        attempt = run.attempts[-1]
+        again = replace(attempt, tries=attempt.tries + 1, sent_at=self._book.now())
+        return self._book.kept(run.with_attempt(again), f"try {again.tries + 1}")
 
     def _resolved(self, provider: Resolver, request: LaunchRequest) -> LaunchRequest:
         for tries in range(1, MOST_TRIES):

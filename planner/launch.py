@@ -160,6 +160,9 @@ class Executor:
     def _gone_on(self, run: Run, make_request: MakeRequest) -> Run:
         """A run that had ended, with its next attempt under way."""
         action = where_next(run, self._look(run), self._book.now())
+        while isinstance(action, Wait):
+            self._wait(run, action)
+            action = where_next(run, self._look(run), self._book.now())
         if isinstance(action, End):
             raise ended_error(replace(run, outcome=action.outcome, message=action.message))
         return self._take(run, action, make_request)

@@ -216,10 +216,14 @@ def _payable(run: Run, target: Target, now: datetime) -> bool:
 
 
 def _heeded(run: Run, refusals: tuple[Refusal, ...], now: datetime) -> tuple[Refusal, ...]:
-    """What other runs were refused is passed over, unless it would leave a new run without any place to ask."""
-    if run.attempts or open_targets(run.targets, refusals, now):
+    """What other runs were refused is passed over, unless it would leave this one without any place to ask.
+
+    Whoever launches an ended run again is not put off by what it was refused in its former life either.
+    """
+    if open_targets(run.targets, refusals, now):
         return refusals
-    return tuple(refusal for refusal in refusals if refusal.at >= run.created_at)
+    since = now if run.phase is Phase.DONE else run.created_at
+    return tuple(refusal for refusal in refusals if refusal.at >= since)
 
 
 def _got_somewhere(run: Run) -> bool:

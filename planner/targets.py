@@ -121,9 +121,9 @@ def opens_again(targets: Sequence[Target], refusals: Iterable[Refusal], now: dat
     return min(ends, default=None)
 
 
-def recommended_first(targets: Sequence[Target], zones: Sequence[str]) -> list[Target]:
-    """The targets with those in the zones that a provider recommends before the rest, else in their order."""
-    return sorted(targets, key=lambda target: target.zone not in zones)
+def recommended_first(targets: Sequence[Target], zones: Sequence[str], refused: Target) -> list[Target]:
+    """The targets with the same machine in the zones that a provider recommends first, else in their order."""
+    return sorted(targets, key=lambda target: target.zone not in zones or _machine(target) != _machine(refused))
 
 
 def affordable(target: Target, left_usd: Decimal) -> timedelta:
@@ -135,6 +135,11 @@ def affordable(target: Target, left_usd: Decimal) -> timedelta:
     if not rate or usable >= rate * _LONGEST_HOURS:
         return timedelta(hours=_LONGEST_HOURS)
     return timedelta(hours=float(usable / rate))
+
+
+def _machine(target: Target) -> tuple[str, str, str, str]:
+    offer = target.offer
+    return offer.provider, offer.region, offer.instance_type, offer.market
 
 
 _LONGEST_HOURS = 24 * 30

@@ -258,7 +258,15 @@ def test_a_fresh_run_asks_anyway_when_what_others_were_refused_leaves_nothing() 
     others = refused(*PLACES, at=NOON - timedelta(minutes=1))
     assert next_action(a_search(), Look(refusals=others), SOON) == Launch(1, FIRST)
     # And what it is refused itself still counts.
-    assert next_action(a_search(), Look(refusals=(*others, *refused(FIRST))), SOON) == Launch(1, SECOND)
+    own = (*others, *refused(FIRST))
+    assert next_action(a_search(), Look(refusals=own), SOON) == Launch(1, SECOND)
+    assert next_action(a_search(made=(REFUSED,)), Look(refusals=own), SOON) == Launch(2, SECOND)
+
+
+def test_whoever_launches_an_ended_run_again_is_not_put_off_by_its_former_life() -> None:
+    run = replace(a_search(made=(WENT,)), phase=D, outcome=Outcome.NO_CAPACITY)
+    assert where_next(run, Look(refusals=refused(*PLACES)), SOON) == Launch(2, FIRST)
+    assert where_next(run, Look(refusals=refused(FIRST)), SOON) == Launch(2, SECOND)
 
 
 def test_a_run_that_was_refused_everywhere_ends_and_says_why() -> None:
