@@ -18,7 +18,7 @@ _ENGINES = ("auto", "docker", "podman", "process")
 MACHINE_SETTINGS = Path("/etc/trainplan/settings.toml")
 """For everybody on this machine; `make engine` writes how images are built here."""
 MOST_USD_PER_HOUR = 1_000_000
-_KEYS = ("engine", "usd_per_hour", "base_image", "build_flags")
+_KEYS = ("engine", "usd_per_hour", "base_image", "build_flags", "sim_speed", "sim_scenario")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,8 @@ class Settings:
 
     `engine` runs containers on this machine (`auto`: Docker or Podman, whichever answers, else a process);
     `usd_per_hour` is what an hour of this machine costs its owner; `base_image` and `build_flags` steer the
-    building of the trainer image where the defaults cannot work.
+    building of the trainer image where the defaults cannot work. `sim_speed` and `sim_scenario` are the simulated
+    cloud's (docs/simulated-cloud.md).
     """
 
     home: Path
@@ -35,6 +36,8 @@ class Settings:
     usd_per_hour: Decimal = Decimal(0)
     base_image: str | None = None
     build_flags: tuple[str, ...] = ()
+    sim_speed: str | None = None
+    sim_scenario: str | None = None
 
     @property
     def journal(self) -> Path:
@@ -55,15 +58,21 @@ class Settings:
     def measurements(self) -> Path:
         return self.home / "measurements.jsonl"
 
-    @property
-    def provider_options(self) -> dict[str, str]:
-        """What the local provider takes, as text."""
-        options = {"engine": self.engine, "usd_per_hour": str(self.usd_per_hour)}
-        if self.base_image is not None:
-            options["base_image"] = self.base_image
-        if self.build_flags:
-            options["build_flags"] = shlex.join(self.build_flags)
-        return options
+    def options_of(self, provider: str) -> dict[str, str]:
+        """What a provider takes of these, as text."""
+        given = _given(self) if provider == "local" else {}
+        if provider == "sim":
+            given = {"sim_speed": self.sim_speed, "sim_scenario": self.sim_scenario}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _given(settings: Settings) -> dict[str, str | None]:
+    return {
+        "engine": settings.engine,
+        "usd_per_hour": str(settings.usd_per_hour),
+        "base_image": settings.base_image,
+        "build_flags": shlex.join(settings.build_flags) or None,
+    }
 
 
 def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTINGS) -> Settings:
@@ -83,6 +92,8 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         usd_per_hour=_money(values.get("usd_per_hour", 0), source),
         base_image=_image(values.get("base_image"), source),
         build_flags=_flags(values.get("build_flags", ""), source),
+        sim_speed=_text(values.get("sim_speed")),
+        sim_scenario=_text(values.get("sim_scenario")),
     )
 
 
@@ -136,6 +147,10 @@ def _image(value: object, source: Path) -> str | None:
     if value is None or (isinstance(value, str) and value):
         return value
     raise BadInputError(f"{source}: base_image {value!r} is not the name of an image")
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _flags(value: object, source: Path) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def provider(name: str, settings: Settings) -> Provider:
     return make_provider(
         name,
         ProviderSettings(
-            home=settings.home, options=settings.provider_options, environment=os.environ, now=clock().now
+            home=settings.home, options=settings.options_of(name), environment=os.environ, now=clock().now
         ),
     )
 

@@ -23,7 +23,7 @@ _PHASES = {
     Phase.RUNNING: "training",
     Phase.COLLECTING: "bringing the model home",
     Phase.TEARING_DOWN: "removing what was made",
-    Phase.INTERRUPTED: "interrupted",
+    Phase.INTERRUPTED: "going on elsewhere",
     Phase.PLANNED: "planned",
     Phase.DONE: "nothing is left",
 }

@@ -82,12 +82,12 @@ def test_flags_are_a_list_or_a_line(
 def test_the_local_provider_understands_what_it_is_given(tmp_path: Path) -> None:
     """Both sides of the seam: flags with blanks in them come out as they went in."""
     settings = load(tmp_path, MACHINE + "", **{"PLAN_BUILD_FLAGS": "--a '--b=c d'"})
-    understood = parse_settings(settings.provider_options)
+    understood = parse_settings(settings.options_of("local"))
     assert understood.engine == settings.engine
     assert understood.usd_per_hour == settings.usd_per_hour
     assert understood.base_image == settings.base_image
     assert understood.build_flags == settings.build_flags
-    bare = parse_settings(load(tmp_path, "engine = 'auto'").provider_options)
+    bare = parse_settings(load(tmp_path, "engine = 'auto'").options_of("local"))
     assert (bare.base_image, bare.build_flags) == (None, ())
 
 
