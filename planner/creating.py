@@ -84,13 +84,12 @@ class Creator:
         """
         attempt, now = run.attempts[-1], self._book.now()
         assert attempt.target is not None
-        self._book.say(f"{attempt.target.where}: {error.message}")
         self._book.remember(refusal_of(error, attempt.target, now))
         ended = replace(attempt, reason=error.message, ended_at=now, cleared=attempt.tries == 0)
         run = run.with_attempt(ended)
         if isinstance(error, CapacityError) and error.elsewhere:
             run = replace(run, targets=tuple(recommended_first(run.targets, error.elsewhere, attempt.target)))
-        return self._book.moved(run, Phase.INTERRUPTED, error.message)
+        return self._book.moved(run, Phase.INTERRUPTED, f"{attempt.target.where}: {error.message}")
 
     def _looked_up(self, run: Run, provider: Provider, error: ProviderError) -> Run:
         """After so many unclear answers: what exists is adopted; else the place is given up, and cleared first."""
@@ -100,10 +99,9 @@ class Creator:
         if found is not None:
             return self._have(run, found)
         now = self._book.now()
-        self._book.say(f"{attempt.target.where}: {error.message}; trying elsewhere")
         self._book.remember(refusal_of(error, attempt.target, now))
         ended = replace(attempt, reason=error.message)
-        return self._book.moved(run.with_attempt(ended), Phase.INTERRUPTED, error.message)
+        return self._book.moved(run.with_attempt(ended), Phase.INTERRUPTED, f"{attempt.target.where}: {error.message}")
 
     def _found(self, run: Run, provider: Provider) -> Instance | None:
         number = run.attempts[-1].number

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.creating import MOST_THROTTLED, MOST_TRIES
-from planner.events import Said
+from planner.events import PhaseReached, Said
 from planner.requests import request_from_record
 from planner.run import Outcome, Phase
 from providers.base import EndKind, LaunchRequest
@@ -270,8 +270,7 @@ def test_capacity_goes_to_the_next_place_in_the_plans_order(desk: Desk) -> None:
     assert (places(run), run.outcome) == (["a", "b", "c"], Outcome.SUCCEEDED)
     assert [attempt.reason for attempt in run.attempts[:2]] == ["no room", "no room"]
     assert (receipt.attempts, receipt.interruptions) == (3, 0)
-    said = [event.text for event in desk.told(Said)]
-    assert f"{A.where}: no room" in said
+    assert f"{A.where}: no room" in [event.detail for event in desk.told(PhaseReached)]
     assert sum(desk.clock.sleeps) < 60, "nobody waits for a place that says at once that it is full"
 
 
