@@ -162,11 +162,15 @@ def _with_nothing(now: Situation, policy: Policy) -> Decision:
             return _use_spot("the slack affords it")
         return _use_on_demand("the slack does not afford an attempt on spot")
     may_wait = spare - max(policy.keep_share * now.work_seconds, now.step_seconds)
-    if may_wait <= 0:
+    if may_wait < _LEAST_WAIT_SECONDS:
         return _use_on_demand("no spot, and the slack is needed for the work left")
     return Decision(
         action=Action.WAIT, why="no spot, and slack to wait for it", wait_seconds=min(now.step_seconds, may_wait)
     )
+
+
+_LEAST_WAIT_SECONDS = 1.0
+"""Less is not worth a decision, and rounding could make it waits without end."""
 
 
 def _on_spot(now: Situation) -> Decision:
