@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.errors import ThisMachineError
@@ -26,6 +27,7 @@ class Book:
         self.clock = clock
         self.listen = listen
         self._unsaved: Run | None = None
+        self._stop_asked: datetime | None = None
         self._said: set[str] = set()
 
     def now(self) -> datetime:
@@ -50,8 +52,31 @@ class Book:
         return run
 
     def fresh(self, run: Run) -> Run:
-        """The run as the journal has it: what another command has asked is in there."""
-        return run if self._unsaved is not None else self.journal.run(run.run_id)
+        """The run as the journal has it: what another command has asked is in there; else as it is known here."""
+        if self._unsaved is not None:
+            run = self._unsaved
+        else:
+            try:
+                run = self.journal.run(run.run_id)
+            except ThisMachineError as error:
+                self.say_once(f"{error.message}; going on without it, to bring the run to its end")
+        return replace(run, stop_asked=run.stop_asked or self._stop_asked)
+
+    def ask_to_stop(self, run: Run) -> Run:
+        """The run with the person's wish to end it, which other commands see where the journal can be written."""
+        try:
+            self.journal.ask_to_stop(run.run_id, self.now())
+        except ThisMachineError:
+            self._stop_asked = self.now()
+        return self.fresh(run)
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """The places that said no lately; none where the journal cannot be read."""
+        try:
+            return self.journal.refusals(self.now())
+        except ThisMachineError as error:
+            self.say_once(error.message)
+            return ()
 
     def remember(self, refusal: Refusal) -> None:
         """A place that said no, for later runs too."""

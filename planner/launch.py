@@ -140,7 +140,7 @@ class Executor:
             action = self._next(run)
             if isinstance(action, Launch | Wait) and run.phase in (Phase.PLANNED, Phase.INTERRUPTED):
                 action = End(Outcome.INTERRUPTED, _why_interrupted(run))
-            if isinstance(action, Wait | AskToStop | Decide):
+            if isinstance(action, Wait | AskToStop | Decide | Move):
                 return self._watched(run)
             run = self._book.fresh(self._take(run, action, _no_request))
         return run
@@ -150,7 +150,7 @@ class Executor:
         try:
             return self._book.fresh(step(run))
         except KeyboardInterrupt:
-            return self._book.fresh(self._interrupted(self._book.fresh(run)))
+            return self._guarded(self._book.fresh(run), self._interrupted)
         except HungUp:
             raise Detached(self._book.fresh(run)) from None
 
@@ -308,9 +308,8 @@ class Executor:
         if wanted is CtrlC.DETACH:
             raise Detached(run)
         if wanted is CtrlC.STOP and run.phase in _FIRST_CTRL_C and run.stop_asked is None:
-            self._book.journal.ask_to_stop(run.run_id, self._book.now())
             self._book.say(_FIRST_CTRL_C[run.phase])
-            return run
+            return self._book.ask_to_stop(run)
         return self._take(run, End(Outcome.STOPPED, "ended at once by Ctrl-C"), _no_request)
 
     def _provider(self, run: Run) -> Provider:

@@ -52,7 +52,7 @@ class Scout:
 def look(run: Run, provider: Provider, watcher: Watcher | None, scout: Scout, book: Book) -> Look:
     """Everything that the next action rests on. What the provider does not answer is told, and is no error."""
     now = book.now()
-    refusals = book.journal.refusals(now)
+    refusals = book.refusals()
     attempt = run.attempt
     if attempt is None or run.phase not in (Phase.BOOTING, Phase.RUNNING):
         return Look(refusals=refusals, trained=_kept_so_far(run))

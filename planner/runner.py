@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import BadInputError, PlanError, RefusedError, ThisMachineError
 from planner.estimate import trained_images
 from planner.events import Said
-from planner.launch import Executor, Person
+from planner.launch import Detached, Executor, HungUp, Person
 from planner.locks import RunLocks
 from planner.machine_quote import shape_of
 from planner.measurements import OwnMeasurement, add_measurement, load_measurements
@@ -136,7 +136,10 @@ class Runner:
                 with self._receipt_of_failure(run.run_id):
                     run = self._executor(run).follow(run, make_request, until_launched=until_launched)
                 return run, self._receipt(run)
-        return self._look_on(run, make_request)
+        try:
+            return self._look_on(run, make_request)
+        except (KeyboardInterrupt, HungUp):
+            raise Detached(self._journal.run(run.run_id)) from None
 
     def measure(self, run: Run, make_request: MakeRequest) -> tuple[Run, OwnMeasurement | None]:
         """A measuring run (one without a model folder) to its end, and what it measured."""

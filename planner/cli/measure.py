@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
-from planner.cli.launch import LOCAL, finish, propose
+from planner.cli.launch import LOCAL, finish, print_left, propose
 from planner.cli.live import LiveView
+from planner.cli.person import hang_up_detaches
 from planner.errors import TrainingFailedError
+from planner.launch import Detached
 from planner.run import Outcome
 from planner.runner import request_for
 
@@ -34,7 +36,12 @@ def command(
         request = request_for(job, build.clock(), client=settings.client, max_steps=steps)
         runner.prepare(request(run, 1, run.targets[0]))
         runner.record(run, job, proposal.record)
-        run, measured = runner.measure(run, request)
+        try:
+            with hang_up_detaches():
+                run, measured = runner.measure(run, request)
+        except Detached as left:
+            print_left(left.run, as_json)
+            return
     if run.outcome is not Outcome.SUCCEEDED:
         finish(run)
     if measured is None:

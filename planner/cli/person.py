@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import typer
 
@@ -18,12 +18,15 @@ _BILLING = (Phase.LAUNCHING, Phase.BOOTING, Phase.RUNNING)
 
 
 class Nobody:
-    """Nobody is there to ask: a run on this machine stops at Ctrl-C, a rented one is left running."""
+    """Nobody is there to ask: a run on this machine stops at Ctrl-C, a rented one is left running.
+
+    Whoever goes on pressing it is let go in any case.
+    """
 
     def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC:
         if run.provider == "local":
-            return CtrlC.STOP if times == 1 else CtrlC.END_NOW
-        return CtrlC.DETACH if run.phase in _BILLING else CtrlC.STOP
+            return {1: CtrlC.STOP, 2: CtrlC.END_NOW}.get(times, CtrlC.DETACH)
+        return CtrlC.DETACH if run.phase in _BILLING or times > 1 else CtrlC.STOP
 
     def runs_slow(self, run: Run, text: str) -> OnSlow:  # noqa: ARG002  what it would be asked
         """It goes on: deadline and budget hold in any case."""
@@ -48,8 +51,16 @@ class AtTerminal(Nobody):
         return OnSlow.CONTINUE if self._answer(f"run {run.run_id}: {text}. Go on?") else OnSlow.STOP
 
     def _answer(self, question: str) -> bool:
+        """Raises KeyboardInterrupt where the answer is Ctrl-C, or the terminal has gone."""
         answer: list[bool] = []
-        self._view.pause_for(lambda: answer.append(self._confirm(question)))
+
+        def ask() -> None:
+            with suppress(typer.Abort):
+                answer.append(self._confirm(question))
+
+        self._view.pause_for(ask)
+        if not answer:
+            raise KeyboardInterrupt
         return answer[0]
 
 

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
-from planner.cli.launch import print_receipt
+from planner.cli.launch import print_left, print_receipt
 from planner.cli.live import LiveView
+from planner.cli.person import hang_up_detaches
+from planner.launch import Detached
 from planner.run import Phase
 
 
@@ -29,5 +31,10 @@ def command(
         if run.phase is Phase.DONE:
             sys.stderr.write(f"run {run.run_id} had ended: {run.outcome}\n")
             return
-        run, receipt = runner.stop(run)
+        try:
+            with hang_up_detaches():
+                run, receipt = runner.stop(run)
+        except Detached as left:
+            print_left(left.run, as_json)
+            return
     print_receipt(receipt, as_json)
