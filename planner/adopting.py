@@ -20,7 +20,7 @@ def adopt(run: Run, provider: Provider, book: Book, poll_seconds: float) -> Run 
 
     Still LAUNCHING where the provider does not answer; that is told. Waits until a list must show what was made.
     """
-    attempt = run.attempts[-1]
+    attempt, began = run.attempts[-1], book.now()
     while True:
         try:
             made = [
@@ -28,7 +28,8 @@ def adopt(run: Run, provider: Provider, book: Book, poll_seconds: float) -> Run 
             ]
             if made:
                 return book.moved(run.with_attempt(replace(attempt, ref=made[0].ref)), Phase.BOOTING)
-            left = provider.listing_lag - (book.now() - (attempt.sent_at or run.created_at))
+            # When the create took effect, only who sent it could tell: no later than now.
+            left = provider.listing_lag - (book.now() - began)
             if left.total_seconds() <= 0:
                 return _come_and_gone(run, attempt, provider, book)
         except ProviderError as error:

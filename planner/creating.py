@@ -43,7 +43,8 @@ class Creator:
         if isinstance(provider, Resolver):
             request = self._resolved(provider, request)
         request = replace(request, calls=tuple(provider.requests(request)))
-        attempt = Attempt(number=number, target=target, asked_at=now, sent_at=now, deadline=request.deadline)
+        sent_at = self._book.now()  # what was looked up before may have taken its time
+        attempt = Attempt(number=number, target=target, asked_at=now, sent_at=sent_at, deadline=request.deadline)
         run = replace(run.with_attempt(attempt), provider=provider.name, outcome=None, message=None, unverified=None)
         run = run.moved(Phase.LAUNCHING)
         self._book.journal.add_attempt(run, request_record(request), now)
@@ -74,7 +75,8 @@ class Creator:
                 return self._have(run, instance)
 
     def _have(self, run: Run, instance: Instance) -> Run:
-        attempt = replace(run.attempts[-1], ref=instance.ref)
+        # A slow create may have taken effect as late as its answer came.
+        attempt = replace(run.attempts[-1], ref=instance.ref, sent_at=self._book.now())
         return self._book.moved(run.with_attempt(attempt), Phase.BOOTING)
 
     def _refused(self, run: Run, error: ProviderError) -> Run:
