@@ -76,3 +76,13 @@ def tell(found: Iterable[Verdict], names: dict[tuple[str, int | None], str]) -> 
 
 def named_points(began: Iterable[Verdict]) -> dict[tuple[str, int | None], str]:
     return {(verdict.trial.case.name, number): name for verdict in began for number, name in enumerate(verdict.names)}
+
+
+def first_red(trials: Iterable[Trial], make_cloud: MakeCloud) -> tuple[int, Verdict | None]:
+    """Trials until one is wrong, in this process: how many it took, and what was wrong; None: nothing was."""
+    number = 0
+    for number, trial in enumerate(trials, start=1):
+        verdict = tried(trial, make_cloud)
+        if not verdict.good:
+            return number, verdict
+    return number, None

@@ -102,7 +102,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     },
     "machine's timer": {"cloud_timer_works": False},
     "cloud's timer": {"machine_timer_works": False},
-    "swept": {},
+    "swept": {"disks_stay": True},
 }  # fmt: skip
 HUNG = ("machine's timer", "cloud's timer", "swept")
 

@@ -1,0 +1,392 @@
+"""Planted defects: what careless software does, put into a client's code, each of which the harness has to notice."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import planner.cli.sweep as sweep_command
+import planner.creating as creating
+import planner.launch as launch
+import planner.runner as runner
+import planner.sweep as sweep
+import providers.sim.provider as sim
+import providers.sim.translate as translate
+from planner.book import Book
+from planner.creating import Creator
+from planner.ending import Ender
+from planner.errors import TeardownUnverifiedError
+from planner.journal import Journal
+from planner.locks import RunLocks
+from planner.next_action import Clear, Wait, next_action, where_next
+from planner.run import Phase, attempt_deadline
+from planner.runner import Runner
+from planner.targets import Target
+from planner.teardown import Teardown
+from providers.base import LABEL_DEADLINE, InstanceState
+from providers.errors import (
+    CapacityError,
+    CredentialsError,
+    IncompleteListingError,
+    InstanceNotFoundError,
+    TransientError,
+)
+from providers.sim.provider import SimProvider
+from providers.sim.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.next_action import Action, Look
+    from planner.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """`plant` changes the code of the process it is called in, for good."""
+
+    name: str
+    plant: Callable[[], None]
+
+
+DEFECTS: list[Defect] = []
+
+
+def defect(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    def known(plant: Callable[[], None]) -> Callable[[], None]:
+        DEFECTS.append(Defect(name, plant))
+        return plant
+
+    return known
+
+
+# --- asking for a machine ----------------------------------------------------------------------------------------
+
+
+@defect("no token: each create is a new one")
+def _() -> None:
+    real, count = SimProvider.launch, itertools.count()
+
+    def send(self: Any, request: Any) -> Any:
+        calls = tuple(
+            replace(call, parameters={**call.parameters, "clientToken": f"{request.run_id}-{next(count)}"})
+            if call.operation == "RunInstance"
+            else call
+            for call in request.calls
+        )
+        return real(self, replace(request, calls=calls))
+
+    SimProvider.launch = send  # type: ignore[method-assign]
+
+
+@defect("the token of a run, without the number of the attempt")
+def _() -> None:
+    translate.token_of = sim.token_of = lambda request: hashlib.sha256(request.run_id.encode()).hexdigest()[:32]  # type: ignore[assignment]
+
+
+@defect("the journal is written after the create")
+def _() -> None:
+    late: list[Any] = []
+    write, create = Journal.add_attempt, SimProvider.launch
+
+    def launched(self: Any, request: Any) -> Any:
+        try:
+            return create(self, request)
+        finally:
+            write(*late[-1])
+
+    Journal.add_attempt = lambda *given: late.append(given)  # type: ignore[assignment, method-assign, misc]
+    Journal.request = lambda *_: dict(late[-1][2])  # type: ignore[assignment, method-assign]
+    SimProvider.launch = launched  # type: ignore[method-assign]
+
+
+@defect("a request is built anew for its replay")
+def _() -> None:
+    read, send, at_work = creating.request_from_record, Creator.send, []
+
+    def sent(self: Any, run: Run, *given: Any, **named: Any) -> Any:
+        at_work.append((self._book, run))
+        return send(self, run, *given, **named)
+
+    def rebuilt(record: Any) -> Any:
+        book, run = at_work[-1]
+        request = read(record)
+        deadline = attempt_deadline(run, run.attempts[-1].target, book.now())
+        return replace(request, calls=(), deadline=deadline)
+
+    Creator.send = sent  # type: ignore[method-assign]
+    creating.request_from_record = rebuilt
+
+
+@defect("a create without an answer is taken as refused")
+def _() -> None:
+    real = SimProvider.launch
+
+    def launched(self: Any, request: Any) -> Any:
+        try:
+            return real(self, request)
+        except TransientError as error:
+            raise CapacityError(error.message) from error
+
+    SimProvider.launch = launched  # type: ignore[method-assign]
+
+
+@defect("a refused place is asked for ever")
+def _() -> None:
+    Book.remember = lambda *_: None  # type: ignore[method-assign]
+
+
+@defect("a machine that died before its answer came is taken as running")
+def _() -> None:
+    def dead_is_booting(run: Run, look: Look, now: Any) -> Action:
+        dead = look.seen is not None and look.seen.state is InstanceState.ENDED
+        return Wait() if run.phase is Phase.BOOTING and dead else next_action(run, look, now)
+
+    launch.next_action = dead_is_booting
+
+
+@defect("not found right after the create is taken as gone")
+def _() -> None:
+    real = launch.look
+    launch.look = lambda *given: replace(real(*given), lag=timedelta(0))
+
+
+@defect("the deadline is not armed")
+def _() -> None:
+    _without_deadline(user_data=True, label=True)
+
+
+@defect("the machine's own timer is not armed")
+def _() -> None:
+    _without_deadline(user_data=True, label=False)
+
+
+@defect("the cloud's timer is not armed")
+def _() -> None:
+    _without_deadline(user_data=False, label=True)
+
+
+@defect("the budget does not shorten the deadline")
+def _() -> None:
+    runner.attempt_deadline = lambda run, *_: run.deadline
+
+
+@defect("the budget is counted at the price of spot")
+def _() -> None:
+    Target.ceiling_usd_per_hour = property(lambda self: self.offer.usd_per_hour)  # type: ignore[assignment, method-assign]
+
+
+# --- after a crash -----------------------------------------------------------------------------------------------
+
+
+@defect("a create that was cut off is never adopted")
+def _() -> None:
+    launch.adopt = lambda *_: None
+
+
+@defect("an interrupted run is left as it is")
+def _() -> None:
+    real = launch.Executor.settle
+
+    def settled(self: Any, run: Run) -> Run:
+        return run if run.phase is Phase.INTERRUPTED else real(self, run)
+
+    launch.Executor.settle = settled  # type: ignore[method-assign]
+
+
+@defect("the next attempt is launched before the last is cleared")
+def _() -> None:
+    def hasty(run: Run, look: Look, now: Any) -> Action:
+        action = next_action(run, look, now)
+        return where_next(run, look, now) if isinstance(action, Clear) else action
+
+    launch.next_action = hasty
+
+
+@defect("a settled run gets no receipt")
+def _() -> None:
+    def settled(self: Any, run: Run) -> Run:
+        with self._locks.holding(run.run_id):
+            return self._executor(run).settle(self._journal.run(run.run_id))  # type: ignore[no-any-return]
+
+    Runner.settle = settled  # type: ignore[method-assign]
+
+
+@defect("no lock: two commands act on one run")
+def _() -> None:
+    @contextmanager
+    def mine(self: Any, run_id: Any) -> Iterator[bool]:
+        yield True
+
+    RunLocks.holding = mine  # type: ignore[method-assign]
+
+
+@defect("whoever follows a run overwrites that it was asked to stop")
+def _() -> None:
+    real = Journal.save
+
+    def saved(self: Any, run: Run, now: Any, detail: str = "") -> None:
+        real(self, run, now, detail)
+        asked = run.stop_asked.isoformat() if run.stop_asked else None
+        self._db.execute("UPDATE runs SET stop_asked = ? WHERE run_id = ?", (asked, run.run_id))
+
+    Journal.save = saved  # type: ignore[method-assign]
+
+
+@defect("an expired sign-in is taken as a machine that is gone")
+def _() -> None:
+    real = SimProvider.get
+
+    def got(self: Any, ref: Any) -> Any:
+        try:
+            return real(self, ref)
+        except CredentialsError as error:
+            raise InstanceNotFoundError(error.message) from error
+
+    SimProvider.get = got  # type: ignore[method-assign]
+
+
+# --- teardown ----------------------------------------------------------------------------------------------------
+
+
+@defect("a disk is never read back")
+def _() -> None:
+    _never_lists(Kind.DISK)
+
+
+@defect("an address is never read back")
+def _() -> None:
+    _never_lists(Kind.ADDRESS)
+
+
+@defect("a schedule is never read back")
+def _() -> None:
+    _never_lists(Kind.SCHEDULE)
+
+
+@defect("only the first page of a list is read")
+def _() -> None:
+    real = SimProvider._call
+
+    def called(self: Any, operation: str, parameters: Any) -> Any:
+        told = real(self, operation, parameters)
+        return {**told, "nextPageToken": None} if operation.startswith("List") else told
+
+    SimProvider._call = called  # type: ignore[method-assign]
+
+
+@defect("a list that is not whole is taken as whole")
+def _() -> None:
+    real = SimProvider.list_owned
+
+    def listed(self: Any, run_id: Any = None) -> Any:
+        try:
+            return real(self, run_id)
+        except IncompleteListingError as error:
+            return error.found
+
+    SimProvider.list_owned = listed  # type: ignore[method-assign]
+
+
+@defect("the lag of lists is ignored")
+def _() -> None:
+    SimProvider.listing_lag = property(lambda _: timedelta(0))  # type: ignore[assignment, method-assign]
+
+
+@defect("a teardown is called done after a while")
+def _() -> None:
+    real = Teardown.clear
+
+    def cleared(self: Any, run: Run) -> None:
+        self.patience = timedelta(seconds=2)
+        try:
+            real(self, run)
+        except TeardownUnverifiedError:
+            return
+
+    Teardown.clear = cleared  # type: ignore[method-assign]
+
+
+@defect("a delete is not looked after")
+def _() -> None:
+    def cleared(self: Any, run: Run) -> None:
+        self._what_is_left(run)
+
+    Teardown.clear = cleared  # type: ignore[method-assign]
+
+
+@defect("a run is called done before it is torn down")
+def _() -> None:
+    def ended(self: Any, run: Run, action: Any) -> Run:
+        if run.phase is not Phase.TEARING_DOWN:
+            run = self._book.moved(replace(run, outcome=action.outcome, message=None), Phase.TEARING_DOWN)
+        done = self._book.moved(run, Phase.DONE)
+        self._torn_down(run)
+        return done  # type: ignore[no-any-return]
+
+    Ender.end = ended  # type: ignore[method-assign]
+
+
+# --- sweep -------------------------------------------------------------------------------------------------------
+
+
+@defect("sweep ends what another computer made")
+def _() -> None:
+    real = sweep.fate_of
+
+    def mine(*given: Any) -> Any:
+        found = real(*given)
+        return sweep.Fate.ORPHAN if found is sweep.Fate.FOREIGN else found
+
+    sweep.fate_of = mine
+
+
+@defect("sweep knows only what the journal knows")
+def _() -> None:
+    real = sweep_command.look
+
+    def looked(provider: Any, runs: Any, *given: Any) -> Any:
+        found = real(provider, runs, *given)
+        known = runs() or {}
+        return replace(found, found=tuple(row for row in found.found if row.resource.run_id in known))
+
+    sweep_command.look = looked
+
+
+@defect("sweep does not look whether its deletes took")
+def _() -> None:
+    def told(provider: Any, resources: Any, clock: Any) -> list[str]:
+        for resource in resources:
+            provider.delete(resource)
+        return []
+
+    sweep_command.end = told
+
+
+def _never_lists(kind: Kind) -> None:
+    real = SimProvider._listed
+
+    def listed(self: Any, region: str, asked: Any, run_id: Any) -> Any:
+        return iter(()) if asked is kind else real(self, region, asked, run_id)
+
+    SimProvider._listed = listed  # type: ignore[method-assign]
+
+
+def _without_deadline(*, user_data: bool, label: bool) -> None:
+    real = sim.run_instance
+
+    def made(request: Any) -> Any:
+        call = real(request)
+        given = dict(call.parameters)
+        if user_data:
+            given["userData"] = {key: value for key, value in given["userData"].items() if key != "deadline"}
+        if label:
+            given["labels"] = {key: value for key, value in given["labels"].items() if key != LABEL_DEADLINE}
+        return replace(call, parameters=given)
+
+    sim.run_instance = made

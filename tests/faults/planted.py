@@ -1,0 +1,84 @@
+"""The harness against planted defects: each is in the clients' code while a part of all points is tried."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.faults.all_points import first_red, named_points, some
+from tests.faults.defects import DEFECTS
+from tests.faults.trial import Trial, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tests.faults.defects import Defect
+    from tests.faults.trial import MakeCloud
+
+SHARE = 0.1
+SEED = 20261121
+MOST_NEAR = 60
+_CREATES = ("RunInstance", "CreateSchedule", "add_attempt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caught:
+    """`verdict` is what gave the defect away, after `tried` trials; None: nothing did."""
+
+    defect: str
+    tried: int
+    verdict: Verdict | None
+
+
+def trials_for_defects(began: Sequence[Verdict], trials: Sequence[Trial]) -> list[Trial]:
+    """The undisturbed launches first, then a seeded part of all points, those around a create before the others."""
+    names = named_points(began)
+    near = [trial for trial in trials if names[trial.case.name, trial.point].split()[-1] in _CREATES]
+    part = some(trials, SHARE, SEED)
+    for chosen in (near, part):
+        Random(SEED).shuffle(chosen)
+    return [*(verdict.trial for verdict in began), *near[:MOST_NEAR], *part]
+
+
+def against_defects(
+    names: Sequence[str], trials: Sequence[Trial], make_cloud: MakeCloud, workers: int
+) -> Iterator[Caught]:
+    """One after the other, each until something is wrong."""
+    work = partial(against_one, trials=trials, make_cloud=make_cloud)
+    if workers == 1:
+        yield from map(work, names)
+        return
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        yield from pool.imap(work, names)
+
+
+def against_one(name: str, trials: Sequence[Trial], make_cloud: MakeCloud) -> Caught:
+    found = planted(name)
+    broken = [Trial(replace(known.case, break_code=found.plant), known.then, known.point) for known in trials]
+    number, verdict = first_red(broken, make_cloud)
+    # A defect that does not fit the code any more breaks down by itself: nobody has noticed anything then.
+    assert verdict is None or f"{Path(__file__).parent / 'defects.py'}" not in verdict.unrecorded, verdict.unrecorded
+    if verdict is not None:  # a function of a module's inside cannot be sent to another process
+        case = replace(verdict.trial.case, break_code=replace(trials[0].case).break_code)
+        verdict = replace(verdict, trial=Trial(case, verdict.trial.then, verdict.trial.point))
+    return Caught(defect=name, tried=number, verdict=verdict)
+
+
+def planted(name: str) -> Defect:
+    return next(known for known in DEFECTS if known.name == name)
+
+
+def tell_caught(caught: Caught) -> None:
+    """On stderr: how a defect was noticed, or that it was not."""
+    verdict = caught.verdict
+    if verdict is None:
+        sys.stderr.write(f"defect not caught in {caught.tried} trials: {caught.defect}\n")
+        return
+    wrong = verdict.doubled or verdict.leaked or verdict.unrecorded.strip().splitlines()[-1]
+    kind = "doubled" if verdict.doubled else "leaked" if verdict.leaked else "unrecorded"
+    sys.stderr.write(f"defect: {caught.defect}: trial {caught.tried}, {verdict.trial.name}: {kind} {wrong}\n")
