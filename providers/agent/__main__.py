@@ -1,0 +1,107 @@
+"""The command of agent.pyz: `run` the attempt and end the machine, only `end` it, or `say` how start-up failed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable
+
+from providers.agent.agent import Agent, Machine
+from providers.agent.clock import Clock
+from providers.agent.end import End
+from providers.agent.endings import Ending, failed
+from providers.agent.loop import drive, until
+from providers.agent.processes import MachineProcesses, Processes
+from providers.agent.reading import Access
+from providers.agent.spec import Paths, SpecError, read_spec
+from providers.agent.status import FINAL, Status, last_said
+from providers.agent.store import RefusedError, patiently
+from providers.agent.stores import open_store
+from providers.agent.vault import Redactor
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+BOOT = Path("/etc/trainplan/boot.json")
+SPEC = Path("/usr/local/lib/trainplan/spec.json")
+_SAY_SECONDS = 20.0
+_WHY = {
+    "deadline": Ending("deadline", "DEADLINE", "the machine's deadline was reached"),
+    "boot": failed("BOOT_DEADLINE", "training had not begun by the boot deadline"),
+    "after": failed("AGENT_DIED", "the machine's own program ended without a word"),
+}
+
+
+def main(arguments: list[str]) -> int:
+    """`run`, `end [deadline|boot|after]` or `say REASON MESSAGE`; exit code 0 for what was done, 2 for bad input."""
+    try:
+        return act(arguments, machine(BOOT, SPEC, Paths(), Clock(), MachineProcesses()))
+    except (SpecError, OSError) as error:
+        sys.stderr.write(f"trainplan: {error}\n")
+        return 2
+
+
+def machine(boot: Path, spec: Path, paths: Paths, clock: Clock, processes: Processes) -> Machine:
+    """What the files say. Raises SpecError and OSError."""
+    try:
+        found: dict[str, Any] = json.loads(boot.read_text(encoding="utf-8"))
+        access = Access(found, now=clock.now)
+    except (ValueError, KeyError) as error:
+        raise SpecError(f"{boot}: {error}") from error
+    store = open_store(access)
+    return Machine(read_spec(spec.read_text(encoding="utf-8")), paths, clock, processes, access, store)
+
+
+def act(arguments: list[str], here: Machine) -> int:
+    """What was asked for, on this machine."""
+    verb = arguments[0] if arguments else ""
+    if verb == "run":
+        agent = Agent(here)
+        signal.signal(signal.SIGTERM, _goes_down(agent))
+        agent.run()
+        # From here on the end of the system is our own doing.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    elif verb == "end":
+        speak(here, _WHY.get(arguments[1] if len(arguments) > 1 else "deadline", _WHY["after"]))
+    elif verb == "say" and len(arguments) == 3:
+        speak(here, failed(arguments[1], arguments[2]))
+        return 0
+    else:
+        sys.stderr.write(f"{main.__doc__}\n")
+        return 2
+    end(here)
+    return 0
+
+
+def speak(here: Machine, ending: Ending) -> None:
+    """The last status, where no last word was said before."""
+    here.paths.make()
+    copy = here.paths.root / "status.json"
+    earlier = last_said(copy)
+    if earlier.get("state") in FINAL and earlier.get("attempt") == here.spec.attempt:
+        return
+    status = Status(here.store, here.spec, here.clock, copy, Redactor())
+    status.set(ending.state, ending.message, ending.reason)
+    try:
+        telling = until(here.clock, here.clock.now() + _SAY_SECONDS, patiently(status.write))
+        drive(telling, lambda: False, here.clock)
+    except RefusedError as error:
+        sys.stderr.write(f"trainplan: {error}\n")
+
+
+def end(here: Machine) -> None:
+    End(here.spec.end, here.access, here.processes, here.clock).machine()
+
+
+def _goes_down(agent: Agent) -> Callable[[int, FrameType | None], None]:
+    def told(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        agent.watch.going_down = True
+
+    return told
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

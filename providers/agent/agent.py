@@ -1,0 +1,238 @@
+"""One attempt on one machine, from its first status to its last: fetch, prepare, check, train, bring all home."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import traceback
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Callable, TypeVar
+
+from providers.agent import gate, images, output
+from providers.agent.checkpoints import Checkpoints
+from providers.agent.clock import Clock
+from providers.agent.container import Container, EngineError
+from providers.agent.endings import EndedError, Ending, failed
+from providers.agent.fetching import FetchError, fetch
+from providers.agent.loop import TICK_SECONDS, drive, together, until
+from providers.agent.notices import Notices
+from providers.agent.processes import KEPT_BYTES, TIMED_OUT, Done, Processes, Running
+from providers.agent.reading import Access
+from providers.agent.spec import Paths, Spec
+from providers.agent.status import FINAL, Status, last_said
+from providers.agent.store import RefusedError, Steps, Store, patiently
+from providers.agent.training import Training
+from providers.agent.vault import Redactor, SecretError, resolve, write_env_file
+from providers.agent.watch import Watch
+
+SETUP_SECONDS = 1800.0
+CHECK_SECONDS = 600.0
+_LAST_SECONDS = 30.0
+"""Before the machine's own deadline everything is said and done."""
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the agent works with; every part can be another in a test."""
+
+    spec: Spec
+    paths: Paths
+    clock: Clock
+    processes: Processes
+    access: Access
+    store: Store
+    free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
+
+
+class Agent:
+    """Runs the attempt. Whatever happens, `run` returns how it ended, and status.json says the same."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        machine.paths.make()
+        self.container = Container(machine.processes)
+        self.notices = Notices(machine.access)
+        self.checkpoints = Checkpoints(
+            machine.store, machine.paths.run_dir / "checkpoints", machine.paths.spool / "checkpoint", machine.clock
+        )
+        copy = machine.paths.root / "status.json"
+        self._earlier = last_said(copy)
+        self.status = Status(machine.store, machine.spec, machine.clock, copy, Redactor())
+        self.watch = Watch(machine, self.status, self.notices)
+        self.training = Training(self)
+
+    def run(self) -> Ending:
+        """Never raises for what goes wrong on the machine."""
+        if self._earlier.get("state") in FINAL and self._earlier.get("attempt") == self.machine.spec.attempt:
+            return Ending(str(self._earlier["state"]), str(self._earlier.get("reason")), "ended before")
+        try:
+            ending = drive(self._story(), self._duties, self.machine.clock)
+        except Exception:  # noqa: BLE001  the machine must end, and the person must read why
+            ending = failed("AGENT_FAILED", f"the machine's own program failed:\n{traceback.format_exc()}")
+        self._last_words(ending)
+        return ending
+
+    def _duties(self) -> bool:
+        self.watch.look()
+        return self.training.look()
+
+    def _story(self) -> Steps[Ending]:
+        try:
+            image, env_file = yield from self._unless_ended(self._made_ready())
+            return (yield from self.training.run(image, env_file))
+        except EndedError as ended:
+            return ended.ending
+        except EngineError as error:
+            return failed("ENGINE", f"Docker does not work on this machine: {error}")
+        except images.ImageError as error:
+            return failed("IMAGE_NOT_PULLED", f"the container image could not be pulled: {error}")
+        except SecretError as error:
+            return failed("SECRET_NOT_READ", str(error))
+        except (FetchError, RefusedError) as error:
+            return failed("NOT_FETCHED", f"what the run needs could not be fetched: {error}")
+
+    def _made_ready(self) -> Steps[tuple[str, Path | None]]:
+        """Everything before training: the image, and the file with secrets."""
+        self.status.change("fetching", "fetching the image, the data and the last checkpoint")
+        self.container.close_metadata()
+        spec = self.machine.spec
+        pulling = images.pull(spec.images, self.container, self.machine.access, self.watched)
+        image = yield from together(self.machine.clock, self._fetched(), pulling)
+        self.status.details["image"] = image
+        self.status.change("preparing", "preparing the container")
+        env_file = yield from self._secrets()
+        if spec.setup:
+            done = yield from self._once(image, spec.setup, SETUP_SECONDS)
+            if done.code:
+                raise EndedError(failed("SETUP_FAILED", f"what the trainer needs could not be installed:\n{done.said}"))
+        if spec.device.kind != "cpu":
+            yield from self._checked(image)
+        return image, env_file
+
+    def _fetched(self) -> Steps[None]:
+        """The job, the files, and the checkpoint to go on from."""
+        yield from fetch(self.machine)
+        found = yield from self.checkpoints.restore()
+        if found:
+            self.status.details["resumed_from"] = found
+        yield from patiently(self.training.logs.go_on)
+
+    def _secrets(self) -> Steps[Path | None]:
+        """Resolved into an environment file in memory; None where there are none."""
+        values: dict[str, str] = {}
+        for name, reference in self.machine.spec.secrets.items():
+            values[name] = yield from self._secret(reference)
+        if not values:
+            return None
+        self.status.redactor = Redactor(values.values())
+        path = self.machine.paths.volatile / "secrets.env"
+        write_env_file(path, values)
+        return path
+
+    def _secret(self, reference: str) -> Steps[str]:
+        """Permission may still be on its way: tried for as long as the machine may take to come up."""
+        while True:
+            try:
+                return resolve(self.machine.access, reference)
+            except OSError as error:
+                self.status.set("preparing", f"waiting for a secret: {error}")
+            yield 10.0
+
+    def _checked(self, image: str) -> Steps[None]:
+        """The gate: on to training only where the framework sees, and computes on, what was promised."""
+        device = self.machine.spec.device
+        self.status.change("checking", f"looking for {device.count} x {device.name} in the container")
+        looking = self.machine.processes.start(gate.look(device))
+        outside = gate.judged((yield from self.watched(looking, gate.LIMIT_SECONDS)), gate.least_on_host(device))
+        inside = yield from self._once(image, gate.program(device, self.machine.spec.framework), CHECK_SECONDS)
+        self.status.details["accelerator"] = self.status.redactor.text(inside.said[-500:])
+        if outside.code or inside.code or gate.PASSED not in inside.said:
+            text = (
+                f"the machine does not show the {device.count} x {device.name} that it was rented for; "
+                f"nothing was trained\nthe machine says:\n{outside.said}\nthe container says:\n{inside.said}"
+            )
+            raise EndedError(failed("ACCELERATOR_NOT_VISIBLE", text))
+        self.training.devices_seen = gate.seen(outside)
+
+    def _once(self, image: str, command: tuple[str, ...], seconds: float) -> Steps[Done]:
+        spec, paths = self.machine.spec, self.machine.paths
+        return (yield from self.watched(self.container.once(spec, paths, image, command), seconds))
+
+    def watched(self, running: Running, seconds: float) -> Steps[Done]:
+        """A command that goes on beside, to its end; it is killed after so many seconds, or when nobody waits."""
+        limit = self.machine.clock.steady() + seconds
+        said = b""
+        try:
+            while running.poll() is None and self.machine.clock.steady() < limit:
+                said = (said + running.read(KEPT_BYTES))[-KEPT_BYTES:]
+                yield 0.5
+        finally:
+            late = running.poll() is None
+            running.kill()
+        running.rest(5.0)
+        while data := running.read(KEPT_BYTES):
+            said = (said + data)[-KEPT_BYTES:]
+        code = TIMED_OUT if late else running.poll()
+        note = f"\nno end after {seconds:.0f} s" if late else ""
+        return Done(TIMED_OUT if code is None else code, said.decode(errors="replace") + note)
+
+    def _unless_ended(self, steps: Steps[Result]) -> Steps[Result]:
+        """The steps; raises EndedError as soon as something has asked for the end."""
+        due = 0.0
+        while True:
+            if self.watch.ending:
+                steps.close()
+                raise EndedError(self.watch.ending)
+            if self.machine.clock.steady() >= due:
+                try:
+                    due = self.machine.clock.steady() + next(steps)
+                except StopIteration as end:
+                    result: Result = end.value
+                    return result
+            yield max(0.0, min(TICK_SECONDS, due - self.machine.clock.steady()))
+
+    def bring_home(self, ending: Ending) -> Steps[Ending]:
+        """The newest checkpoint and, after a good end, the results; what that makes of the ending."""
+        by = self.last_instant(ending)
+        yield from until(self.machine.clock, by, self.training.told_all())
+        if ending.state == "done":
+            ending = yield from self._results(ending, by)
+        else:
+            yield from until(self.machine.clock, by, self.training.last_checkpoint(by))
+        return ending
+
+    def _results(self, ending: Ending, by: float) -> Steps[Ending]:
+        try:
+            whole = yield from until(self.machine.clock, by, output.push(self.machine.store, self._output))
+        except (output.OutputError, OSError, RefusedError) as error:
+            return replace(ending, state="failed", reason="NO_OUTPUT", message=str(error))
+        if whole:
+            return ending
+        yield from until(self.machine.clock, by + _LAST_SECONDS, self.training.last_checkpoint(by + _LAST_SECONDS))
+        text = "training ended, but its results could not be stored in time; the last checkpoint is kept"
+        return replace(ending, state="failed", reason="RESULTS_NOT_STORED", message=text)
+
+    @property
+    def _output(self) -> Path:
+        return self.machine.paths.run_dir / output.FOLDER
+
+    def last_instant(self, ending: Ending) -> float:
+        """Until when anything may be brought home (unix)."""
+        spec, now = self.machine.spec, self.machine.clock.now()
+        latest = min(spec.deadline - _LAST_SECONDS, now + spec.store_patience_seconds)
+        return latest if ending.by is None else min(latest, ending.by - 2.0)
+
+    def _last_words(self, ending: Ending) -> None:
+        """The final status, as long as there is any sense in it; then Azure may have its machine."""
+        clock = self.machine.clock
+        self.status.set(ending.state, ending.message, ending.reason, ending.exit_code)
+        by = max(self.last_instant(ending), clock.now() + 1.0) + _LAST_SECONDS / 2
+        with contextlib.suppress(RefusedError):
+            drive(until(clock, by, patiently(self.status.write, 1.0)), lambda: False, clock)
+        if ending.notice is not None:
+            self.notices.acknowledge(ending.notice)
+        shutil.rmtree(self.machine.paths.volatile, ignore_errors=True)

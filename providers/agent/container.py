@@ -1,0 +1,131 @@
+"""The one container of the machine: Docker's command lines, and how it stands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Sequence
+
+if TYPE_CHECKING:
+    from providers.agent.processes import Done, Processes, Running
+    from providers.agent.spec import Paths, Spec
+
+NAME = "trainplan-job"
+STOP_SECONDS = 110
+"""From SIGTERM to SIGKILL where nothing presses: time for the largest checkpoint on a slow disk."""
+RUN_DIR = "/run-dir"
+METADATA_ADDRESSES = ("169.254.169.254/32", "168.63.129.16/32")
+"""The metadata service of every cloud, and Azure's host agent."""
+_QUICK_SECONDS = 60.0
+
+
+class EngineError(Exception):
+    """Docker did not do what it was asked to; the text is its own."""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How the container ended."""
+
+    code: int
+    out_of_memory: bool
+    error: str
+
+
+def firewall(verb: str, address: str) -> tuple[str, ...]:
+    """The iptables rule that keeps containers from an address. Names still resolve: Google's resolver is there."""
+    match = ("-d", address, "-p", "tcp", "!", "--dport", "53", "-j", "REJECT", "--reject-with", "tcp-reset")
+    return ("iptables", "-w", "10", verb, "DOCKER-USER", *match)
+
+
+def common_arguments(spec: Spec, paths: Paths) -> tuple[str, ...]:
+    """What the gate, the setup and the training share."""
+    gpus = ("--gpus", "all", "-e", "NVIDIA_DRIVER_CAPABILITIES=compute,utility") if spec.device.kind == "gpu" else ()
+    words = [
+        "--init",
+        *("--shm-size", f"{spec.shm_gib:g}g", "--ulimit", "memlock=-1"),
+        *(() if spec.memory_gib is None else ("--memory", f"{int(spec.memory_gib * 1024)}m")),
+        *gpus,
+        *(("--privileged",) if spec.privileged and spec.device.kind == "tpu" else ()),
+        *(("-e", "PJRT_DEVICE=TPU") if spec.device.kind == "tpu" else ()),
+        *("-v", f"{paths.run_dir}:{RUN_DIR}", "-v", f"{paths.root / 'data'}:/data"),
+        *("-v", f"{paths.root / 'machine'}:/machine"),
+        *(word for name, value in sorted(spec.environment.items()) for word in ("-e", f"{name}={value}")),
+    ]
+    return tuple(words)
+
+
+def create_arguments(spec: Spec, paths: Paths, image: str, env_file: str | None) -> tuple[str, ...]:
+    """The training container. Its log is bounded on the disk; it is not removed by itself: its end must be readable."""
+    return (
+        *("docker", "create", "--name", NAME, "--stop-timeout", str(STOP_SECONDS)),
+        *("--log-driver", "local", "--log-opt", "max-size=20m", "--log-opt", "max-file=3"),
+        *(() if env_file is None else ("--env-file", env_file)),
+        *common_arguments(spec, paths),
+        image,
+        *spec.command,
+    )
+
+
+def once_arguments(spec: Spec, paths: Paths, image: str, command: Sequence[str]) -> tuple[str, ...]:
+    """A container that does one thing and is gone."""
+    name = ("--name", f"{NAME}-once")
+    return ("docker", "run", "--rm", *name, *common_arguments(spec, paths), image, *command)
+
+
+class Container:
+    """Docker, asked for the one container. Every method raises EngineError where Docker does not do it."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+
+    def close_metadata(self) -> None:
+        """Containers reach no metadata service from here on."""
+        for address in METADATA_ADDRESSES:
+            if self._processes.run(firewall("-C", address), _QUICK_SECONDS).code:
+                self._must(firewall("-I", address))
+
+    def login(self, host: str, user: str, password: str) -> None:
+        words = ("docker", "login", "--username", user, "--password-stdin", host)
+        done = self._processes.run(words, _QUICK_SECONDS, password)
+        if done.code:
+            raise EngineError(f"login to {host}: {done.last_line}")
+
+    def pull(self, image: str) -> Running:
+        return self._processes.start(("docker", "pull", "--quiet", image))
+
+    def once(self, spec: Spec, paths: Paths, image: str, command: Sequence[str]) -> Running:
+        self._processes.run(("docker", "rm", "-f", f"{NAME}-once"), _QUICK_SECONDS)
+        return self._processes.start(once_arguments(spec, paths, image, command))
+
+    def create(self, words: Sequence[str]) -> None:
+        """What an earlier life of the machine left goes first."""
+        self._processes.run(("docker", "rm", "-f", NAME), _QUICK_SECONDS)
+        self._must(words)
+
+    def start(self) -> None:
+        self._must(("docker", "start", NAME))
+
+    def follow(self, since: float = 0.0) -> Running:
+        """Its output from the instant `since` on, and on as it comes."""
+        return self._processes.start(("docker", "logs", "--follow", "--since", f"{since:.3f}", NAME))
+
+    def exit(self) -> Exit | None:
+        """How it ended; None while it runs."""
+        state = json.loads(self._must(("docker", "inspect", "--format", "{{json .State}}", NAME)).said)
+        if state.get("Status") not in ("exited", "dead"):
+            return None
+        return Exit(int(state["ExitCode"]), bool(state.get("OOMKilled")), str(state.get("Error") or ""))
+
+    def stop(self, seconds: int) -> Running:
+        """SIGTERM now, SIGKILL after so many seconds."""
+        return self._processes.start(("docker", "stop", "--time", str(seconds), NAME))
+
+    def inside(self, words: Sequence[str]) -> Running:
+        return self._processes.start(("docker", "exec", NAME, *words))
+
+    def _must(self, words: Sequence[str]) -> Done:
+        done = self._processes.run(words, _QUICK_SECONDS)
+        if done.code:
+            raise EngineError(f"{' '.join(words[:2])}: {done.last_line}")
+        return done

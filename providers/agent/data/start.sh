@@ -1,0 +1,77 @@
+#!/bin/sh
+# Fetches the agent, makes the machine ready for containers, and becomes the agent. What follows its end is end.sh.
+here=/usr/local/lib/trainplan
+agent=$here/@AGENT@
+lock=60
+
+note() {
+    echo "trainplan: $*"
+    (echo "trainplan: $*" >/dev/console) 2>/dev/null
+}
+
+give_up() { # REASON MESSAGE
+    note "$1: $2"
+    [ ! -s "$agent" ] || timeout 60 python3 "$agent" say "$1" "$2"
+    exit 1
+}
+
+packages() { # NAME...: of the distribution, once nobody else installs
+    timeout 600 python3 -c 'import fcntl
+for name in "/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock":
+    fcntl.lockf(open(name, "a"), fcntl.LOCK_EX)' || give_up PACKAGES_LOCKED "another installation did not end in 10 min"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -o DPkg::Lock::Timeout=$lock -qq update
+    apt-get -o DPkg::Lock::Timeout=$lock -qq install -y --no-install-recommends "$@"
+}
+
+toolkit() {
+    place=https://nvidia.github.io/libnvidia-container
+    key=/etc/apt/keyrings/nvidia-container-toolkit.asc
+    mkdir -p /etc/apt/keyrings
+    python3 -c 'import sys, urllib.request
+open(sys.argv[2], "wb").write(urllib.request.urlopen(sys.argv[1], timeout=60).read())' "$place/gpgkey" "$key" || return 1
+    echo "deb [signed-by=$key] $place/stable/deb/$(dpkg --print-architecture) /" \
+        >/etc/apt/sources.list.d/nvidia-container-toolkit.list
+    packages nvidia-container-toolkit
+}
+
+# With systemd's own control groups a daemon-reload takes the GPU away from running containers.
+control_groups() {
+    mkdir -p /etc/docker
+    python3 - <<'EOF'
+import json, pathlib
+path = pathlib.Path("/etc/docker/daemon.json")
+try:
+    now = json.loads(path.read_text())
+except (OSError, ValueError):
+    now = {}
+others = [word for word in now.get("exec-opts", []) if not word.startswith("native.cgroupdriver=")]
+path.write_text(json.dumps({**now, "exec-opts": [*others, "native.cgroupdriver=cgroupfs"]}, indent=1))
+EOF
+}
+
+[ "$(date +%s)" -lt @DEADLINE@ ] || exit 0
+while :; do
+    python3 $here/fetch.py /etc/trainplan/boot.json \
+        attempts/@ATTEMPT@/machine/@AGENT@ @AGENT_SHA256@ "$agent" \
+        attempts/@ATTEMPT@/machine/spec.json @SPEC_SHA256@ $here/spec.json
+    case $? in
+    0) break ;;
+    3) give_up NOT_WHAT_WAS_SENT "the run directory holds another agent than this machine was promised" ;;
+    esac
+    sleep 5
+done
+command -v docker >/dev/null || packages docker.io || give_up DOCKER_NOT_INSTALLED "Docker could not be installed"
+if command -v nvidia-smi >/dev/null; then
+    command -v nvidia-ctk >/dev/null || toolkit || give_up TOOLKIT_NOT_INSTALLED "NVIDIA's container toolkit is missing"
+    nvidia-ctk runtime configure --runtime=docker
+fi
+control_groups || give_up DOCKER_NOT_READY "Docker could not be set up"
+systemctl restart docker
+tries=30
+until docker info >/dev/null 2>&1; do
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || give_up DOCKER_NOT_READY "Docker does not answer"
+    sleep 2
+done
+exec python3 -u "$agent" run

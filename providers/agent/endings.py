@@ -1,0 +1,62 @@
+"""How an attempt ends, in the words of status.json, and what an exit code of the container says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from providers.agent.notices import Notice
+
+if TYPE_CHECKING:
+    from providers.agent.container import Exit
+
+
+@dataclass(frozen=True)
+class Ending:
+    """`state` and `reason` as status.json has them. `by`: when the machine goes, whatever it is doing (unix)."""
+
+    state: str
+    reason: str
+    message: str
+    by: float | None = None
+    notice: Notice | None = None
+    exit_code: int | None = None
+
+
+class EndedError(Exception):
+    """The attempt is over before training began, or beyond it."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.message)
+        self.ending = ending
+
+
+def failed(reason: str, message: str) -> Ending:
+    return Ending("failed", reason, message)
+
+
+_BY_CODE = {
+    65: failed("BAD_JOB", "the trainer cannot train this job or read its data"),
+    70: failed("TRAINING_FAILED", "training failed"),
+    75: Ending("stopped", "STOPPED", "stopped, with a checkpoint"),
+    76: Ending("deadline", "DEADLINE", "the deadline was reached"),
+    86: failed("OUT_OF_MEMORY", "killed: the memory limit was reached"),
+    125: failed("CONTAINER_NOT_STARTED", "the container could not be started"),
+    126: failed("CONTAINER_NOT_STARTED", "the command in the container cannot be run"),
+    127: failed("CONTAINER_NOT_STARTED", "the command is not in the image"),
+    137: failed("KILLED", "killed (signal 9), often for want of memory"),
+}
+
+
+def judged(exited: Exit, asked: Ending | None, said: str) -> Ending:
+    """How it ended. `asked` is why the container was told to end, if it was; `said` the trainer's own last words."""
+    if exited.code == 0:
+        ending = Ending("done", "DONE", "done", by=asked.by if asked else None)
+        return replace(ending, notice=asked.notice if asked else None, exit_code=0)
+    if asked is not None:
+        return replace(asked, exit_code=exited.code)
+    code = 86 if exited.out_of_memory and exited.code == 137 else exited.code
+    text = f"the trainer ended with exit code {code}"
+    ending = _BY_CODE.get(code, failed("TRAINING_FAILED", text))
+    parts = [ending.message, *(part for part in (said, exited.error) if part and part != ending.message)]
+    return replace(ending, message=": ".join(parts), exit_code=exited.code)

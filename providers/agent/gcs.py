@@ -1,0 +1,127 @@
+"""A run directory in Google Cloud Storage, by its JSON API."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from providers.agent.s3 import asked
+from providers.agent.store import AwayError, RefusedError, judged
+
+if TYPE_CHECKING:
+    from providers.agent.reading import Access
+
+
+class GcsStore:
+    """What was written is held against the MD5 that the reply tells."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def put(self, path: str, data: bytes) -> None:
+        url = self._upload_url(path, "media")
+        status, _, body = asked(self._access, "POST", url, {}, data)
+        judged(status, body, path)
+        check_md5(body, hashlib.md5(data).digest(), path)
+
+    def get(self, path: str, start: int = 0, size: int | None = None) -> bytes:
+        last = "" if size is None else str(start + size - 1)
+        headers = {} if start == 0 and size is None else {"range": f"bytes={start}-{last}"}
+        status, _, body = asked(self._access, "GET", self._access.url(path) + "?alt=media", headers)
+        if status == 416:
+            return b""
+        judged(status, body, path, reads=True)
+        return body
+
+    def list(self, prefix: str) -> dict[str, int]:
+        root = self._access.prefix.strip("/")
+        start = f"{root}/{prefix}".strip("/") + "/"
+        place = self._access.end("gcs", "https://storage.googleapis.com")
+        found: dict[str, int] = {}
+        token = ""
+        while True:
+            query = {
+                "prefix": start,
+                "fields": "items(name,size),nextPageToken",
+                **({"pageToken": token} if token else {}),
+            }
+            url = f"{place}/storage/v1/b/{self._access.place}/o?{urlencode(query, quote_via=quote)}"
+            status, _, body = asked(self._access, "GET", url, {})
+            judged(status, body, prefix)
+            page = json.loads(body)
+            for row in page.get("items", []):
+                found[row["name"][len(root) + 1 if root else 0 :]] = int(row["size"])
+            token = page.get("nextPageToken", "")
+            if not token:
+                return found
+
+    def delete(self, path: str) -> None:
+        status, _, body = asked(self._access, "DELETE", self._access.url(path), {})
+        if status != 404:
+            judged(status, body, path)
+
+    def begin(self, path: str, size: int) -> GcsUpload:
+        headers = {"x-upload-content-length": str(size)}
+        status, answered, body = asked(self._access, "POST", self._upload_url(path, "resumable"), headers, b"")
+        judged(status, body, path)
+        return GcsUpload(self._access, answered["location"], path, size)
+
+    def _upload_url(self, path: str, kind: str) -> str:
+        place = self._access.end("gcs", "https://storage.googleapis.com")
+        name = f"{self._access.prefix}/{path}".strip("/")
+        query = urlencode({"uploadType": kind, "name": name}, quote_via=quote, safe="")
+        return f"{place}/upload/storage/v1/b/{self._access.place}/o?{query}"
+
+
+class GcsUpload:
+    """A resumable upload. After a reply that did not come, Google is asked how much it has."""
+
+    def __init__(self, access: Access, session: str, path: str, size: int) -> None:
+        self._access = access
+        self._session = session
+        self._path = path
+        self._size = size
+        self._digest = hashlib.md5()
+        self._hashed = 0
+        self._unsure = False
+        self._result = b"{}"
+
+    def part(self, number: int, data: bytes, start: int) -> None:
+        del number
+        end = start + len(data)
+        if self._hashed < end:
+            self._digest.update(data)
+            self._hashed = end
+        there = self._committed() if self._unsure else start
+        if there < end:
+            self._unsure = True
+            self._send(data[there - start :], f"bytes {there}-{end - 1}/{self._size}")
+        self._unsure = False
+
+    def finish(self) -> None:
+        check_md5(self._result, self._digest.digest(), self._path)
+
+    def _committed(self) -> int:
+        status, headers = self._send(b"", f"bytes */{self._size}")
+        if status != 308:
+            return self._size
+        return int(headers["range"].rpartition("-")[2]) + 1 if "range" in headers else 0
+
+    def _send(self, data: bytes, span: str) -> tuple[int, dict[str, str]]:
+        status, headers, body = asked(self._access, "PUT", self._session, {"content-range": span}, data)
+        if status in (404, 410):
+            raise RefusedError(f"{self._path}: Google has forgotten the upload")
+        if status != 308:
+            judged(status, body, self._path)
+            self._result = body
+        return status, headers
+
+
+def check_md5(reply: bytes, digest: bytes, path: str) -> None:
+    """Raises AwayError where Google has something else than was sent, so that it is sent again."""
+    told = json.loads(reply or b"{}").get("md5Hash")
+    if told is not None and base64.b64decode(told) != digest:
+        raise AwayError(f"{path}: what arrived is not what was sent")

@@ -1,0 +1,49 @@
+"""The image onto the machine: the first of several registries that gives it, by digest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable
+
+from providers.agent.container import EngineError
+from providers.agent.registries import host_of, login_for
+
+if TYPE_CHECKING:
+    from providers.agent.container import Container
+    from providers.agent.processes import Done, Running
+    from providers.agent.reading import Access
+    from providers.agent.store import Steps
+
+ROUNDS = 4
+FIRST_PAUSE_SECONDS = 15.0
+PULL_SECONDS = 1800.0
+
+
+class ImageError(Exception):
+    """No registry gave the image; the text has each one's last word."""
+
+
+def pull(
+    images: tuple[str, ...],
+    container: Container,
+    access: Access,
+    watched: Callable[[Running, float], Steps[Done]],
+) -> Steps[str]:
+    """The reference that was pulled. Every registry in order, several times over. Raises ImageError."""
+    words: dict[str, str] = {}
+    pause = FIRST_PAUSE_SECONDS
+    for round_number in range(ROUNDS):
+        if round_number:
+            yield pause
+            pause *= 2
+        for image in images:
+            try:
+                if known := login_for(access, image):
+                    container.login(host_of(image), *known)
+            except (EngineError, OSError, ValueError, KeyError) as error:
+                words[image] = str(error)
+                continue
+            done = yield from watched(container.pull(image), PULL_SECONDS)
+            if done.code == 0:
+                return image
+            words[image] = done.last_line
+    raise ImageError("; ".join(f"{image}: {word}" for image, word in words.items()))

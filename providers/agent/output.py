@@ -1,0 +1,64 @@
+"""The results: every file of the container's output folder, and the manifest that vouches for them, last."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from providers.agent.checkpoints import sha256_of
+from providers.agent.store import Steps, patiently, upload
+
+if TYPE_CHECKING:
+    from providers.agent.store import Store
+
+FOLDER = "output"
+MANIFEST = "manifest.json"
+
+
+class OutputError(Exception):
+    """The container ended well and left nothing that can be vouched for."""
+
+
+def push(store: Store, folder: Path) -> Steps[int]:
+    """Files, then manifest.json with path, size_bytes and sha256 of each; how many. Raises OutputError, OSError."""
+    promised = _promised(folder / MANIFEST)
+    rows: list[dict[str, Any]] = []
+    for path in _files(folder):
+        name = path.relative_to(folder).as_posix()
+        digest = sha256_of(path)
+        if promised.get(name, digest) != digest:
+            raise OutputError(f"{name} is not what the trainer's manifest says")
+        sent = yield from upload(store, f"{FOLDER}/{name}", path)
+        if sent != digest:
+            raise OutputError(f"{name} changed while it was sent")
+        rows.append({"path": name, "size_bytes": path.stat().st_size, "sha256": digest})
+    missing = sorted(set(promised) - {row["path"] for row in rows})
+    if missing or not rows:
+        raise OutputError(f"the container ended well, but left no {', '.join(missing) or 'output'}")
+    yield from patiently(partial(store.put, f"{FOLDER}/{MANIFEST}", json.dumps(rows, indent=1).encode()))
+    return len(rows)
+
+
+def _promised(manifest: Path) -> dict[str, str]:
+    """What the container's own manifest says; a container of the person's need not write one."""
+    try:
+        return {str(row["path"]): str(row["sha256"]) for row in json.loads(manifest.read_bytes())}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise OutputError(f"the container's {MANIFEST} cannot be read: {error}") from error
+
+
+def _files(folder: Path) -> list[Path]:
+    """Without links and without what is hidden (unfinished files)."""
+    found: list[Path] = []
+    if folder.is_symlink():
+        return found
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = (Path(place) / name for name in names if not name.startswith("."))
+        found += [path for path in paths if path.is_file() and not path.is_symlink()]
+    return sorted(path for path in found if path != folder / MANIFEST)

@@ -1,0 +1,121 @@
+"""The trainer's progress.jsonl on its way to the store: thinned, so that days of training stay a small object."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from providers.agent.store import Steps, patiently
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from providers.agent.clock import Clock
+    from providers.agent.store import Store
+    from providers.agent.vault import Redactor
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Of all lines; epochs and the end have twice that."""
+_READ_BYTES = 262_144
+_LONGEST_LINE = 16_384
+_GAPS = ((120.0, 2.0), (3600.0, 10.0), (float("inf"), 60.0))
+"""Seconds since the first step, and how far apart steps are told until then."""
+
+
+class ProgressTail:
+    """Follows `source`, keeps the thinned copy in `spool`, and puts that at `path`. Append-only for its readers.
+
+    What is kept hangs on the lines alone, so that a second life of the agent writes the same bytes again.
+    """
+
+    def __init__(self, source: Path, spool: Path, store: Store, path: str) -> None:
+        self.first: dict[str, Any] = {}
+        """The trainer's `start` line."""
+        self.last: dict[str, Any] = {}
+        self._source = source
+        self._spool = spool
+        self._store = store
+        self._path = path
+        self._offset = 0
+        self._rest = b""
+        self._size = 0
+        self._told = 0
+        self._first_step: float | None = None
+        self._last_step = float("-inf")
+        spool.write_bytes(b"")
+
+    def pull(self, redactor: Redactor) -> bool:
+        """Read on, a bounded piece. True: there was something new."""
+        try:
+            with self._source.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read(_READ_BYTES)
+        except OSError:
+            return False
+        self._offset += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest = self._rest[-_LONGEST_LINE:]
+        kept = b"".join(redactor.clean(line) + b"\n" for line in lines if self._keeps(line))
+        if kept:
+            with self._spool.open("ab") as file:
+                file.write(kept)
+            self._size += len(kept)
+        return bool(data)
+
+    def push(self) -> None:
+        """Raises AwayError or RefusedError."""
+        if self._size > self._told:
+            size = self._size
+            self._store.put(self._path, self._spool.read_bytes())
+            self._told = size
+
+    def finish(self, redactor: Redactor) -> Steps[None]:
+        """All of it."""
+        while self.pull(redactor):
+            yield 0.0
+        yield from patiently(self.push)
+
+    def _keeps(self, line: bytes) -> bool:
+        if len(line) > _LONGEST_LINE:
+            return False
+        try:
+            said = json.loads(line)
+            event = said["event"]
+        except (ValueError, KeyError, TypeError):
+            return False
+        self.last = said
+        if event == "start":
+            self.first = said
+        if self._size > (2 if event in ("epoch", "end") else 1) * MOST_BYTES:
+            return False
+        return event != "step" or self._is_due(said)
+
+    def _is_due(self, said: dict[str, Any]) -> bool:
+        try:
+            at = datetime.fromisoformat(said["time"]).timestamp()
+        except (KeyError, ValueError, TypeError):
+            return False
+        if self._first_step is None:
+            self._first_step = at
+        since = at - self._first_step
+        gap = next(gap for until, gap in _GAPS if since <= until)
+        if at - self._last_step < gap:
+            return False
+        self._last_step = at
+        return True
+
+
+class Pulse:
+    """When something last moved: progress or a line of the log."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at = clock.steady()
+
+    def beat(self) -> None:
+        self._at = self._clock.steady()
+
+    @property
+    def silent_seconds(self) -> float:
+        return self._clock.steady() - self._at

@@ -1,0 +1,65 @@
+"""Logging in to the person's own registry with the machine's identity."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from providers.agent.reading import signed
+
+if TYPE_CHECKING:
+    from providers.agent.reading import Access
+
+_ECR = re.compile(r"^(\d+)\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?$")
+_GOOGLE = re.compile(r"^([a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io)$")
+_AZURE = re.compile(r"^[a-zA-Z0-9]+\.azurecr\.io$")
+_ARM = "https://management.azure.com/"
+
+
+def host_of(image: str) -> str:
+    """The registry of an image, "" for the public default."""
+    first, slash, _ = image.partition("/")
+    return first if slash and ("." in first or ":" in first or first == "localhost") else ""
+
+
+def login_for(access: Access, image: str) -> tuple[str, str] | None:
+    """User and password for the registry of an image; None where the machine's identity is worth nothing there.
+
+    Raises OSError or ValueError where the cloud gives none.
+    """
+    host, cloud = host_of(image), access.boot["cloud"]
+    if cloud == "aws" and (found := _ECR.match(host)):
+        return _ecr(access, found.group(1), found.group(2), found.group(3) or "")
+    if cloud == "gcp" and _GOOGLE.match(host):
+        return "oauth2accesstoken", access.credentials()
+    if cloud == "azure" and _AZURE.match(host):
+        return "00000000-0000-0000-0000-000000000000", _acr(access, host)
+    return None
+
+
+def _ecr(access: Access, account: str, region: str, dot_cn: str) -> tuple[str, str]:
+    url = access.end("ecr", f"https://api.ecr.{region}.amazonaws.com{dot_cn}") + "/"
+    target = "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
+    headers = {"content-type": "application/x-amz-json-1.1", "x-amz-target": target}
+    body = json.dumps({"registryIds": [account]}).encode()
+    headers = signed("POST", url, headers, body, (region, "ecr"), (access.credentials(), access.now()))
+    found = json.loads(_answered(access, url, headers, body))
+    user, _, password = base64.b64decode(found["authorizationData"][0]["authorizationToken"]).decode().partition(":")
+    return user, password
+
+
+def _acr(access: Access, host: str) -> str:
+    url = access.end("acr", f"https://{host}") + "/oauth2/exchange"
+    asked = {"grant_type": "access_token", "service": host, "access_token": access.credentials(_ARM)}
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    return str(json.loads(_answered(access, url, headers, urlencode(asked).encode()))["refresh_token"])
+
+
+def _answered(access: Access, url: str, headers: dict[str, str], body: bytes) -> bytes:
+    status, _, text = access.send("POST", url, headers, body)
+    if status != 200:
+        raise OSError(f"{url} answered {status}: {text[:200].decode(errors='replace')}")
+    return text

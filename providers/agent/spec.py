@@ -1,0 +1,168 @@
+"""What the machine is asked to do: spec.json and boot.json as values."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Mapping
+
+from providers.agent.clock import unix
+
+_DIGEST = re.compile(r"^\S+@sha256:[0-9a-f]{64}$")
+KINDS = ("cpu", "gpu", "tpu")
+ENDS = ("power_off", "gcp_delete", "azure_group", "tpu_delete")
+
+
+class SpecError(ValueError):
+    """spec.json or boot.json does not say what it must."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """What the offer promised: `count` of `kind` (cpu, gpu, tpu)."""
+
+    kind: str
+    name: str
+    count: int
+
+
+@dataclass(frozen=True)
+class File:
+    """An object that is fetched before training: `path` below the run directory, or `uri` anywhere the identity
+    may read, to `to`, which begins with `data/` or `machine/`. `sha256` in hex; `size_bytes` as listed."""
+
+    path: str
+    uri: str
+    to: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One attempt. Instants in seconds since 1970; `seconds` of the rest in their names."""
+
+    run_id: str
+    attempt: int
+    images: tuple[str, ...]
+    command: tuple[str, ...]
+    device: Device
+    deadline: float
+    boot_deadline: float
+    framework: str = "tensorflow"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    setup: tuple[str, ...] = ()
+    files: tuple[File, ...] = ()
+    memory_gib: float | None = None
+    shm_gib: float = 8.0
+    privileged: bool = False
+    hung_seconds: float = 1800.0
+    store_patience_seconds: float = 1800.0
+    end_reserve_seconds: float = 180.0
+    end: Mapping[str, str] = field(default_factory=lambda: {"kind": "power_off"})
+
+    @property
+    def folder(self) -> str:
+        """Where this attempt's files are below the run directory."""
+        return f"attempts/{self.attempt}"
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Folders of the machine. `root` is on its disk, `volatile` in memory."""
+
+    root: Path = Path("/var/lib/trainplan")
+    volatile: Path = Path("/run/trainplan")
+
+    @property
+    def run_dir(self) -> Path:
+        return self.root / "run-dir"
+
+    @property
+    def spool(self) -> Path:
+        return self.root / "spool"
+
+    @property
+    def running_mark(self) -> Path:
+        """Its presence tells the boot deadline's timer that training has begun."""
+        return self.root / "running"
+
+    def make(self) -> None:
+        for folder in (self.run_dir, self.root / "data", self.root / "machine", self.spool, self.volatile):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.volatile.chmod(0o700)
+
+
+def read_spec(text: str) -> Spec:
+    """Raises SpecError naming what is wrong."""
+    try:
+        raw = json.loads(text)
+        spec = _spec(raw)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SpecError(f"spec.json: {type(error).__name__}: {error}") from error
+    _check(spec)
+    return spec
+
+
+def _spec(raw: dict[str, Any]) -> Spec:
+    device = raw["device"]
+    given = {
+        name: raw[name]
+        for name in (
+            "memory_gib",
+            "shm_gib",
+            "framework",
+            "hung_seconds",
+            "store_patience_seconds",
+            "end_reserve_seconds",
+        )
+        if raw.get(name) is not None
+    }
+    return Spec(
+        run_id=str(raw["run_id"]),
+        attempt=int(raw["attempt"]),
+        images=tuple(raw["images"]),
+        command=tuple(raw["command"]),
+        setup=tuple(raw.get("setup") or ()),
+        device=Device(kind=device["kind"], name=str(device["name"]), count=int(device["count"])),
+        deadline=unix(raw["deadline"]),
+        boot_deadline=unix(raw["boot_deadline"]),
+        environment=dict(raw.get("environment") or {}),
+        secrets=dict(raw.get("secrets") or {}),
+        files=tuple(_file(row) for row in raw.get("files") or ()),
+        privileged=bool(raw.get("privileged")),
+        end=dict(raw.get("end") or {"kind": "power_off"}),
+        **given,
+    )
+
+
+def _file(row: dict[str, Any]) -> File:
+    return File(
+        path=str(row.get("path") or ""),
+        uri=str(row.get("uri") or ""),
+        to=str(row["to"]),
+        sha256=str(row["sha256"]),
+        size_bytes=int(row["size_bytes"]),
+    )
+
+
+def _check(spec: Spec) -> None:
+    for image in spec.images:
+        if not _DIGEST.match(image):
+            raise SpecError(f"spec.json: the image {image} is not named by its digest")
+    for target in (PurePosixPath(file.to) for file in spec.files):
+        if target.parts[:1] not in (("data",), ("machine",)) or ".." in target.parts:
+            raise SpecError(f"spec.json: {target} is not below data/ or machine/")
+    wrong = {
+        "images": not spec.images,
+        "command": not spec.command,
+        "device": spec.device.kind not in KINDS or spec.device.count < 1,
+        "privileged": spec.privileged and spec.device.kind != "tpu",
+        "end": spec.end.get("kind") not in ENDS,
+        "environment": any("\n" in name + value or "=" in name for name, value in spec.environment.items()),
+    }
+    if any(wrong.values()):
+        raise SpecError(f"spec.json: {', '.join(name for name, bad in wrong.items() if bad)} cannot be")

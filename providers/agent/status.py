@@ -1,0 +1,82 @@
+"""What the machine says of itself: status.json, written anew again and again so that silence means something."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from providers.agent.clock import stamp
+from providers.agent.store import AwayError, RefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from providers.agent.clock import Clock
+    from providers.agent.spec import Spec
+    from providers.agent.store import Store
+    from providers.agent.vault import Redactor
+
+HEARTBEAT_SECONDS = 20.0
+FINAL = ("done", "stopped", "failed", "deadline", "interrupted")
+_MOST_MESSAGE = 8_000
+
+
+class Status:
+    """One attempt's. What is written also stays on the disk, for whoever ends the machine in the agent's place."""
+
+    def __init__(self, store: Store, spec: Spec, clock: Clock, copy: Path, redactor: Redactor) -> None:
+        self.redactor = redactor
+        self.details: dict[str, Any] = {}
+        self._store = store
+        self._spec = spec
+        self._clock = clock
+        self._copy = copy
+        self._said: dict[str, Any] = {"state": "booting", "message": "", "reason": "", "exit_code": None}
+
+    @property
+    def state(self) -> str:
+        return str(self._said["state"])
+
+    def set(self, state: str, message: str, reason: str = "", exit_code: int | None = None) -> None:
+        """From now on; `write` tells it."""
+        text = self.redactor.text(message)[-_MOST_MESSAGE:]
+        self._said = {"state": state, "message": text, "reason": reason, "exit_code": exit_code}
+
+    def warn(self, message: str) -> None:
+        """Something that training survives."""
+        self.details["warning"] = self.redactor.text(message)[:500]
+
+    def write(self) -> None:
+        """Raises AwayError or RefusedError; the copy on the disk is written all the same."""
+        record = {**self._said, "time": stamp(self._clock.now()), "attempt": self._spec.attempt, **self.details}
+        data = json.dumps(record).encode()
+        keep(self._copy, data)
+        self._store.put(f"{self._spec.folder}/status.json", data)
+
+    def change(self, state: str, message: str) -> None:
+        """Set and written, as far as the store answers; the heartbeat makes up for it."""
+        self.set(state, message)
+        sys.stderr.write(f"trainplan: {state}: {self._said['message']}\n")
+        with contextlib.suppress(AwayError, RefusedError):
+            self.write()
+
+
+def keep(path: Path, data: bytes) -> None:
+    """A full disk must not end the heartbeat."""
+    try:
+        partial = path.with_name(path.name + ".new")
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError:
+        return
+
+
+def last_said(copy: Path) -> dict[str, Any]:
+    """What an earlier life of the agent wrote last; empty for nothing."""
+    try:
+        found = json.loads(copy.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

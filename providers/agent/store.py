@@ -1,0 +1,123 @@
+"""The run directory as the machine sees it: whole objects, parts of large ones, patience while the store is away."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Generator, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Upload(Protocol):
+    """A large object on its way: nobody sees it before `finish`."""
+
+    def part(self, number: int, data: bytes, start: int) -> None:
+        """Part `number` from 0, which begins at byte `start`. Sending one again is harmless."""
+
+    def finish(self) -> None: ...
+
+
+class Store(Protocol):
+    """Paths are below the run directory. Every call raises AwayError or RefusedError."""
+
+    def put(self, path: str, data: bytes) -> None: ...
+
+    def get(self, path: str, start: int = 0, size: int | None = None) -> bytes:
+        """Raises KeyError where there is none."""
+        ...
+
+    def list(self, prefix: str) -> dict[str, int]:
+        """Bytes by path of everything below the folder `prefix`."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """One object; none there is no error."""
+
+    def begin(self, path: str, size: int) -> Upload: ...
+
+
+PART_BYTES = 8 * 1024 * 1024
+"""A multiple of 256 KiB, as Google wants it; at most 10,000 of them, as S3 wants it: 84 GB."""
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
+
+Answer = TypeVar("Answer")
+Steps = Generator[float, None, Answer]
+"""Work in small pieces: it yields the seconds it wants to wait before the next one."""
+
+
+class AwayError(Exception):
+    """The store did not answer, or not for now: later it may."""
+
+
+class RefusedError(Exception):
+    """The store will not do this, however often it is asked."""
+
+
+def judged(status: int, body: bytes, what: str, *, reads: bool = False) -> None:
+    """Nothing for a success. Raises AwayError or RefusedError, and KeyError where a read found nothing.
+
+    Missing permission is AwayError: roles take minutes to arrive (Azure: up to 30). So is a bucket that is not there.
+    """
+    if 200 <= status < 300:
+        return
+    text = f"{what}: {status} {body[:300].decode(errors='replace')}".strip()
+    if reads and status == 404 and b"NoSuchBucket" not in body and b"ContainerNotFound" not in body:
+        raise KeyError(what)
+    if b"NoSuchUpload" in body:
+        raise RefusedError(text)
+    if status in (401, 403, 404, 408, 409, 425, 429) or status >= 500:
+        raise AwayError(text)
+    raise RefusedError(text)
+
+
+def patiently(action: Callable[[], Answer], pause: float = FIRST_PAUSE) -> Steps[Answer]:
+    """Does it, and while the store is away again and again, with growing pauses."""
+    while True:
+        try:
+            return action()
+        except AwayError:
+            yield pause
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def upload(store: Store, path: str, source: Path, sent: Callable[[int], object] = int) -> Steps[str]:
+    """One file in parts; its SHA-256 in hex. `sent` hears of the bytes. Raises OSError where it cannot be read."""
+    digest, size, start = hashlib.sha256(), source.stat().st_size, 0
+    large: Any = None
+    with source.open("rb") as file:
+        while start < size or not size:
+            data = file.read(PART_BYTES)
+            digest.update(data)
+            if size <= PART_BYTES:
+                yield from patiently(partial(store.put, path, data))
+                break
+            if len(data) != min(PART_BYTES, size - start):
+                raise OSError(f"{source.name} became shorter while it was read")
+            large = large or (yield from patiently(partial(store.begin, path, size)))
+            yield from patiently(partial(large.part, start // PART_BYTES, data, start))
+            start += len(data)
+            sent(len(data))
+            yield 0.0
+    if large:
+        yield from patiently(large.finish)
+    return digest.hexdigest()
+
+
+def download(store: Store, path: str, target: Path, size: int) -> Steps[str]:
+    """One object to a file, in parts; its SHA-256 in hex. Raises KeyError where it is not there."""
+    digest, start = hashlib.sha256(), 0
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(target.name + ".partial")
+    with unfinished.open("wb") as file:
+        while start < size:
+            data = yield from patiently(partial(store.get, path, start, PART_BYTES))
+            if not data:
+                break
+            file.write(data)
+            digest.update(data)
+            start += len(data)
+            yield 0.0
+    unfinished.replace(target)
+    return digest.hexdigest()

@@ -1,0 +1,25 @@
+"""Which store a run directory is in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from providers.agent.blob import BlobStore
+from providers.agent.gcs import GcsStore
+from providers.agent.s3 import S3Store
+from providers.agent.spec import SpecError
+
+if TYPE_CHECKING:
+    from providers.agent.reading import Access
+    from providers.agent.store import Store
+
+
+def open_store(access: Access) -> Store:
+    """By the scheme of the run's address. Raises SpecError."""
+    if access.scheme == "s3":
+        return S3Store(access)
+    if access.scheme == "gs":
+        return GcsStore(access)
+    if access.scheme == "azblob":
+        return BlobStore(access)
+    raise SpecError(f"boot.json: there is no store for {access.boot['run_uri']}")

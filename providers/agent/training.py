@@ -1,0 +1,245 @@
+"""The container while it trains: watched, told of, its checkpoints brought to the store as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from providers.agent import endings, gate
+from providers.agent.container import STOP_SECONDS, EngineError, create_arguments
+from providers.agent.endings import EndedError, Ending, failed
+from providers.agent.logs import LogTail
+from providers.agent.loop import Chore, Duty
+from providers.agent.progress import ProgressTail, Pulse
+from providers.agent.store import RefusedError, patiently
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from providers.agent.agent import Agent
+    from providers.agent.container import Exit
+    from providers.agent.processes import Done, Running
+    from providers.agent.store import Steps
+
+PULL_SECONDS = 1.0
+PUSH_SECONDS = 10.0
+LOG_SECONDS = 15.0
+HUNG_SECONDS = 10.0
+CHECKPOINT_SECONDS = 2.0
+RETRY_SECONDS = 60.0
+"""After a checkpoint that could not be sent for another reason than a store that is away."""
+_MOST_FAILURES = 10
+_LEAST_GRACE = 5
+_UPLOAD_RESERVE = 8.0
+
+
+class Training:
+    """From `docker create` to the container's end; `look` is called between everything else."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.devices_seen = 0
+        self._agent = agent
+        machine = agent.machine
+        folder = machine.spec.folder
+        self._local = machine.paths.run_dir / folder
+        self._progress = ProgressTail(
+            self._local / "progress.jsonl",
+            machine.paths.spool / "progress.jsonl",
+            machine.store,
+            f"{folder}/progress.jsonl",
+        )
+        self.logs = LogTail(machine.store, f"{folder}/log")
+        self._pulse = Pulse(machine.clock)
+        self._chore = Chore(machine.clock)
+        self._follow: Running | None = None
+        self._heard_at = 0.0
+        self._ended = False
+        self._not_before = 0.0
+        self._looking = Chore(machine.clock)
+        self._duties = (
+            Duty(PULL_SECONDS, self._pull),
+            Duty(PUSH_SECONDS, self._progress.push),
+            Duty(LOG_SECONDS, self.logs.push),
+            Duty(HUNG_SECONDS, self._hung),
+            Duty(CHECKPOINT_SECONDS, self._checkpoint),
+        )
+        self._look_again = Duty(gate.LOOK_SECONDS, self._accelerator)
+
+    def look(self) -> bool:
+        """True: there is more to do at once."""
+        if self._follow is None:
+            return False
+        now = self._agent.machine.clock.steady()
+        for duty in self._duties:
+            duty.when_due(now)
+        self._look_again.when_due(now)
+        with contextlib.suppress(EngineError):
+            self._looking.go_on()
+        self._go_on()
+        return self._chore.due
+
+    def run(self, image: str, env_file: Path | None) -> Steps[Ending]:
+        """Raises EngineError where the container cannot be made."""
+        agent, machine = self._agent, self._agent.machine
+        words = create_arguments(machine.spec, machine.paths, image, None if env_file is None else str(env_file))
+        try:
+            agent.container.create(words)
+        finally:
+            if env_file is not None:
+                env_file.unlink()
+        if agent.watch.ending is not None:
+            return agent.watch.ending
+        agent.container.start()
+        self._follow = agent.container.follow()
+        machine.paths.running_mark.touch()
+        agent.watch.training = True
+        self._pulse.beat()
+        agent.status.change("running", "training")
+        exited = yield from self._to_its_end()
+        self._ended = True
+        ending = endings.judged(exited, agent.watch.ending, self._last_said())
+        agent.status.change("stopping", f"{ending.message}; bringing everything home")
+        return (yield from agent.bring_home(ending))
+
+    def told_all(self) -> Steps[None]:
+        """What progress and log still hold, and what only somebody who repairs the trainer wants to read."""
+        redactor = self._agent.status.redactor
+        yield from self._progress.finish(redactor)
+        if self._follow is not None:
+            yield from self.logs.finish(self._follow, redactor)
+            self._follow = None
+        trace = self._local / "log" / "traceback.txt"
+        if trace.is_file() and not trace.is_symlink():
+            data = redactor.clean(trace.read_bytes()[-262_144:])
+            store = self._agent.machine.store
+            yield from patiently(partial(store.put, f"{self._agent.machine.spec.folder}/log/traceback.txt", data))
+
+    def last_checkpoint(self, by: float) -> Steps[None]:
+        """The newest one where it fits into the time; else the one that is on its way."""
+        checkpoints = self._agent.checkpoints
+        name = checkpoints.waiting()
+        fits = self._agent.machine.clock.now() + checkpoints.seconds_for(name) <= by
+        if self._chore.busy and (checkpoints.under_way == name or not fits):
+            while self._chore.busy:
+                self._go_on()
+                yield 0.1
+        elif name and fits:
+            self._chore.drop()
+            yield from checkpoints.push(name)
+        self._note_checkpoint()
+
+    def _to_its_end(self) -> Steps[Exit]:
+        watch, container = self._agent.watch, self._agent.container
+        stopper: Running | None = None
+        failures = 0
+        while True:
+            try:
+                exited = container.exit()
+                failures = 0
+            except (EngineError, ValueError) as error:
+                exited, failures = None, failures + 1
+                if failures > _MOST_FAILURES:
+                    raise EndedError(failed("ENGINE", f"Docker no longer knows the container: {error}")) from error
+            if exited is not None:
+                return exited
+            if self._follow is not None and self._follow.poll() is not None:
+                # Cut off: Docker was restarted, say.
+                self._follow = container.follow(self._heard_at)
+            if watch.ending is not None and (stopper is None or stopper.poll() not in (None, 0)):
+                stopper = container.stop(self._grace(watch.ending))
+                self._agent.status.change("stopping", f"{watch.ending.message}; the trainer writes a checkpoint")
+            yield 1.0
+
+    def _grace(self, ending: Ending) -> int:
+        """Seconds from SIGTERM to SIGKILL: what is left, less what it takes to bring the checkpoint home."""
+        machine = self._agent.machine
+        left = min(ending.by or machine.spec.deadline, machine.spec.deadline) - machine.clock.now()
+        sending = self._agent.checkpoints.seconds_for(self._agent.checkpoints.stored)
+        return int(max(_LEAST_GRACE, min(STOP_SECONDS, left - sending - _UPLOAD_RESERVE)))
+
+    def _pull(self) -> None:
+        redactor = self._agent.status.redactor
+        moved = self._progress.pull(redactor)
+        if self._follow is not None:
+            moved = self.logs.pull(self._follow, redactor) or moved
+        if moved:
+            self._heard_at = self._agent.machine.clock.now()
+            self._pulse.beat()
+            self._fell_back()
+
+    def _fell_back(self) -> None:
+        """The trainer's own word on what it trains."""
+        promised = self._agent.machine.spec.device
+        uses = self._progress.first.get("device_kind", promised.kind)
+        if uses != promised.kind:
+            text = f"the trainer uses a {uses}, where {promised.count} x {promised.name} was rented"
+            self._agent.watch.ask(failed("ACCELERATOR_NOT_VISIBLE", text))
+
+    def _hung(self) -> None:
+        limit = self._agent.machine.spec.hung_seconds
+        if limit and self._pulse.silent_seconds > limit:
+            text = f"neither progress nor a line of output for {limit / 60:.0f} minutes; the container was stopped"
+            self._agent.watch.ask(failed("HUNG", text))
+
+    def _checkpoint(self) -> None:
+        # Once the end is asked for, `last_checkpoint` decides what still fits.
+        asked = self._ended or self._agent.watch.ending is not None
+        if asked or self._chore.busy or self._agent.machine.clock.steady() < self._not_before:
+            return
+        if name := self._agent.checkpoints.waiting():
+            self._chore.begin(self._agent.checkpoints.push(name))
+
+    def _go_on(self) -> None:
+        try:
+            self._chore.go_on()
+        except (RefusedError, OSError) as error:
+            self._not_before = self._agent.machine.clock.steady() + RETRY_SECONDS
+            self._agent.status.details["warning"] = self._agent.status.redactor.text(
+                f"a checkpoint was not sent: {error}"
+            )
+        self._note_checkpoint()
+
+    def _note_checkpoint(self) -> None:
+        if self._agent.checkpoints.stored:
+            self._agent.status.details["checkpoint"] = self._agent.checkpoints.stored
+
+    def _accelerator(self) -> None:
+        if self._agent.machine.spec.device.kind != "cpu" and not self._looking.busy:
+            self._looking.begin(self._looked())
+
+    def _looked(self) -> Steps[None]:
+        """Twice not seen is lost: a driver under load may be slow to answer once."""
+        agent = self._agent
+        where, done = yield from self._seen_by()
+        if not done.code:
+            return
+        yield gate.CONFIRM_SECONDS
+        where, done = yield from self._seen_by()
+        if not done.code:
+            return
+        # A container that has just ended sees nothing either.
+        if agent.container.exit() is None:
+            text = f"{where} has lost the accelerator while it trained:\n{done.said}"
+            agent.watch.ask(Ending("interrupted", "ACCELERATOR_LOST", text))
+
+    def _seen_by(self) -> Steps[tuple[str, Done]]:
+        """The machine's own view; where that is good, the view from within the running container."""
+        agent, words = self._agent, gate.look(self._agent.machine.spec.device)
+        done = yield from agent.watched(agent.machine.processes.start(words), gate.LIMIT_SECONDS)
+        done = gate.judged(done, self.devices_seen)
+        if done.code:
+            return "the machine", done
+        done = yield from agent.watched(agent.container.inside(words), gate.LIMIT_SECONDS)
+        return "the container", gate.judged(done, self.devices_seen)
+
+    def _last_said(self) -> str:
+        """The message of the trainer's own status.json."""
+        path = self._local / "status.json"
+        try:
+            if path.is_symlink() or path.stat().st_size > 65_536:
+                return ""
+            return str(json.loads(path.read_bytes()).get("message") or "")
+        except (OSError, ValueError, AttributeError):
+            return ""

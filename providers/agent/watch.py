@@ -1,0 +1,94 @@
+"""What can end an attempt at any moment: the cloud's notice, the person, a deadline, a full disk. And the heartbeat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from providers.agent.endings import Ending, failed
+from providers.agent.loop import Duty
+from providers.agent.status import HEARTBEAT_SECONDS
+
+if TYPE_CHECKING:
+    from providers.agent.agent import Machine
+    from providers.agent.notices import Notices
+    from providers.agent.status import Status
+
+NOTICE_SECONDS = 2.0
+"""Google gives 30 seconds, so that 5 of them would be missed."""
+STOP = "control/stop"
+STOP_SECONDS = 15.0
+DISK_SECONDS = 10.0
+LEAST_FREE_BYTES = 128 * 1024 * 1024
+GOING_DOWN_SECONDS = 25.0
+
+
+class Watch:
+    """`ending` is why the attempt ends, once something has asked for it."""
+
+    def __init__(self, machine: Machine, status: Status, notices: Notices) -> None:
+        self.ending: Ending | None = None
+        self.training = False
+        """Set once the container trains: the boot deadline is met."""
+        self.going_down = False
+        """Set by a signal: the system is shutting down under us."""
+        self._machine = machine
+        self._status = status
+        self._notices = notices
+        self._duties = (
+            Duty(0.0, self._signal),
+            Duty(NOTICE_SECONDS, self._notice),
+            Duty(0.0, self._deadlines),
+            Duty(STOP_SECONDS, self._stop),
+            Duty(DISK_SECONDS, self._disk),
+            Duty(HEARTBEAT_SECONDS, status.write),
+        )
+
+    def look(self) -> None:
+        now = self._machine.clock.steady()
+        for duty in self._duties:
+            duty.when_due(now)
+
+    def ask(self, ending: Ending) -> None:
+        """The first to ask says how it ends; a later one can only leave it less time."""
+        if self.ending is None:
+            self.ending = ending
+        elif ending.by is not None:
+            by = ending.by if self.ending.by is None else min(ending.by, self.ending.by)
+            self.ending = replace(self.ending, by=by, notice=self.ending.notice or ending.notice)
+
+    def _signal(self) -> None:
+        if self.going_down:
+            self.going_down = False
+            by = self._machine.clock.now() + GOING_DOWN_SECONDS
+            self.ask(Ending("interrupted", "MACHINE_GOING_DOWN", "the machine was shut down from outside", by=by))
+
+    def _notice(self) -> None:
+        if self.ending is not None and self.ending.notice is not None:
+            return
+        notice = self._notices.look()
+        if notice is not None:
+            self.ask(Ending("interrupted", "INTERRUPTED", notice.text, by=notice.at, notice=notice))
+
+    def _deadlines(self) -> None:
+        spec, now = self._machine.spec, self._machine.clock.now()
+        if now >= spec.deadline - spec.end_reserve_seconds:
+            self.ask(Ending("deadline", "DEADLINE", "the deadline was reached", by=spec.deadline))
+        if not self.training and now >= spec.boot_deadline:
+            text = f"training had not begun by the boot deadline; the machine was {self._status.state}"
+            self.ask(failed("BOOT_DEADLINE", text))
+
+    def _stop(self) -> None:
+        if self.ending is not None:
+            return
+        try:
+            self._machine.store.get(STOP)
+        except KeyError:
+            return
+        self.ask(Ending("stopped", "STOPPED", "stopped by the person"))
+
+    def _disk(self) -> None:
+        free = self._machine.free_bytes(self._machine.paths.root)
+        if free < LEAST_FREE_BYTES:
+            text = f"the machine's disk is full ({free / 1e6:.0f} MB free); rent it with a larger one"
+            self.ask(failed("DISK_FULL", text))

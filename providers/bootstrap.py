@@ -1,0 +1,128 @@
+"""The start-up text of a rented machine: one cloud-init document, the same on every cloud but for a few values."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from providers.agent_archive import AGENT, reading_source
+
+MOST_BYTES = 12 * 1024
+"""EC2 takes 16 KB of user data; what is over this does not fit after a few more values."""
+SCHEMES = {"aws": "s3", "gcp": "gs", "azure": "azblob"}
+_HERE = "/usr/local/lib/trainplan"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SHELL = Path(__file__).parent / "agent" / "data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """What the start-up text is made from; nothing in it is secret.
+
+    `run_uri` is where the run directory is (s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azblob://ACCOUNT/CONTAINER/PREFIX)
+    and `region` the region of that bucket. `deadline` ends the machine, `boot_deadline` ends it unless it trains by
+    then. The hashes are of the run directory's attempts/N/machine/agent.pyz and spec.json. `endpoints` replaces
+    addresses by name (metadata, s3, gcs, blob, …) and is empty but for a test double.
+    """
+
+    cloud: str
+    run_uri: str
+    attempt: int
+    deadline: datetime
+    boot_deadline: datetime
+    agent_sha256: str
+    spec_sha256: str
+    region: str = ""
+    endpoints: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what no caller of ours can mean."""
+        if not self.run_uri.startswith(f"{SCHEMES.get(self.cloud)}://"):
+            raise ValueError(f"{self.run_uri!r} is no run directory on {self.cloud!r}")
+        if not all(_SHA256.fullmatch(digest) for digest in (self.agent_sha256, self.spec_sha256)):
+            raise ValueError("a sha256 has 64 hexadecimal digits")
+        if self.deadline.tzinfo is None or self.boot_deadline.tzinfo is None:
+            raise ValueError("a deadline has a time zone")
+
+
+def start_up(boot: Boot) -> str:
+    """The user data. Raises ValueError over `MOST_BYTES` bytes.
+
+    What a person had a say in (names of buckets, regions) stands in boot.json alone, as JSON in a JSON string, which
+    neither YAML nor a shell reads as anything else. The shell parts get two instants as whole numbers.
+    """
+    text = (
+        "#cloud-config\n"
+        "# trainplan: this machine trains one run and then ends itself, at the latest at its deadline.\n"
+        "bootcmd:\n"
+        f"- {_block(_shell('arm.sh', boot))}"
+        "write_files:\n"
+        + _file("/etc/trainplan/boot.json", f"{json.dumps(_values(boot))}\n")
+        + _file(f"{_HERE}/fetch.py", f"{_packed(reading_source())}\n", encoding="gz+b64")
+        + "".join(_file(f"{_HERE}/{name}", _block(_shell(name, boot))) for name in ("start.sh", "end.sh"))
+        + _file("/etc/systemd/system/trainplan.service", _block(_shell("trainplan.service", boot)))
+        + f"runcmd:\n- {_block(_shell('run.sh', boot))}"
+    )
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"the start-up text has {len(text)} bytes; {MOST_BYTES} fit")
+    return text
+
+
+def shell_parts(boot: Boot) -> dict[str, str]:
+    """The scripts as the machine gets them, by name: for checks."""
+    return {name: _shell(name, boot) for name in ("arm.sh", "start.sh", "end.sh", "run.sh")}
+
+
+def _block(text: str) -> str:
+    """A YAML block scalar within a list item."""
+    return "|\n" + "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
+
+
+def _values(boot: Boot) -> str:
+    values = {
+        "cloud": boot.cloud,
+        "run_uri": boot.run_uri,
+        "region": boot.region,
+        "attempt": boot.attempt,
+        "endpoints": dict(boot.endpoints),
+    }
+    # DEL is the one character that JSON leaves as it is and YAML refuses.
+    return json.dumps(values, sort_keys=True).replace("\x7f", "\\u007f")
+
+
+def _file(path: str, content: str, encoding: str | None = None) -> str:
+    kind = "" if encoding is None else f"  encoding: {encoding}\n"
+    return f"- path: {path}\n{kind}  content: {content}"
+
+
+def _packed(data: bytes) -> str:
+    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+
+
+def _shell(name: str, boot: Boot) -> str:
+    """A shipped script with its `@NAME@` filled in: whole numbers and hexadecimal digits only."""
+    text = (_SHELL / name).read_text(encoding="utf-8")
+    values = {
+        "DEADLINE": f"{boot.deadline.timestamp():.0f}",
+        "DEADLINE_UTC": _calendar(boot.deadline),
+        "BOOT_DEADLINE": f"{boot.boot_deadline.timestamp():.0f}",
+        "BOOT_DEADLINE_UTC": _calendar(boot.boot_deadline),
+        "ATTEMPT": str(int(boot.attempt)),
+        "AGENT": AGENT,
+        "AGENT_SHA256": boot.agent_sha256,
+        "SPEC_SHA256": boot.spec_sha256,
+    }
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def _calendar(instant: datetime) -> str:
+    """As systemd reads it."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
