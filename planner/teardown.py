@@ -60,7 +60,7 @@ class Teardown:
             owned: Sequence[OwnedResource] = self.provider.list_owned(run.run_id)
             unknown: tuple[str, ...] = ()
         except IncompleteListingError as error:
-            owned, unknown = error.found, error.unanswered
+            owned, unknown = error.found, error.unanswered or ("places that did not answer",)
         except ProviderError as error:
             return [self._unanswered(error)]
         left = [self._end(resource) for resource in owned]

@@ -37,9 +37,9 @@ def full(desk: Desk) -> None:
     (pages,) = db.execute("PRAGMA page_count").fetchone()
     db.execute("PRAGMA foreign_keys = OFF")
     db.execute(f"PRAGMA max_page_count = {pages}")
+    rows = [("x", "", "", "")] * 10_000
     with pytest.raises(sqlite3.Error, match="full"):
-        while True:
-            db.execute("INSERT INTO events (run_id, at, kind, detail) VALUES ('x', '', '', '')")
+        db.executemany("INSERT INTO events (run_id, at, kind, detail) VALUES (?,?,?,?)", rows)
     db.execute("PRAGMA foreign_keys = ON")
 
 
