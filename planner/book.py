@@ -28,7 +28,7 @@ class Book:
         self.listen = listen
         self._unsaved: Run | None = None
         self._stop_asked: datetime | None = None
-        self._said: set[str] = set()
+        self._said: set[tuple[str, str]] = set()
 
     def now(self) -> datetime:
         return self.clock.now()
@@ -88,21 +88,22 @@ class Book:
     def say(self, text: str) -> None:
         self.listen(Said(text))
 
-    def say_once(self, text: str) -> None:
-        """Not again until `answered`."""
-        if text not in self._said:
-            self._said.add(text)
+    def say_once(self, text: str, of: str = "") -> None:
+        """Not again until whoever it is said of has `answered`."""
+        if (of, text) not in self._said:
+            self._said.add((of, text))
             self.say(text)
 
-    def answered(self) -> None:
-        self._said.clear()
+    def answered(self, of: str = "") -> None:
+        self._said = {known for known in self._said if known[0] != of}
 
-    def unanswered(self, error: ProviderError) -> None:
+    def unanswered(self, error: ProviderError, of: str = "") -> None:
         """Once for each text. A sign-in that has ended is for the person to mend."""
         if isinstance(error, CredentialsError):
             self.say_once(
                 f"THE SIGN-IN HAS ENDED: {error.message}. What runs goes on, and ends itself at its deadline. "
-                f"{error.hint}".rstrip()
+                f"{error.hint}".rstrip(),
+                of,
             )
         else:
-            self.say_once(f"no answer: {error.message}; trying again")
+            self.say_once(f"no answer: {error.message}; trying again", of)

@@ -210,8 +210,9 @@ class Executor:
                 self._watcher = Watcher(store, attempt.number, self._book.listen)
             heard = self._watcher.look(lambda: run.total_usd(self._book.now()))
         except ProviderError as error:
-            self._book.unanswered(error)
+            self._book.unanswered(error, "store")
             return run
+        self._book.answered("store")
         return self._book.moved(run, Phase.RUNNING) if heard and run.phase is Phase.BOOTING else run
 
     def _launch(self, run: Run, action: Launch, make_request: MakeRequest) -> Run:

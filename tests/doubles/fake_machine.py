@@ -127,7 +127,9 @@ class FakeMachine:
         self.store.files[path] = self.store.files.get(path, b"") + line.encode() + b"\n"
 
     def start(self) -> None:
-        self.step = max([0, *(int(path.split("-")[1][:8]) for path in self.store.list("checkpoints"))])
+        # Written from where it runs: what the person's computer cannot read is there all the same.
+        kept = [path for path in self.store.files if _under(path, "checkpoints")]
+        self.step = max([0, *(int(path.split("-")[1][:8]) for path in kept)])
         self.say(
             "start", device_kind="cpu", device_name="AMD EPYC", device_count=1, framework="tensorflow",
             framework_version="2.20.0", strategy="one device", images=self.job.train_images, epochs=self.job.epochs,
