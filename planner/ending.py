@@ -86,7 +86,7 @@ class Ender:
             except ProviderError as error:
                 if self._book.now() > until:
                     raise
-                self._book.unanswered(error)
+                self._book.unanswered(error, "store")
                 self._book.clock.sleep(self._poll_seconds)
             else:
                 return
