@@ -22,6 +22,7 @@ def adopt(run: Run, provider: Provider, book: Book, poll_seconds: float) -> Run 
     """
     attempt, began = run.attempts[-1], book.now()
     while True:
+        asked_at = book.now()
         try:
             made = [
                 known for known in provider.list_owned(run.run_id) if known.instance and known.attempt == attempt.number
@@ -29,7 +30,7 @@ def adopt(run: Run, provider: Provider, book: Book, poll_seconds: float) -> Run 
             if made:
                 return book.moved(run.with_attempt(replace(attempt, ref=made[0].ref)), Phase.BOOTING)
             # When the create took effect, only who sent it could tell: no later than now.
-            left = provider.listing_lag - (book.now() - began)
+            left = provider.listing_lag - (asked_at - began)
             if left.total_seconds() <= 0:
                 return _come_and_gone(run, attempt, provider, book)
         except ProviderError as error:

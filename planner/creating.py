@@ -102,7 +102,7 @@ class Creator:
             return self._have(run, found)
         now = self._book.now()
         self._book.remember(refusal_of(error, attempt.target, now))
-        ended = replace(attempt, reason=error.message)
+        ended = replace(attempt, reason=error.message, sent_at=now)
         return self._book.moved(run.with_attempt(ended), Phase.INTERRUPTED, f"{attempt.target.where}: {error.message}")
 
     def _found(self, run: Run, provider: Provider) -> Instance | None:

@@ -155,7 +155,9 @@ class Executor:
             raise Detached(self._book.fresh(run)) from None
 
     def _next(self, run: Run) -> Action:
-        return next_action(run, self._look(run), self._book.now())
+        # An answer is as old as its question: what was made just now may be in none that was asked for before.
+        asked_at = self._book.now()
+        return next_action(run, self._look(run), asked_at)
 
     def _gone_on(self, run: Run, make_request: MakeRequest) -> Run:
         """A run that had ended, with its next attempt under way."""

@@ -56,6 +56,7 @@ class Teardown:
 
     def _what_is_left(self, run: Run) -> list[str]:
         """Names of what may still be there, all of it told to go; empty once its absence is sure."""
+        asked_at = self.clock.now()
         try:
             owned: Sequence[OwnedResource] = self.provider.list_owned(run.run_id)
             unknown: tuple[str, ...] = ()
@@ -65,7 +66,7 @@ class Teardown:
             return [self._unanswered(error)]
         left = [self._end(resource) for resource in owned]
         left += [f"whatever is in {place}" for place in unknown]
-        return left or self._not_listed(run)
+        return left or self._not_listed(run, asked_at)
 
     def _end(self, resource: OwnedResource) -> str:
         name = f"{resource.kind} {resource.id}"
@@ -77,18 +78,21 @@ class Teardown:
             self._unanswered(error)
         return name
 
-    def _not_listed(self, run: Run) -> list[str]:
-        """Nothing is listed: that counts once a listing must show the newest create, and no instance answers."""
+    def _not_listed(self, run: Run, asked_at: datetime) -> list[str]:
+        """Nothing was listed when it was asked for.
+
+        That counts once a listing must show the newest create, and no instance answers.
+        """
         for attempt in run.attempts:
             if attempt.cleared:
                 continue
-            left = self._may_be_there(attempt)
+            left = self._may_be_there(attempt, asked_at)
             if left:
                 return [left]
         return []
 
-    def _may_be_there(self, attempt: Attempt) -> str:
-        if not self._listed_by_now(attempt.sent_at):
+    def _may_be_there(self, attempt: Attempt, asked_at: datetime) -> str:
+        if not self._listed_by(asked_at, attempt.sent_at):
             return f"what attempt {attempt.number} may have made"
         if attempt.ref is None:
             return ""
@@ -102,8 +106,8 @@ class Teardown:
             return self._unanswered(error)
         return f"instance {attempt.ref.id}"
 
-    def _listed_by_now(self, sent_at: datetime | None) -> bool:
-        return sent_at is None or self.clock.now() - sent_at >= self.provider.listing_lag
+    def _listed_by(self, asked_at: datetime, sent_at: datetime | None) -> bool:
+        return sent_at is None or asked_at - sent_at >= self.provider.listing_lag
 
     def _settling(self, run: Run, began: datetime) -> timedelta:
         """Patience starts when a listing can be believed."""
