@@ -54,7 +54,8 @@ to stop, restarts included; costs are shares of the work's price on demand. A re
 Every policy is asked at each tick of the trace, and every {STEP_SECONDS:.0f} s while it waits or restarts.
 UP: Uniform Progress as its authors' code has it (from on demand to spot at once); UP text: with the hysteresis of the
 paper's text. UP is the better one and the one held against. Ticks of 32 s are taken six at a time.
-Traces 1, 3, 5, ... in the order printed chose the policy's figures; the others (held out) chose nothing.
+Traces 1, 3, 5, ... in the order printed chose the policy's figures. The others are held out from that; their figures
+were in view while the form of its rules was found (docs/adr/0013-spot-under-a-deadline.md).
 """
 
 
