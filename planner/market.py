@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from planner.spot_policy import TUNED, Decision, Running, Situation, SpotSeen, decide
+from planner.spot_policy import (
+    TUNED,
+    Decision,
+    Outages,
+    Running,
+    Situation,
+    SpotSeen,
+    chance_to_hold,
+    decide,
+)
 from planner.targets import open_targets
 from pricing.offers import Market
 from providers.base import EndKind
@@ -15,6 +24,8 @@ if TYPE_CHECKING:
     from planner.run import Run
     from planner.targets import Refusal, Target
 
+REFUSED_AT_TIMES = Outages(fraction=0.2, mean_seconds=1800.0)
+"""An assumption to say something by: nobody publishes how often on demand is refused."""
 STEP_SECONDS = 60.0
 """A run is looked at at least so often while it is followed."""
 STOP_SECONDS = 120.0
@@ -47,14 +58,34 @@ def decide_market(
 
     `spot_up` is what the provider says of spot, where it says anything; a refusal is known in any case.
     """
+    situation = _situation(run, trained, refusals, now, spot_up)
+    return None if situation is None else decide(situation, TUNED)
+
+
+def chance_text(run: Run, now: datetime) -> str:
+    """How likely the deadline holds should on demand be refused at times; "" where there is no choice of markets."""
+    situation = _situation(run, NOTHING_YET, (), now, None)
+    if situation is None:
+        return ""
+    chance = chance_to_hold(situation, REFUSED_AT_TIMES)
+    return (
+        f"should on demand be refused {REFUSED_AT_TIMES.fraction:.0%} of the time, "
+        f"{REFUSED_AT_TIMES.mean_seconds / 60:.0f} min on average (assumed), the deadline still holds with {chance:.0%}"
+    )
+
+
+def _situation(
+    run: Run, trained: Trained, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotUp | None
+) -> Situation | None:
     spot, on_demand = _first(run, Market.SPOT), _first(run, Market.ON_DEMAND)
     if not run.deadline_given or spot is None or on_demand is None or not run.total_steps:
         return None
-    work = max(_work_seconds(spot), _work_seconds(on_demand))
+    # At the speed of on demand, which must be able to take over whatever has been trained on what.
+    work = max(0.0, (on_demand.seconds or 0.0) - on_demand.overhead_seconds)
     running = _running(run)
     restart = on_demand.overhead_seconds + STOP_SECONDS
     unsaved = max(0, trained.step - trained.checkpoint_step) if running is not Running.NOTHING else 0
-    situation = Situation(
+    return Situation(
         work_seconds=work * max(0.0, 1 - trained.checkpoint_step / run.total_steps),
         unsaved_seconds=work * unsaved / run.total_steps,
         time_seconds=(run.deadline - now).total_seconds(),
@@ -68,7 +99,6 @@ def decide_market(
         price_ratio=float(spot.offer.usd_per_hour / on_demand.offer.usd_per_hour),
         seen=_seen(run, refusals, now, spot_up),
     )
-    return decide(situation, TUNED)
 
 
 def _first(run: Run, market: Market) -> Target | None:
@@ -81,10 +111,6 @@ def _first(run: Run, market: Market) -> Target | None:
         ),
         None,
     )
-
-
-def _work_seconds(target: Target) -> float:
-    return max(0.0, (target.seconds or 0.0) - target.overhead_seconds)
 
 
 def _running(run: Run) -> Running:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from planner.market import chance_text
 from planner.next_action import TIMER_GRACE
 from planner.receipt import estimate_record
 from planner.run import attempt_deadline
@@ -74,6 +75,8 @@ def limits_text(run: Run, timers: Timers, now: datetime) -> list[str]:
         lines.append(f"  the cloud's own timer ends it at {_clock(timers.cloud)}")
     else:
         lines.append("  no timer of the provider's own stands behind these")
+    if chance := chance_text(run, now):
+        lines.append(f"  {chance}")
     if timers.gap:
         lines.append(f"  not covered: {timers.gap}")
     return lines

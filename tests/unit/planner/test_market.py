@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.market import SpotUp, Trained, decide_market
+from planner.market import SpotUp, Trained, chance_text, decide_market
 from planner.next_action import AskToStop, Interrupt, Launch, Look, Move, Wait, next_action
 from planner.run import Phase
 from planner.spot_policy import Action
@@ -121,3 +121,9 @@ def test_what_runs_or_has_run_on_spot_is_what_was_seen_of_it() -> None:
     decision = decide_market(run, Trained(step=100, checkpoint_step=100), (), NOON + timedelta(hours=1))
     assert decision is not None
     assert decision.action is Action.USE_SPOT
+
+
+def test_how_likely_the_deadline_holds_is_told_before_the_launch() -> None:
+    assert "still holds with" in chance_text(under_deadline(12), NOON)
+    assert chance_text(replace(under_deadline(12), deadline_given=False), NOON) == ""
+    assert chance_text(under_deadline(5), NOON).endswith("0%")
