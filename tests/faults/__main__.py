@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tests.faults.all_points import all_trials, named_points, some, summary, tell, undisturbed, verdicts
 from tests.faults.cases import CASES
-from tests.faults.defects import DEFECTS
+from tests.faults.defects import CONTROL, DEFECTS
 from tests.faults.planted import against_defects, tell_caught, trials_for_defects
 from tests.faults.sim import SimCloud
 
@@ -30,15 +31,18 @@ def main(arguments: list[str] | None = None) -> int:
     trials = all_trials(began)
     noticed = not asked.defects or _notices(began, trials, cloud, asked)
     part = some(trials, asked.share, asked.seed) if asked.share < 1 else trials
-    found = [*began, *verdicts(part, cloud, asked.workers)]
-    tell(found, named_points(began))
+    names = named_points(began)
+    found = []
+    for verdict in chain(began, verdicts(part, cloud, asked.workers)):
+        tell(verdict, names)
+        found.append(verdict)
     sys.stdout.write(f"{summary(found)}\n")
     return 0 if noticed and all(verdict.good for verdict in found) else 1
 
 
 def _notices(began: Sequence[Verdict], trials: Sequence[Trial], cloud: MakeCloud, asked: argparse.Namespace) -> bool:
     """Whether the harness turns red for planted defects."""
-    names = [known.name for known in DEFECTS if asked.defects == "all" or asked.defects in known.name]
+    names = [known.name for known in DEFECTS if asked.defects == "all" or asked.defects in known.name] or [CONTROL.name]
     missed = 0
     for caught in against_defects(names, trials_for_defects(began, trials), cloud, asked.workers):
         tell_caught(caught)

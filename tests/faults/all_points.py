@@ -59,19 +59,15 @@ def summary(found: Sequence[Verdict]) -> str:
     return f"points {len(found)}, leaked {leaked}, doubled {doubled}, unrecorded {unrecorded}"
 
 
-def tell(found: Iterable[Verdict], names: dict[tuple[str, int | None], str]) -> None:
-    """What is wrong, on stderr: which point, and how."""
-    for verdict in found:
-        if verdict.good:
-            continue
-        trial = verdict.trial
-        at = names.get((trial.case.name, trial.point), "")
-        wrong = "; ".join(
-            f"{name}: {getattr(verdict, name)}"
-            for name in ("leaked", "doubled", "unrecorded")
-            if getattr(verdict, name)
-        )
-        sys.stderr.write(f"{trial.name}{f', {at}' if at else ''}: {wrong}\n")
+def tell(verdict: Verdict, names: dict[tuple[str, int | None], str]) -> None:
+    """What is wrong, on stderr: at which point, and how."""
+    if verdict.good:
+        return
+    trial = verdict.trial
+    at = names.get((trial.case.name, trial.point), "")
+    kinds = ("leaked", "doubled", "unrecorded")
+    wrong = "; ".join(f"{kind}: {getattr(verdict, kind)}" for kind in kinds if getattr(verdict, kind))
+    sys.stderr.write(f"{trial.name}{f', {at}' if at else ''}: {wrong}\n")
 
 
 def named_points(began: Iterable[Verdict]) -> dict[tuple[str, int | None], str]:

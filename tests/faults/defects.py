@@ -23,7 +23,7 @@ from planner.ending import Ender
 from planner.errors import TeardownUnverifiedError
 from planner.journal import Journal
 from planner.locks import RunLocks
-from planner.next_action import Clear, Wait, next_action, where_next
+from planner.next_action import Clear, next_action, where_next
 from planner.run import Phase, attempt_deadline
 from planner.runner import Runner
 from planner.targets import Target
@@ -37,7 +37,9 @@ from providers.errors import (
     TransientError,
 )
 from providers.sim.provider import SimProvider
+from providers.sim.store import SimStore
 from providers.sim.values import Kind
+from tests.faults.points import nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,11 +145,15 @@ def _() -> None:
 
 @defect("a machine that died before its answer came is taken as running")
 def _() -> None:
-    def dead_is_booting(run: Run, look: Look, now: Any) -> Action:
-        dead = look.seen is not None and look.seen.state is InstanceState.ENDED
-        return Wait() if run.phase is Phase.BOOTING and dead else next_action(run, look, now)
+    real = launch.look
 
-    launch.next_action = dead_is_booting
+    def looked(run: Run, *given: Any) -> Look:
+        told = real(run, *given)
+        if told.seen is None or told.seen.state is not InstanceState.ENDED or not run.attempts[-1].tries:
+            return told
+        return replace(told, seen=replace(told.seen, state=InstanceState.RUNNING))
+
+    launch.look = looked
 
 
 @defect("not found right after the create is taken as gone")
@@ -240,7 +246,7 @@ def _() -> None:
 
 @defect("an expired sign-in is taken as a machine that is gone")
 def _() -> None:
-    real = SimProvider.get
+    real, read = SimProvider.get, SimStore.get
 
     def got(self: Any, ref: Any) -> Any:
         try:
@@ -248,7 +254,13 @@ def _() -> None:
         except CredentialsError as error:
             raise InstanceNotFoundError(error.message) from error
 
-    SimProvider.get = got  # type: ignore[method-assign]
+    def fetched(self: Any, path: str, *, start: int = 0) -> bytes:
+        try:
+            return read(self, path, start=start)
+        except CredentialsError as error:
+            raise KeyError(path) from error
+
+    SimProvider.get, SimStore.get = got, fetched  # type: ignore[method-assign]
 
 
 # --- teardown ----------------------------------------------------------------------------------------------------
@@ -390,3 +402,7 @@ def _without_deadline(*, user_data: bool, label: bool) -> None:
         return replace(call, parameters=given)
 
     sim.run_instance = made
+
+
+CONTROL = Defect("nothing is wrong", nothing)
+"""For the test that only defects are caught."""

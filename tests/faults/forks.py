@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from tests.faults.harness import Ask
 
-PATIENCE_SECONDS = 60.0
-MOST_MESSAGES = 20_000
+PATIENCE_SECONDS = 30.0
+MOST_MESSAGES = 5_000
 FAILED = 99
 """The exit status of a client that a mistake has ended; `forked` tells it as an AssertionError."""
 

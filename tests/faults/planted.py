@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.faults.all_points import first_red, named_points, some
-from tests.faults.defects import DEFECTS
+from tests.faults.defects import CONTROL, DEFECTS
 from tests.faults.trial import Trial, Verdict
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def against_one(name: str, trials: Sequence[Trial], make_cloud: MakeCloud) -> Ca
 
 
 def planted(name: str) -> Defect:
-    return next(known for known in DEFECTS if known.name == name)
+    return next(known for known in (*DEFECTS, CONTROL) if known.name == name)
 
 
 def tell_caught(caught: Caught) -> None:

@@ -142,19 +142,7 @@ class SimCloud:
             return None
 
     def targets(self, market: str) -> tuple[Target, ...]:
-        return tuple(
-            Target(
-                offer=offer,
-                zone=zone,
-                seconds=300.0,
-                overhead_seconds=60.0,
-                fixed_usd=Decimal("0.01"),
-            )
-            for region in REGIONS
-            for offer in offers()
-            if (offer.instance_type, offer.region, offer.market) == (TYPE, region, market)
-            for zone in offer.zones
-        )
+        return targets_of(market)
 
     def plant(self) -> None:
         theirs = {
@@ -206,6 +194,17 @@ class AskingApi:
 
     def sleep(self, seconds: float) -> None:
         self.ask(("sleep", seconds))
+
+
+def targets_of(market: str) -> tuple[Target, ...]:
+    """Every zone of every region, in the catalogue's order."""
+    return tuple(
+        Target(offer=offer, zone=zone, seconds=300.0, overhead_seconds=60.0, fixed_usd=Decimal("0.01"))
+        for region in REGIONS
+        for offer in offers()
+        if (offer.instance_type, offer.region, offer.market) == (TYPE, region, market)
+        for zone in offer.zones
+    )
 
 
 def _foreign(number: int, labels: Mapping[str, str]) -> dict[str, Any]:
