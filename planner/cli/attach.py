@@ -25,6 +25,8 @@ def command(
         run = journal.run(name)
         runner = build.runner(journal, settings, view.show, run.provider, person(view))
         if run.phase is Phase.DONE and run.outcome is not Outcome.INTERRUPTED:
+            if journal.owes_receipt(run):
+                runner.settle(run)
             receipt = journal.receipt(run.run_id)
             if receipt is not None:
                 print_receipt(Receipt(**receipt), as_json)
