@@ -7,12 +7,13 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo test lint types imports tests engine tables fit accuracy bench clean
+.PHONY: help demo test lint types imports tests faults soak engine tables fit accuracy bench clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
 	@echo "make test    lint, types, import rules and all tests"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
+	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
 	@echo "make bench   how fast the command answers"
 	@echo "make fit     fit the throughput model to the measurements; make accuracy: how right it is"
 
@@ -63,6 +64,16 @@ imports: $(VENV)/.dev
 
 tests: $(VENV)/.dev tables
 	$(BIN)/pytest
+
+# A tenth of these points and 2,000 of these sequences are among the tests (docs/reliability.md).
+PROVIDER ?= sim
+SOAK_SEQUENCES ?= 20000
+
+faults: $(VENV)/.dev tables
+	@$(BIN)/python -P -m tests.faults --provider $(PROVIDER) --defects all
+
+soak: $(VENV)/.dev tables
+	@$(BIN)/python -P -m tests.faults.soak --sequences $(SOAK_SEQUENCES)
 
 # Fits the throughput model anew (minutes) and writes what it can and cannot do; `accuracy` writes only the latter.
 fit: $(VENV)/.dev tables

@@ -13,6 +13,8 @@ class Then(StrEnum):
     """What happens at a point, and after it."""
 
     STATUS = "killed, then plan status"
+    TWICE = "killed, then plan status killed as well, then plan status"
+    ATTACH = "killed, then plan attach"
     BESIDE = "plan status beside it"
     STOP = "plan stop beside it"
     NEVER = "killed, and nobody comes back"
@@ -39,13 +41,13 @@ class Case:
 
 
 CASES = (
-    Case(name="plain", then=(Then.STATUS, Then.BESIDE, Then.STOP)),
-    Case(name="failover", then=(Then.STATUS, Then.BESIDE)),
-    Case(name="reclaim", then=(Then.STATUS, Then.BESIDE, Then.STOP), market="spot", machines=2),
+    Case(name="plain", then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP)),
+    Case(name="failover", then=(Then.STATUS, Then.ATTACH, Then.BESIDE)),
+    Case(name="reclaim", then=(Then.STATUS, Then.ATTACH, Then.BESIDE, Then.STOP), market="spot", machines=2),
     Case(name="throttled", budget_usd="0.12"),
-    Case(name="lost reply", budget_usd="0.12"),
+    Case(name="lost reply", then=(Then.STATUS, Then.TWICE, Then.ATTACH), budget_usd="0.12"),
     Case(name="unclear", budget_usd="0.15", machines=2),
-    Case(name="dead replay", machines=2),
+    Case(name="dead replay", then=(Then.STATUS, Then.ATTACH), machines=2),
     Case(name="expired"),
     Case(name="silent place"),
     Case(name="machine's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),

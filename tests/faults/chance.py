@@ -39,9 +39,9 @@ def a_scenario(chance: Random, *, leaves_disks: bool) -> Scenario:
         addresses_stay=leaves_disks and chance.random() < 0.5,
         stock=chance.choice((1, 1, 2, 8)),
         reclaims_per_hour=chance.choice((0.0, 0.0, 5.0, 30.0)),
-        places=tuple({"region": region, "stock": 0} for region in REGIONS if chance.random() < 0.3),
+        places=tuple({"region": region, "stock": 0} for region in REGIONS if chance.random() < 0.25),
         quotas=tuple(
-            {"region": region, "devices": chance.choice((0, 1))} for region in REGIONS if chance.random() < 0.2
+            {"region": region, "devices": chance.choice((0, 1))} for region in REGIONS if chance.random() < 0.1
         ),
         **_script(chance, chance.randrange(4)),
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from planner.cli import attach as attach_command
 from planner.cli import build
 from planner.cli import status as status_command
 from planner.cli import sweep as sweep_command
@@ -74,7 +75,6 @@ def launch(desk: Desk, ask: Ask, points: Points) -> None:
         checkpoint_every="20s",
         constraints={"deadline": case.deadline, **({"budget_usd": case.budget_usd} if case.budget_usd else {})},
     )
-    PointedJournal.points = points
     with PointedJournal.open(settings.journal) as journal:
         runner = build.runner(journal, settings, lambda _: None, provider.name, Nobody())
         targets = desk.cloud.targets(case.market)
@@ -90,9 +90,9 @@ def launch(desk: Desk, ask: Ask, points: Points) -> None:
     ask(("points", points.names))
 
 
-def status(desk: Desk, ask: Ask) -> None:
+def status(desk: Desk, ask: Ask, points: Points) -> None:
     """`plan status`, again and again while time passes, until nothing is live or the deadline is long over."""
-    provider = _arrive(desk, ask, Points())
+    provider = _arrive(desk, ask, points)
     clock = build.clock_of(provider)
     for number in range(MOST_LOOKS):
         _look(ask)
@@ -100,6 +100,15 @@ def status(desk: Desk, ask: Ask) -> None:
         if run is None or not run.live or clock.now() > run.deadline + PAST_DEADLINE:
             return
         clock.sleep(LOOK_SECONDS[min(number, len(LOOK_SECONDS) - 1)])
+
+
+def attach(desk: Desk, ask: Ask) -> None:
+    """`plan attach`, which follows the run to its end; a run that never began is none to attach to."""
+    _arrive(desk, ask, Points())
+    try:
+        attach_command.command(name=RUN_ID, as_json=True)
+    except (PlanError, typer.Exit) as error:
+        ask(("said", str(error)))
 
 
 def look_once(desk: Desk, ask: Ask) -> None:
@@ -130,6 +139,8 @@ def _arrive(desk: Desk, ask: Ask, points: Points) -> Provider:
     """A newly started command: its provider, and nothing that another one had in its memory."""
     desk.case.break_code()
     provider = desk.cloud.provider(ask, points)
+    PointedJournal.points = points
+    build.Journal = PointedJournal  # type: ignore[attr-defined]
     _WANTED.append(provider)
     registry.FACTORIES[provider.name] = f"{__name__}:make"
     os.environ["PLAN_HOME"] = str(desk.home)

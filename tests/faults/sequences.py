@@ -105,7 +105,8 @@ class Sequence:
 
     def _command(self) -> Command:
         """Killed at a random call, or in the end; others are typed while it works."""
-        dies_at = self.chance.choice((self.chance.randrange(1, 12), self.chance.randrange(1, 90), MOST_CALLS))
+        early, late = self.chance.randrange(1, 20), self.chance.randrange(10, 150)
+        dies_at = self.chance.choice((early, late, MOST_CALLS, MOST_CALLS))
         return Command(self.world, dies_at, self._meanwhile)
 
     def _meanwhile(self) -> None:

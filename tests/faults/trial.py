@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MakeCloud = Callable[[str], "Cloud"]
 PAUSES = (0.0, 0.0, 1.0, 8.0, 45.0, 400.0)
 """Seconds from the death of a client to the next command; one of them is drawn for each point."""
+SECOND_DEATH = 60
+"""The points within which a command that took a run up dies as well."""
 SWEPT_AFTER = timedelta(minutes=11)
 TIMER_GRACE = timedelta(minutes=5, seconds=30)
 """How long after a machine's deadline the timers of the doubles have ended it."""
@@ -143,7 +145,20 @@ def _after_death(scene: _Scene) -> None:
             whole = len(made) >= trial.case.machines and any(row.left for row in made[trial.case.machines - 1 :])
             scene.allowed = frozenset({Outcome.SUCCEEDED}) if whole else _BOTH
             desk.cloud.pass_time(now + timedelta(seconds=Random(trial.name).choice(PAUSES)))
-            forked(lambda ask: clients.status(desk, ask), scene.answer)
+            _taken_up(scene)
+
+
+def _taken_up(scene: _Scene) -> None:
+    """Another command takes the run up where its client died."""
+    desk, trial = scene.desk, scene.trial
+    if trial.then is Then.ATTACH:
+        scene.allowed = frozenset({Outcome.SUCCEEDED})
+        forked(lambda ask: clients.attach(desk, ask), scene.answer)
+        return
+    if trial.then is Then.TWICE:
+        again = Points(at=Random(f"{trial.name} again").randrange(SECOND_DEATH), happens=die)
+        forked(lambda ask: clients.status(desk, ask, again), scene.answer)
+    forked(lambda ask: clients.status(desk, ask, Points()), scene.answer)
 
 
 def _verdict(scene: _Scene) -> Verdict:
