@@ -173,7 +173,7 @@ class Agent:
         finally:
             late = running.poll() is None
             running.kill()
-        running.rest(5.0)
+            running.rest(5.0)
         while data := running.read(KEPT_BYTES):
             said = (said + data)[-KEPT_BYTES:]
         code = TIMED_OUT if late else running.poll()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -47,20 +48,14 @@ class ProgressTail:
 
     def pull(self, redactor: Redactor) -> bool:
         """Read on, a bounded piece. True: there was something new."""
-        try:
-            with self._source.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read(_READ_BYTES)
-        except OSError:
-            return False
+        data = self._read()
         self._offset += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._rest = self._rest[-_LONGEST_LINE:]
-        kept = b"".join(redactor.clean(line) + b"\n" for line in lines if self._keeps(line))
-        if kept:
-            with self._spool.open("ab") as file:
-                file.write(kept)
-            self._size += len(kept)
+        with self._spool.open("ab") as file:
+            for line in lines:
+                if self._keeps(line):
+                    self._size += file.write(redactor.clean(line) + b"\n")
         return bool(data)
 
     def push(self) -> None:
@@ -75,6 +70,16 @@ class ProgressTail:
         while self.pull(redactor):
             yield 0.0
         yield from patiently(self.push)
+
+    def _read(self) -> bytes:
+        """What comes next; b"" for nothing, and for a link, which could lead to a file of the machine."""
+        try:
+            descriptor = os.open(self._source, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            return b""
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(self._offset)
+            return file.read(_READ_BYTES)
 
     def _keeps(self, line: bytes) -> bool:
         if len(line) > _LONGEST_LINE:

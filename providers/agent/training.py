@@ -143,11 +143,17 @@ class Training:
                 if failures > _MOST_FAILURES:
                     raise EndedError(failed("ENGINE", f"Docker no longer knows the container: {error}")) from error
             if exited is not None:
+                if stopper is not None:
+                    stopper.rest(_LEAST_GRACE)
                 return exited
             if self._follow is not None and self._follow.poll() is not None:
                 # Cut off: Docker was restarted, say.
+                self._follow.rest(0.0)
                 self._follow = container.follow(self._heard_at)
-            if watch.ending is not None and (stopper is None or stopper.poll() not in (None, 0)):
+            if stopper is not None and stopper.poll() not in (None, 0):
+                stopper.rest(0.0)
+                stopper = None
+            if watch.ending is not None and stopper is None:
                 stopper = container.stop(self._grace(watch.ending))
                 self._agent.status.change("stopping", f"{watch.ending.message}; the trainer writes a checkpoint")
             yield 1.0
