@@ -15,6 +15,7 @@ from planner.throughput.values import Basis
 from pricing.money import format_usd, from_micro
 from workloads.durations import format_duration
 from workloads.job import Objective, Precision, TrainingJob
+from workloads.layers import moving_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,7 @@ class Findings:
 
 def advice(found: Findings) -> tuple[str, ...]:
     """The lines, most useful first; none where there is nothing to say."""
-    in_parts = parts_text(found.in_parts, found.choice.rejections)
+    in_parts = parts_text(found.in_parts, found.choice.rejections, normed=moving_statistics(found.job.net()) > 0)
     if not found.choice.candidates:
         return (in_parts,) if in_parts else ()
     best = found.choice.candidates[0]

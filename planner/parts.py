@@ -71,8 +71,8 @@ def brought_back(
     return _running(needed)
 
 
-def parts_text(counts: Mapping[int, int], rejected: Mapping[RejectionKey, int]) -> str | None:
-    """A line of advice; None where no offer would come back."""
+def parts_text(counts: Mapping[int, int], rejected: Mapping[RejectionKey, int], *, normed: bool) -> str | None:
+    """A line of advice; None where no offer would come back. `normed`: the net has batch norm, which sees the part."""
     if not counts:
         return None
     several = sorted(counts)
@@ -81,7 +81,7 @@ def parts_text(counts: Mapping[int, int], rejected: Mapping[RejectionKey, int]) 
     texts = [f"{counts[parts]:,} of them with accumulate: {parts}" for parts in named]
     return (
         f"the batch does not fit {small:,} offers; trained in parts, with the same optimizer steps, it would fit "
-        f"{', '.join(texts)} (batch norm sees the part)"
+        f"{', '.join(texts)}{' (batch norm sees the part)' if normed else ''}"
     )
 
 

@@ -40,7 +40,7 @@ def test_offers_come_back_by_the_parts_they_need() -> None:
     refused = {key.instance_type: count for key, count in rejected.items()}
     assert refused == {"small": 2, "pair": 1, "host": 1}
     assert counts == {parts: 3}
-    assert parts_text(counts, rejected) == (
+    assert parts_text(counts, rejected, normed=True) == (
         "the batch does not fit 4 offers; trained in parts, with the same optimizer steps, it would fit "
         f"3 of them with accumulate: {parts} (batch norm sees the part)"
     )
@@ -48,10 +48,10 @@ def test_offers_come_back_by_the_parts_they_need() -> None:
 
 def test_three_numbers_of_parts_are_named_at_most() -> None:
     rejected = {RejectionKey("aws", "x", "spot", Reason.OUT_OF_MEMORY): 100}
-    text = parts_text({2: 10, 4: 20, 8: 30, 16: 40, 32: 50}, rejected)
+    text = parts_text({2: 10, 4: 20, 8: 30, 16: 40, 32: 50}, rejected, normed=False)
     assert text is not None
     assert "10 of them with accumulate: 2, 30 of them with accumulate: 8, 50 of them with accumulate: 32" in text
-    assert parts_text({}, rejected) is None
+    assert parts_text({}, rejected, normed=False) is None
 
 
 def test_a_run_in_parts_is_measured_for_itself() -> None:
