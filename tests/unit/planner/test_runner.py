@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.errors import BadInputError, RefusedError, ThisMachineError
+from planner.events import Said
 from planner.run import Outcome, Phase
 from planner.runner import deadline_of, output_folder, refused
 from providers.base import Check, PreflightState
@@ -117,11 +118,20 @@ def a_request(desk: Desk) -> LaunchRequest:
 def test_a_refused_preflight_has_the_class_of_its_place(desk: Desk, provider: str, kind: type[Exception]) -> None:
     assert refused(provider) is kind
     desk.provider.name = provider
-    desk.provider.checks = (Check(name="quota", state=PreflightState.REFUSED, detail="none", fix="ask for some"),)
+    desk.provider.checks = (Check(name="identity", state=PreflightState.REFUSED, detail="none", fix="sign in"),)
     request = a_request(desk)
-    with pytest.raises(kind, match="quota: none"):
+    with pytest.raises(kind, match="identity: none"):
         desk.runner().prepare(request)
     assert desk.provider.prepared == []
+
+
+def test_a_quota_that_is_too_small_in_the_first_place_is_told_and_no_end(desk: Desk) -> None:
+    """Another place may have enough."""
+    desk.provider.checks = (Check(name="quota", state=PreflightState.REFUSED, detail="0 of 4 vCPUs", fix="ask"),)
+    request = a_request(desk)
+    desk.runner().prepare(request)
+    assert desk.provider.prepared == [request]
+    assert desk.told(Said)[0].text == "0 of 4 vCPUs: the launch will look further"
 
 
 def test_preparing_makes_ready_what_takes_long(desk: Desk) -> None:
