@@ -10,9 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from providers.errors import BadRequestError, MachineError
+from providers.stores.files import copied, unheard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _PARTIAL = ".partial"
 
@@ -53,6 +54,24 @@ class FolderStore:
                 shutil.rmtree(folder)
             else:
                 folder.unlink()
+
+    def put_file(self, path: str, source: Path, moved: Callable[[int], None] = unheard) -> str:
+        target = self._at(path)
+        with _explained(target if source.is_file() else source):
+            return copied(path, source, target, "", moved)
+
+    def get_file(self, path: str, target: Path, sha256: str = "", moved: Callable[[int], None] = unheard) -> str:
+        source = self._at(path)
+        if not source.is_file():
+            raise KeyError(path)
+        return copied(path, source, target, sha256, moved)
+
+    def sizes(self, prefix: str = "") -> Mapping[str, int]:
+        found = {}
+        for path in self.list(prefix):
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                found[path] = self._at(path).stat().st_size
+        return found
 
     def _files(self, folder: Path) -> Iterator[str]:
         for parent, _, names in os.walk(folder):

@@ -18,6 +18,7 @@ import pytest
 from planner.cli.main import COMMANDS
 from planner.cli.unbuilt import UNTIL_THEN
 from providers.registry import FACTORIES, names
+from providers.stores.registry import FACTORIES as STORES
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
@@ -128,8 +129,15 @@ def test_importing_does_nothing(tmp_path: Path) -> None:
 
 
 def test_the_registry_and_the_folders_of_providers_agree() -> None:
-    folders = {path.parent.name for path in (ROOT / "providers").glob("*/__init__.py")}
-    assert set(FACTORIES) == set(names()) == folders - {"agent"}
+    folders = {path.parent.name for path in (ROOT / "providers").glob("*/provider.py")}
+    assert set(FACTORIES) == set(names()) == folders
+
+
+def test_the_registry_and_the_folders_of_stores_agree() -> None:
+    """The local and the simulated provider make their stores themselves."""
+    folders = {path.parent.name for path in (ROOT / "providers").glob("*/store.py")}
+    assert set(STORES) == folders - {"local", "sim", "agent", "stores"}
+    assert all(path.partition(":")[0] == f"providers.{name}.store" for name, path in STORES.items())
 
 
 @pytest.mark.parametrize("name", list(FACTORIES))

@@ -1,0 +1,353 @@
+"""A bucket in Amazon S3."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from providers.errors import (
+    BadRequestError,
+    CredentialsError,
+    PermissionDeniedError,
+    ProviderError,
+    ThrottledError,
+    TransientError,
+    UnrecognizedError,
+)
+from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, Page, UploadLostError
+from providers.stores.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from providers.base import ProviderSettings
+    from providers.stores.bucket import Part
+
+_MADE = "trainplan"
+"""The tag a bucket of ours gets once everything else about it is set."""
+_SIGN_IN = "aws sso login, or aws configure"
+_NOT_OURS = "name another bucket in the setting `bucket`"
+
+# Code of S3 -> (our error, what to do). Any other code is judged by its status.
+_ERRORS: Mapping[str, tuple[type[ProviderError], str]] = {
+    "NoSuchBucket": (BucketMissingError, ""),
+    "NoSuchUpload": (UploadLostError, ""),
+    "AccessDenied": (PermissionDeniedError, "ask whoever owns the account for docs/stores.md's permissions"),
+    "AllAccessDisabled": (PermissionDeniedError, "AWS has closed this account or bucket"),
+    "AccountProblem": (PermissionDeniedError, "AWS has closed this account"),
+    "InvalidAccessKeyId": (CredentialsError, _SIGN_IN),
+    "SignatureDoesNotMatch": (CredentialsError, _SIGN_IN),
+    "ExpiredToken": (CredentialsError, _SIGN_IN),
+    "ExpiredTokenException": (CredentialsError, _SIGN_IN),
+    "InvalidToken": (CredentialsError, _SIGN_IN),
+    "InvalidClientTokenId": (CredentialsError, _SIGN_IN),
+    "RequestTimeTooSkewed": (CredentialsError, "set this computer's clock"),
+    "BucketAlreadyExists": (PermissionDeniedError, _NOT_OURS),
+    "SlowDown": (ThrottledError, "wait a little"),
+    "Throttling": (ThrottledError, "wait a little"),
+    "RequestLimitExceeded": (ThrottledError, "wait a little"),
+    "RequestTimeout": (TransientError, "try again"),
+    "OperationAborted": (TransientError, "try again"),
+    "BadDigest": (TransientError, "try again"),
+    "PermanentRedirect": (BadRequestError, "the bucket is in another region: set `region`"),
+    "AuthorizationHeaderMalformed": (BadRequestError, "the bucket is in another region: set `region`"),
+    "IllegalLocationConstraintException": (BadRequestError, "the bucket is in another region: set `region`"),
+}
+
+
+def make(settings: ProviderSettings) -> S3Bucket:
+    """The bucket of these settings; `bucket`, `region`, `endpoint` and `keep_days` are options."""
+    given = StoreSettings.of(settings, "aws")
+    with _translated("S3"):
+        return _made(given)
+
+
+def _made(given: StoreSettings) -> S3Bucket:
+    import boto3
+    from botocore.config import Config
+
+    session = boto3.Session(region_name=given.region)
+    region = session.region_name or "us-east-1"
+    once = Config(
+        retries={"total_max_attempts": 1},
+        connect_timeout=10,
+        read_timeout=60,
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"addressing_style": "path"} if given.endpoint else {},
+    )
+    client = session.client("s3", region_name=region, endpoint_url=given.endpoint, config=once)
+    if given.bucket is not None:
+        return S3Bucket(client, given, region=region, account=None)
+    # Another account's bucket of our name would get our data: S3 is told whose it has to be.
+    with contextlib.closing(
+        session.client("sts", region_name=region, endpoint_url=given.endpoint, config=once)
+    ) as caller:
+        account = str(caller.get_caller_identity()["Account"])
+    return S3Bucket(client, given, region=region, account=account)
+
+
+class S3Bucket:
+    """`providers.stores.bucket.Bucket` in S3. `client` is boto3's, and does not try again by itself."""
+
+    provider = "aws"
+
+    def __init__(self, client: Any, given: StoreSettings, *, region: str, account: str | None) -> None:
+        self.client = client
+        self.region = region
+        self.name = given.bucket or f"trainplan-{account}-{region}"
+        self.ours = given.bucket is None
+        self._keep_days = given.keep_days
+        self._owner = {"ExpectedBucketOwner": account} if account and self.ours else {}
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self.name}"
+
+    def make(self) -> None:
+        with _translated(self.uri):
+            there = self._there()
+            if there and (not self.ours or self._is_made()):
+                return
+            if not there:
+                self._create()
+            self._arrange()
+
+    def put(self, key: str, data: bytes) -> None:
+        self._call("put_object", Key=key, Body=data, ContentMD5=md5(data))
+
+    def get(self, key: str, start: int, size: int | None) -> bytes:
+        if size == 0:
+            return b""
+        last = "" if size is None else start + size - 1
+        span = {} if start == 0 and size is None else {"Range": f"bytes={start}-{last}"}
+        with _translated(f"{self.uri}/{key}"):
+            try:
+                answer = self.client.get_object(Bucket=self.name, Key=key, **span, **self._owner)
+                return bytes(answer["Body"].read())
+            except self.client.exceptions.ClientError as error:
+                if _code(error) in ("NoSuchKey", "404"):
+                    raise KeyError(key) from None
+                if _code(error) == "InvalidRange":
+                    return b""
+                raise
+
+    def page(self, prefix: str, after: str) -> Page:
+        more = {"ContinuationToken": after} if after else {}
+        answer = self._call("list_objects_v2", Prefix=prefix, **more)
+        rows = tuple(Entry(row["Key"], row["Size"]) for row in answer.get("Contents", ()))
+        return Page(rows, answer.get("NextContinuationToken", ""))
+
+    def delete(self, keys: Sequence[str]) -> None:
+        if not keys:
+            return
+        objects = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        with contextlib.suppress(BucketMissingError):
+            answer = self._call("delete_objects", Delete=objects)
+            for failed in answer.get("Errors", ()):
+                raise _error(failed["Code"], 0, f"{self.uri}/{failed['Key']}: {failed.get('Message', '')}")
+
+    def begin(self, key: str, size_bytes: int) -> S3Upload:
+        del size_bytes
+        return S3Upload(self, key, self._call("create_multipart_upload", Key=key)["UploadId"], {})
+
+    def resume(self, key: str, size_bytes: int, token: str) -> S3Upload:
+        del size_bytes
+        tags: dict[int, str] = {}
+        after = 0
+        while True:
+            answer = self._call("list_parts", Key=key, UploadId=token, PartNumberMarker=after)
+            tags |= {row["PartNumber"]: row["ETag"].strip('"') for row in answer.get("Parts", ())}
+            if not answer.get("IsTruncated"):
+                return S3Upload(self, key, token, tags)
+            after = answer["NextPartNumberMarker"]
+
+    def close(self) -> None:
+        self.client.close()
+
+    def _there(self) -> bool:
+        try:
+            self.client.head_bucket(Bucket=self.name, **self._owner)
+        except self.client.exceptions.ClientError as error:
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            if status == 403:
+                raise PermissionDeniedError(
+                    f"{self.uri} is not yours, or you may not see it", hint=_NOT_OURS, code="403"
+                ) from error
+            if status != 404:
+                raise
+            return False
+        return True
+
+    def _is_made(self) -> bool:
+        try:
+            tags = self.client.get_bucket_tagging(Bucket=self.name, **self._owner)["TagSet"]
+        except self.client.exceptions.ClientError as error:
+            if _code(error) != "NoSuchTagSet":
+                raise
+            return False
+        return any(tag["Key"] == _MADE for tag in tags)
+
+    def _create(self) -> None:
+        where = {} if self.region == "us-east-1" else {"LocationConstraint": self.region}
+        extra = {"CreateBucketConfiguration": where} if where else {}
+        try:
+            self.client.create_bucket(Bucket=self.name, ObjectOwnership="BucketOwnerEnforced", **extra)
+        except self.client.exceptions.ClientError as error:
+            if _code(error) != "BucketAlreadyOwnedByYou":
+                raise
+
+    def _arrange(self) -> None:
+        """Versions are off in a new bucket; the tag comes last, so that a crash in between is made good."""
+        closed = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
+        self.client.put_public_access_block(
+            Bucket=self.name, PublicAccessBlockConfiguration=dict.fromkeys(closed, True), **self._owner
+        )
+        self.client.put_bucket_lifecycle_configuration(
+            Bucket=self.name, LifecycleConfiguration={"Rules": lifecycle(self._keep_days)}, **self._owner
+        )
+        if self.ours:
+            tags = {"TagSet": [{"Key": _MADE, "Value": "1"}]}
+            self.client.put_bucket_tagging(Bucket=self.name, Tagging=tags, **self._owner)
+
+    def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        with _translated(f"{self.uri}/{arguments.get('Key', '')}"):
+            return dict(getattr(self.client, operation)(Bucket=self.name, **arguments, **self._owner))
+
+    def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """For its uploads."""
+        return self._call(operation, **arguments)
+
+
+class S3Upload:
+    """A multipart upload. Each part is checked by S3 against its MD5, which also tells what is there already."""
+
+    def __init__(self, bucket: S3Bucket, key: str, token: str, tags: dict[int, str]) -> None:
+        self.token = token
+        self._bucket = bucket
+        self._key = key
+        self._there = tags
+        self._tags: dict[int, str] = {}
+
+    def holds(self, part: Part) -> bool:
+        """An upload under a KMS key has other tags: its parts are sent again."""
+        tag = hashlib.md5(part.data).hexdigest()
+        if self._there.get(part.number + 1) != tag:
+            return False
+        self._tags[part.number + 1] = tag
+        return True
+
+    def send(self, part: Part) -> None:
+        answer = self._bucket.call(
+            "upload_part",
+            Key=self._key,
+            UploadId=self.token,
+            PartNumber=part.number + 1,
+            Body=part.data,
+            ContentMD5=md5(part.data),
+        )
+        self._tags[part.number + 1] = answer["ETag"].strip('"')
+
+    def finish(self) -> None:
+        """A reply may have been lost: an object with the tag of these parts is this upload, finished before."""
+        parts = [{"PartNumber": number, "ETag": f'"{tag}"'} for number, tag in sorted(self._tags.items())]
+        try:
+            self._bucket.call(
+                "complete_multipart_upload", Key=self._key, UploadId=self.token, MultipartUpload={"Parts": parts}
+            )
+        except UploadLostError:
+            if self._found() != self._expected():
+                raise
+
+    def _found(self) -> str:
+        try:
+            return str(self._bucket.call("head_object", Key=self._key)["ETag"]).strip('"')
+        except (ProviderError, KeyError):
+            return ""
+
+    def _expected(self) -> str:
+        """S3's tag of an object in parts: MD5 of the parts' MD5s, and how many they are."""
+        try:
+            sums = b"".join(bytes.fromhex(tag) for _, tag in sorted(self._tags.items()))
+        except ValueError:
+            return "no MD5"
+        return f"{hashlib.md5(sums).hexdigest()}-{len(self._tags)}"
+
+
+def lifecycle(keep_days: int) -> list[dict[str, object]]:
+    """What the bucket does by itself: drops unfinished uploads after a day, and runs after `keep_days` (0: never)."""
+    rules: list[dict[str, object]] = [
+        {
+            "ID": "unfinished-uploads",
+            "Status": "Enabled",
+            "Filter": {"Prefix": ""},
+            "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": UNFINISHED_DAYS},
+        }
+    ]
+    if keep_days:
+        rules.append(
+            {
+                "ID": "old-runs",
+                "Status": "Enabled",
+                "Filter": {"Prefix": f"{RUNS}/"},
+                "Expiration": {"Days": keep_days},
+            }
+        )
+    return rules
+
+
+def md5(data: bytes) -> str:
+    """As the header Content-MD5 wants it."""
+    return base64.b64encode(hashlib.md5(data).digest()).decode()
+
+
+@contextlib.contextmanager
+def _translated(what: str) -> Iterator[None]:
+    """boto3's errors as ours. `what` was asked for."""
+    try:
+        from botocore import exceptions as sdk
+    except ImportError as error:
+        raise _no_sdk() from error
+    try:
+        yield
+    except sdk.ClientError as error:
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        said = error.response.get("Error", {}).get("Message", "")
+        raise _error(_code(error), status, f"{what}: {said or 'refused'}") from error
+    except (sdk.NoCredentialsError, sdk.PartialCredentialsError, sdk.TokenRetrievalError, sdk.SSOError) as error:
+        raise CredentialsError(f"nobody is signed in to AWS: {error}", hint=_SIGN_IN) from error
+    except (sdk.ProfileNotFound, sdk.ConfigParseError, sdk.ParamValidationError, sdk.NoRegionError) as error:
+        raise BadRequestError(f"{what}: {error}", hint="look into ~/.aws/config and the settings") from error
+    except (sdk.HTTPClientError, sdk.ConnectionError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as error:
+        raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+    except sdk.BotoCoreError as error:
+        raise UnrecognizedError(f"{what}: {error}", code=type(error).__name__) from error
+
+
+def _no_sdk() -> ProviderError:
+    from providers.errors import MachineError
+
+    return MachineError("boto3 is not installed here", hint="pip install 'trainplan[aws]'")
+
+
+def _code(error: Any) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _error(code: str, status: int, message: str) -> ProviderError:
+    """A code of S3 as the error of ours that it calls for."""
+    if code in _ERRORS:
+        kind, hint = _ERRORS[code]
+        return kind(message, hint=hint, code=code)
+    if status >= 500 or code in ("InternalError", "ServiceUnavailable", "503", "500", "502", "504"):
+        throttled = code in ("ServiceUnavailable", "503")
+        return (ThrottledError if throttled else TransientError)(message, hint="try again", code=code)
+    by_status: Mapping[int, type[ProviderError]] = {
+        400: BadRequestError,
+        401: CredentialsError,
+        403: PermissionDeniedError,
+        429: ThrottledError,
+    }
+    return by_status.get(status, UnrecognizedError)(message, code=code)

@@ -1,0 +1,1 @@
+"""Microsoft Azure as a provider."""

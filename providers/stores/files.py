@@ -1,0 +1,105 @@
+"""Files in a run directory that are too large for memory, in every store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from providers.stores.bucket import DamagedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from providers.base import RunStore
+
+_PIECE = 1024 * 1024
+
+
+def unheard(_: int) -> None:
+    """Nobody wants to know how many bytes have moved."""
+
+
+@runtime_checkable
+class FileStore(Protocol):
+    """What most run stores can do besides: move files without holding them in memory, and tell sizes."""
+
+    def put_file(self, path: str, source: Path, moved: Callable[[int], None] = unheard) -> str:
+        """Write a file whole or not at all, go on with an upload that was interrupted; its SHA-256 in hex.
+
+        `moved` hears of the bytes that are there, as they get there. Raises DamagedError where the file changes
+        meanwhile, MachineError where it cannot be read, and ProviderError.
+        """
+        ...
+
+    def get_file(self, path: str, target: Path, sha256: str = "", moved: Callable[[int], None] = unheard) -> str:
+        """Write `target` whole or not at all; its SHA-256 in hex.
+
+        With the promised `sha256` an interrupted download is gone on with, and anything else is a DamagedError.
+        Raises KeyError where there is no such file, OSError where the target cannot be written.
+        """
+        ...
+
+    def sizes(self, prefix: str = "") -> Mapping[str, int]:
+        """Bytes by path of everything under the prefix, sorted by path."""
+        ...
+
+
+def fetch(store: RunStore, path: str, target: Path, sha256: str = "") -> str:
+    """`FileStore.get_file`, from a store that cannot in one piece."""
+    if isinstance(store, FileStore):
+        return store.get_file(path, target, sha256)
+    data = store.get(path)
+    found = promised(path, hashlib.sha256(data).hexdigest(), sha256)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
+    return found
+
+
+def copied(path: str, source: Path, target: Path, sha256: str, moved: Callable[[int], None]) -> str:
+    """Copy a file whole or not at all; its SHA-256 in hex. Raises DamagedError naming `path`, and OSError."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file, source.open("rb") as read:
+            while piece := read.read(_PIECE):
+                file.write(piece)
+                digest.update(piece)
+                moved(len(piece))
+            file.flush()
+            os.fsync(file.fileno())
+        found = promised(path, digest.hexdigest(), sha256)
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return found
+
+
+def stored_bytes(store: RunStore, prefix: str = "") -> int:
+    """How much lies under the prefix. Reads everything of a store that cannot tell."""
+    if isinstance(store, FileStore):
+        return sum(store.sizes(prefix).values())
+    return sum(len(store.get(path)) for path in store.list(prefix))
+
+
+def sha256_of(path: Path) -> str:
+    """In hex. Raises OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def promised(path: str, found: str, sha256: str) -> str:
+    """The hash that was found. Raises DamagedError where another one was promised."""
+    if sha256 and found != sha256:
+        raise DamagedError(
+            f"{path} is not what was promised: SHA-256 {found[:12]}, not {sha256[:12]}", hint="try again"
+        )
+    return found

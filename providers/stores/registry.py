@@ -1,0 +1,46 @@
+"""Whose object storage there is: a provider's name and where its bucket is made, imported when it is chosen."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from providers.errors import BadRequestError
+from providers.stores.store import data_store, run_store
+from providers.stores.unfinished import Unfinished
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from providers.base import ProviderSettings, RunId
+    from providers.stores.bucket import Bucket
+    from providers.stores.store import ObjectStore
+
+FACTORIES = {
+    "aws": "providers.aws.store:make",
+    "gcp": "providers.gcp.store:make",
+    "azure": "providers.azure.store:make",
+}
+
+
+def bucket(name: str, settings: ProviderSettings) -> Bucket:
+    """The bucket of this provider. Raises BadRequestError for one that has none, or options that are wrong."""
+    if name not in FACTORIES:
+        raise BadRequestError(f"{name!r} has no object storage", hint=f"known: {', '.join(FACTORIES)}")
+    module, _, factory = FACTORIES[name].partition(":")
+    make = cast("Callable[[ProviderSettings], Bucket]", getattr(import_module(module), factory))
+    return make(settings)
+
+
+def run_directory(name: str, settings: ProviderSettings, run_id: RunId) -> ObjectStore:
+    """The directory of a run in this provider's bucket."""
+    return run_store(bucket(name, settings), run_id, unfinished=_unfinished(settings))
+
+
+def data_directory(name: str, settings: ProviderSettings) -> ObjectStore:
+    """The data sets in this provider's bucket."""
+    return data_store(bucket(name, settings), unfinished=_unfinished(settings))
+
+
+def _unfinished(settings: ProviderSettings) -> Unfinished:
+    return Unfinished(settings.home / "uploads")

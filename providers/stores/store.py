@@ -1,0 +1,140 @@
+"""A run directory in a bucket: paths below a prefix, patience, and the bucket made on first use."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, TypeVar
+
+from providers.errors import BadRequestError
+from providers.stores.bucket import DATA, RUNS, BucketMissingError
+from providers.stores.download import download
+from providers.stores.files import unheard
+from providers.stores.patience import Patience
+from providers.stores.upload import upload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from providers.base import RunId
+    from providers.stores.bucket import Bucket, Entry
+    from providers.stores.unfinished import Unfinished
+
+Answer = TypeVar("Answer")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MOST_DELETED = 1000
+
+
+class ObjectStore:
+    """`providers.base.RunStore` and `providers.stores.files.FileStore` over a bucket.
+
+    Reading from a bucket that is not there finds nothing; the first write makes it.
+    """
+
+    def __init__(
+        self, bucket: Bucket, prefix: str, *, unfinished: Unfinished | None = None, patience: Patience | None = None
+    ) -> None:
+        self._bucket = bucket
+        self._prefix = f"{prefix}/"
+        self._unfinished = unfinished
+        self._patience = patience or Patience()
+        self._ready = not bucket.ours
+
+    @property
+    def uri(self) -> str:
+        """Where it is, for the machine that is to find it."""
+        return f"{self._bucket.uri}/{self._prefix}".rstrip("/")
+
+    def put(self, path: str, data: bytes) -> None:
+        key = self._key(path)
+        self._writing(lambda: self._patience(lambda: self._bucket.put(key, data)))
+
+    def get(self, path: str, *, start: int = 0) -> bytes:
+        return self._range(path, start, None)
+
+    def list(self, prefix: str = "") -> Sequence[str]:
+        return list(self.sizes(prefix))
+
+    def delete(self, prefix: str) -> None:
+        keys = [entry.key for entry in self._under(prefix)]
+        for start in range(0, len(keys), _MOST_DELETED):
+            self._patience(partial(self._bucket.delete, keys[start : start + _MOST_DELETED]))
+
+    def put_file(self, path: str, source: Path, moved: Callable[[int], None] = unheard) -> str:
+        key = self._key(path)
+        return self._writing(lambda: upload(self._bucket, key, source, self._unfinished, self._patience, moved))
+
+    def get_file(self, path: str, target: Path, sha256: str = "", moved: Callable[[int], None] = unheard) -> str:
+        return download(path, target, sha256, partial(self._range, path), moved)
+
+    def sizes(self, prefix: str = "") -> Mapping[str, int]:
+        found = {entry.key.removeprefix(self._prefix): entry.size_bytes for entry in self._under(prefix)}
+        return dict(sorted(found.items()))
+
+    def _range(self, path: str, start: int, size: int | None) -> bytes:
+        key = self._key(path)
+        try:
+            return self._patience(lambda: self._bucket.get(key, start, size))
+        except (KeyError, BucketMissingError):
+            raise KeyError(path) from None
+
+    def _under(self, prefix: str) -> Iterator[Entry]:
+        """What is at the prefix or below it; a neighbour whose name only begins like it is not."""
+        start = self._key(prefix) if prefix else self._prefix
+        after, last = "", False
+        while not last:
+            try:
+                page = self._patience(partial(self._bucket.page, start, after))
+            except BucketMissingError:
+                return
+            for entry in page.entries:
+                if not prefix or entry.key == start or entry.key.startswith(f"{start}/"):
+                    yield entry
+            after, last = page.more, not page.more
+
+    def _writing(self, action: Callable[[], Answer]) -> Answer:
+        if not self._ready:
+            self._make()
+        try:
+            return action()
+        except BucketMissingError:
+            self._make()
+        # One that was just made may take seconds to be there for everybody.
+        return self._patience(action, on=(BucketMissingError,))
+
+    def _make(self) -> None:
+        self._patience(self._bucket.make)
+        self._ready = True
+
+    def _key(self, path: str) -> str:
+        return self._prefix + checked(path)
+
+
+def run_store(
+    bucket: Bucket, run_id: RunId, *, unfinished: Unfinished | None = None, patience: Patience | None = None
+) -> ObjectStore:
+    """The directory of one run. Raises BadRequestError for a run id that is no name of a folder."""
+    return ObjectStore(bucket, f"{RUNS}/{_name(run_id)}", unfinished=unfinished, patience=patience)
+
+
+def data_store(
+    bucket: Bucket, *, unfinished: Unfinished | None = None, patience: Patience | None = None
+) -> ObjectStore:
+    """The data sets of this bucket."""
+    return ObjectStore(bucket, DATA, unfinished=unfinished, patience=patience)
+
+
+def checked(path: str) -> str:
+    """The path as the store has it. Raises BadRequestError for one that leaves its directory."""
+    pure = PurePosixPath(path)
+    if not path or not pure.parts or pure.is_absolute() or ".." in pure.parts or "\\" in path or ":" in path:
+        raise BadRequestError(f"{path!r} is no path within a run directory")
+    return pure.as_posix()
+
+
+def _name(run_id: str) -> str:
+    if not _NAME.fullmatch(run_id):
+        raise BadRequestError(f"{run_id!r} is no name of a run")
+    return run_id

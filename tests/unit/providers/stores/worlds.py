@@ -1,0 +1,248 @@
+"""The worlds in which the contract of a run store is held: a folder, S3, Google Cloud Storage, Azure Blob Storage."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from providers.base import ProviderSettings, RunId
+from providers.local.store import FolderStore
+from providers.stores import registry
+from providers.stores.patience import Patience
+from providers.stores.store import ObjectStore, run_store
+from providers.stores.unfinished import Unfinished
+from tests.conftest import ROOT
+from tests.doubles.proxy import Break, Fault, Proxy
+from tests.doubles.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from moto.server import ThreadedMotoServer
+
+    from providers.stores.bucket import Bucket
+    from tests.doubles.gcs import GcsDouble
+
+AZURITE = ROOT / ".build" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+ACCOUNT = "devstoreaccount1"
+# The key of the emulator's only account, the same in every copy of it.
+ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+class Server(Protocol):
+    """A store that answers on loopback, and how its vendor says no."""
+
+    name: str
+    url: str
+
+    def options(self) -> dict[str, str]: ...
+
+    def environment(self) -> dict[str, str]: ...
+
+    def denied(self) -> Fault: ...
+
+    def throttled(self) -> Fault: ...
+
+    def signed_out(self) -> Fault: ...
+
+    def drop_uploads(self, bucket: Bucket) -> None:
+        """Forget every unfinished upload."""
+
+
+class S3World:
+    name = "aws"
+
+    def __init__(self, server: ThreadedMotoServer) -> None:
+        host, port = server.get_host_and_port()
+        self.url = f"http://{host}:{port}"
+
+    def options(self) -> dict[str, str]:
+        return {"region": "eu-central-1", "bucket": f"b-{uuid.uuid4().hex[:12]}"}
+
+    def environment(self) -> dict[str, str]:
+        return {}
+
+    def denied(self) -> Fault:
+        return _xml(403, "AccessDenied")
+
+    def throttled(self) -> Fault:
+        return _xml(503, "SlowDown")
+
+    def signed_out(self) -> Fault:
+        return _xml(400, "ExpiredToken")
+
+    def drop_uploads(self, bucket: Bucket) -> None:
+        client: Any = bucket.client  # type: ignore[attr-defined]
+        for row in client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", ()):  # type: ignore[attr-defined]
+            client.abort_multipart_upload(Bucket=bucket.name, Key=row["Key"], UploadId=row["UploadId"])  # type: ignore[attr-defined]
+
+
+class GcsWorld:
+    name = "gcp"
+
+    def __init__(self, double: GcsDouble) -> None:
+        self.double = double
+        self.url = double.url
+
+    def options(self) -> dict[str, str]:
+        return {"project": "a-project", "bucket": f"b-{uuid.uuid4().hex[:12]}"}
+
+    def environment(self) -> dict[str, str]:
+        return {}
+
+    def denied(self) -> Fault:
+        return _google(403, "forbidden")
+
+    def throttled(self) -> Fault:
+        return _google(429, "rateLimitExceeded")
+
+    def signed_out(self) -> Fault:
+        return _google(401, "authError")
+
+    def drop_uploads(self, bucket: Bucket) -> None:
+        self.double.world.sessions.clear()
+
+
+class AzureWorld:
+    name = "azure"
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def options(self) -> dict[str, str]:
+        return {"account": ACCOUNT, "bucket": f"b-{uuid.uuid4().hex[:12]}"}
+
+    def environment(self) -> dict[str, str]:
+        return {"AZURE_STORAGE_KEY": ACCOUNT_KEY}
+
+    def denied(self) -> Fault:
+        return _azure(403, "AuthorizationPermissionMismatch")
+
+    def throttled(self) -> Fault:
+        return _azure(503, "ServerBusy")
+
+    def signed_out(self) -> Fault:
+        return _azure(403, "AuthenticationFailed")
+
+    def drop_uploads(self, bucket: Bucket) -> None:
+        """Its blocks cannot be dropped by hand; what is staged stays."""
+
+
+class World:
+    """One store in one of the worlds, behind a proxy that can break what passes."""
+
+    def __init__(self, server: Server, proxy: Proxy, home: Path) -> None:
+        self.server = server
+        self.proxy = proxy
+        self.name = server.name
+        self.home = home
+        self.options = server.options()
+        self.slept: list[float] = []
+        self._made: list[Bucket] = []
+
+    def settings(self, **options: str) -> ProviderSettings:
+        given = {**self.options, "endpoint": self.proxy.url, **options}
+        return ProviderSettings(
+            home=self.home,
+            options={name: value for name, value in given.items() if value},
+            environment=self.server.environment(),
+            now=lambda: NOW,
+        )
+
+    def bucket(self, **options: str) -> Bucket:
+        """As a newly started client makes it."""
+        self._made.append(registry.bucket(self.name, self.settings(**options)))
+        return self._made[-1]
+
+    def close(self) -> None:
+        for bucket in self._made:
+            bucket.close()
+
+    def store(self, run_id: str = "r1", **options: str) -> ObjectStore:
+        return run_store(
+            self.bucket(**options),
+            RunId(run_id),
+            unfinished=Unfinished(self.home / "uploads"),
+            patience=Patience(sleep=self.slept.append),
+        )
+
+    def break_with(self, fault: Fault, **changes: object) -> Fault:
+        for name, value in changes.items():
+            setattr(fault, name, value)
+        self.proxy.faults.append(fault)
+        return fault
+
+
+class FolderWorld:
+    """A folder, which has neither bucket nor network."""
+
+    name = "local"
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def store(self, run_id: str = "r1") -> FolderStore:
+        return FolderStore(self.home / "runs" / run_id)
+
+
+def azurite(folder: Path) -> Iterator[str]:
+    """The address of Azurite. Without it: a failure when CI=true, else a skip."""
+    if not AZURITE.is_file():
+        ran = subprocess.run(
+            [ROOT / "scripts" / "azurite.sh"], capture_output=True, text=True, timeout=600, check=False
+        )
+        if ran.returncode:
+            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"no Azurite here: {ran.stderr[-300:]}")
+    port = _free_port()
+    command = [AZURITE, "--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--silent"]
+    server = subprocess.Popen(
+        [*command, "--skipApiVersionCheck", "--disableTelemetry"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: server.poll() is not None or _answers(port), "Azurite answers")
+        if server.poll() is not None:
+            pytest.fail(f"Azurite ended with {server.returncode}")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _xml(status: int, code: str) -> Fault:
+    body = f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>as the test wants it</Message></Error>'
+    return Fault(Break.REFUSED, status=status, headers={"Content-Type": "application/xml"}, body=body.encode())
+
+
+def _google(status: int, reason: str) -> Fault:
+    rows: Mapping[str, object] = {"code": status, "message": "no", "errors": [{"reason": reason, "message": "no"}]}
+    body = json.dumps({"error": rows}).encode()
+    return Fault(Break.REFUSED, status=status, headers={"Content-Type": "application/json"}, body=body)
+
+
+def _azure(status: int, code: str) -> Fault:
+    fault = _xml(status, code)
+    fault.headers["x-ms-error-code"] = code
+    return fault
