@@ -94,16 +94,17 @@ def _() -> None:
 @defect("the journal is written after the create")
 def _() -> None:
     late: list[Any] = []
-    write, create = Journal.add_attempt, SimProvider.launch
+    write, read, create = Journal.add_attempt, Journal.request, SimProvider.launch
 
     def launched(self: Any, request: Any) -> Any:
         try:
             return create(self, request)
         finally:
-            write(*late[-1])
+            if late:
+                write(*late[-1])
 
     Journal.add_attempt = lambda *given: late.append(given)  # type: ignore[assignment, method-assign, misc]
-    Journal.request = lambda *_: dict(late[-1][2])  # type: ignore[assignment, method-assign]
+    Journal.request = lambda *given: dict(late[-1][2]) if late else read(*given)  # type: ignore[assignment, method-assign]
     SimProvider.launch = launched  # type: ignore[method-assign]
 
 

@@ -61,8 +61,10 @@ def against_one(name: str, trials: Sequence[Trial], make_cloud: MakeCloud) -> Ca
     found = planted(name)
     broken = [Trial(replace(known.case, break_code=found.plant), known.then, known.point) for known in trials]
     number, verdict = first_red(broken, make_cloud)
-    # A defect that does not fit the code any more breaks down by itself: nobody has noticed anything then.
-    assert verdict is None or f"{Path(__file__).parent / 'defects.py'}" not in verdict.unrecorded, verdict.unrecorded
+    if verdict is not None and str(Path(__file__).parent / "defects.py") in verdict.unrecorded:
+        # It does not fit the code any more and breaks down by itself: nobody has noticed anything then.
+        sys.stderr.write(f"{verdict.unrecorded}\n")
+        verdict = None
     if verdict is not None:  # a function of a module's inside cannot be sent to another process
         case = replace(verdict.trial.case, break_code=replace(trials[0].case).break_code)
         verdict = replace(verdict, trial=Trial(case, verdict.trial.then, verdict.trial.point))
