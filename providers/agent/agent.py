@@ -115,7 +115,7 @@ class Agent:
 
     def _fetched(self) -> Steps[None]:
         """The job, the files, and the checkpoint to go on from."""
-        yield from fetch(self.machine)
+        self.status.details["fetched_bytes"] = yield from fetch(self.machine)
         found = yield from self.checkpoints.restore()
         if found:
             self.status.details["resumed_from"] = found
@@ -196,13 +196,16 @@ class Agent:
             yield max(0.0, min(TICK_SECONDS, due - self.machine.clock.steady()))
 
     def bring_home(self, ending: Ending) -> Steps[Ending]:
-        """The newest checkpoint and, after a good end, the results; what that makes of the ending."""
+        """The results after a good end, else the newest checkpoint; then what is left of progress and log.
+
+        What that makes of the ending.
+        """
         by = self.last_instant(ending)
-        yield from until(self.machine.clock, by, self.training.told_all())
         if ending.state == "done":
             ending = yield from self._results(ending, by)
         else:
             yield from until(self.machine.clock, by, self.training.last_checkpoint(by))
+        yield from until(self.machine.clock, by, self.training.told_all())
         return ending
 
     def _results(self, ending: Ending, by: float) -> Steps[Ending]:

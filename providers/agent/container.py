@@ -108,11 +108,16 @@ class Container:
 
     def follow(self, since: float = 0.0) -> Running:
         """Its output from the instant `since` on, and on as it comes."""
-        return self._processes.start(("docker", "logs", "--follow", "--since", f"{since:.3f}", NAME))
+        begin = ("--since", f"{since:.3f}") if since else ()
+        return self._processes.start(("docker", "logs", "--follow", *begin, NAME))
 
     def exit(self) -> Exit | None:
         """How it ended; None while it runs."""
-        state = json.loads(self._must(("docker", "inspect", "--format", "{{json .State}}", NAME)).said)
+        said = self._must(("docker", "inspect", "--format", "{{json .State}}", NAME)).said
+        try:
+            state = json.loads(said)
+        except ValueError as error:
+            raise EngineError(f"docker inspect: {said[:300]}") from error
         if state.get("Status") not in ("exited", "dead"):
             return None
         return Exit(int(state["ExitCode"]), bool(state.get("OOMKilled")), str(state.get("Error") or ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from datetime import datetime
@@ -52,7 +53,8 @@ class ProgressTail:
         self._offset += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._rest = self._rest[-_LONGEST_LINE:]
-        with self._spool.open("ab") as file:
+        # A full disk costs lines, and is told of elsewhere.
+        with contextlib.suppress(OSError), self._spool.open("ab") as file:
             for line in lines:
                 if self._keeps(line):
                     self._size += file.write(redactor.clean(line) + b"\n")

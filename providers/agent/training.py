@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from providers.agent import endings, gate
 from providers.agent.container import STOP_SECONDS, EngineError, create_arguments
-from providers.agent.endings import EndedError, Ending, failed
+from providers.agent.endings import Ending, failed
 from providers.agent.logs import LogTail
 from providers.agent.loop import Chore, Duty
 from providers.agent.progress import ProgressTail, Pulse
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from providers.agent.container import Exit
     from providers.agent.processes import Done, Running
     from providers.agent.store import Steps
+    from providers.agent.vault import Redactor
 
 PULL_SECONDS = 1.0
 PUSH_SECONDS = 10.0
@@ -97,24 +98,22 @@ class Training:
         agent.watch.training = True
         self._pulse.beat()
         agent.status.change("running", "training")
-        exited = yield from self._to_its_end()
+        try:
+            exited = yield from self._to_its_end()
+            ending = endings.judged(exited, agent.watch.ending, self._last_said())
+        except EngineError as error:
+            ending = failed("ENGINE", f"Docker no longer knows the container: {error}")
         self._ended = True
-        ending = endings.judged(exited, agent.watch.ending, self._last_said())
         agent.status.change("stopping", f"{ending.message}; bringing everything home")
         return (yield from agent.bring_home(ending))
 
     def told_all(self) -> Steps[None]:
         """What progress and log still hold, and what only somebody who repairs the trainer wants to read."""
         redactor = self._agent.status.redactor
-        yield from self._progress.finish(redactor)
-        if self._follow is not None:
-            yield from self.logs.finish(self._follow, redactor)
-            self._follow = None
-        trace = self._local / "log" / "traceback.txt"
-        if trace.is_file() and not trace.is_symlink():
-            data = redactor.clean(trace.read_bytes()[-262_144:])
-            store = self._agent.machine.store
-            yield from patiently(partial(store.put, f"{self._agent.machine.spec.folder}/log/traceback.txt", data))
+        try:
+            yield from self._tell(redactor)
+        except (RefusedError, OSError) as error:
+            self._agent.status.warn(f"not all of progress and log was sent: {error}")
 
     def last_checkpoint(self, by: float) -> Steps[None]:
         """The newest one where it fits into the time; else the one that is on its way."""
@@ -127,10 +126,25 @@ class Training:
                 yield 0.1
         elif name and fits:
             self._chore.drop()
-            yield from checkpoints.push(name)
+            try:
+                yield from checkpoints.push(name)
+            except (RefusedError, OSError) as error:
+                self._agent.status.warn(f"the last checkpoint was not sent: {error}")
         self._note_checkpoint()
 
+    def _tell(self, redactor: Redactor) -> Steps[None]:
+        yield from self._progress.finish(redactor)
+        if self._follow is not None:
+            yield from self.logs.finish(self._follow, redactor)
+            self._follow = None
+        trace = self._local / "log" / "traceback.txt"
+        if trace.is_file() and not trace.is_symlink():
+            data = redactor.clean(trace.read_bytes()[-262_144:])
+            store = self._agent.machine.store
+            yield from patiently(partial(store.put, f"{self._agent.machine.spec.folder}/log/traceback.txt", data))
+
     def _to_its_end(self) -> Steps[Exit]:
+        """Raises EngineError where Docker has lost the container, or itself."""
         watch, container = self._agent.watch, self._agent.container
         stopper: Running | None = None
         failures = 0
@@ -138,10 +152,10 @@ class Training:
             try:
                 exited = container.exit()
                 failures = 0
-            except (EngineError, ValueError) as error:
+            except EngineError:
                 exited, failures = None, failures + 1
                 if failures > _MOST_FAILURES:
-                    raise EndedError(failed("ENGINE", f"Docker no longer knows the container: {error}")) from error
+                    raise
             if exited is not None:
                 if stopper is not None:
                     stopper.rest(_LEAST_GRACE)

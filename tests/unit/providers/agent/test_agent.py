@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from providers.agent import watch
-from tests.unit.providers.agent.machine import IMAGE, NOON, SECOND_IMAGE, MemoryStore, Rented
+from tests.unit.providers.agent.machine import IMAGE, NOON, SECOND_IMAGE, FakeRunning, MemoryStore, Rented
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,9 +140,10 @@ def test_a_notice_leaves_the_last_checkpoint(rented: Rented) -> None:
 def test_a_checkpoint_that_does_not_fit_the_notice_is_not_tried(rented: Rented) -> None:
     rented.store.seconds_per_byte = 0.045  # 45 s for one of 1000 bytes; the notice gives 30
     rented.trainer.total_steps, rented.trainer.checkpoint_every = 1000, 100
-    rented.at(250, rented.preempt)
+    rented.at(270, rented.preempt)
     assert rented.run().state == "interrupted"
-    assert checkpoints(rented.store)[-1] == "step-00000200"
+    assert checkpoints(rented.store) == ["step-00000100", "step-00000200"]
+    assert not [path for path in rented.store.objects if "step-000002" in path and "step-00000200" not in path]
     assert rented.trainer.step > 250
 
 
@@ -189,8 +190,6 @@ def test_the_boot_deadline(rented: Rented) -> None:
 
 
 def _slow_pull(rented: Rented) -> Any:
-    from tests.unit.providers.agent.machine import FakeRunning
-
     usual = rented.docker.start
     return lambda words: FakeRunning(None) if words[1] == "pull" else usual(words)
 
@@ -456,3 +455,53 @@ def test_a_fault_of_our_own_still_leaves_a_status(rented: Rented) -> None:
 
 def _fault() -> Any:
     raise ZeroDivisionError
+
+
+def test_docker_that_dies_while_it_trains_still_leaves_the_checkpoint(rented: Rented) -> None:
+    rented.trainer.total_steps = 1000
+    rented.at(100, lambda: rented.docker.broken.update({"docker inspect": "Cannot connect to the Docker daemon"}))
+    assert rented.run().reason == "ENGINE"
+    assert rented.clock.instant < NOON + 130
+    assert checkpoints(rented.store)
+
+
+def test_docker_that_is_slow_to_answer_is_not_dead(rented: Rented) -> None:
+    rented.at(50, lambda: rented.docker.broken.update({"docker inspect": "timeout"}))
+    rented.at(55, rented.docker.broken.clear)
+    assert rented.run().state == "done"
+
+
+def test_a_log_that_was_cut_off_is_followed_on(rented: Rented) -> None:
+    def cut() -> None:
+        rented.docker.log = FakeRunning(0)
+        rented.agent.training._follow = rented.docker.log  # the one that ended
+        rented.docker.log = FakeRunning(says=b"and on\n", ends=lambda: None if rented.docker.state == "running" else 0)
+
+    rented.at(50, cut)
+    rented.run()
+    assert rented.store.objects["attempts/1/log/00001.log"] == b"and on\n"
+    since = rented.docker.asked("docker", "logs")[-1]
+    assert float(since[since.index("--since") + 1]) == pytest.approx(NOON + 50, abs=5)
+
+
+def test_a_spool_that_cannot_be_written_costs_lines_not_the_run(rented: Rented) -> None:
+    def spoil() -> None:
+        rented.agent.training._progress.push()
+        spool = rented.paths.spool / "progress.jsonl"
+        spool.unlink()
+        spool.mkdir()
+
+    rented.at(50, spoil)
+    assert rented.run().state == "done"
+
+
+def test_in_the_face_of_a_notice_the_checkpoint_goes_before_what_is_left_to_tell(rented: Rented) -> None:
+    rented.trainer.total_steps = 1000
+    (rented.trainer.folder / "log").mkdir(parents=True)
+    _write(rented.trainer.folder / "log" / "traceback.txt", "Traceback")
+    rented.at(100, rented.preempt)
+    rented.run()
+    order = rented.store.puts
+    newest = order.index(f"checkpoints/step-{rented.trainer.step:08}/complete.json")
+    assert newest < order.index("attempts/1/log/traceback.txt") < len(order) - 1
+    assert b'"end"' in rented.store.objects["attempts/1/progress.jsonl"]
