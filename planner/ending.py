@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 KEPT_LINES = 10_000
 TEARDOWN_PATIENCE = timedelta(minutes=15)
+SETTLE_PATIENCE = timedelta(minutes=3)
+"""For commands that only look: nobody waits a quarter of an hour for a table. The next one goes on with it."""
 COLLECT_PATIENCE = timedelta(minutes=10)
 """How long a store that does not answer is asked again for the model."""
 
@@ -35,6 +37,7 @@ class Ender:
     def __init__(self, provider: Callable[[str], Provider], book: Book, poll_seconds: float) -> None:
         self._provider_of = provider
         self._book = book
+        self.patience = TEARDOWN_PATIENCE
         self._poll_seconds = poll_seconds
 
     def collect(self, run: Run) -> Run:
@@ -95,7 +98,7 @@ class Ender:
         names = {attempt.ref.provider for attempt in run.attempts if attempt.ref} | {run.provider}
         try:
             for name in sorted(names):
-                Teardown(self._provider_of(name), self._book.clock, self._book.say, TEARDOWN_PATIENCE).clear(run)
+                Teardown(self._provider_of(name), self._book.clock, self._book.say, self.patience).clear(run)
         except TeardownUnverifiedError as error:
             self._book.kept(replace(run, unverified=error.message), "teardown unverified")
             raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 from planner.adopting import adopt
 from planner.book import Book
 from planner.creating import Creator
-from planner.ending import Ender
+from planner.ending import SETTLE_PATIENCE, Ender
 from planner.errors import (
     LimitReachedError,
     NoCapacityError,
@@ -37,10 +37,17 @@ from planner.next_action import (
     where_next,
 )
 from planner.run import Outcome, Phase, Run
-from planner.targets import no_capacity
+from planner.targets import no_capacity, refusal_of
 from planner.watch import Watcher, newest_checkpoint
 from providers.base import EndKind
-from providers.errors import CredentialsError, InstanceNotFoundError, PermissionDeniedError, ProviderError
+from providers.errors import (
+    CapacityError,
+    CredentialsError,
+    InstanceNotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+)
 from workloads.job import OnSlow
 
 if TYPE_CHECKING:
@@ -134,6 +141,7 @@ class Executor:
         What trains goes on; what has ended is collected and removed; a create that was cut off is adopted where it
         took effect, and ended where not.
         """
+        self._ender.patience = SETTLE_PATIENCE
         if run.phase is Phase.LAUNCHING:
             run = self._adopted(run)
         while run.phase not in (Phase.DONE, Phase.LAUNCHING):
@@ -220,6 +228,8 @@ class Executor:
     def _launch(self, run: Run, action: Launch, make_request: MakeRequest) -> Run:
         if action.target is not None:
             run = self._recorded(run, action.number, action.target, make_request)
+            if run.phase is not Phase.LAUNCHING:
+                return run
         try:
             return self._creator.send(run, self._provider(run), again=action.target is None)
         except ProviderError as error:
@@ -231,6 +241,12 @@ class Executor:
         try:
             self._carry(run, provider)
             run = self._creator.record(run, number, target, provider, make_request)
+        except (CapacityError, QuotaError) as error:
+            if run.phase is Phase.DONE:
+                raise
+            self._book.say(f"{target.where}: {error.message}")
+            self._book.remember(refusal_of(error, target, self._book.now()))
+            return run
         except ProviderError as error:
             if run.phase is not Phase.DONE:
                 self._ender.end(run, End(_outcome_of(error), error.message))

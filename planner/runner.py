@@ -141,6 +141,10 @@ class Runner:
         except (KeyboardInterrupt, HungUp):
             raise Detached(self._journal.run(run.run_id)) from None
 
+    def now(self, run: Run) -> Run:
+        """The run as the journal has it."""
+        return self._journal.run(run.run_id)
+
     def measure(self, run: Run, make_request: MakeRequest) -> tuple[Run, OwnMeasurement | None]:
         """A measuring run (one without a model folder) to its end, and what it measured."""
         run, _ = self.follow(run, make_request)

@@ -14,7 +14,7 @@ from planner.cli import build, options
 from planner.cli.live import LiveView, bills_line
 from planner.cli.person import hang_up_detaches, person
 from planner.creating import MakeRequest
-from planner.errors import BadInputError, ExitCode, LimitReachedError, NotBuiltYetError
+from planner.errors import BadInputError, ExitCode, LimitReachedError, NotBuiltYetError, TeardownUnverifiedError
 from planner.gather import Wanted, make_plan, nothing_left
 from planner.launch import Detached, ended_error
 from planner.plan import MachineEstimate
@@ -80,6 +80,9 @@ def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, unt
     except Detached as left:
         print_left(left.run, as_json)
         return
+    except TeardownUnverifiedError:
+        sys.stderr.write(f"{bills_line(runner.now(run))}\n")
+        raise
     print_receipt(receipt, as_json)
     finish(run)
 
