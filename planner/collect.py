@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from typing import TYPE_CHECKING
 
 from planner.errors import ThisMachineError, TrainingFailedError
+from providers.stores.bucket import DamagedError
+from providers.stores.files import fetch, sha256_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,16 +21,17 @@ MANIFEST = "output/manifest.json"
 def collect(store: RunStore, target: Path) -> list[Path]:
     """Copy the run's output to the folder `target`, whole or not at all; doing it again changes nothing.
 
+    What was interrupted is gone on with: files that have arrived are not fetched again.
     Raises TrainingFailedError where the run left no complete output or a file differs from its manifest, and
     ThisMachineError where the folder cannot be written.
     """
     files = _manifest(store)
     partial = target.with_name(f".{target.name}.partial")
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        partial.mkdir(parents=True, exist_ok=True)
         for name, sha256 in files:
             _fetch(store, name, sha256, partial)
+        _clear(partial, {name for name, _ in files})
         _replace(partial, target)
     except OSError as error:
         raise ThisMachineError(
@@ -54,16 +56,23 @@ def _fetch(store: RunStore, name: str, sha256: str, folder: Path) -> None:
     target = (folder / name).resolve()
     if not target.is_relative_to(folder.resolve()):
         raise TrainingFailedError(f"the manifest names a file outside its folder: {name!r}")
+    if target.is_file() and sha256_of(target) == sha256:
+        return
     try:
-        data = store.get(f"output/{name}")
+        fetch(store, f"output/{name}", target, sha256)
     except KeyError:
         raise TrainingFailedError(f"the manifest names {name}, which is not there") from None
-    if hashlib.sha256(data).hexdigest() != sha256:
+    except DamagedError:
         raise TrainingFailedError(
             f"{name} differs from its manifest", "plan launch trains it again from the checkpoint"
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(data)
+        ) from None
+
+
+def _clear(partial: Path, wanted: set[str]) -> None:
+    """Without what an earlier collecting of another output left."""
+    for path in [path for path in partial.rglob("*") if path.is_file()]:
+        if path.relative_to(partial).as_posix() not in wanted:
+            path.unlink()
 
 
 def _replace(partial: Path, target: Path) -> None:

@@ -41,3 +41,22 @@ def test_a_damaged_file_leaves_the_folder_as_it_was(store: FolderStore, tmp_path
     with pytest.raises(TrainingFailedError):
         collect(store, tmp_path / "home")
     assert not (tmp_path / "home").exists()
+
+
+def test_what_has_arrived_is_not_fetched_again(store: FolderStore, tmp_path: Path) -> None:
+    partial = tmp_path / ".home.partial"
+    partial.mkdir()
+    (partial / "model.keras").write_bytes(b"weights")
+    (partial / "of-another-attempt").write_bytes(b"x")
+    store.delete("output/model.keras")
+    assert collect(store, tmp_path / "home") == [tmp_path / "home" / "model.keras"]
+
+
+def test_a_store_that_cannot_give_files_gives_bytes(store: FolderStore, tmp_path: Path) -> None:
+    class Plain:
+        put, get, list, delete = store.put, store.get, store.list, store.delete
+
+    assert collect(Plain(), tmp_path / "home") == [tmp_path / "home" / "model.keras"]
+    store.put("output/model.keras", b"damaged")
+    with pytest.raises(TrainingFailedError, match="differs from its manifest"):
+        collect(Plain(), tmp_path / "home-2")

@@ -1,0 +1,248 @@
+"""Data sets of a person's in object storage: uploaded once per content, used again by later runs, listed, removed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from planner.errors import BadInputError, ThisMachineError
+from planner.shards import DataSet, Item, Shard, grouped, pack, read, scan
+from planner.stored import Stored, kept
+from providers.stores.bucket import DamagedError
+from providers.stores.files import FileStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pricing.cost import ProviderRates
+    from providers.base import RunStore
+
+UPLOAD_BYTES_PER_SECOND = 2_500_000
+"""An allowance for a line of 20 Mbit/s from a person's desk; what it really is shows as soon as bytes move."""
+INDEX = "index.json"
+LEAST_NAMED = 6
+"""So many letters of a content hash name a data set, where they name only one."""
+
+
+class DataStore(FileStore, Protocol):
+    """Where data sets are: a run store that moves files, and knows its address."""
+
+    @property
+    def uri(self) -> str: ...
+
+    def put(self, path: str, data: bytes) -> None: ...
+
+    def get(self, path: str, *, start: int = 0) -> bytes: ...
+
+    def list(self, prefix: str = "") -> Sequence[str]: ...
+
+    def delete(self, prefix: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """What an upload takes, before anybody agrees to it. Nothing missing: the data set is there already.
+
+    `seconds` rest on UPLOAD_BYTES_PER_SECOND. What comes in is free at every vendor; requests are not counted.
+    """
+
+    data: DataSet
+    uri: str
+    missing: tuple[Shard, ...]
+    complete: bool
+    stored: Stored
+
+    @property
+    def missing_bytes(self) -> int:
+        return sum(shard.size_bytes for shard in self.missing)
+
+    @property
+    def seconds(self) -> float:
+        return self.missing_bytes / UPLOAD_BYTES_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A data set as it is stored; `data` is None while its upload is unfinished."""
+
+    content: str
+    data: DataSet | None
+    stored: Stored
+
+
+def looked_at(folder: Path, home: Path, heard: Callable[[int], None]) -> DataSet:
+    """The folder as a data set; one that was read before and whose files are unchanged is not read again.
+
+    Raises BadInputError, ThisMachineError.
+    """
+    items = scan(folder)
+    note = home / "data_sets" / f"{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]}.json"
+    stamp = hashlib.sha256(repr([(item.path, item.size_bytes, item.changed_ns) for item in items]).encode()).hexdigest()
+    known = _known(note, stamp)
+    found = _with_items(known, items) if known else None
+    if found is not None:
+        return found
+    data = read(folder, items, heard)
+    _remember(note, stamp, data)
+    return data
+
+
+def planned(data: DataSet, store: DataStore, rates: ProviderRates | None) -> Upload:
+    """What of it is missing in the store. Raises ProviderError."""
+    there = store.sizes(data.content)
+    missing = tuple(shard for shard in data.shards if there.get(f"{data.content}/{shard.name}") != shard.size_bytes)
+    return Upload(
+        data=data,
+        uri=f"{store.uri}/{data.content}",
+        missing=missing,
+        complete=not missing and f"{data.content}/{INDEX}" in there,
+        stored=kept(data.size_bytes, rates),
+    )
+
+
+def upload(plan: Upload, folder: Path, store: DataStore, heard: Callable[[int], None]) -> None:
+    """Send what is missing, a shard at a time; a shard that was interrupted is gone on with. `heard`: the bytes.
+
+    Raises ThisMachineError where a shard does not fit on this disk or the folder has changed, and ProviderError.
+    """
+    for shard in plan.missing:
+        with _packed(folder, shard) as path:
+            try:
+                sha256 = store.put_file(f"{plan.data.content}/{shard.name}", path, heard)
+            except DamagedError as error:
+                raise ThisMachineError(error.message, error.hint) from error
+        if sha256 != shard.sha256:
+            store.delete(f"{plan.data.content}/{shard.name}")
+            raise ThisMachineError(f"{folder} has changed since it was looked at", "run the same command again")
+    if not plan.complete:
+        store.put(f"{plan.data.content}/{INDEX}", _index(plan.data))
+
+
+def listed(store: DataStore, rates: ProviderRates | None) -> list[Kept]:
+    """Every data set of the store, by name. Raises ProviderError."""
+    sizes: dict[str, int] = {}
+    whole: set[str] = set()
+    for path, size in store.sizes().items():
+        content, _, name = path.partition("/")
+        sizes[content] = sizes.get(content, 0) + size
+        whole |= {content} if name == INDEX else set()
+    found = [
+        Kept(content=content, data=_read_index(store, content) if content in whole else None, stored=kept(size, rates))
+        for content, size in sizes.items()
+    ]
+    return sorted(found, key=lambda known: (known.data.name if known.data else "", known.content))
+
+
+def named(text: str, known: Sequence[Kept]) -> Kept:
+    """The data set whose content hash begins so, or whose name it is. Raises BadInputError."""
+    found = [
+        one
+        for one in known
+        if (len(text) >= LEAST_NAMED and one.content.startswith(text)) or (one.data and one.data.name == text)
+    ]
+    if len(found) != 1:
+        many = f"{len(found)} data sets are called {text!r}" if found else f"there is no data set {text!r}"
+        raise BadInputError(many, "plan data list shows them; name one by its content")
+    return found[0]
+
+
+def remove(store: RunStore, content: str) -> None:
+    """The index goes first: what is half gone is not used any more. Raises ProviderError."""
+    store.delete(f"{content}/{INDEX}")
+    store.delete(content)
+
+
+def machine_files(data: DataSet, uri: str) -> list[dict[str, object]]:
+    """The rows of spec.json's `files`: each shard, where it is, where it goes, its size and hash."""
+    return [
+        {
+            "uri": f"{uri}/{shard.name}",
+            "to": f"data/{shard.name}",
+            "sha256": shard.sha256,
+            "size_bytes": shard.size_bytes,
+        }
+        for shard in data.shards
+    ]
+
+
+@contextmanager
+def _packed(folder: Path, shard: Shard) -> Iterator[Path]:
+    """The shard as a file, for as long as it is sent.
+
+    Its time is always the same, so that an upload that was interrupted finds the file it knows; the hash tells
+    whether it is.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="trainplan-") as place:
+            path = Path(place) / shard.name
+            with path.open("wb") as file:
+                pack(folder, shard.items, file)
+            os.utime(path, ns=(0, 0))
+            yield path
+    except OSError as error:
+        raise ThisMachineError(
+            f"cannot pack {shard.name}: {error.strerror or error}", "a shard needs 256 MB in the temporary folder"
+        ) from error
+
+
+def _read_index(store: DataStore, content: str) -> DataSet | None:
+    """None where it is gone meanwhile, or cannot be read."""
+    try:
+        return _data_set(json.loads(store.get(f"{content}/{INDEX}")))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _index(data: DataSet) -> bytes:
+    return json.dumps(_plain(data), indent=1).encode()
+
+
+def _plain(data: DataSet) -> dict[str, Any]:
+    plain = asdict(data)
+    for shard in plain["shards"]:
+        del shard["items"]
+    return plain
+
+
+def _data_set(plain: Mapping[str, Any]) -> DataSet:
+    shards = tuple(
+        Shard(name=str(row["name"]), size_bytes=int(row["size_bytes"]), sha256=str(row["sha256"]))
+        for row in plain["shards"]
+    )
+    return DataSet(
+        content=str(plain["content"]),
+        name=str(plain["name"]),
+        files=int(plain["files"]),
+        size_bytes=int(plain["size_bytes"]),
+        shards=shards,
+    )
+
+
+def _known(note: Path, stamp: str) -> DataSet | None:
+    try:
+        told = json.loads(note.read_text(encoding="utf-8"))
+        return _data_set(told["data"]) if told["stamp"] == stamp else None
+    except (OSError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _with_items(data: DataSet, items: tuple[Item, ...]) -> DataSet | None:
+    """The data set as it was read, with what is in its shards; None where shards are cut another way by now."""
+    groups = tuple(grouped(items))
+    if len(groups) != len(data.shards):
+        return None
+    shards = tuple(replace(shard, items=group) for shard, group in zip(data.shards, groups, strict=True))
+    return replace(data, shards=shards)
+
+
+def _remember(note: Path, stamp: str, data: DataSet) -> None:
+    """Losing it costs one more reading."""
+    with suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps({"stamp": stamp, "data": _plain(data)}), encoding="utf-8")

@@ -1,0 +1,161 @@
+"""A folder as shards: the same files give the same tar archives, byte for byte, on every computer."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from planner.errors import BadInputError, ThisMachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+SHARD_BYTES = 256_000_000
+_FORMAT = "trainplan data set 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A file of the folder: its path below it, with slashes."""
+
+    path: str
+    size_bytes: int
+    changed_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """One tar archive. `items` are what is in it, () where that is not known here."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """`content` is a hash over the sorted paths and bytes of all files: the same files, the same data set."""
+
+    content: str
+    name: str
+    files: int
+    size_bytes: int
+    shards: tuple[Shard, ...]
+
+
+def scan(folder: Path) -> tuple[Item, ...]:
+    """Every file below the folder, sorted by path; links to files are the files, links to folders are left out.
+
+    Raises BadInputError where there is no folder or nothing in it, ThisMachineError where it cannot be read.
+    """
+    if not folder.is_dir():
+        raise BadInputError(f"{folder} is not a folder", "data sets are uploaded from a folder")
+    try:
+        found = tuple(sorted(_items(folder), key=lambda item: item.path))
+    except OSError as error:
+        raise ThisMachineError(f"cannot read {error.filename or folder}: {error.strerror}") from error
+    if not found:
+        raise BadInputError(f"there is nothing in {folder}")
+    return found
+
+
+def read(folder: Path, items: tuple[Item, ...], heard: Callable[[int], None]) -> DataSet:
+    """Read every file once; `heard` hears of the bytes. Raises ThisMachineError."""
+    content = hashlib.sha256(_FORMAT.encode())
+    shards = []
+    for number, group in enumerate(grouped(items)):
+        tally = _Tally(heard)
+        pack(folder, group, tally)
+        shard = Shard(name=f"shard-{number:05}.tar", size_bytes=tally.size, sha256=tally.sha256, items=group)
+        content.update(f"{shard.sha256}\n".encode())
+        shards.append(shard)
+    return DataSet(
+        content=content.hexdigest(),
+        name=folder.resolve().name,
+        files=len(items),
+        size_bytes=sum(shard.size_bytes for shard in shards),
+        shards=tuple(shards),
+    )
+
+
+def grouped(items: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
+    """As many files as make a shard, in order; a file is never split."""
+    group: list[Item] = []
+    size = 0
+    for item in items:
+        if group and size + item.size_bytes > SHARD_BYTES:
+            yield tuple(group)
+            group, size = [], 0
+        group.append(item)
+        size += item.size_bytes
+    yield tuple(group)
+
+
+class Writes(Protocol):
+    """Where an archive goes."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+def pack(folder: Path, items: Iterable[Item], to: Writes) -> None:
+    """Write a tar archive of these files: no times, owners or modes of this computer are in it.
+
+    Raises ThisMachineError where a file cannot be read or has changed its size.
+    """
+    with tarfile.open(fileobj=to, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8") as archive:  # type: ignore[call-overload]
+        for item in items:
+            path = folder / item.path
+            header = tarfile.TarInfo(item.path)
+            header.size = item.size_bytes
+            try:
+                with path.open("rb") as file:
+                    archive.addfile(header, file)
+            except OSError as error:  # also tarfile's for a file that became shorter
+                raise ThisMachineError(
+                    f"cannot read {path}: {error.strerror or error}", "let nobody write to the folder, then try again"
+                ) from error
+
+
+def _items(folder: Path) -> Iterator[Item]:
+    def fail(error: OSError) -> None:
+        raise error
+
+    for place, _, names in os.walk(folder, onerror=fail):
+        for name in names:
+            path = Path(place) / name
+            if path.is_file():
+                stat = path.stat()
+                yield Item(_text(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns)
+
+
+def _text(path: Path) -> str:
+    text = path.as_posix()
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInputError(f"{text!r} is no name in UTF-8", "rename the file") from None
+    return text
+
+
+class _Tally:
+    """Hashes what is written, and keeps none of it."""
+
+    def __init__(self, heard: Callable[[int], None]) -> None:
+        self.size = 0
+        self._digest = hashlib.sha256()
+        self._heard = heard
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def write(self, data: bytes) -> int:
+        self.size += len(data)
+        self._digest.update(data)
+        self._heard(len(data))
+        return len(data)
