@@ -14,6 +14,7 @@ from planner.cli import build, options
 from planner.cli.live import LiveView, bills_line
 from planner.cli.person import hang_up_detaches, person
 from planner.creating import MakeRequest
+from planner.dry_run import DryRun
 from planner.errors import BadInputError, ExitCode, LimitReachedError, NotBuiltYetError, TeardownUnverifiedError
 from planner.gather import Wanted, make_plan, nothing_left
 from planner.launch import Detached, ended_error
@@ -25,7 +26,7 @@ from planner.run import Outcome, Run
 from planner.runner import Runner, request_for
 from planner.settings import Settings
 from pricing.offers import Offer, OfferQuery
-from providers.base import Provider, Resolver
+from providers.base import Provider
 from providers.registry import names
 from workloads.job import TrainingJob
 
@@ -34,9 +35,15 @@ LOCAL = "local"
 
 def command(
     job_file: options.NeededJobFile,
-    provider: Annotated[str | None, typer.Option("--provider", help="local: this machine")] = None,
+    provider: Annotated[
+        list[str] | None, typer.Option("--provider", help="local: this machine; sim: practise; repeat for more")
+    ] = None,
+    region: options.Regions = None,
+    device: options.Devices = None,
+    market: options.Markets = None,
     deadline: options.Deadline = None,
     budget: options.Budget = None,
+    objective: options.Goal = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not go on from an earlier checkpoint")] = False,
     allow_retired: Annotated[
@@ -48,9 +55,16 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Parse, plan, ask, follow, receipt."""
-    job = options.with_limits(options.read_job_file(job_file), deadline, budget, None)
+    job = options.with_limits(options.read_job_file(job_file), deadline, budget, objective)
     settings = options.settings()
-    proposal = propose(job, settings, provider, allow_retired=allow_retired)
+    wanted = Wanted(
+        providers=tuple(provider or ()),
+        regions=tuple(region or ()),
+        devices=tuple(device or ()),
+        markets=options.markets(market),
+        include_retired=allow_retired,
+    )
+    proposal = propose(job, settings, wanted)
     if dry_run:
         _print_requests(job, proposal, settings, as_json)
         return
@@ -87,19 +101,13 @@ def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, unt
     finish(run)
 
 
-def propose(job: TrainingJob, settings: Settings, provider: str | None, *, allow_retired: bool) -> Proposal:
-    """Where the job would be launched. Raises BadInputError where it fits nowhere that was asked for."""
-    if provider == LOCAL:
+def propose(job: TrainingJob, settings: Settings, wanted: Wanted) -> Proposal:
+    """Where the job would be launched. Raises BadInputError or NothingLeftError where it fits nowhere asked for."""
+    if wanted.providers == (LOCAL,):
         estimate, offer = this_machine_offer(job, settings, build.provider(LOCAL, settings))
         return here(estimate, offer, f"this machine: {machine_line(estimate)}")
-    wanted = Wanted(
-        providers=(provider,) if provider else (),
-        include_retired=allow_retired,
-        every_place=True,
-        limit=MOST_TARGETS,
-        given=build.given((provider,) if provider else (), settings),
-    )
-    plan = make_plan(job, wanted, settings, build.clock().now())
+    everywhere = wanted._replace(every_place=True, limit=MOST_TARGETS, given=build.given(wanted.providers, settings))
+    plan = make_plan(job, everywhere, settings, build.clock().now())
     if not plan.candidates:
         raise nothing_left(plan)
     if plan.candidates[0].offer.provider not in names():
@@ -161,13 +169,14 @@ def _ask(job: TrainingJob, proposal: Proposal, earlier: Run | None, limits: Sequ
 
 
 def _print_requests(job: TrainingJob, proposal: Proposal, settings: Settings, as_json: bool) -> None:
-    for_target = proposal.targets[0]
-    asked = build.provider(for_target.offer.provider, settings)
+    first_at = build.provider(proposal.targets[0].offer.provider, settings)
+    clock = build.clock_of(first_at)
     with build.journal(settings) as journal:
-        runner = build.runner(journal, settings, lambda _: None, asked.name)
+        runner = build.runner(journal, settings, lambda _: None, first_at.name)
         draft = runner.draft(job, proposal.targets, proposal.slow_end, None)
-    request = request_for(job, build.clock_of(asked), client=settings.client)(draft, 1, for_target)
-    sent = asked.requests(asked.resolve(request) if isinstance(asked, Resolver) else request)
+        dry = DryRun(build.providers(settings), clock, journal.refusals(clock.now()))
+    target, sent = dry.calls(draft, request_for(job, clock, client=settings.client))
+    sys.stderr.write(f"would be sent to {target.where}:\n")
     if as_json:
         rows = [
             {"service": row.service, "operation": row.operation, "parameters": dict(row.parameters)} for row in sent

@@ -14,6 +14,7 @@ from planner.cli.launch import LOCAL, finish, print_left, propose
 from planner.cli.live import LiveView
 from planner.cli.person import hang_up_detaches
 from planner.errors import TrainingFailedError
+from planner.gather import Wanted
 from planner.launch import Detached
 from planner.run import Outcome
 from planner.runner import request_for
@@ -29,7 +30,7 @@ def command(
     """Train a few steps, keep the rate as a measurement, leave no model behind."""
     job = options.read_job_file(job_file)
     settings = options.settings()
-    proposal = propose(job, settings, LOCAL, allow_retired=False)
+    proposal = propose(job, settings, Wanted(providers=(LOCAL,)))
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         runner = build.runner(journal, settings, view.show, LOCAL)
         run = replace(runner.draft(job, proposal.targets, proposal.slow_end, None), model_folder="")

@@ -116,6 +116,8 @@ def _show(swept: Mapping[str, Sweep], as_json: bool) -> None:
     found = [known for sweep in swept.values() for known in sweep.found]
     if as_json:
         sys.stdout.write(json.dumps([_json(known) for known in found]) + "\n")
+    elif not found and any(sweep.unanswered for sweep in swept.values()):
+        sys.stdout.write("nothing was found where somebody answered\n")
     elif not found:
         sys.stdout.write(f"nothing of ours exists at {', '.join(swept) or 'any provider'}\n")
     else:
