@@ -1,0 +1,99 @@
+"""Data that somebody else keeps: how many bytes lie at a bucket's address or on the web."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from providers.errors import BadRequestError, PermissionDeniedError, TransientError
+from providers.stores import registry
+from providers.stores.patience import Patience
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from providers.base import ProviderSettings
+    from providers.stores.bucket import Bucket, Entry
+
+_VENDORS = {"s3": "aws", "gs": "gcp", "az": "azure"}
+_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a bucket's address points: everything whose key begins with `prefix`."""
+
+    provider: str
+    bucket: str
+    prefix: str
+    account: str = ""
+
+
+def place(url: str) -> Place:
+    """`s3://bucket/prefix`, `gs://bucket/prefix`, `az://account/container/prefix`. Raises BadRequestError."""
+    parts = urlsplit(url)
+    path = parts.path.strip("/")
+    vendor = _VENDORS.get(parts.scheme)
+    account = ""
+    name = parts.netloc
+    if vendor == "azure":
+        account = name
+        name, _, path = path.partition("/")
+    if vendor is None or not name:
+        raise BadRequestError(
+            f"{url!r} is no address of a bucket", hint="s3://bucket/…, gs://bucket/… or az://account/container/…"
+        )
+    return Place(provider=vendor, bucket=name, prefix=path, account=account)
+
+
+def size_bytes(url: str, settings: ProviderSettings, patience: Patience | None = None) -> int:
+    """How much there is to fetch, asked with this person's sign-in (https: with none).
+
+    Raises BadRequestError where there is nothing or nobody can tell, and ProviderError.
+    """
+    patience = patience or Patience()
+    if urlsplit(url).scheme in ("https", "http"):
+        return patience(lambda: _web_bytes(url))
+    there = place(url)
+    options = {**settings.options, "bucket": there.bucket, "account": there.account}
+    bucket = registry.bucket(there.provider, replace(settings, options=options))
+    try:
+        total = sum(entry.size_bytes for entry in _entries(bucket, there.prefix, patience))
+    finally:
+        bucket.close()
+    if not total:
+        raise BadRequestError(f"there is nothing at {url}")
+    return total
+
+
+def _entries(bucket: Bucket, prefix: str, patience: Patience) -> Iterator[Entry]:
+    """A folder's or one object's, not those of a neighbour whose name begins like it."""
+    after, last = "", False
+    while not last:
+        page = patience(partial(bucket.page, prefix, after))
+        for entry in page.entries:
+            if not prefix or entry.key == prefix or entry.key.startswith(f"{prefix}/"):
+                yield entry
+        after, last = page.more, not page.more
+
+
+def _web_bytes(url: str) -> int:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_SECONDS) as answer:
+            length = answer.headers.get("Content-Length")
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code in (401, 403):
+                raise PermissionDeniedError(f"{url}: {error.code}", hint="it has to be open to everybody") from error
+            if error.code == 429 or error.code >= 500:
+                raise TransientError(f"{url}: {error.code}", hint="try again") from error
+            raise BadRequestError(f"{url}: {error.code} {error.reason}") from error
+    except (OSError, ValueError) as error:
+        raise TransientError(f"{url} does not answer: {error}", hint="look at the network, then try again") from error
+    if length is None:
+        raise BadRequestError(f"{url} does not tell its size", hint="put the data into a bucket")
+    return int(length)
