@@ -8,5 +8,7 @@ sync
 systemctl --no-block poweroff
 sleep 60
 systemctl poweroff -ff
+# In a container the kernel's own switch is that of somebody else's machine.
+systemd-detect-virt --quiet --container && exit 0
 echo 1 >/proc/sys/kernel/sysrq
 echo o >/proc/sysrq-trigger

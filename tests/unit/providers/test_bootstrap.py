@@ -293,6 +293,15 @@ def test_the_agent_is_asked_before_the_power_goes(machine: Machine) -> None:
     assert (machine.root / "proc/sysrq-trigger").read_text() == "o\n"
 
 
+def test_in_a_container_the_kernels_switch_is_left_alone(machine: Machine) -> None:
+    machine.stub("sleep")
+    machine.stub("systemd-detect-virt", "exit 0")
+    machine.file("/proc/x")
+    machine.run(shell_parts(boot())["end.sh"], "deadline")
+    assert "systemctl poweroff -ff" in machine.calls()
+    assert not (machine.root / "proc/sysrq-trigger").exists()
+
+
 def test_a_restart_is_not_the_end(machine: Machine) -> None:
     machine.stub("systemctl", 'if [ "$1" = is-system-running ]; then echo stopping; fi')
     assert machine.run(shell_parts(boot())["end.sh"], "after") == 0

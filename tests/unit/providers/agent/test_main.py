@@ -128,6 +128,7 @@ def here(tmp_path: Path, double: Cloud) -> Machine:
     (tmp_path / "boot.json").write_text(json.dumps(double.boot("gcp", "gs://bucket/plan/r1")))
     (tmp_path / "spec.json").write_text(json.dumps(_spec(tmp_path)))
     processes = MachineProcesses({**os.environ, "PATH": f"{place}:{os.environ['PATH']}"})
+    assert processes.run(["sh", "-c", "exit 7 # sysrq"], 5).code == 0, "this computer must not be what is powered off"
     paths = Paths(tmp_path / "disk", tmp_path / "memory")
     return machine(tmp_path / "boot.json", tmp_path / "spec.json", paths, Brief(), processes)
 
