@@ -36,23 +36,24 @@ def command(
 
 
 def _progress(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
-    store = build.provider(run.provider, settings).store(run.run_id)
-    readers = {attempt.number: ProgressReader(store, attempt.number) for attempt in run.attempts}
-    for _ in _rounds(run, journal, follow):
-        for reader in readers.values():
+    readers: dict[int, ProgressReader] = {}
+    for now in _rounds(run, journal, follow):
+        store = build.provider(now.provider, settings).store(run.run_id)
+        for attempt in now.attempts:
+            reader = readers.setdefault(attempt.number, ProgressReader(store, attempt.number))
             yield from (json.dumps(line) for line in reader.new_lines())
 
 
 def _output(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
-    provider = build.provider(run.provider, settings)
-    store = provider.store(run.run_id)
     seen: dict[str, int] = {}
-    for _ in _rounds(run, journal, follow):
+    for now in _rounds(run, journal, follow):
+        run = now
+        store = build.provider(run.provider, settings).store(run.run_id)
         for attempt in run.attempts:
             yield from _new_output(store, f"attempts/{attempt.number}/log", seen)
     if not any(seen.values()) and run.attempt is not None and run.attempt.ref is not None:
         try:
-            yield from provider.logs(run.attempt.ref)
+            yield from build.provider(run.provider, settings).logs(run.attempt.ref)
         except InstanceNotFoundError:
             yield "(no output was kept)"
 
@@ -64,10 +65,10 @@ def _new_output(store: RunStore, prefix: str, seen: dict[str, int]) -> Iterator[
         yield from data.decode("utf-8", "replace").splitlines()
 
 
-def _rounds(run: Run, journal: Journal, follow: bool) -> Iterator[None]:
-    """Once; or while the run goes on, and once more."""
+def _rounds(run: Run, journal: Journal, follow: bool) -> Iterator[Run]:
+    """The run as it stands, once; or while it goes on, attempt after attempt, and once more."""
     clock = build.clock()
-    while follow and journal.run(run.run_id).phase is not Phase.DONE:
-        yield
+    while follow and (now := journal.run(run.run_id)).phase is not Phase.DONE:
+        yield now
         clock.sleep(FOLLOW_SECONDS)
-    yield
+    yield journal.run(run.run_id)
