@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 STEADY_AFTER = timedelta(minutes=2)
 """Training has to have lasted so long before it is called slow: caches fill and clocks settle in the first minute."""
 
-_FINISHED = {"done": EndKind.DONE, "deadline": EndKind.DEADLINE, "failed": EndKind.FAILED}
+# By the state in status.json. A trainer that was merely asked to end says "stopped", and not by whom.
+_FINISHED = {
+    "done": EndKind.DONE,
+    "deadline": EndKind.DEADLINE,
+    "failed": EndKind.FAILED,
+    "interrupted": EndKind.RECLAIMED,
+}
+# What the rented machine's agent gives as the reason, where it says more than the state.
+_REASONS = {
+    "ACCELERATOR_LOST": EndKind.DEVICE_LOST,
+    "BAD_JOB": EndKind.BAD_JOB,
+    "OUT_OF_MEMORY": EndKind.OUT_OF_MEMORY,
+}
 # Ends that say nothing of the training: it may have been complete before.
 _SILENT_ENDS = (None, EndKind.LOST, EndKind.RECLAIMED, EndKind.KILLED)
 
@@ -81,7 +93,10 @@ def finished(store: RunStore, attempt: int, seen: Instance | None) -> EndKind | 
     """How the run directory says that an attempt has ended, where its instance does not tell. Raises ProviderError."""
     if seen is not None and (seen.state is not InstanceState.ENDED or seen.end not in _SILENT_ENDS):
         return None
-    end = _FINISHED.get(_state(store, attempt))
+    status = _status(store, attempt)
+    end = _FINISHED.get(str(status.get("state")))
+    if end in (EndKind.FAILED, EndKind.RECLAIMED):
+        end = _REASONS.get(str(status.get("reason")), end)
     if end is EndKind.DONE:
         return end if _exists(store, MANIFEST) else None
     return end if seen is None or seen.end in (None, EndKind.LOST) else None
@@ -97,12 +112,12 @@ def newest_checkpoint(store: RunStore) -> int | None:
     return max(steps, default=None)
 
 
-def _state(store: RunStore, attempt: int) -> str:
+def _status(store: RunStore, attempt: int) -> dict[str, object]:
     try:
         status = json.loads(store.get(f"attempts/{attempt}/status.json"))
     except (KeyError, ValueError):
-        return ""
-    return str(status.get("state", "")) if isinstance(status, dict) else ""
+        return {}
+    return status if isinstance(status, dict) else {}
 
 
 def _exists(store: RunStore, path: str) -> bool:

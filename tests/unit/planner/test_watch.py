@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -192,3 +193,22 @@ def test_a_trainer_that_has_said_nothing_is_not_called_slow() -> None:
     watched = Watched()
     assert watched.watcher.slowness(promised(1000.0, 500.0), NOON + timedelta(hours=1)) == ""
     assert timedelta(minutes=1) <= STEADY_AFTER
+
+
+@pytest.mark.parametrize(
+    ("status", "end"),
+    [
+        ({"state": "interrupted", "reason": "INTERRUPTED"}, EndKind.RECLAIMED),
+        ({"state": "interrupted", "reason": "ACCELERATOR_LOST"}, EndKind.DEVICE_LOST),
+        ({"state": "failed", "reason": "ACCELERATOR_NOT_VISIBLE"}, EndKind.FAILED),
+        ({"state": "failed", "reason": "OUT_OF_MEMORY"}, EndKind.OUT_OF_MEMORY),
+        ({"state": "failed", "reason": "BAD_JOB"}, EndKind.BAD_JOB),
+        ({"state": "stopped"}, None),
+        ({"state": "running"}, None),
+        ([], None),
+    ],
+)
+def test_a_machine_that_is_gone_has_left_word_of_its_end(status: object, end: EndKind | None) -> None:
+    store = FakeStore()
+    store.put("attempts/1/status.json", json.dumps(status).encode())
+    assert finished(store, 1, None) is end
