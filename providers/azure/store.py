@@ -133,6 +133,7 @@ class BlobBucket:
             try:
                 return bytes(self._container.download_blob(key, max_concurrency=1, **span).readall())
             except HttpResponseError as error:
+                _let_go(error)
                 if error.error_code == "BlobNotFound":
                     raise KeyError(key) from None
                 if error.error_code == "InvalidRange":
@@ -211,6 +212,12 @@ class BlobUpload:
 def block_id(part: Part) -> str:
     """As long for every part, as Azure wants it."""
     return f"{part.number:08}-{hashlib.sha256(part.data).hexdigest()[:32]}"
+
+
+def _let_go(error: Any) -> None:
+    """The SDK keeps the connection of a download that was refused, as if its body were still to come."""
+    with contextlib.suppress(AttributeError):
+        error.response.internal_response.close()
 
 
 def _decoded(name: str) -> str:

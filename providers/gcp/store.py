@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import json
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from providers.errors import (
     BadRequestError,
@@ -31,6 +33,10 @@ _SIGN_IN = "gcloud auth application-default login"
 _NOT_OURS = "name another bucket in the setting `bucket`"
 _SECONDS = 60.0
 _PAGE = 1000
+_ENDPOINT = "https://storage.googleapis.com"
+_SCOPE = "https://www.googleapis.com/auth/devstorage.full_control"
+_BYTES = "application/octet-stream"
+_MISSING, _CONFLICT, _PAST_THE_END = 404, 409, 416
 _PARTLY = 308
 """What a resumable upload answers while it is not whole."""
 
@@ -64,31 +70,28 @@ def _made(given: StoreSettings) -> GcsBucket:
     import google.auth
     from google.auth.credentials import AnonymousCredentials
     from google.auth.transport.requests import AuthorizedSession
-    from google.cloud.storage import Client
 
     endpoint = given.endpoint or given.environment.get("STORAGE_EMULATOR_HOST") or None
     project = given.project or given.environment.get("GOOGLE_CLOUD_PROJECT") or None
     if endpoint is not None:  # what only speaks like Google knows nobody
         credentials, usual = AnonymousCredentials(), None
     else:
-        credentials, usual = google.auth.default(scopes=["https://www.googleapis.com/auth/devstorage.full_control"])
+        credentials, usual = google.auth.default(scopes=[_SCOPE])
     project = project or usual
     if project is None:
         raise BadRequestError("no Google Cloud project is named", hint="set `project`, or GOOGLE_CLOUD_PROJECT")
-    client = Client(
-        project=project, credentials=credentials, client_options={"api_endpoint": endpoint} if endpoint else None
-    )
-    return GcsBucket(client, AuthorizedSession(credentials), given, project)
+    return GcsBucket(AuthorizedSession(credentials), endpoint or _ENDPOINT, given, project)
 
 
 class GcsBucket:
-    """`providers.stores.bucket.Bucket` at Google. `session` sends the parts of large uploads."""
+    """`providers.stores.bucket.Bucket` at Google, by its JSON API: google-cloud-storage asks in the background for the
+    bucket's own settings, which takes a permission that nobody else needs. `session` is google-auth's."""
 
     provider = "gcp"
 
-    def __init__(self, client: Any, session: Any, given: StoreSettings, project: str) -> None:
+    def __init__(self, session: Any, endpoint: str, given: StoreSettings, project: str) -> None:
         self.session = session
-        self._client = client
+        self._endpoint = endpoint.rstrip("/")
         self._project = project
         self._location = given.region or "us-central1"
         self.name = given.bucket or f"trainplan-{re.sub(r'[^a-z0-9-]', '-', project)}-{self._location}"
@@ -101,90 +104,83 @@ class GcsBucket:
 
     def make(self) -> None:
         """In one call: there is never a bucket that is only half as it should be."""
-        with _translated(self.uri):
-            if self._is_mine():
-                return
-            answer = self._answer("POST", "/storage/v1/b", self._wanted(), project=self._project)
-            if answer.status_code == 409 and not self._is_mine():
-                raise PermissionDeniedError(f"{self.uri} belongs to somebody else", hint=_NOT_OURS, code="conflict")
-            if answer.status_code not in (200, 409):
-                raise _said(answer, self.uri)
+        if self._is_mine():
+            return
+        wanted = {"name": self.name, "location": self._location, **bucket_settings(self._keep_days)}
+        answer = self._ask("POST", "/storage/v1/b", {"project": self._project}, json=wanted)
+        if answer.status_code == _CONFLICT and not self._is_mine():
+            raise PermissionDeniedError(f"{self.uri} belongs to somebody else", hint=_NOT_OURS, code="conflict")
+        if answer.status_code != _CONFLICT:
+            _judge(answer, self.uri)
 
     def put(self, key: str, data: bytes) -> None:
-        with _translated(f"{self.uri}/{key}"):
-            self._blob(key).upload_from_string(data, content_type=_BYTES, checksum="md5", retry=None, timeout=_SECONDS)
+        """The hash goes with it, and Google holds the bytes against it."""
+        kind, body = _multipart({"name": key, "md5Hash": _md5(data)}, data)
+        query = {"uploadType": "multipart", "fields": "generation"}
+        answer = self._ask("POST", f"/upload{self._objects}", query, data=body, headers={"Content-Type": kind})
+        _judge(answer, self._named(key))
 
     def get(self, key: str, start: int, size: int | None) -> bytes:
-        from google.cloud.exceptions import NotFound
-
         if size == 0:
             return b""
-        span = {} if start == 0 and size is None else {"start": start}
-        end = {} if size is None else {"end": start + size - 1}
-        with _translated(f"{self.uri}/{key}"):
-            try:
-                data = self._blob(key).download_as_bytes(**span, **end, retry=None, timeout=_SECONDS, checksum="md5")
-            except NotFound:
-                raise KeyError(key) from None
-            except _past_the_end():
-                return b""
-        return bytes(data)
+        whole = start == 0 and size is None
+        last = "" if size is None else start + size - 1
+        headers = {} if whole else {"Range": f"bytes={start}-{last}"}
+        answer = self._ask("GET", self._object(key), {"alt": "media"}, headers=headers)
+        if answer.status_code == _MISSING:
+            raise KeyError(key)
+        if answer.status_code == _PAST_THE_END:
+            return b""
+        data = bytes(_judge(answer, self._named(key)).content)
+        told = re.search(r"md5=([^,\s]+)", answer.headers.get("x-goog-hash", ""))
+        if whole and told and told[1] != _md5(data):
+            raise TransientError(f"{self._named(key)}: what arrived is not what was sent", hint="try again")
+        return data
 
     def page(self, prefix: str, after: str) -> Page:
-        with _translated(f"{self.uri}/{prefix}"):
-            found = self._client.list_blobs(
-                self.name,
-                prefix=prefix,
-                page_token=after or None,
-                page_size=_PAGE,
-                fields="items(name,size),nextPageToken",
-                retry=None,
-                timeout=_SECONDS,
-            )
-            rows = tuple(Entry(blob.name, int(blob.size)) for blob in next(found.pages, ()))
-            return Page(rows, found.next_page_token or "")
+        query = {"prefix": prefix, "maxResults": str(_PAGE), "fields": "items(name,size),nextPageToken"}
+        answer = self._ask("GET", self._objects, query | ({"pageToken": after} if after else {}))
+        found = _judge(answer, self._named(prefix)).json()
+        rows = tuple(Entry(row["name"], int(row["size"])) for row in found.get("items", ()))
+        return Page(rows, found.get("nextPageToken", ""))
 
     def delete(self, keys: Sequence[str]) -> None:
-        from google.cloud.exceptions import NotFound
-
         for key in keys:
-            with _translated(f"{self.uri}/{key}"), contextlib.suppress(NotFound):
-                self._blob(key).delete(retry=None, timeout=_SECONDS)
+            answer = self._ask("DELETE", self._object(key), {})
+            if answer.status_code != _MISSING:
+                _judge(answer, self._named(key))
 
     def begin(self, key: str, size_bytes: int) -> GcsUpload:
-        with _translated(f"{self.uri}/{key}"):
-            place = self._blob(key).create_resumable_upload_session(
-                content_type=_BYTES, size=size_bytes, checksum=None, retry=None, timeout=_SECONDS
-            )
-        return GcsUpload(self.session, place, key, size_bytes)
+        headers = {"X-Upload-Content-Type": _BYTES, "X-Upload-Content-Length": str(size_bytes)}
+        query = {"uploadType": "resumable"}
+        answer = self._ask("POST", f"/upload{self._objects}", query, json={"name": key}, headers=headers)
+        return GcsUpload(self.session, _judge(answer, self._named(key)).headers["Location"], key, size_bytes)
 
     def resume(self, key: str, size_bytes: int, token: str) -> GcsUpload:
         return GcsUpload(self.session, token, key, size_bytes, resumed=True)
 
     def close(self) -> None:
-        self._client.close()
         self.session.close()
 
-    def _blob(self, key: str) -> Any:
-        return self._client.bucket(self.name).blob(key)
+    @property
+    def _objects(self) -> str:
+        return f"/storage/v1/b/{self.name}/o"
+
+    def _object(self, key: str) -> str:
+        return f"{self._objects}/{quote(key, safe='')}"
+
+    def _named(self, key: str) -> str:
+        return f"{self.uri}/{key}"
 
     def _is_mine(self) -> bool:
         """Whether the project has a bucket of this name: one that only lets us in may be anybody's."""
         query = {"project": self._project, "prefix": self.name, "fields": "items(name)"}
-        answer = self._answer("GET", "/storage/v1/b", None, **query)
-        if answer.status_code != 200:
-            raise _said(answer, self.uri)
-        return any(row["name"] == self.name for row in answer.json().get("items", ()))
+        found = _judge(self._ask("GET", "/storage/v1/b", query), self.uri).json()
+        return any(row["name"] == self.name for row in found.get("items", ()))
 
-    def _answer(self, method: str, path: str, body: object, **query: str) -> Any:
-        url = f"{self._client.api_endpoint}{path}"
-        return self.session.request(method, url, params=query, json=body, timeout=_SECONDS)
-
-    def _wanted(self) -> dict[str, object]:
-        return {"name": self.name, "location": self._location, **bucket_settings(self._keep_days)}
-
-
-_BYTES = "application/octet-stream"
+    def _ask(self, method: str, path: str, query: Mapping[str, str], **more: Any) -> Any:
+        with _translated(self.uri):
+            return self.session.request(method, f"{self._endpoint}{path}", params=query, timeout=_SECONDS, **more)
 
 
 class GcsUpload:
@@ -268,10 +264,16 @@ def bucket_settings(keep_days: int) -> dict[str, object]:
     }
 
 
-def _past_the_end() -> tuple[type[Exception], ...]:
-    from google.api_core.exceptions import RequestRangeNotSatisfiable
+def _multipart(metadata: Mapping[str, str], data: bytes) -> tuple[str, bytes]:
+    """The kind and the body of an upload whose metadata goes with it."""
+    boundary = f"part-{hashlib.sha256(data).hexdigest()}"
+    head = f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps(metadata)}\r\n"
+    head += f"--{boundary}\r\nContent-Type: {_BYTES}\r\n\r\n"
+    return f"multipart/related; boundary={boundary}", head.encode() + data + f"\r\n--{boundary}--\r\n".encode()
 
-    return (RequestRangeNotSatisfiable,)
+
+def _md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data).digest()).decode()
 
 
 @contextlib.contextmanager
@@ -279,25 +281,24 @@ def _translated(what: str) -> Iterator[None]:
     """Errors of Google's libraries as ours. `what` was asked for."""
     try:
         import requests
-        from google.api_core import exceptions as api
         from google.auth import exceptions as auth
-        from google.cloud.storage.exceptions import DataCorruption
     except ImportError as error:
-        raise MachineError("google-cloud-storage is not installed here", hint="pip install 'trainplan[gcp]'") from error
+        raise MachineError("google-auth is not installed here", hint="pip install 'trainplan[gcp]'") from error
     try:
         yield
-    except api.GoogleAPICallError as error:
-        if error.response is None:
-            raise _error(int(error.code or 0), "", f"{what}: {error.message}") from error
-        raise _said(error.response, what) from error
-    except DataCorruption as error:
-        raise TransientError(f"{what}: what arrived is not what was sent", hint="try again") from error
-    except (auth.TransportError, requests.ConnectionError, requests.Timeout) as error:
+    except auth.TransportError as error:
         raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
     except auth.GoogleAuthError as error:
         raise CredentialsError(f"nobody is signed in to Google Cloud: {error}", hint=_SIGN_IN) from error
     except requests.RequestException as error:
-        raise TransientError(f"{what}: {error}", hint="try again") from error
+        raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+
+
+def _judge(answer: Any, what: str) -> Any:
+    """The answer, where it is a success."""
+    if not 200 <= answer.status_code < 300:
+        raise _said(answer, what)
+    return answer
 
 
 def _said(answer: Any, what: str) -> ProviderError:

@@ -225,10 +225,12 @@ def test_a_damaged_half_of_a_download_is_fetched_again(away: World, source: Path
 def test_more_files_than_fit_on_a_page(away: World) -> None:
     bucket, store = away.bucket(endpoint=away.server.url), away.store()
     store.put("m/0000", b"")
+    names = [f"{'m' if number < 1000 else 'n'}/{number:04}" for number in range(1, 1005)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: bucket.put(f"runs/r1/m/{number:04}", b"x"), range(1, 1005)))
+        list(pool.map(lambda name: bucket.put(f"runs/r1/{name}", b"x"), names))
     away.break_with(Fault(Break.CLOSED, "GET", skip=1))
-    assert len(store.list()) == 1005
-    assert sum(store.sizes("m").values()) == 1004
-    store.delete("m")
-    assert list(store.list()) == []
+    assert store.list() == ["m/0000", *names]
+    assert sum(store.sizes("m").values()) == 999
+    # Only S3 deletes many at once.
+    store.delete("" if away.name == "aws" else "n")
+    assert len(store.list()) == (0 if away.name == "aws" else 1000)
