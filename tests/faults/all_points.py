@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tests.faults.cases import Case
 
 WORKERS = 2
-CALLS_AFTER = 2
 
 
 def undisturbed(cases: Iterable[Case], make_cloud: MakeCloud, workers: int = WORKERS) -> list[Verdict]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import planner.cli.sweep as sweep_command
@@ -65,6 +66,15 @@ def defect(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
         return plant
 
     return known
+
+
+def _never_lists(kind: Kind) -> None:
+    real = SimProvider._listed
+
+    def listed(self: Any, region: str, asked: Any, run_id: Any) -> Any:
+        return iter(()) if asked is kind else real(self, region, asked, run_id)
+
+    SimProvider._listed = listed  # type: ignore[method-assign]
 
 
 # --- asking for a machine ----------------------------------------------------------------------------------------
@@ -267,19 +277,8 @@ def _() -> None:
 # --- teardown ----------------------------------------------------------------------------------------------------
 
 
-@defect("a disk is never read back")
-def _() -> None:
-    _never_lists(Kind.DISK)
-
-
-@defect("an address is never read back")
-def _() -> None:
-    _never_lists(Kind.ADDRESS)
-
-
-@defect("a schedule is never read back")
-def _() -> None:
-    _never_lists(Kind.SCHEDULE)
+for _kind in Kind:
+    defect(f"{'an' if _kind is Kind.ADDRESS else 'a'} {_kind} is never read back")(partial(_never_lists, _kind))
 
 
 @defect("only the first page of a list is read")
@@ -379,15 +378,6 @@ def _() -> None:
         return []
 
     sweep_command.end = told
-
-
-def _never_lists(kind: Kind) -> None:
-    real = SimProvider._listed
-
-    def listed(self: Any, region: str, asked: Any, run_id: Any) -> Any:
-        return iter(()) if asked is kind else real(self, region, asked, run_id)
-
-    SimProvider._listed = listed  # type: ignore[method-assign]
 
 
 def _without_deadline(*, user_data: bool, label: bool) -> None:
