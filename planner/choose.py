@@ -169,7 +169,8 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
 def software_of(job: TrainingJob, rental: Rental, world: World) -> Chosen | None:
     """What the job would train with on a rental; None where nothing is known to."""
     device = world.devices.get(rental.device)
-    return runtime_of(job, device.architecture if device is not None else "cpu", rental.cpu_architecture)
+    architecture, capability = (device.architecture, device.compute_capability) if device is not None else ("cpu", None)
+    return runtime_of(job, architecture, rental.cpu_architecture, capability)
 
 
 def fits(work: Workload, rental: Rental) -> bool:
