@@ -1,0 +1,195 @@
+"""What a machine that is rented for a job is made of: its own image, the container, and what is installed into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from providers.errors import BadRequestError
+from workloads.job import Framework
+from workloads.runtimes import Runtime, runtime_of, why_not
+
+if TYPE_CHECKING:
+    from workloads.job import TrainingJob
+    from workloads.runtimes import Chosen
+
+_TABLE = Path(__file__).parent / "data" / "machines.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A public image. `references` are name:tag in the order of registries; `digest` None: resolved before launch."""
+
+    name: str
+    python: str
+    references: tuple[str, ...]
+    digest: str | None
+    download_mb: int
+    source: str
+    as_of: date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """What is installed into a container: files of pinned requirements by name.
+
+    `download_mb` is in 10^6 bytes, None where it was not measured.
+    """
+
+    name: str
+    framework: str
+    kind: str
+    container: Container
+    requirements: tuple[str, ...]
+    source: str
+    as_of: date
+    download_mb: int | None = None
+    cuda: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostImage:
+    """The machine's own image at a provider; with kind `none` there is none, and `reason` says why.
+
+    `image` is looked up as `kind` says (see machines.toml). `driver` is NVIDIA's branch in it, "" where there is none
+    or it was not read. `docker`: whether it brings Docker. `proven`: documented or reported for these devices.
+    """
+
+    provider: str
+    architectures: frozenset[str]
+    hosts: frozenset[str]
+    kind: str
+    source: str
+    as_of: date
+    devices: frozenset[str] = frozenset()
+    image: str = ""
+    driver: str = ""
+    docker: bool = False
+    least_disk_gib: int = 0
+    proven: bool = False
+    reason: str = ""
+
+
+class Table(NamedTuple):
+    containers: dict[str, Container]
+    software: dict[str, Software]
+    hosts: tuple[HostImage, ...]
+
+
+class Hardware(NamedTuple):
+    """What is rented. `architecture` and `capability` are the device's, `host` is the processor of its machine."""
+
+    provider: str
+    device: str
+    architecture: str
+    host: str
+    capability: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """`cpu`, `gpu` or `tpu`, as the agent names it."""
+        return self.architecture if self.architecture in ("cpu", "tpu") else "gpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launchable:
+    """What a launch on that hardware needs. `software` is None where the job brings its own image.
+
+    `images` are references in the order they are tried: by tag for a public image, by digest for the person's own.
+    """
+
+    hardware: Hardware
+    framework: Framework
+    runtime: Runtime | None
+    host: HostImage
+    software: Software | None
+    images: tuple[str, ...]
+
+    @property
+    def download_mb(self) -> int | None:
+        """What is fetched before the first step, but for the data, in 10^6 bytes; None where it is not known."""
+        software = self.software
+        if software is None or software.download_mb is None:
+            return None
+        return software.container.download_mb + software.download_mb
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """What nobody has seen working, in words; empty where all of it was."""
+        runtime = () if self.runtime is None or self.runtime.proven else (self.runtime.source,)
+        return runtime if self.host.proven else (*runtime, f"{self.host.image}: {self.host.source}")
+
+
+def launchable(job: TrainingJob, hardware: Hardware) -> Launchable:
+    """What the job would be launched with. Raises BadRequestError where it cannot be, with the reason."""
+    chosen = runtime_of(job, hardware.architecture, hardware.host, hardware.capability)
+    if chosen is None:
+        named = f"{job.framework} is in no known combination for it"
+        raise _cannot(hardware, why_not(hardware.architecture, hardware.host, hardware.capability) or named)
+    host = host_image(hardware)
+    if host.kind == "none":
+        raise _cannot(hardware, host.reason)
+    software = None if job.container else _software(chosen, hardware)
+    images = software.container.references if software else (str(job.container),)
+    return Launchable(
+        hardware=hardware,
+        framework=chosen.framework,
+        runtime=chosen.runtime,
+        host=host,
+        software=software,
+        images=images,
+    )
+
+
+def host_image(hardware: Hardware) -> HostImage:
+    """The machine's own image; of kind `none` too. Raises BadRequestError where the provider is in no row."""
+    for row in table().hosts:
+        here = row.provider == hardware.provider and hardware.host in row.hosts
+        if here and hardware.architecture in row.architectures and (not row.devices or hardware.device in row.devices):
+            return row
+    raise _cannot(hardware, f"no image of {hardware.provider} is known for it")
+
+
+@cache
+def table() -> Table:
+    """The rows of machines.toml."""
+    import tomllib
+
+    raw = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    containers = {row["name"]: _container(row) for row in raw["container"]}
+    software = {row["name"]: _software_row(row, containers) for row in raw["software"]}
+    return Table(containers, software, tuple(_host(row) for row in raw["host"]))
+
+
+def _container(row: dict[str, Any]) -> Container:
+    return Container(**{**row, "references": tuple(row["references"]), "digest": row["digest"] or None})
+
+
+def _software_row(row: dict[str, Any], containers: dict[str, Container]) -> Software:
+    values = {"container": containers[row["container"]], "requirements": tuple(row["requirements"])}
+    return Software(**{**row, **values})
+
+
+def _host(row: dict[str, Any]) -> HostImage:
+    sets = {name: frozenset(row.get(name, ())) for name in ("architectures", "hosts", "devices")}
+    return HostImage(**{**row, **sets})
+
+
+def _software(chosen: Chosen, hardware: Hardware) -> Software:
+    flavour = {"gpu": "nvidia"}.get(hardware.kind, hardware.kind)
+    name = chosen.runtime.software if chosen.runtime else f"{chosen.framework}-{flavour}"
+    found = table().software.get(name)
+    if found is None:
+        raise _cannot(hardware, f"no software is known to train {chosen.framework} on it")
+    return found
+
+
+def _cannot(hardware: Hardware, reason: str) -> BadRequestError:
+    where = f"{hardware.device} at {hardware.provider} ({hardware.host} host)"
+    return BadRequestError(
+        f"{where}: nothing can be launched on it: {reason}",
+        hint="choose another offer; docs/what-runs-where.md lists what runs where",
+    )
