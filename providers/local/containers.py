@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pricing.devices import CPU_DEVICE
@@ -147,6 +147,9 @@ class ContainerHost:
 
     def _spec(self, request: LaunchRequest) -> ContainerSpec:
         gpus = self.here.gpus(request.offer)
+        # A quota over all processors limits nothing, and the threads of some runs then crowd on one of them.
+        if request.vcpus is not None and request.vcpus >= self.here.machine().vcpus:
+            request = replace(request, vcpus=None)
         return container_spec(request, self._image(request), self.here.folders(request.run_id), gpus)
 
     def _image(self, request: LaunchRequest) -> str:

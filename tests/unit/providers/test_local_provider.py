@@ -262,3 +262,13 @@ def test_nothing_of_unix_is_needed_to_import_it() -> None:
         "assert not {'tensorflow', 'numpy', 'rich', 'typer'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(("asked", "limit"), [(1, 1), (2, None), (4, None), (None, None)])
+def test_a_limit_to_all_processors_is_none(
+    provider: LocalProvider, harness: EngineDoubleHarness, asked: int | None, limit: int | None
+) -> None:
+    """The machine of the tests has two."""
+    run = replace(request(provider, Ask(run_id="r8")), vcpus=asked)
+    provider.launch(run)
+    assert spec_of(harness, run).vcpus == limit  # type: ignore[attr-defined]
