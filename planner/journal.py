@@ -221,6 +221,12 @@ class Journal:
         return receipt is None or receipt["attempts"] < len(run.attempts)
 
     def _run(self, run_id: RunId) -> Run:
+        try:
+            return self._read_run(run_id)
+        except (IndexError, KeyError, ValueError, ArithmeticError) as error:  # a column or a value that cannot be
+            raise _unusable(self._path, error) from None
+
+    def _read_run(self, run_id: RunId) -> Run:
         row = self._rows("SELECT * FROM runs WHERE run_id = ?", run_id)[0]
         attempts = self._rows("SELECT * FROM attempts WHERE run_id = ? ORDER BY number", run_id)
         return Run(

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -581,3 +582,18 @@ def test_several_processes_write_at_once_and_nothing_is_lost(path: Path) -> None
     assert {run.run_id for run in found} == made
     assert all(run.phase is Phase.BOOTING and run.attempts[0].ref is not None for run in found)
     assert {refusal.zone for refusal in refusals} == made
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["UPDATE runs SET phase = 'nowhere'", "UPDATE runs SET targets_json = '[{'", "UPDATE runs SET deadline = ''"],
+)
+def test_a_row_that_cannot_be_is_a_damaged_journal_and_no_traceback(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "journal.sqlite"
+    with Journal.open(path) as journal:
+        journal.add_run(a_run(), "{}", {}, NOON)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(damage)
+    with Journal.open(path) as journal, pytest.raises(ThisMachineError, match="cannot be used"):
+        journal.runs()
+    assert readable_runs(path) is None
