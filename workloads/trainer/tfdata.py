@@ -90,6 +90,9 @@ def check_records(tf: Any, images: Images, classes: int) -> None:
 def _threaded(tf: Any, dataset: Any) -> Any:
     options = tf.data.Options()
     options.deterministic = True
+    # The tuner sleeps for twice as long each time, up to a minute, and the end of training waits until it wakes up:
+    # 18 s after a run of 24. Without it a map takes as many threads as there are processors.
+    options.autotune.enabled = False
     # One machine: its replicas each take their part of every batch, not every batch of their part.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
