@@ -147,7 +147,7 @@ class ContainerHost:
 
     def _spec(self, request: LaunchRequest) -> ContainerSpec:
         gpus = self.here.gpus(request.offer)
-        # A quota over all processors limits nothing, and the threads of some runs then crowd on one of them.
+        # A quota over all processors limits nothing, and costs the scheduler its work.
         if request.vcpus is not None and request.vcpus >= self.here.machine().vcpus:
             request = replace(request, vcpus=None)
         return container_spec(request, self._image(request), self.here.folders(request.run_id), gpus)
