@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from planner.errors import BadInputError, ThisMachineError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Engine = Literal["auto", "docker", "podman", "process"]
 _ENGINES = ("auto", "docker", "podman", "process")
@@ -19,6 +17,8 @@ MACHINE_SETTINGS = Path("/etc/trainplan/settings.toml")
 """For everybody on this machine; `make engine` writes how images are built here."""
 MOST_USD_PER_HOUR = 1_000_000
 _KEYS = ("engine", "usd_per_hour", "base_image", "build_flags", "sim_speed", "sim_scenario")
+CLOUDS = ("aws", "gcp", "azure")
+"""Each has a table of its own in the file, whose keys its provider knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Settings:
     `engine` runs containers on this machine (`auto`: Docker or Podman, whichever answers, else a process);
     `usd_per_hour` is what an hour of this machine costs its owner; `base_image` and `build_flags` steer the
     building of the trainer image where the defaults cannot work. `sim_speed` and `sim_scenario` are the simulated
-    cloud's (docs/simulated-cloud.md).
+    cloud's (docs/simulated-cloud.md). `clouds` are the tables of the real ones, by name.
     """
 
     home: Path
@@ -38,6 +38,7 @@ class Settings:
     build_flags: tuple[str, ...] = ()
     sim_speed: str | None = None
     sim_scenario: str | None = None
+    clouds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def journal(self) -> Path:
@@ -63,6 +64,7 @@ class Settings:
         given = _given(self) if provider == "local" else {}
         if provider == "sim":
             given = {"sim_speed": self.sim_speed, "sim_scenario": self.sim_scenario}
+        given |= self.clouds.get(provider, {})
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -86,6 +88,7 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
     for key in _KEYS:
         if given := environment.get(f"PLAN_{key.upper()}"):
             values[key] = given
+    clouds = {name: _cloud(name, values.get(name, {}), environment, source) for name in CLOUDS}
     return Settings(
         home=home,
         engine=_engine(values.get("engine", "auto"), source),
@@ -94,6 +97,7 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         build_flags=_flags(values.get("build_flags", ""), source),
         sim_speed=_text(values.get("sim_speed")),
         sim_scenario=_text(values.get("sim_scenario")),
+        clouds={name: given for name, given in clouds.items() if given},
     )
 
 
@@ -121,8 +125,8 @@ def _read(source: Path) -> dict[str, Any]:
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{source}: {error}", "mend or remove it; every setting has a default") from None
     for key in values:
-        if key not in _KEYS:
-            raise BadInputError(f"{source}: there is no setting {key!r}", f"known: {', '.join(_KEYS)}")
+        if key not in (*_KEYS, *CLOUDS):
+            raise BadInputError(f"{source}: there is no setting {key!r}", f"known: {', '.join((*_KEYS, *CLOUDS))}")
     return values
 
 
@@ -147,6 +151,15 @@ def _image(value: object, source: Path) -> str | None:
     if value is None or (isinstance(value, str) and value):
         return value
     raise BadInputError(f"{source}: base_image {value!r} is not the name of an image")
+
+
+def _cloud(name: str, table: object, environment: Mapping[str, str], source: Path) -> dict[str, str]:
+    """A cloud's settings as text: of the file, and over it what the environment says (PLAN_AWS_BUCKET is bucket)."""
+    if not isinstance(table, dict) or not all(isinstance(value, str | int) for value in table.values()):
+        raise BadInputError(f"{source}: {name} is not a table of texts and numbers", f'[{name}]\nregion = "…"')
+    prefix = f"PLAN_{name.upper()}_"
+    given = {key.removeprefix(prefix).lower(): value for key, value in environment.items() if key.startswith(prefix)}
+    return {key: str(value) for key, value in table.items()} | {key: value for key, value in given.items() if value}
 
 
 def _text(value: object) -> str | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NewType, Protocol, runtime_checkable
 
 from pricing.offers import Offer, OfferQuery
+from providers.agent.spec import File
 
 RunId = NewType("RunId", str)
 
@@ -122,7 +123,8 @@ class LaunchRequest:
     `vcpus` and `memory_gib` limit the container where the provider can; None is no limit.
     `zone` is where in the region, None where the provider may choose. `client` is the label of this computer.
     `resolved` is what `Resolver.resolve` looked up (an image, a network); `calls` are the calls as the journal keeps
-    them: launch sends these, byte for byte, and translates anew only where there are none.
+    them: launch sends these, byte for byte, and translates anew only where there are none. `data` are the files of
+    the data set that a rented machine fetches.
     """
 
     run_id: RunId
@@ -137,6 +139,7 @@ class LaunchRequest:
     client: str = ""
     resolved: Mapping[str, str] = field(default_factory=dict)
     calls: tuple[VendorRequest, ...] = ()
+    data: tuple[File, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +296,58 @@ class SpotScout(Protocol):
     def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
         """None where nobody knows. Creates nothing. Raises ProviderError."""
         ...
+
+
+@runtime_checkable
+class Refiner(Protocol):
+    """What some providers can do besides: live prices, and the zones that have an offer."""
+
+    def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
+        """The offers in their order, each as one or several (one for each live price, with its zones); one that is
+        not to be had any more is left out, one of which nothing is known stays as it is. Creates nothing.
+
+        A live price has grade `observed` and today's date. Raises ProviderError.
+        """
+        ...
+
+
+@runtime_checkable
+class Doctor(Protocol):
+    """What some providers can do besides: look at the account, whatever the offer."""
+
+    def doctor(self) -> Sequence[Check]:
+        """One line for each thing that every launch needs: identity, network, permission, stores, set-up.
+
+        In parallel, under 10 s; creates nothing, raises nothing of the vendor's: what does not answer is UNKNOWN.
+        Quotas are `preflight`'s, which after the first offer answers from what was looked up already.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupStep:
+    """Something standing in the account: `name` and `detail` are what a person reads before it is made or removed,
+    `calls` what is sent for it, in order."""
+
+    name: str
+    detail: str
+    calls: tuple[VendorRequest, ...]
+
+
+@runtime_checkable
+class SetUp(Protocol):
+    """What some providers can do besides: make what the account lacks for launches, and remove it again."""
+
+    def lacking(self) -> Sequence[SetupStep]:
+        """What would be made, in order; nothing where all is there. Creates nothing. Raises ProviderError."""
+        ...
+
+    def removable(self) -> Sequence[SetupStep]:
+        """What would be removed of what was made, in order; what a run or a person still needs is not in it."""
+        ...
+
+    def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
+        """Make or remove it; idempotent, also after a crash half-way. `report` gets a line where it takes long."""
 
 
 @runtime_checkable

@@ -1,0 +1,167 @@
+"""A launch on a rented machine, whatever the cloud: all of it but the cloud's own create."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pricing.catalog import find_device
+from providers.agent_archive import AGENT, agent_bytes
+from providers.base import RunId, VendorRequest
+from providers.errors import BadRequestError
+from providers.image_digest import digest_of, mirrored
+from providers.launchable import Hardware, Launchable, launchable
+from providers.machine import IMAGE_DIGEST, MachinePart, Place, StoredObject, machine_part
+from providers.stores.store import ObjectStore
+from providers.trainer_wheel import WHEEL, wheel_bytes
+from workloads.job import TrainingJob, job_from_json
+
+if TYPE_CHECKING:
+    from pricing.offers import Offer
+    from providers.base import LaunchRequest, ProviderSettings
+
+RUN_URI = "run_uri"
+RUN_REGION = "run_region"
+BOOT_DEADLINE = "boot_deadline"
+"""Names in a request's `resolved`."""
+BOOT_ALLOWANCE = timedelta(minutes=45)
+"""From the request to the first step: a machine that does not train by then ends itself."""
+PUT = "PutObject"
+STOP = "control/stop"
+# Neither is in the journal: the same version of the command has the same bytes, and `sha256` tells.
+_OURS: Mapping[str, Callable[[], bytes]] = {AGENT: agent_bytes, WHEEL: wheel_bytes}
+
+
+@dataclass(frozen=True)
+class Rented:
+    """What a provider of rented machines is built with.
+
+    `store` gives a run's directory; `service` names its vendor's store in calls; `region` is where the run
+    directories are. `mirrors` are registries asked before the public ones. `endpoints` are addresses that the
+    machine uses instead of the vendor's (providers.bootstrap.Boot), `digest` asks registries.
+    """
+
+    cloud: str
+    service: str
+    store: Callable[[RunId], ObjectStore]
+    region: Callable[[], str]
+    now: Callable[[], datetime]
+    mirrors: tuple[str, ...] = ()
+    endpoints: Mapping[str, str] = field(default_factory=dict)
+    digest: Callable[[Sequence[str]], str] = digest_of
+
+    def resolved(self, request: LaunchRequest) -> dict[str, str]:
+        """What the machine's part leaves open, looked up; creates nothing. Raises ProviderError."""
+        known = dict(request.resolved)
+        part = self.launchable(request)
+        if part.software is not None and part.software.container.digest is None and IMAGE_DIGEST not in known:
+            known[IMAGE_DIGEST] = self.digest(part.images)
+        known.setdefault(RUN_URI, self.store(request.run_id).uri)
+        known.setdefault(RUN_REGION, self.region())
+        known.setdefault(BOOT_DEADLINE, (self.now() + BOOT_ALLOWANCE).isoformat(timespec="seconds"))
+        return known
+
+    def launchable(self, request: LaunchRequest) -> Launchable:
+        """What the job runs in on that offer. Raises BadRequestError."""
+        found = launchable(job_from_json(request.job_json), hardware(request.offer))
+        return replace(found, images=mirrored(found.images, self.mirrors)) if found.software else found
+
+    def machine(self, request: LaunchRequest, end: Mapping[str, str]) -> MachinePart:
+        """Pure, for a request that was resolved; `end` is how the machine ends itself (providers.agent.end).
+
+        Raises BadRequestError.
+        """
+        known = request.resolved
+        missing = [name for name in (RUN_URI, RUN_REGION, BOOT_DEADLINE) if name not in known]
+        if missing:
+            raise BadRequestError(
+                f"run {request.run_id}: {', '.join(missing)} was not looked up", hint="launch it anew"
+            )
+        part = self.launchable(request)
+        job = job_on_the_machine(job_from_json(request.job_json), part)
+        place = Place(
+            cloud=self.cloud,
+            run_uri=known[RUN_URI],
+            region=known[RUN_REGION],
+            boot_deadline=datetime.fromisoformat(known[BOOT_DEADLINE]),
+            end=end,
+            data=request.data,
+            endpoints=self.endpoints,
+        )
+        return machine_part(replace(request, job_json=job.to_json()), part, place)
+
+    def puts(self, part: MachinePart) -> tuple[VendorRequest, ...]:
+        """The calls that write the part's objects, in their order: they come before the create."""
+        return tuple(self._put_call(part, stored) for stored in part.objects)
+
+    def put(self, run_id: RunId, call: VendorRequest) -> None:
+        """Carry out one of `puts`, as it was recorded. Raises ProviderError."""
+        parameters: Mapping[str, Any] = call.parameters
+        self.store(run_id).put(parameters["Path"], _content(parameters))
+
+    def is_put(self, call: VendorRequest) -> bool:
+        return (call.service, call.operation) == (self.service, PUT)
+
+    def ask_to_stop(self, run_id: RunId) -> None:
+        """The machine then writes a checkpoint and ends."""
+        self.store(run_id).put(STOP, b"stop\n")
+
+    def _put_call(self, part: MachinePart, stored: StoredObject) -> VendorRequest:
+        name = stored.path.rpartition("/")[2]
+        parameters: dict[str, object] = {
+            "RunDirectory": part.boot.run_uri,
+            "Path": stored.path,
+            "SHA256": stored.sha256,
+            "Bytes": len(stored.data),
+        }
+        if name not in _OURS:
+            parameters["Body"] = base64.b64encode(stored.data).decode()
+        return VendorRequest(service=self.service, operation=PUT, parameters=parameters)
+
+
+def hardware(offer: Offer) -> Hardware:
+    """What an offer rents, as the table of what runs where asks for it."""
+    if offer.device == "cpu":
+        return Hardware(offer.provider, "cpu", "cpu", offer.cpu_architecture)
+    device = find_device(offer.device)
+    return Hardware(
+        provider=offer.provider,
+        device=device.name,
+        architecture=str(device.architecture),
+        host=offer.cpu_architecture,
+        capability=device.compute_capability,
+    )
+
+
+def job_on_the_machine(job: TrainingJob, part: Launchable) -> TrainingJob:
+    """The job as the rented machine's trainer reads it: its framework is the one that runs there."""
+    return job.model_copy(update={"framework": part.framework})
+
+
+def mirrors_of(settings: ProviderSettings) -> tuple[str, ...]:
+    """The option `mirrors`: registries with the public images, in order, divided by commas."""
+    return tuple(name.strip() for name in settings.options.get("mirrors", "").split(",") if name.strip())
+
+
+def known_options(settings: ProviderSettings, vendor: str, names: Sequence[str]) -> Mapping[str, str]:
+    """The options. Raises BadRequestError for one that this vendor does not have."""
+    for name in settings.options:
+        if name not in names:
+            raise BadRequestError(f"{vendor}: there is no setting {name!r}", hint=f"known: {', '.join(names)}")
+    return settings.options
+
+
+def _content(parameters: Mapping[str, Any]) -> bytes:
+    name = parameters["Path"].rpartition("/")[2]
+    body = parameters.get("Body")
+    data = base64.b64decode(body) if isinstance(body, str) else _OURS[name]()
+    if hashlib.sha256(data).hexdigest() != parameters["SHA256"]:
+        raise BadRequestError(
+            f"{parameters['Path']}: this is another version of trainplan than the one that began the launch",
+            hint="launch it anew",
+        )
+    return data
