@@ -132,11 +132,44 @@ def test_a_folder_tells_nothing() -> None:
         ({"constraints": {"markets": ["futures"]}}, "spot"),
         ({"model": {"layers": [8] * 401}}, "at most 400"),
         ({"spot": True}, "Extra inputs"),
+        ({"data": {"name": "cifar10", "size_bytes": 5}}, "leave out size_bytes"),
+        ({"data": {"name": "cifar10", "size_bytes": 0}}, "greater than or equal to 1"),
     ],
 )
 def test_what_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         a_job(**changes)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "said"),
+    [
+        ({"TOKEN": "hunter2hunter2"}, "TOKEN is no reference"),
+        ({"TOKEN": 4711471147}, "TOKEN is no reference"),
+        ({"TOKEN": "aws-sm:"}, "TOKEN is no reference"),
+        ({"TOKEN": "aws-sm:a hunter2"}, "TOKEN is no reference"),
+        ({"hunter2": "aws-sm:a"}, "the name of a variable"),
+        ({"PATH": "aws-sm:a"}, "the name of a variable"),
+        ({"PYTHONPATH": "aws-sm:a"}, "the name of a variable"),
+        ({7: "aws-sm:a"}, "the name of a variable"),
+        (["hunter2"], "names of variables"),
+        ("hunter2", "names of variables"),
+    ],
+)
+def test_a_secret_that_is_none_is_refused_and_not_repeated(secrets: object, said: str) -> None:
+    with pytest.raises(ValidationError, match=said) as caught:
+        a_job(secrets=secrets)
+    assert "hunter2" not in str(caught.value)
+    assert "4711" not in str(caught.value)
+
+
+def test_how_much_data_there_is() -> None:
+    assert a_job().data_bytes == 170_498_071
+    folder = {"data": FOLDER, "model": {"preset": "vgg16", "image_size": 64, "classes": 3}}
+    assert a_job(**folder).data_bytes is None
+    sized = folder | {"data": FOLDER | {"size_bytes": 12_000_000_000}}
+    assert a_job(**sized).data_bytes == 12_000_000_000
+    assert a_job(**sized).digest() == a_job(**folder).digest()
 
 
 def test_a_job_is_frozen() -> None:
@@ -153,6 +186,7 @@ SAME_TRAINING: list[dict[str, Any]] = [
     {"on_slow": "stop"},
     {"checkpoint_every": "1m"},
     {"precision": "fp32", "xla": False, "framework": "tensorflow", "seed": 0, "container": None},
+    {"secrets": {"TOKEN": "aws-sm:arn:aws:secretsmanager:eu-west-1:1:secret:token"}},
 ]
 OTHER_TRAINING: list[dict[str, Any]] = [
     {"seed": 1},

@@ -64,7 +64,14 @@ WRONG_LINES = [
         "zzz: 1",
         "job.yaml:6: there is no key 'zzz'",
         "known here: name, model, data, epochs, global_batch_size, accumulate, precision, xla, framework, "
-        "optimizer, seed, checkpoint_every, constraints, objective, on_slow, container",
+        "optimizer, seed, checkpoint_every, constraints, objective, on_slow, container, secrets",
+    ),
+    (
+        "",
+        "secrets: {TOKEN: hunter2hunter2}",
+        "job.yaml:6: secrets: TOKEN is no reference to a secret: write aws-sm:ARN, "
+        "gcp-sm:projects/P/secrets/S/versions/V or akv:https://VAULT/secrets/NAME",
+        "",
     ),
     ("", "accumulate: 3", "job.yaml:6: accumulate: 3 does not divide a batch of 128", ""),
     (
