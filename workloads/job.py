@@ -201,8 +201,8 @@ _TAKEN = re.compile(r"PATH|LD_LIBRARY_PATH|PYTHON.*|CUDA.*|NVIDIA_.*|PJRT_DEVICE
 
 def _references(value: object) -> object:
     """Whatever is wrong is told without the value: it may be the secret itself."""
-    if not isinstance(value, dict):
-        raise ValueError("secrets holds names of variables and references")
+    if not isinstance(value, dict) or len(value) > MAX_SECRETS:
+        raise ValueError(f"secrets holds names of variables and references, at most {MAX_SECRETS}")
     for name, reference in value.items():
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name) or _TAKEN.fullmatch(name):
             raise ValueError("each secret needs the name of a variable of its own: capitals, digits and _")
@@ -217,7 +217,7 @@ def _references(value: object) -> object:
 Secrets = Annotated[
     dict[str, str],
     BeforeValidator(_references),
-    Field(max_length=MAX_SECRETS, description="variables of the container, as references that the machine resolves"),
+    Field(description="variables of the container, as references that the machine resolves"),
 ]
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
