@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pricing.cost import ProviderRates
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SHIPPED_CATALOG = Path(__file__).parent / "data" / "catalog.sqlite"
 
 _REGION_MASK = (1 << queries.REGION_BITS) - 1

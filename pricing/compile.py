@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.catalog import SCHEMA_VERSION, SHIPPED_CATALOG
 from pricing.grades import Market, PriceGrade, spot_ratio, trusted_until
-from pricing.money import to_micro
+from pricing.money import from_micro, to_micro
 from pricing.offers import LifecycleState
-from pricing.queries import MOST_MICRO_USD, MOST_REGIONS
+from pricing.overlay import overlaid
+from pricing.queries import MOST_MICRO_USD, MOST_PLACES, MOST_REGIONS
 from pricing.tables import OfferRow, Price, TableError, Tables, read_tables, text_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from decimal import Decimal
+
+    from pricing.overlay import Overlay
 
 TEXT_DIR = Path(__file__).parent / "data"
 NEVER = 0
@@ -59,18 +62,23 @@ CREATE TABLE rental (
     cpu_architecture TEXT NOT NULL, device TEXT NOT NULL, device_count INTEGER NOT NULL,
     fraction_numerator INTEGER NOT NULL, fraction_denominator INTEGER NOT NULL, device_memory_gib REAL,
     vcpus INTEGER, memory_gib REAL, hosts INTEGER NOT NULL, market TEXT NOT NULL, interruption_bucket INTEGER,
-    state TEXT NOT NULL, state_day INTEGER, successor TEXT, retired_from_day INTEGER, first_row INTEGER NOT NULL,
-    last_row INTEGER NOT NULL
+    state TEXT NOT NULL, state_day INTEGER, successor TEXT, retired_from_day INTEGER, offered INTEGER,
+    offered_day INTEGER, first_row INTEGER NOT NULL, last_row INTEGER NOT NULL
 );
 CREATE TABLE place (
-    row_id INTEGER PRIMARY KEY, region_id INTEGER NOT NULL, usd_micro INTEGER NOT NULL, on_demand_micro INTEGER,
+    row_id INTEGER PRIMARY KEY, region_id INTEGER NOT NULL, trusted_micro INTEGER NOT NULL, on_demand_micro INTEGER,
     raw_until_day INTEGER NOT NULL
 );
 CREATE TABLE price (
-    row_id INTEGER PRIMARY KEY, rental_id INTEGER NOT NULL, zones TEXT NOT NULL, on_demand_here_micro INTEGER,
-    as_of_day INTEGER, as_of_text TEXT NOT NULL, source_id INTEGER NOT NULL, host_micro INTEGER, device_micro INTEGER,
-    note_id INTEGER
+    row_id INTEGER PRIMARY KEY, rental_id INTEGER NOT NULL, usd_micro INTEGER NOT NULL, zones TEXT NOT NULL,
+    on_demand_here_micro INTEGER, as_of_day INTEGER, as_of_text TEXT NOT NULL, source_id INTEGER NOT NULL,
+    host_micro INTEGER, device_micro INTEGER, note_id INTEGER, spot_mean_micro INTEGER, spot_low_micro INTEGER,
+    spot_high_micro INTEGER
 );
+CREATE TABLE overlay (
+    provider TEXT PRIMARY KEY, read_day INTEGER NOT NULL, types TEXT NOT NULL, sources TEXT NOT NULL,
+    offers TEXT NOT NULL, parts TEXT NOT NULL
+) WITHOUT ROWID;
 """
 
 
@@ -84,23 +92,38 @@ def text_sha256(text_dir: Path) -> str:
     return digest.hexdigest()
 
 
-def compile_catalog(text_dir: Path, target: Path) -> int:
-    """Write the catalog of `text_dir` to `target`, whole or not at all; returns the number of offers.
+def compile_catalog(text_dir: Path, target: Path, overlays: Sequence[Overlay] = ()) -> int:
+    """Write the catalog of `text_dir`, under what was read since, to `target`, whole or not at all; returns the number
+    of offers.
 
     The same text gives the same bytes (with the same SQLite). Raises TableError for text that cannot be
     true, OSError for files.
     """
-    tables = read_tables(text_dir)
+    tables = overlaid(read_tables(text_dir), overlays)
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
         with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
-            count = _write(connection, tables, text_sha256(text_dir))
+            count = _write(connection, tables, text_sha256(text_dir), overlays)
+        _sync(temporary)
         temporary.replace(target)
+        _sync(target.parent)
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
     return count
+
+
+def _sync(path: Path) -> None:
+    """What was written is on the disk before a name leads to it, and the name before anybody is told."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:  # a folder, on Windows
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def main() -> int:
@@ -114,7 +137,7 @@ def main() -> int:
     return 0
 
 
-def _write(connection: sqlite3.Connection, tables: Tables, sha256: str) -> int:
+def _write(connection: sqlite3.Connection, tables: Tables, sha256: str, overlays: Sequence[Overlay]) -> int:
     connection.execute("PRAGMA journal_mode = OFF")
     connection.executescript(_SCHEMA)
     connection.execute("BEGIN")
@@ -122,6 +145,12 @@ def _write(connection: sqlite3.Connection, tables: Tables, sha256: str) -> int:
     _write_providers(connection, tables)
     count = _write_offers(connection, tables)
     _insert(connection, "meta", [("text_sha256", sha256), ("offers", str(count))])
+    for one in overlays:
+        _insert(
+            connection,
+            "overlay",
+            [(one.provider, one.read_on.toordinal(), one.types, one.sources, one.offers, one.parts)],
+        )
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
     connection.execute("VACUUM")
@@ -163,21 +192,29 @@ class _Keys:
     notes: dict[str, int]
     sources: dict[str, int]
     cheapest: dict[tuple[str, str], int]
+    here: dict[tuple[str, str, str], int]
+    """On-demand price by provider, type and region: the spot prices of zones have rows of their own."""
 
     @classmethod
     def of(cls, tables: Tables) -> _Keys:
         cheapest: dict[tuple[str, str], int] = {}
+        here: dict[tuple[str, str, str], int] = {}
         for row in tables.offers:
             if row.on_demand is not None:
                 key = (row.type.provider, row.type.name)
                 micro = to_micro(row.on_demand.usd_per_hour)
                 cheapest[key] = min(micro, cheapest.get(key, micro))
+                here[(*key, row.region)] = micro
         return cls(
             regions=_numbered({row.region for row in tables.offers}),
             notes=_numbered({row.note for row in tables.offers if row.note}),
             sources=_numbered({source.id for source in tables.sources}),
             cheapest=cheapest,
+            here=here,
         )
+
+    def on_demand_here(self, row: OfferRow) -> int | None:
+        return self.here.get((row.type.provider, row.type.name, row.region))
 
 
 def _numbered(names: set[str]) -> dict[str, int]:
@@ -189,31 +226,38 @@ def _write_offers(connection: sqlite3.Connection, tables: Tables) -> int:
     _insert(connection, "region", [(number, name) for name, number in keys.regions.items()])
     _insert(connection, "note", [(number, text) for text, number in keys.notes.items()])
     _insert(connection, "source", [(keys.sources[s.id], s.id, s.kind.value, s.text) for s in tables.sources])
-    _insert(connection, "spot_ratio", _ratio_steps(tables.offers))
+    _insert(connection, "spot_ratio", _ratio_steps(tables.offers, keys))
     next_row = 0
     for rental_id, (market, places) in enumerate(_rentals(tables.offers)):
         last_row = next_row + len(places) - 1
+        if len(places) > MOST_PLACES:
+            raise TableError(f"{places[0][0].type.name}: more places than the format can hold")
         _insert(connection, "rental", [_rental(rental_id, places[0][0], market, (next_row, last_row))])
-        for row_id, (row, price) in enumerate(places, next_row):
-            _insert(connection, "place", [_place(row_id, row, price, market, keys)])
-            _insert(connection, "price", [_price(row_id, rental_id, row, price, market, keys)])
+        numbered = list(enumerate(places, next_row))
+        _insert(connection, "place", [_place(row_id, row, price, market, keys) for row_id, (row, price) in numbered])
+        priced = [_price((row_id, rental_id), row, price, market, keys) for row_id, (row, price) in numbered]
+        _insert(connection, "price", priced)
         next_row = last_row + 1
     return next_row
 
 
 def _rentals(offers: Iterable[OfferRow]) -> Iterator[tuple[Market, list[tuple[OfferRow, Price]]]]:
-    """Offers by (provider, instance type, market, interruption bucket) in that order, the places of each by region.
+    """Offers by (provider, instance type, market, interruption bucket, availability) in that order, the places of each
+    by region.
 
-    How often a machine is interrupted makes its time and cost, so places that differ in it are rentals of their own.
+    How often a machine is interrupted makes its time and cost, and whether it is there whether it can be had, so
+    places that differ in one of them are rentals of their own.
     """
-    groups: defaultdict[tuple[str, str, Market, int], list[tuple[OfferRow, Price]]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, Market, int, tuple[int, int]], list[tuple[OfferRow, Price]]] = defaultdict(list)
     for row in offers:
         for market, price in ((Market.ON_DEMAND, row.on_demand), (Market.SPOT, row.spot)):
             if price is not None:
-                bucket = _bucket(row, market)
-                groups[row.type.provider, row.type.name, market, -1 if bucket is None else bucket].append((row, price))
-    for (_, _, market, _), places in sorted(groups.items(), key=lambda group: group[0]):
-        yield market, sorted(places, key=lambda place: place[0].region)
+                bucket, (offered, as_of) = _bucket(row, market), row.availability
+                there = (-1 if offered is None else int(offered), as_of.toordinal() if as_of else 0)
+                key = (row.type.provider, row.type.name, market, -1 if bucket is None else bucket, there)
+                groups[key].append((row, price))
+    for (_, _, market, _, _), places in sorted(groups.items(), key=lambda group: group[0]):
+        yield market, sorted(places, key=lambda place: (place[0].region, place[0].zones))
 
 
 def _bucket(row: OfferRow, market: Market) -> int | None:
@@ -225,48 +269,54 @@ def _rental(rental_id: int, place: OfferRow, market: Market, rows: tuple[int, in
     cycle = kind.lifecycle
     day = cycle.date.toordinal() if cycle.date is not None else None
     retired_from = {LifecycleState.RETIRED: NEVER, LifecycleState.DEPRECATED: day}.get(cycle.state)
+    offered, as_of = place.availability
     row: tuple[Any, ...] = (rental_id, kind.provider, kind.name, kind.family, kind.cpu_architecture, kind.device)
     row += (kind.device_count, kind.device_fraction.numerator, kind.device_fraction.denominator)
     row += (kind.device_memory_gib, kind.vcpus, kind.memory_gib, kind.hosts, market.value, _bucket(place, market))
-    return (*row, cycle.state.value, day, cycle.successor, retired_from, *rows)
+    row += (cycle.state.value, day, cycle.successor, retired_from)
+    return (*row, None if offered is None else int(offered), as_of.toordinal() if as_of else None, *rows)
 
 
 def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys) -> tuple[Any, ...]:
-    if row.on_demand is not None:
-        on_demand: int | None = to_micro(row.on_demand.usd_per_hour)
-    else:
+    on_demand = keys.on_demand_here(row)
+    if on_demand is None:
         on_demand = keys.cheapest.get((row.type.provider, row.type.name))
     until = trusted_until(price.source.kind, market, price.as_of)
     raw_until = NEVER if until is None else until.toordinal()
     if market is Market.ON_DEMAND:
         raw_until = ALWAYS  # an old on-demand price is marked stale, and still the price to plan with
     region_id, usd = keys.regions[row.region], to_micro(price.usd_per_hour)
+    if market is Market.SPOT and row.history is not None:
+        usd = max(usd, to_micro(row.history.mean_usd_per_hour))  # a run meets the week, not the moment
     if region_id >= MOST_REGIONS or max(usd, on_demand or 0) >= MOST_MICRO_USD:
         raise TableError(f"{row.region} {row.type.name}: more regions or dollars than the format can hold")
     return (row_id, region_id, usd, on_demand, raw_until)
 
 
-def _price(row_id: int, rental_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys) -> list[Any]:
-    """The host and device parts belong to the on-demand price only."""
-    here = to_micro(row.on_demand.usd_per_hour) if row.on_demand else None
+def _price(ids: tuple[int, int], row: OfferRow, price: Price, market: Market, keys: _Keys) -> list[Any]:
+    """`ids`: row and rental. The host and device parts belong to the on-demand price only, history to spot."""
     on_demand = market is Market.ON_DEMAND
     parts = [
         to_micro(part) if part and on_demand else None for part in (row.host_usd_per_hour, row.device_usd_per_hour)
     ]
-    detail: list[Any] = [row_id, rental_id, " ".join(row.zones), here]
+    history: list[int | None] = [None, None, None]
+    if row.history is not None and not on_demand:
+        history = [to_micro(usd) for usd in row.history]
+    detail: list[Any] = [*ids, to_micro(price.usd_per_hour), " ".join(row.zones), keys.on_demand_here(row)]
     detail += [price.as_of.toordinal() if price.as_of else None, price.as_of_text, keys.sources[price.source.id]]
-    return [*detail, *parts, keys.notes.get(row.note)]
+    return [*detail, *parts, keys.notes.get(row.note), *history]
 
 
-def _ratio_steps(offers: Iterable[OfferRow]) -> Iterator[tuple[str, str, int, int, int]]:
+def _ratio_steps(offers: Iterable[OfferRow], keys: _Keys) -> Iterator[tuple[str, str, int, int, int]]:
     """What `grades.spot_ratio` says, as steps: it only changes on the day after an observed price goes stale."""
     observed: defaultdict[tuple[str, str], list[tuple[int, Decimal]]] = defaultdict(list)
     for row in offers:
-        if row.spot is None or row.on_demand is None or row.spot.source.kind is not PriceGrade.OBSERVED:
+        on_demand = keys.on_demand_here(row)
+        if row.spot is None or on_demand is None or row.spot.source.kind is not PriceGrade.OBSERVED:
             continue
         until = trusted_until(PriceGrade.OBSERVED, Market.SPOT, row.spot.as_of)
         if until is not None:
-            ratio = row.spot.usd_per_hour / row.on_demand.usd_per_hour
+            ratio = row.spot.usd_per_hour / from_micro(on_demand)
             observed[row.type.provider, row.type.family].append((until.toordinal(), ratio))
     for (provider, family), ratios in sorted(observed.items()):
         from_day = NEVER

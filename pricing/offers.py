@@ -13,6 +13,7 @@ from pricing.grades import Market, PriceGrade
 from pricing.money import PER_SECOND, Billing
 
 __all__ = [
+    "Availability",
     "Lifecycle",
     "LifecycleState",
     "Market",
@@ -59,6 +60,22 @@ class Lifecycle:
 ACTIVE = Lifecycle(state=LifecycleState.ACTIVE)
 
 
+class Availability(NamedTuple):
+    """Whether the vendor's offerings, asked on `as_of`, have it at the place; both None: nobody asked, and what is
+    known is the lifecycle of the type."""
+
+    offered: bool | None = None
+    as_of: datetime.date | None = None
+
+    @property
+    def source(self) -> str:
+        """`offerings` or `lifecycle`."""
+        return "lifecycle" if self.offered is None else "offerings"
+
+
+BY_LIFECYCLE = Availability()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rental:
     """Everything of an offer but its place and price: what the planner estimates once for all places.
@@ -66,7 +83,7 @@ class Rental:
     `device` is a canonical device name, or `cpu` with a count of 1 (the host). `device_fraction` is the part of one
     device that the machine holds, `device_memory_gib` the memory of that part. `hosts` above 1: a TPU slice
     that spans machines. `interruption_bucket` is AWS' own figure for spot (0, rarely interrupted, to 4; None: there is
-    none): a machine type whose places differ in it is several rentals.
+    none): a machine type whose places differ in it, or in whether they have it, is several rentals.
     """
 
     provider: str
@@ -84,6 +101,7 @@ class Rental:
     lifecycle: Lifecycle
     billing: Billing
     interruption_bucket: int | None = None
+    availability: Availability = BY_LIFECYCLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +110,8 @@ class Offer:
 
     `usd_per_hour` is the figure of the source; `planning_usd_per_hour` is what cost and rank count with (None:
     cannot be ranked). `price_as_of_text` keeps a source's date that is not a day (`2026-H1`); for Google's
-    attached GPUs the on-demand price is `host_usd_per_hour + device_usd_per_hour`.
+    attached GPUs the on-demand price is `host_usd_per_hour + device_usd_per_hour`. The `spot_` figures are of the
+    week before an observed spot price was read. `own_rate`: the planning price is the person's own, and which.
     """
 
     provider: str
@@ -122,6 +141,11 @@ class Offer:
     lifecycle: Lifecycle = ACTIVE
     billing: Billing = PER_SECOND
     note: str = ""
+    availability: Availability = BY_LIFECYCLE
+    spot_mean_usd_per_hour: Decimal | None = None
+    spot_low_usd_per_hour: Decimal | None = None
+    spot_high_usd_per_hour: Decimal | None = None
+    own_rate: str = ""
 
     @property
     def rental(self) -> Rental:
@@ -142,6 +166,7 @@ class Offer:
             lifecycle=self.lifecycle,
             billing=self.billing,
             interruption_bucket=self.interruption_bucket,
+            availability=self.availability,
         )
 
 
@@ -170,6 +195,7 @@ class PriceStamp(NamedTuple):
     zones: tuple[str, ...]
     price_grade: PriceGrade
     price_as_of: datetime.date | None
+    own_rate: str = ""
 
 
 class Quote(NamedTuple):

@@ -14,12 +14,13 @@ OFFSET_BITS = 16
 """One integer carries a place: planning price, then its number among the places of its rental (they are stored by
 region, so ties fall by region), then the region's number. It sorts and travels faster than three columns."""
 MOST_REGIONS = 1 << REGION_BITS
+MOST_PLACES = 1 << OFFSET_BITS
 MOST_MICRO_USD = 1 << (63 - OFFSET_BITS - REGION_BITS)
-"""What fits; a rental has at most one place in a region, so its places fit where regions do."""
+"""What fits: regions of all providers, places of one rental, a planning price."""
 
 _PLANNING_MICRO = """CASE
-    WHEN p.raw_until_day >= :today THEN p.usd_micro
-    ELSE max(p.usd_micro, (p.on_demand_micro * coalesce(s.ratio_ppm, 1000000) + 500000) / 1000000)
+    WHEN p.raw_until_day >= :today THEN p.trusted_micro
+    ELSE max(p.trusted_micro, (p.on_demand_micro * coalesce(s.ratio_ppm, 1000000) + 500000) / 1000000)
 END"""
 """What grades.planning_micro says, computed where the rows are; a test holds the two together."""
 
@@ -61,7 +62,7 @@ def conditions(query: OfferQuery, today: date) -> Conditions:
     }
     wanted = [_is_in(name, values, parameters) for name, values in columns.items() if values is not None]
     if not query.include_retired:
-        wanted.append(f"NOT {_RETIRED}")
+        wanted.append(f"NOT {_RETIRED} AND r.offered IS NOT 0")
     place = "1"
     if query.regions is not None:
         place = f"p.region_id IN (SELECT region_id FROM region WHERE {_is_in('name', query.regions, parameters)})"
@@ -87,8 +88,9 @@ def places(asked: Conditions) -> str:
 def offers(rental: str, place: str) -> str:
     """Per offer: rental, region, prices and the rest of what a source says of it."""
     return f"""
-        SELECT p.row_id, r.rental_id, p.region_id, p.usd_micro, {_PLANNING_MICRO}, d.on_demand_here_micro, d.zones,
-            d.as_of_day, d.as_of_text, d.source_id, d.host_micro, d.device_micro, d.note_id
+        SELECT p.row_id, r.rental_id, p.region_id, d.usd_micro, {_PLANNING_MICRO}, d.on_demand_here_micro, d.zones,
+            d.as_of_day, d.as_of_text, d.source_id, d.host_micro, d.device_micro, d.note_id, d.spot_mean_micro,
+            d.spot_low_micro, d.spot_high_micro
         FROM {_PLACES} CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {rental} AND {place}
     """
 
@@ -96,7 +98,7 @@ def offers(rental: str, place: str) -> str:
 def quotes(asked: Conditions) -> str:
     """Per offer: its price as its source says it, and where and from when it is."""
     return f"""
-        SELECT p.row_id, p.usd_micro, r.market, d.zones, d.as_of_day, d.source_id
+        SELECT p.row_id, d.usd_micro, r.market, d.zones, d.as_of_day, d.source_id
         FROM rental AS r CROSS JOIN place AS p ON p.row_id BETWEEN r.first_row AND r.last_row
         CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {asked.rental} AND {asked.place}
     """

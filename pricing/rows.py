@@ -12,7 +12,7 @@ from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, PeakTflops, Verified
 from pricing.grades import Market, grade
 from pricing.money import Billing, from_micro
-from pricing.offers import Lifecycle, LifecycleState, Offer, PriceStamp, Quote, Rental
+from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState, Offer, PriceStamp, Quote, Rental
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +66,7 @@ def rental(row: Sequence[Any], known_rates: Mapping[str, ProviderRates], today: 
     """A row of table `rental`, its lifecycle as it is on `today`."""
     _, provider, instance_type, family, cpu_architecture, device_name, count, *rest = row
     numerator, denominator, device_memory_gib, vcpus, memory_gib, hosts, market, bucket, state, state_day, *rest = rest
-    successor = rest[0]
+    successor, _, offered, offered_day, *_ = rest
     return Rental(
         provider=provider,
         instance_type=instance_type,
@@ -83,12 +83,18 @@ def rental(row: Sequence[Any], known_rates: Mapping[str, ProviderRates], today: 
         interruption_bucket=bucket,
         lifecycle=_lifecycle(state, state_day, successor, today),
         billing=known_rates[provider].billing,
+        availability=_availability(offered, offered_day),
     )
 
 
 # Hundreds of rentals share a handful of each.
 _fraction = cache(Fraction)
 _market: Callable[[str], Market] = cache(Market)
+
+
+@cache
+def _availability(offered: int | None, as_of_day: int | None) -> Availability:
+    return BY_LIFECYCLE if offered is None else Availability(bool(offered), day(as_of_day))
 
 
 @cache
@@ -118,7 +124,7 @@ class OfferMaker:
     def offer(self, row: Sequence[Any]) -> Offer:
         """One offer, flat."""
         _, rental_id, region_id, usd, planning, on_demand, zones, as_of_day, *rest = row
-        as_of_text, source_id, host, device_part, note_id = rest
+        as_of_text, source_id, host, device_part, note_id, spot_mean, spot_low, spot_high = rest
         rental = self._rentals[rental_id]
         kind, source = self._sources[source_id]
         money = self._usd
@@ -150,6 +156,10 @@ class OfferMaker:
             lifecycle=rental.lifecycle,
             billing=rental.billing,
             note=self._notes[note_id],
+            availability=rental.availability,
+            spot_mean_usd_per_hour=money(spot_mean),
+            spot_low_usd_per_hour=money(spot_low),
+            spot_high_usd_per_hour=money(spot_high),
         )
 
 

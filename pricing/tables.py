@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import csv
+import io
 import tomllib
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, DeviceTable, PeakTflops, UnknownDeviceError, Verified
 from pricing.grades import PriceGrade
 from pricing.money import Billing
-from pricing.offers import Lifecycle, LifecycleState
+from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 TYPE_COLUMNS = (
@@ -30,6 +31,11 @@ OFFER_COLUMNS = (
     *("spot_usd_per_hour", "spot_as_of", "spot_as_of_text", "spot_source", "spot_interruption_bucket"),
     *("host_usd_per_hour", "device_usd_per_hour", "note"),
 )
+REFRESHED_COLUMNS = (
+    *OFFER_COLUMNS,
+    *("spot_mean_usd_per_hour", "spot_low_usd_per_hour", "spot_high_usd_per_hour", "offered", "offered_as_of"),
+)
+"""What a refresh knows beside: the week's spot prices in a zone, and what the vendor's offerings say."""
 SOURCE_COLUMNS = ("id", "kind", "text")
 CPU_ARCHITECTURES = frozenset({"x86_64", "arm64"})
 T = TypeVar("T")
@@ -78,9 +84,20 @@ class Price:
     source: Source
 
 
+class SpotHistory(NamedTuple):
+    """What a spot price was in the days before it was read: the mean over time, the lowest and the highest."""
+
+    mean_usd_per_hour: Decimal
+    low_usd_per_hour: Decimal
+    high_usd_per_hour: Decimal
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRow:
-    """One row of an offers table: a type at a place, with a price for each market it has there."""
+    """One row of an offers table: a type at a place, with a price for each market it has there.
+
+    Spot prices that differ between the zones of a region are rows of their own, a zone each.
+    """
 
     type: InstanceType
     region: str
@@ -91,6 +108,8 @@ class OfferRow:
     host_usd_per_hour: Decimal | None
     device_usd_per_hour: Decimal | None
     note: str
+    history: SpotHistory | None = None
+    availability: Availability = BY_LIFECYCLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +120,7 @@ class Tables:
     not_devices: dict[str, str]
     sources: tuple[Source, ...]
     rates: tuple[ProviderRates, ...]
+    types: Mapping[tuple[str, str], InstanceType]
     offers: tuple[OfferRow, ...]
 
 
@@ -113,23 +133,45 @@ def text_files(text_dir: Path) -> tuple[Path, ...]:
 def read_tables(text_dir: Path) -> Tables:
     """Parse and check every table. Raises TableError, or OSError for a file that is not there."""
     devices, not_devices = read_devices(text_dir / "devices.toml")
-    sources = {source.id: source for source in _rows(text_dir / "sources.csv", SOURCE_COLUMNS, _source)}
-    types = {
-        (kind.provider, kind.name): kind
-        for kind in _rows(text_dir / "instance_types.csv", TYPE_COLUMNS, lambda row: _type(row, devices))
-    }
+    sources = {source.id: source for source in _read(text_dir / "sources.csv", parse_sources)}
+    known = _read(text_dir / "instance_types.csv", lambda text, name: parse_types(text, name, devices))
+    types = {(kind.provider, kind.name): kind for kind in known}
     offers: list[OfferRow] = []
     for path in sorted((text_dir / "offers").glob("*.csv")):
-        parse = _offer_parser(path.stem, types, sources)
-        offers += _rows(path, OFFER_COLUMNS, parse)
-    _refuse_duplicates(offers)
+        of = OffersOf(path.stem, types, sources)
+        offers += _read(path, lambda text, name, of=of: parse_offers(text, name, of))  # type: ignore[misc]
+    refuse_duplicates(offers)
     return Tables(
         devices=devices,
         not_devices=not_devices,
         sources=tuple(sources.values()),
         rates=tuple(_rates(entry) for entry in _toml(text_dir / "rates.toml")["provider"]),
+        types=types,
         offers=tuple(offers),
     )
+
+
+class OffersOf(NamedTuple):
+    """What an offers table refers to: its provider, instance types by provider and name, sources by id."""
+
+    provider: str
+    types: Mapping[tuple[str, str], InstanceType]
+    sources: Mapping[str, Source]
+
+
+def parse_sources(text: str, name: str) -> list[Source]:
+    """Rows of a sources table. `name` is said where one cannot be true. Raises TableError, as the next two do."""
+    return list(_rows(text, name, (SOURCE_COLUMNS,), _source))
+
+
+def parse_types(text: str, name: str, devices: DeviceTable) -> list[InstanceType]:
+    """Rows of an instance types table."""
+    return list(_rows(text, name, (TYPE_COLUMNS,), lambda row: _type(row, devices)))
+
+
+def parse_offers(text: str, name: str, of: OffersOf) -> list[OfferRow]:
+    """Rows of an offers table, shipped or refreshed."""
+    return list(_rows(text, name, (OFFER_COLUMNS, REFRESHED_COLUMNS), lambda row: _offer(row, of)))
 
 
 def read_devices(path: Path) -> tuple[DeviceTable, dict[str, str]]:
@@ -181,16 +223,21 @@ def _rates(entry: dict[str, Any]) -> ProviderRates:
     )
 
 
-def _rows(path: Path, columns: Sequence[str], parse: Callable[[dict[str, str]], T]) -> Iterator[T]:
+def _read(path: Path, parse: Callable[[str, str], list[T]]) -> list[T]:
     with path.open(encoding="utf-8", newline="") as text:
-        reader = csv.DictReader(text, strict=True)
-        if reader.fieldnames is None or list(reader.fieldnames) != list(columns):
-            raise TableError(f"{path.name}: the columns must be {','.join(columns)}")
-        for row in reader:
-            try:
-                yield parse(row)
-            except (KeyError, TypeError, ValueError, InvalidOperation) as error:
-                raise TableError(f"{path.name}:{reader.line_num}: {error}") from error
+        return parse(text.read(), path.name)
+
+
+def _rows(text: str, name: str, columns: Sequence[Sequence[str]], parse: Callable[[dict[str, str]], T]) -> Iterator[T]:
+    """`columns`: the headers that will do."""
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    if tuple(reader.fieldnames or ()) not in columns:
+        raise TableError(f"{name}: the columns must be {','.join(columns[0])}")
+    for row in reader:
+        try:
+            yield parse(row)
+        except (KeyError, TypeError, ValueError, InvalidOperation) as error:
+            raise TableError(f"{name}:{reader.line_num}: {error}") from error
 
 
 def _source(row: dict[str, str]) -> Source:
@@ -231,30 +278,43 @@ def _lifecycle(row: dict[str, str]) -> Lifecycle:
     return Lifecycle(state=state, date=_day(row["state_date"]), successor=row["successor"] or None)
 
 
-def _offer_parser(
-    provider: str, types: dict[tuple[str, str], InstanceType], sources: dict[str, Source]
-) -> Callable[[dict[str, str]], OfferRow]:
-    def parse(row: dict[str, str]) -> OfferRow:
-        bucket = row["spot_interruption_bucket"]
-        on_demand, spot = _price(row, "on_demand", sources), _price(row, "spot", sources)
-        if on_demand is None and spot is None:
-            raise ValueError("a row needs a price")
-        return OfferRow(
-            type=types[provider, row["instance_type"]],
-            region=row["region"],
-            zones=tuple(row["zones"].split()),
-            on_demand=on_demand,
-            spot=spot,
-            interruption_bucket=int(bucket) if bucket else None,
-            host_usd_per_hour=_usd(row["host_usd_per_hour"]),
-            device_usd_per_hour=_usd(row["device_usd_per_hour"]),
-            note=row["note"],
-        )
-
-    return parse
+def _offer(row: dict[str, str], of: OffersOf) -> OfferRow:
+    bucket = row["spot_interruption_bucket"]
+    on_demand, spot = _price(row, "on_demand", of.sources), _price(row, "spot", of.sources)
+    if on_demand is None and spot is None:
+        raise ValueError("a row needs a price")
+    return OfferRow(
+        type=of.types[of.provider, row["instance_type"]],
+        region=row["region"],
+        zones=tuple(row["zones"].split()),
+        on_demand=on_demand,
+        spot=spot,
+        interruption_bucket=int(bucket) if bucket else None,
+        host_usd_per_hour=_usd(row["host_usd_per_hour"]),
+        device_usd_per_hour=_usd(row["device_usd_per_hour"]),
+        note=row["note"],
+        history=_history(row),
+        availability=_availability(row),
+    )
 
 
-def _price(row: dict[str, str], market: str, sources: dict[str, Source]) -> Price | None:
+def _history(row: dict[str, str]) -> SpotHistory | None:
+    mean, low, high = (_usd(row.get(f"spot_{which}_usd_per_hour", "")) for which in ("mean", "low", "high"))
+    if mean is None or low is None or high is None:
+        return None
+    if not low <= mean <= high:
+        raise ValueError(f"a mean of {mean} is not between {low} and {high}")
+    return SpotHistory(mean, low, high)
+
+
+def _availability(row: dict[str, str]) -> Availability:
+    said = row.get("offered", "")
+    if not said:
+        return BY_LIFECYCLE
+    return Availability({"yes": True, "no": False}[said], date.fromisoformat(row["offered_as_of"]))
+
+
+def _price(row: dict[str, str], market: str, sources: Mapping[str, Source]) -> Price | None:
     usd_per_hour = _usd(row[f"{market}_usd_per_hour"])
     if usd_per_hour is None:
         return None
@@ -282,10 +342,14 @@ def _day(text: str) -> date | None:
     return date.fromisoformat(text) if text else None
 
 
-def _refuse_duplicates(offers: list[OfferRow]) -> None:
-    seen: set[tuple[str, str, str]] = set()
+def refuse_duplicates(offers: Iterable[OfferRow]) -> None:
+    """Raises TableError for a price that stands twice; spot prices of different zones may stand side by side."""
+    seen: set[tuple[str, ...]] = set()
     for offer in offers:
         key = (offer.type.provider, offer.region, offer.type.name)
-        if key in seen:
+        keys: list[tuple[str, ...]] = [key] if offer.on_demand else []
+        if offer.spot:
+            keys += [(*key, zone) for zone in offer.zones if offer.on_demand is None] or [(*key, "")]
+        if not seen.isdisjoint(keys):
             raise TableError(f"two rows for {' '.join(key)}: keep the one with the newer price")
-        seen.add(key)
+        seen.update(keys)

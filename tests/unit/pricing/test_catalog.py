@@ -176,7 +176,7 @@ def test_places_offers_and_quotes_say_the_same(shipped: Catalog) -> None:
             assert place.region == offer.region
             assert from_micro(place.planning_micro_usd_per_hour) == offer.planning_usd_per_hour
             assert from_micro(quote.micro_usd_per_hour) == offer.usd_per_hour
-            assert quote.stamp == (offer.zones, offer.price_grade, offer.price_as_of)
+            assert quote.stamp == (offer.zones, offer.price_grade, offer.price_as_of, "")
 
 
 @pytest.mark.parametrize(
