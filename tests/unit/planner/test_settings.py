@@ -91,9 +91,21 @@ def test_the_local_provider_understands_what_it_is_given(tmp_path: Path) -> None
     assert (bare.base_image, bare.build_flags) == (None, ())
 
 
+def test_a_cloud_has_a_table_of_its_own(tmp_path: Path) -> None:
+    own = '[aws]\nregion = "eu-west-1"\nkeep_days = 30\n[gcp]\nproject = "mine"\n'
+    settings = load(tmp_path, own, PLAN_AWS_REGION="us-east-1", PLAN_AZURE_ACCOUNT="box", PLAN_GCP_PROJECT="")
+    assert settings.options_of("aws") == {"region": "us-east-1", "keep_days": "30"}
+    assert settings.options_of("gcp") == {"project": "mine"}
+    assert settings.options_of("azure") == {"account": "box"}
+    assert settings.options_of("sim") == {}
+
+
 @pytest.mark.parametrize(
     ("own", "environment", "said"),
     [
+        ("aws = 3", {}, "aws is not a table of texts and numbers"),
+        ("[aws]\nregion = [1]", {}, "aws is not a table of texts and numbers"),
+        ("[asw]\nregion = 'x'", {}, "there is no setting 'asw'"),
         ("engine = ", {}, "settings.toml: "),
         ("enigne = 'docker'", {}, "there is no setting 'enigne'"),
         ("engine = 'dokcer'", {}, "engine 'dokcer' is not one of auto, docker, podman, process"),

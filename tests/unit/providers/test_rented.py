@@ -1,0 +1,174 @@
+"""What surrounds a cloud's create: what is looked up, that a replay writes the same bytes, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.requests import request_from_record, request_record
+from providers.agent.spec import File, read_spec
+from providers.agent_archive import AGENT, agent_bytes
+from providers.base import LaunchRequest, ProviderSettings, RunId
+from providers.errors import BadRequestError
+from providers.machine import IMAGE_DIGEST
+from providers.rented import BOOT_DEADLINE, RUN_REGION, RUN_URI, STOP, Rented, hardware, known_options, mirrors_of
+from tests.builders import RUN_ID, a_job, an_offer
+from workloads.job import job_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+DIGEST = "sha256:" + "d" * 64
+END = {"kind": "power_off"}
+
+
+class Kept:
+    """A run directory in memory."""
+
+    uri = "s3://bucket/runs/r"
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def put(self, path: str, data: bytes) -> None:
+        self.objects[path] = data
+
+
+class Registries:
+    """Knows one digest, and who asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    def digest(self, references: Sequence[str]) -> str:
+        self.asked.append(tuple(references))
+        return DIGEST
+
+
+def rented(kept: Kept, registries: Registries, **changes: Any) -> Rented:
+    usual: dict[str, Any] = {
+        "cloud": "aws",
+        "service": "s3",
+        "store": lambda run_id: kept,
+        "region": lambda: "eu-west-1",
+        "now": lambda: NOON,
+        "digest": registries.digest,
+    }
+    return Rented(**{**usual, **changes})
+
+
+def a_request(**changes: Any) -> LaunchRequest:
+    usual: dict[str, Any] = {
+        "run_id": RUN_ID,
+        "attempt": 1,
+        "offer": an_offer(provider="aws", device="T4", device_count=1, memory_gib=16.0),
+        "job_json": a_job().to_json(),
+        "deadline": NOON + timedelta(hours=8),
+    }
+    return LaunchRequest(**{**usual, **changes})
+
+
+def test_what_is_open_is_looked_up_once() -> None:
+    kept, registries = Kept(), Registries()
+    made = rented(kept, registries, mirrors=("here:5000",))
+    known = made.resolved(a_request())
+    assert known == {
+        IMAGE_DIGEST: DIGEST,
+        RUN_URI: kept.uri,
+        RUN_REGION: "eu-west-1",
+        BOOT_DEADLINE: "2026-11-21T12:45:00+00:00",
+    }
+    assert registries.asked[0][0].startswith("here:5000/library/python:")
+    assert made.resolved(a_request(resolved=known)) == known
+    assert len(registries.asked) == 1
+    assert kept.objects == {}
+
+
+def test_an_image_of_ones_own_needs_no_look() -> None:
+    registries = Registries()
+    own = "registry.example/mine@sha256:" + "c" * 64
+    known = rented(Kept(), registries).resolved(a_request(job_json=a_job(container=own).to_json()))
+    assert IMAGE_DIGEST not in known
+    assert registries.asked == []
+
+
+def test_a_replay_out_of_the_journal_writes_the_same_bytes() -> None:
+    kept = Kept()
+    made = rented(kept, Registries(), endpoints={"s3": "http://127.0.0.1:1"})
+    request = a_request()
+    request = replace(request, resolved=made.resolved(request))
+    part = made.machine(request, END)
+    assert '"http://127.0.0.1:1' in part.user_data.replace("\\", "")
+    request = request_from_record(request_record(replace(request, calls=made.puts(part))))
+    for call in request.calls:
+        assert made.is_put(call)
+        made.put(RunId(RUN_ID), call)
+    assert kept.objects == {stored.path: stored.data for stored in part.objects}
+    assert list(kept.objects) == [stored.path for stored in part.objects]
+    spec = read_spec(kept.objects["attempts/1/machine/spec.json"].decode())
+    assert spec.boot_deadline == (NOON + timedelta(minutes=45)).timestamp()
+    assert spec.images[-1].endswith(DIGEST)
+
+
+def test_what_the_journal_keeps_is_small_and_our_own_parts_are_checked() -> None:
+    made = rented(Kept(), Registries())
+    request = a_request()
+    calls = made.puts(made.machine(replace(request, resolved=made.resolved(request)), END))
+    ours = next(call for call in calls if str(call.parameters["Path"]).endswith(AGENT))
+    assert "Body" not in ours.parameters
+    assert ours.parameters["SHA256"] == hashlib.sha256(agent_bytes()).hexdigest()
+    other = replace(ours, parameters={**ours.parameters, "SHA256": "0" * 64})
+    with pytest.raises(BadRequestError, match="another version of trainplan"):
+        made.put(RunId(RUN_ID), other)
+    job = next(call for call in calls if call.parameters["Path"] == "job.json")
+    assert job_from_json(base64.b64decode(str(job.parameters["Body"])).decode()) == a_job()
+
+
+def test_a_request_that_was_not_looked_up_is_refused() -> None:
+    with pytest.raises(BadRequestError, match="run_uri, run_region, boot_deadline was not looked up"):
+        rented(Kept(), Registries()).machine(a_request(), END)
+
+
+def test_the_machine_gets_its_data_and_the_framework_that_runs_there() -> None:
+    file = File(path="", uri="s3://bucket/data/x/shard-0.tar", to="data/shard-0.tar", sha256="a" * 64, size_bytes=7)
+    kept = Kept()
+    tpu = an_offer(provider="gcp", device="TPU v5e", device_count=1, memory_gib=48.0)
+    made = rented(kept, Registries(), cloud="gcp", service="storage")
+    kept.uri = "gs://bucket/runs/r"
+    request = request_from_record(request_record(a_request(offer=tpu, data=(file,))))
+    assert request.data == (file,)
+    part = made.machine(replace(request, resolved=made.resolved(request)), {"kind": "power_off"})
+    stored = {one.path: one.data.decode() for one in part.objects if one.path.endswith(".json")}
+    assert job_from_json(stored["job.json"]).framework == "jax"
+    assert file in read_spec(stored["attempts/1/machine/spec.json"]).files
+
+
+def test_stopping_is_a_file_of_the_run_directory() -> None:
+    kept = Kept()
+    rented(kept, Registries()).ask_to_stop(RunId(RUN_ID))
+    assert list(kept.objects) == [STOP]
+
+
+@pytest.mark.parametrize(
+    ("device", "kind", "capability"), [("T4", "gpu", "7.5"), ("TPU v5e", "tpu", None), ("cpu", "cpu", None)]
+)
+def test_hardware_of_an_offer(device: str, kind: str, capability: str | None) -> None:
+    found = hardware(an_offer(provider="gcp", device=device))
+    assert (found.kind, found.device, found.capability) == (kind, device, capability)
+
+
+def test_options() -> None:
+    settings = ProviderSettings(
+        home=Path("/nowhere"), options={"mirrors": " a:5000 ,, b/c"}, environment={}, now=lambda: NOON
+    )
+    assert mirrors_of(settings) == ("a:5000", "b/c")
+    assert known_options(settings, "aws", ("mirrors",)) == {"mirrors": " a:5000 ,, b/c"}
+    with pytest.raises(BadRequestError, match="aws: there is no setting 'mirrors'"):
+        known_options(settings, "aws", ("bucket",))
