@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from workloads.datasets import DATASETS, DataSet
 from workloads.durations import parse_duration
@@ -22,6 +22,8 @@ MAX_IMAGE_SIZE_PX = 4_096
 MAX_LAYERS = 400
 MAX_IMAGES = 10**12
 MAX_USD = 10**9
+MAX_DATA_BYTES = 10**15
+MAX_SECRETS = 50
 
 
 class Precision(StrEnum):
@@ -152,6 +154,9 @@ class DataSpec(Value):
         default=None, description="training images, where the set cannot tell"
     )
     channels: Literal[1, 3] | None = Field(default=None, description="1 grey, 3 colour")
+    size_bytes: Annotated[int, Field(strict=True, ge=1, le=MAX_DATA_BYTES)] | None = Field(
+        default=None, description="what is fetched, for the estimate, where nobody has looked yet"
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -159,6 +164,8 @@ class DataSpec(Value):
             raise ValueError("give one of name, path or url")
         if self.name not in (None, DataName.SYNTHETIC) and self.images is not None:
             raise ValueError(f"the data set {self.name} knows how many images it has; leave out images")
+        if self.name is not None and self.size_bytes is not None:
+            raise ValueError(f"how large the data set {self.name} is is known; leave out size_bytes")
         return self
 
 
@@ -186,12 +193,41 @@ class Constraints(Value):
         return self
 
 
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
+_REFERENCE = re.compile(r"(aws-sm|gcp-sm|akv):\S+")
+# What the machine sets in the container itself.
+_TAKEN = re.compile(r"PATH|LD_LIBRARY_PATH|PYTHON.*|CUDA.*|NVIDIA_.*|PJRT_DEVICE")
+
+
+def _references(value: object) -> object:
+    """Whatever is wrong is told without the value: it may be the secret itself."""
+    if not isinstance(value, dict) or len(value) > MAX_SECRETS:
+        raise ValueError(f"secrets holds names of variables and references, at most {MAX_SECRETS}")
+    for name, reference in value.items():
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name) or _TAKEN.fullmatch(name):
+            raise ValueError("each secret needs the name of a variable of its own: capitals, digits and _")
+        if not isinstance(reference, str) or not _REFERENCE.fullmatch(reference):
+            raise ValueError(
+                f"{name} is no reference to a secret: write aws-sm:ARN, gcp-sm:projects/P/secrets/S/versions/V or "
+                "akv:https://VAULT/secrets/NAME"
+            )
+    return value
+
+
+Secrets = Annotated[
+    dict[str, str],
+    BeforeValidator(_references),
+    Field(description="variables of the container, as references that the machine resolves"),
+]
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
 
 class TrainingJob(Value):
     """One training run: what is trained, on what data, how, and within which limits."""
+
+    # Somebody may write a secret where its reference belongs; no error repeats it.
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     name: Annotated[str, Field(pattern=f"^{_NAME.pattern}$", description="lower-case letters, digits, . _ -")]
     model: ModelSpec
@@ -213,6 +249,7 @@ class TrainingJob(Value):
     objective: Objective = Objective.COST
     on_slow: OnSlow = OnSlow.ASK
     container: str | None = Field(default=None, description="the person's own image, by digest")
+    secrets: Secrets = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -237,6 +274,11 @@ class TrainingJob(Value):
     def known_data(self) -> DataSet | None:
         """What is known of the data set; None for a folder or an address."""
         return DATASETS[self.data.name] if self.data.name is not None else None
+
+    @property
+    def data_bytes(self) -> int | None:
+        """What is fetched to where it trains; None where that is not known."""
+        return self.known_data.download_bytes if self.known_data else self.data.size_bytes
 
     @property
     def train_images(self) -> int | None:
@@ -294,11 +336,13 @@ class TrainingJob(Value):
     def digest(self) -> str:
         """Sixteen hex digits that are equal for jobs that train the same thing.
 
-        Limits and preferences are left out: a run under a new deadline goes on from the same checkpoint.
+        Limits and preferences are left out: a run under a new deadline goes on from the same checkpoint. So are the
+        size of the data and references to secrets.
         """
         trained = self.model_dump(
-            mode="json", exclude={"name", "constraints", "objective", "on_slow", "checkpoint_every"}
+            mode="json", exclude={"name", "constraints", "objective", "on_slow", "checkpoint_every", "secrets"}
         )
+        del trained["data"]["size_bytes"]
         if self.accumulate == 1:  # A field that came later: what does without it keeps the digest it had.
             del trained["accumulate"]
         return hashlib.sha256(json.dumps(trained, sort_keys=True).encode()).hexdigest()[:16]
