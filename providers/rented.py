@@ -89,6 +89,7 @@ class Rented:
             region=known[RUN_REGION],
             boot_deadline=datetime.fromisoformat(known[BOOT_DEADLINE]),
             end=end,
+            secrets=job.secrets,
             data=request.data,
             endpoints=self.endpoints,
         )
