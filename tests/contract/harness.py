@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from pricing.offers import OfferQuery
-from providers.base import InstanceState, LaunchRequest, Resolver, RunId, Timekeeper
+from providers.base import EndKind, InstanceState, LaunchRequest, Resolver, RunId, Timekeeper
 from providers.errors import IncompleteListingError, InstanceNotFoundError
 from tests.doubles.waiting import until
 from workloads.job import TrainingJob
@@ -40,6 +41,12 @@ class Harness(Protocol):
     @property
     def keeps_ended(self) -> bool:
         """Whether an instance that has ended is listed until somebody deletes it; else it goes by itself."""
+        ...
+
+    @property
+    def tells_training(self) -> bool:
+        """Whether an instance tells of its training (that it was asked to end, how it ended) and can be asked when it
+        is gone. Else the run directory alone tells, and an instance that has ended may be unknown."""
         ...
 
     def break_launch(self) -> None:
@@ -132,6 +139,16 @@ def wait_for(provider: Provider, ref: InstanceRef, state: InstanceState) -> Inst
     """The instance once it is in this state."""
     eventually(provider, lambda: state_of(provider, ref) is state, f"{ref.id} is {state}")
     return provider.get(ref)
+
+
+def how_it_ended(harness: Harness, provider: Provider, run: LaunchRequest, ref: InstanceRef) -> EndKind | None:
+    """Once it has: as its instance tells, or its run directory where instances do not."""
+    if harness.tells_training:
+        return wait_for(provider, ref, InstanceState.ENDED).end
+    let_show(provider)
+    eventually(provider, lambda: state_of(provider, ref) in (None, InstanceState.ENDED), f"{ref.id} has ended")
+    told = json.loads(provider.store(run.run_id).get(f"attempts/{run.attempt}/status.json"))
+    return EndKind.BAD_JOB if told.get("reason") == "BAD_JOB" else EndKind(told["state"])
 
 
 def wait_until_it_trains(provider: Provider, run: LaunchRequest) -> None:

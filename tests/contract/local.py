@@ -59,6 +59,7 @@ def no_engine(name: EngineName) -> None:
 class ProcessHarness:
     provider_name = "local"
     keeps_ended = True
+    tells_training = True
 
     def __init__(self, home: Path) -> None:
         self._here = here(home, EngineChoice.PROCESS)
@@ -94,6 +95,7 @@ class ProcessHarness:
 class EngineDoubleHarness:
     provider_name = "local"
     keeps_ended = True
+    tells_training = True
 
     def __init__(self, home: Path) -> None:
         self._here = here(home, EngineChoice.PODMAN)
@@ -127,6 +129,7 @@ class RealEngineHarness:
 
     provider_name = "local"
     keeps_ended = True
+    tells_training = True
 
     def __init__(self, home: Path, engine: CliEngine) -> None:
         self._here = here(home, EngineChoice(engine.name))
