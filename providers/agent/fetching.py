@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from typing import TYPE_CHECKING
 
+from providers.agent import web
 from providers.agent.checkpoints import sha256_of
 from providers.agent.reading import Access
-from providers.agent.store import Steps, download, patiently
+from providers.agent.store import PART_BYTES, AwayError, Steps, download, patiently
 from providers.agent.stores import open_store
+from providers.agent.unpacking import UnpackError, unpack
+from providers.agent.watch import LEAST_FREE_BYTES
+from providers.agent.web import WebError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from providers.agent.agent import Machine
     from providers.agent.spec import File
     from providers.agent.store import Store
@@ -20,32 +27,115 @@ class FetchError(Exception):
     """It is not there, or not what was promised."""
 
 
-def fetch(machine: Machine) -> Steps[int]:
-    """job.json into the run directory, and every file of the spec to its place; the bytes. Raises FetchError."""
+def fetch(machine: Machine, opens: web.Opens = web.opens) -> Steps[int]:
+    """job.json into the run directory, and every file of the spec to its place; the bytes. Raises FetchError.
+
+    An archive goes away as soon as it is unpacked: the disk holds the data and one of them.
+    """
     try:
         job = yield from patiently(partial(machine.store.get, "job.json"))
         (machine.paths.run_dir / "job.json").write_bytes(job)
+        _room_for_all(machine)
         for file in machine.spec.files:
-            yield from _one(machine, file)
+            yield from _one(machine, file, opens)
     except KeyError as error:
         raise FetchError(f"{error.args[0]} is not in the store") from error
+    except WebError as error:
+        raise FetchError(str(error)) from error
+    except OSError as error:
+        raise FetchError(f"the machine's disk cannot be written: {error}") from error
     return len(job) + sum(file.size_bytes for file in machine.spec.files)
 
 
-def _one(machine: Machine, file: File) -> Steps[None]:
-    target = machine.paths.root / file.to
-    if target.is_file() and sha256_of(target) == file.sha256:
+def _room_for_all(machine: Machine) -> None:
+    """Told at once, not after an hour: what is still to come, and the largest archive beside what is in it."""
+    coming = [file for file in machine.spec.files if not _is_here(machine, file)]
+    archives = (file.size_bytes for file in coming if file.unpack)
+    needed = sum(file.size_bytes for file in coming) + max(archives, default=0) + LEAST_FREE_BYTES
+    free = machine.free_bytes(machine.paths.root)
+    if needed > free:
+        text = f"the data needs {needed / 1e9:.1f} GB, the machine's disk has {free / 1e9:.1f} GB free"
+        raise FetchError(f"{text}; rent it with a larger one")
+
+
+def _is_here(machine: Machine, file: File) -> bool:
+    """A marked archive is unpacked."""
+    return _mark(machine, file).exists() if file.unpack else _as_promised(machine.paths.root / file.to, file)
+
+
+def _as_promised(path: Path, file: File) -> bool:
+    if not path.is_file() or path.stat().st_size != file.size_bytes:
+        return False
+    return not file.sha256 or sha256_of(path) == file.sha256
+
+
+def _one(machine: Machine, file: File, opens: web.Opens) -> Steps[None]:
+    if _is_here(machine, file):
         return
-    store, path = _place(machine, file)
-    digest = yield from download(store, path, target, file.size_bytes)
-    if digest != file.sha256:
+    target = machine.paths.root / file.to
+    if not file.unpack:
+        yield from _checked(machine, file, target, opens)
+        return
+    # Not where its files go: one of them may have its name.
+    archive = machine.paths.spool / "fetched" / target.name
+    if not _as_promised(archive, file):
+        yield from _checked(machine, file, archive, opens)
+    try:
+        yield from unpack(archive, target.parent, lambda: machine.free_bytes(target.parent) > LEAST_FREE_BYTES)
+    except UnpackError as error:
+        raise FetchError(f"{file.uri or file.path}: {error}") from error
+    archive.unlink()
+    mark = _mark(machine, file)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
+def _mark(machine: Machine, file: File) -> Path:
+    """Its presence says that the archive is unpacked; the container cannot write it."""
+    name = hashlib.sha256(repr(file).encode()).hexdigest()
+    return machine.paths.spool / "unpacked" / name
+
+
+def _checked(machine: Machine, file: File, target: Path, opens: web.Opens) -> Steps[None]:
+    """The file at `target`. Raises FetchError where its hash, or without one its size, is another."""
+    if file.uri.startswith("https://"):
+        yield from web.download(file.uri, target, file.size_bytes, opens)
+        digest = sha256_of(target) if file.sha256 else ""
+    else:
+        store, path = yield from _place(machine, file)
+        digest = yield from download(store, path, target, file.size_bytes)
+        if not file.sha256:
+            yield from _as_long(store, path, target, file)
+    if file.sha256 and digest != file.sha256:
         target.unlink()
         raise FetchError(f"{file.uri or file.path} is not what was promised (its sha256 differs)")
 
 
-def _place(machine: Machine, file: File) -> tuple[Store, str]:
+def _as_long(store: Store, path: str, target: Path, file: File) -> Steps[None]:
+    """Parts are read whole, so that only an object that ends with one can be longer unseen."""
+    found = target.stat().st_size
+    if found == file.size_bytes and found % PART_BYTES == 0:
+        found += len((yield from patiently(partial(store.get, path, found, 1))))
+    if found != file.size_bytes:
+        target.unlink()
+        raise FetchError(f"{file.uri or file.path} has another size than when it was looked at; launch anew")
+
+
+def _place(machine: Machine, file: File) -> Steps[tuple[Store, str]]:
     if not file.uri:
         return machine.store, file.path
     folder, _, name = file.uri.rpartition("/")
-    access = Access({**machine.access.boot, "run_uri": folder}, machine.access.send, machine.access.now)
-    return open_store(access), name
+    boot = {**machine.access.boot, "run_uri": folder}
+    access = Access(boot, machine.access.send, machine.access.now)
+    if access.scheme == "s3" and access.place != machine.access.place:
+        boot["region"] = yield from patiently(partial(_region, machine, access))
+    return open_store(Access(boot, machine.access.send, machine.access.now)), name
+
+
+def _region(machine: Machine, access: Access) -> str:
+    """Where a person's own bucket is: S3 says so whatever else it answers. Raises AwayError."""
+    try:
+        _, headers, _ = access.call("HEAD", access.bucket())
+    except (OSError, ValueError, KeyError) as error:
+        raise AwayError(f"{access.place}: {error}") from error
+    return headers.get("x-amz-bucket-region", str(machine.access.boot["region"]))

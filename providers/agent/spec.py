@@ -11,6 +11,9 @@ from typing import Any, Mapping
 from providers.agent.clock import unix
 
 _DIGEST = re.compile(r"^\S+@sha256:[0-9a-f]{64}$")
+_SHA256 = re.compile(r"^[0-9a-f]{64}$")
+SCHEMES = ("s3://", "gs://", "azblob://", "https://")
+"""Where files may be fetched from: buckets with the machine's identity, the web with none."""
 KINDS = ("cpu", "gpu", "tpu")
 ENDS = ("power_off", "gcp_delete", "azure_group", "tpu_delete")
 
@@ -31,13 +34,16 @@ class Device:
 @dataclass(frozen=True)
 class File:
     """An object that is fetched before training: `path` below the run directory, or `uri` anywhere the identity
-    may read, to `to`, which begins with `data/` or `machine/`. `sha256` in hex; `size_bytes` as listed."""
+    may read or an open web address, to `to`, which begins with `data/` or `machine/`. `sha256` in hex, "" for data
+    of which nobody knows it: then its size alone is checked. With `unpack` it is an archive, whose files go to the
+    folder of `to`."""
 
     path: str
     uri: str
     to: str
     sha256: str
     size_bytes: int
+    unpack: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,6 +152,7 @@ def _file(row: dict[str, Any]) -> File:
         to=str(row["to"]),
         sha256=str(row["sha256"]),
         size_bytes=int(row["size_bytes"]),
+        unpack=bool(row.get("unpack")),
     )
 
 
@@ -153,9 +160,8 @@ def _check(spec: Spec) -> None:
     for image in spec.images:
         if not _DIGEST.match(image):
             raise SpecError(f"spec.json: the image {image} is not named by its digest")
-    for target in (PurePosixPath(file.to) for file in spec.files):
-        if target.parts[:1] not in (("data",), ("machine",)) or ".." in target.parts:
-            raise SpecError(f"spec.json: {target} is not below data/ or machine/")
+    for file in spec.files:
+        _check_file(file)
     wrong = {
         "images": not spec.images,
         "command": not spec.command,
@@ -166,3 +172,16 @@ def _check(spec: Spec) -> None:
     }
     if any(wrong.values()):
         raise SpecError(f"spec.json: {', '.join(name for name, bad in wrong.items() if bad)} cannot be")
+
+
+def _check_file(file: File) -> None:
+    target = PurePosixPath(file.to)
+    is_data = target.parts[:1] == ("data",)
+    if not (is_data or target.parts[:1] == ("machine",)) or len(target.parts) < 2 or ".." in target.parts:
+        raise SpecError(f"spec.json: {target} is not below data/ or machine/")
+    if not _SHA256.match(file.sha256) and (file.sha256 or not is_data):
+        raise SpecError(f"spec.json: {target} is not named by its sha256")
+    if file.uri and not file.uri.startswith(SCHEMES):
+        raise SpecError(f"spec.json: {target} cannot be fetched from {file.uri}")
+    if file.size_bytes < 0 or (file.unpack and not is_data):
+        raise SpecError(f"spec.json: {target} cannot be")

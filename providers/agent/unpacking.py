@@ -1,0 +1,130 @@
+"""Archives of a data set become its files: plain files below one folder, and nothing else."""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+import zlib
+from contextlib import closing
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Callable, Iterator, Optional, Tuple
+
+if TYPE_CHECKING:
+    from providers.agent.store import Steps
+
+ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
+"""Of the names of archives that can be unpacked."""
+_PIECE = 1024 * 1024
+_Member = Tuple[str, int, Optional[Callable[[], IO[bytes]]]]
+"""Name, bytes, and how it is read: None for a folder."""
+
+
+class UnpackError(Exception):
+    """The archive is damaged, or holds what must not be unpacked."""
+
+
+def unpack(archive: Path, folder: Path, room: Callable[[], bool]) -> Steps[int]:
+    """Every file of the archive below the folder, over what is there; the bytes. Doing it again changes nothing.
+
+    `room` says whether the disk may be written on. Raises UnpackError for a damaged archive, for a member that is
+    absolute, leads out of the folder or is neither file nor folder (a link, a device), and where there is no room;
+    OSError where the disk cannot be written.
+    """
+    root = folder.resolve()
+    root.mkdir(parents=True, exist_ok=True)
+    known, written = {root}, 0
+    try:
+        for name, size, opened in _members(archive):
+            target = root.joinpath(*_parts(name))
+            if opened is None:
+                continue
+            if not room():
+                raise UnpackError(f"the machine's disk is full at {name}; rent it with a larger one")
+            _folder_of(target, root, known)
+            with opened() as source:
+                yield from _write(source, target, size)
+            written += size
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
+        raise UnpackError(f"it cannot be unpacked: {error}") from error
+    return written
+
+
+def _members(archive: Path) -> Iterator[_Member]:
+    """In the order in which they lie. Raises UnpackError for what is neither file nor folder."""
+    return _of_zip(archive) if archive.name.endswith(".zip") else _of_tar(archive)
+
+
+def _of_tar(archive: Path) -> Iterator[_Member]:
+    with tarfile.open(archive, "r:*") as tar:
+        member = tar.next()
+        while member is not None:
+            if not member.isfile() and not member.isdir():
+                raise UnpackError(f"{member.name} is a link or a device")
+            # A sparse file's holes would take what the archive does not.
+            if member.issparse():
+                raise UnpackError(f"{member.name} is a sparse file")
+            yield member.name, member.size, None if member.isdir() else _opener(tar, member)
+            # A million files are not held in memory.
+            tar.members.clear()  # type: ignore[attr-defined]
+            member = tar.next()
+
+
+def _opener(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], IO[bytes]]:
+    def opened() -> IO[bytes]:
+        found = tar.extractfile(member)
+        if found is None:
+            raise UnpackError(f"{member.name} has no bytes")
+        return found
+
+    return opened
+
+
+def _of_zip(archive: Path) -> Iterator[_Member]:
+    with closing(zipfile.ZipFile(archive)) as zipped:
+        for member in zipped.infolist():
+            mode = member.external_attr >> 16
+            if mode and (mode & 0o170000) not in (0, 0o100000, 0o040000):
+                raise UnpackError(f"{member.filename} is a link or a device")
+            if member.flag_bits & 1:
+                raise UnpackError(f"{member.filename} is encrypted")
+            opened = None if member.filename.endswith("/") else _zip_opener(zipped, member)
+            yield member.filename, member.file_size, opened
+
+
+def _zip_opener(zipped: zipfile.ZipFile, member: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
+    return lambda: zipped.open(member)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """Of a path below the folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\0" in name or "\\" in name:
+        raise UnpackError(f"{name!r} would lead out of its folder")
+    return path.parts
+
+
+def _folder_of(target: Path, root: Path, known: set[Path]) -> None:
+    """There, and by no link elsewhere: an earlier container could have left one."""
+    folder = target.parent
+    if folder in known:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.resolve() != folder:
+        raise UnpackError(f"{folder.relative_to(root)} leads out of its folder")
+    known.add(folder)
+
+
+def _write(source: IO[bytes], target: Path, size: int) -> Steps[None]:
+    """Never more than the archive has promised, and never through a link."""
+    if target.is_symlink() or target.is_file():
+        target.unlink()
+    left = size
+    with target.open("xb") as file:
+        while data := source.read(min(_PIECE, left + 1)):
+            left -= len(data)
+            if left < 0:
+                break
+            file.write(data)
+            yield 0.0
+    if left:
+        raise UnpackError(f"{target.name} is not as long as the archive says")

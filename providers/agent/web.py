@@ -1,0 +1,105 @@
+"""A file from an open web address to the disk: gone on with where the server can, and begun anew where it cannot."""
+
+from __future__ import annotations
+
+import http.client
+import urllib.error
+import urllib.request
+from typing import IO, TYPE_CHECKING, Any, Callable
+from urllib.parse import urlsplit
+
+from providers.agent.store import FIRST_PAUSE, LONGEST_PAUSE, Steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PIECE_BYTES = 1024 * 1024
+_SECONDS = 20.0
+_LATER = (408, 425, 429)
+
+
+class WebError(Exception):
+    """The address will not give this, however often it is asked."""
+
+
+Opens = Callable[[str, "dict[str, str]"], Any]
+"""(address, headers) to an open answer. Raises OSError, urllib.error.HTTPError among them."""
+
+
+class _NeverDown(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """From https to https alone."""
+        if urlsplit(newurl).scheme not in ("https", urlsplit(req.full_url).scheme):
+            raise WebError(f"{req.full_url} leads to {newurl}, which is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def opens(url: str, headers: dict[str, str]) -> Any:
+    """Past every proxy, as the machine's own calls are."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NeverDown)
+    return opener.open(urllib.request.Request(url, headers=headers), timeout=_SECONDS)
+
+
+def download(url: str, target: Path, size: int, opens: Opens = opens) -> Steps[None]:
+    """So many bytes to `target`, whole or not at all. While nobody answers it is tried again, with growing pauses.
+
+    Raises WebError where there is nothing, or something of another size; OSError where the disk cannot be written.
+    """
+    unfinished = target.with_name(target.name + ".partial")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pause = FIRST_PAUSE
+    while _there(unfinished) < size or not unfinished.is_file():
+        before = _there(unfinished)
+        try:
+            answer = _asked(url, before, size, opens)
+        except (OSError, http.client.HTTPException):
+            yield pause
+            pause = min(2 * pause, LONGEST_PAUSE)
+            continue
+        with answer:
+            yield from _append(answer, unfinished, size)
+        if _there(unfinished) > before:
+            pause = FIRST_PAUSE
+        else:
+            yield pause
+    if _there(unfinished) > size:
+        unfinished.unlink()
+        raise WebError(f"{url} is larger than the {size} bytes it was said to have")
+    unfinished.replace(target)
+
+
+def _there(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _asked(url: str, start: int, size: int, opens: Opens) -> Any:
+    """The answer. Raises WebError, and OSError where it may be another one later."""
+    headers = {"range": f"bytes={start}-"} if start else {}
+    try:
+        answer = opens(url, headers)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in _LATER or error.code >= 500:
+            raise OSError(f"{url}: {error.code}") from error
+        raise WebError(f"{url} answers {error.code} {error.reason}; it has to be open to everybody") from error
+    said = answer.headers.get("Content-Range" if answer.status == 206 else "Content-Length")
+    total = (said or "").rpartition("/")[2]
+    if total.isdigit() and int(total) != size:
+        answer.close()
+        raise WebError(f"{url} has {total} bytes now, not {size}")
+    return answer
+
+
+def _append(answer: IO[bytes], unfinished: Path, size: int) -> Steps[None]:
+    """What comes, from where the server begins; an answer that is cut off leaves what came."""
+    whole = getattr(answer, "status", 200) != 206
+    with unfinished.open("wb" if whole else "ab") as file:
+        while file.tell() <= size:
+            try:
+                data = answer.read(PIECE_BYTES)
+            except (OSError, http.client.HTTPException):
+                return
+            if not data:
+                return
+            file.write(data)
+            yield 0.0
