@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Protocol, runtime_checkable
 
 from planner.cli.person import Nobody
 from planner.clock import Clock, SystemClock
@@ -19,6 +20,17 @@ from pricing.offers import OfferQuery
 from providers.base import Provider, ProviderSettings, Timekeeper
 from providers.registry import names
 from providers.registry import provider as make_provider
+from providers.sign_ins import may_be_signed_in
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """What some providers can do besides: let go of their connections at the end of a command."""
+
+    def close(self) -> None: ...
+
+
+_OPEN: list[Closing] = []
 
 
 def clock() -> Clock:
@@ -37,6 +49,11 @@ def provider_names(given: str | None) -> tuple[str, ...]:
     return (given,) if given else names()
 
 
+def is_used(name: str, settings: Settings) -> bool:
+    """Whether a provider needs no credentials, or there are settings or traces of credentials for it here."""
+    return bool(settings.clouds.get(name)) or may_be_signed_in(name, os.environ)
+
+
 def given(providers: Sequence[str], settings: Settings) -> Callable[[OfferSource], OfferSource] | None:
     """The offers of the simulated cloud, where it alone was asked for: the catalog has what can really be rented."""
     if tuple(providers) != ("sim",):
@@ -52,13 +69,22 @@ def journal(settings: Settings) -> Journal:
 
 
 def provider(name: str, settings: Settings) -> Provider:
-    """The provider of this name, with the person's settings for it."""
-    return make_provider(
+    """The provider of this name, with the person's settings for it; its connections are closed by `let_go`."""
+    made = make_provider(
         name,
         ProviderSettings(
             home=settings.home, options=settings.options_of(name), environment=os.environ, now=clock().now
         ),
     )
+    if isinstance(made, Closing):
+        _OPEN.append(made)
+    return made
+
+
+def let_go() -> None:
+    """Close what the providers of this command hold open; the command is over."""
+    while _OPEN:
+        _OPEN.pop().close()
 
 
 def providers(settings: Settings) -> Callable[[str], Provider]:
@@ -67,8 +93,13 @@ def providers(settings: Settings) -> Callable[[str], Provider]:
 
 
 def runner(
-    kept: Journal, settings: Settings, listen: Callable[[Event], None], where: str, person: Person | None = None
+    kept: Journal,
+    settings: Settings,
+    listen: Callable[[Event], None],
+    where: str,
+    person: Person | None = None,
+    made: Callable[[str], Provider] | None = None,
 ) -> Runner:
-    """Acts on runs at the provider `where`, in its time."""
-    made = providers(settings)
+    """Acts on runs at the provider `where`, in its time; `made` gives the providers that the command has already."""
+    made = made or providers(settings)
     return Runner(made, kept, settings, clock_of(made(where)), listen, person or Nobody())

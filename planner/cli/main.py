@@ -72,6 +72,9 @@ def run(arguments: list[str]) -> int:
         return _say(from_provider(error))
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
+    finally:
+        if "planner.cli.build" in sys.modules:  # else no provider was made
+            sys.modules["planner.cli.build"].let_go()
 
 
 def _answer(arguments: list[str]) -> int:

@@ -8,8 +8,6 @@ from planner.errors import NotBuiltYetError
 
 UNTIL_THEN = {
     "prices": "every row of plan estimate says how old its price is; docs/prices.md has the well-known ones",
-    "doctor": "plan launch looks at this machine before it does anything",
-    "setup": "no account is used yet",
 }
 
 

@@ -1,0 +1,148 @@
+"""`plan doctor`: whether a provider lets us in, and what is the cheapest that it would launch now."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.doctoring import Examination, Judged, examine
+from planner.errors import BadInputError, NothingLeftError, from_provider
+from planner.gather import Wanted, make_plan
+from planner.runner import refused
+from planner.settings import CLOUDS, Settings
+from pricing.offers import Offer, OfferQuery
+from providers.base import Check, PreflightState, Provider
+from providers.errors import ProviderError
+from providers.registry import names
+from providers.sign_ins import how_to_sign_in
+from workloads.job import TrainingJob
+
+LOCAL, SIMULATED = "local", "sim"
+DEFAULT_JOB = ("vgg16", "cifar10")
+_LOOKED_AT = 400
+"""Places of a ranking that are gone through for those that differ in what they ask of an account."""
+
+
+def command(
+    provider: Annotated[
+        str | None, typer.Argument(metavar="[PROVIDER]", help="local, aws, gcp or azure (default: all of them)")
+    ] = None,
+    job_file: Annotated[
+        Path | None, typer.Argument(metavar="[JOB.yaml]", help="Rank offers for this job (default: vgg16 on cifar10)")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Look at the account, then at its cheapest offers, until one is let in. Creates nothing."""
+    provider, job_file = _told_apart(provider, job_file)
+    job = options.read_job_file(job_file) if job_file else None
+    settings = options.settings()
+    looked = [_examined(name, job, settings, asked_for=provider is not None) for name in _wanted(provider)]
+    if as_json:
+        sys.stdout.write(json.dumps({"providers": [_json(one) for one in looked]}) + "\n")
+    else:
+        sys.stdout.write("\n\n".join(_text(one) for one in looked) + "\n")
+    if all(one.state is PreflightState.REFUSED for one in looked):
+        raise typer.Exit(int(refused(looked[0].provider).exit_code))
+
+
+def _told_apart(provider: str | None, job_file: Path | None) -> tuple[str | None, Path | None]:
+    """A lone word that is no provider and is a file is the job."""
+    if provider is not None and job_file is None and provider not in names() and Path(provider).is_file():
+        return None, Path(provider)
+    return provider, job_file
+
+
+def _wanted(given: str | None) -> tuple[str, ...]:
+    if given in CLOUDS and given not in names():
+        raise BadInputError(f"{given} cannot be launched on yet", f"known: {', '.join(names())}")
+    return tuple(name for name in build.provider_names(given) if given or name != SIMULATED)
+
+
+def _examined(name: str, job: TrainingJob | None, settings: Settings, *, asked_for: bool) -> Examination:
+    if not asked_for and not build.is_used(name, settings):
+        return _not_signed_in(name)
+    try:
+        asked = build.provider(name, settings)
+        return examine(asked, _cheapest(asked, job, settings))
+    except ProviderError as error:
+        if asked_for:
+            raise from_provider(error) from error
+        sentence = f"{name}: {error.message}"
+        return Examination(provider=name, account=(), offers=(), state=PreflightState.REFUSED, sentence=sentence)
+
+
+def _not_signed_in(name: str) -> Examination:
+    sentence = f"{name}: nobody is signed in here, not looked at ({how_to_sign_in(name)})"
+    return Examination(provider=name, account=(), offers=(), state=PreflightState.REFUSED, sentence=sentence)
+
+
+def _cheapest(asked: Provider, job: TrainingJob | None, settings: Settings) -> list[Offer]:
+    """What the provider has for the job, the best first."""
+    if asked.name == LOCAL:
+        return list(asked.offers(OfferQuery()))
+    job = job or options.job_from_options(*DEFAULT_JOB, None, None)
+    wanted = Wanted(
+        providers=(asked.name,), every_place=True, limit=_LOOKED_AT, given=build.given((asked.name,), settings)
+    )
+    try:
+        plan = make_plan(job, wanted, settings, build.clock().now())
+    except NothingLeftError:
+        return []
+    return [ranked.offer for ranked in plan.candidates]
+
+
+def _text(one: Examination) -> str:
+    lines = [line for check in one.account for line in _check_lines(check, f"{check.name}: {check.detail}")]
+    for judged in one.offers:
+        lines += _offer_lines(judged, whole=not one.account)
+    return "\n".join([*lines, one.sentence])
+
+
+def _offer_lines(judged: Judged, *, whole: bool) -> list[str]:
+    """The check that decides; all of them for a provider without lines of its own."""
+    if whole:
+        return [line for check in judged.preflight.checks for line in _check_lines(check, _named(judged, check))]
+    reason = judged.reason
+    if reason is None:
+        return [f"{judged.state:<8}  {judged.text}"]
+    return _check_lines(reason, _named(judged, reason))
+
+
+def _named(judged: Judged, check: Check) -> str:
+    return f"{judged.text}: {check.name}: {check.detail}"
+
+
+def _check_lines(check: Check, text: str) -> list[str]:
+    line = f"{check.state:<8}  {text}"
+    return [line, f"{'':<8}  fix: {check.fix}"] if check.fix else [line]
+
+
+def _json(one: Examination) -> dict[str, object]:
+    return {
+        "provider": one.provider,
+        "state": one.state,
+        "sentence": one.sentence,
+        "account": [_check_json(check) for check in one.account],
+        "offers": [
+            {
+                "instance_type": judged.offer.instance_type,
+                "region": judged.offer.region,
+                "market": judged.offer.market,
+                "device": judged.offer.device,
+                "device_count": judged.offer.device_count,
+                "usd_per_hour": float(judged.offer.usd_per_hour),
+                "state": judged.state,
+                "checks": [_check_json(check) for check in judged.preflight.checks],
+            }
+            for judged in one.offers
+        ],
+    }
+
+
+def _check_json(check: Check) -> dict[str, str]:
+    return {"name": check.name, "state": check.state, "detail": check.detail, "fix": check.fix}

@@ -1,0 +1,112 @@
+"""`plan setup`: make what an account lacks for launches, after showing it, or remove it again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.errors import BadInputError, PlanError, from_provider
+from providers.base import SetUp, SetupStep
+from providers.errors import ProviderError
+
+
+def command(
+    provider: Annotated[str, typer.Argument(metavar="PROVIDER", help="aws, gcp or azure")],
+    remove: Annotated[bool, typer.Option("--remove", help="Remove what it made, as far as nothing needs it")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the calls that would be sent")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show the steps, ask, carry them out. What is there already is left as it is."""
+    (name,) = build.provider_names(provider)
+    settings = options.settings()
+    asked = build.provider(name, settings)
+    if not isinstance(asked, SetUp):
+        sys.stderr.write(f"{name} needs no set-up\n")
+        _show_json(name, (), remove=remove, done=True, as_json=as_json)
+        return
+    try:
+        steps = asked.removable() if remove else asked.lacking()
+        if dry_run:
+            _print_calls(name, steps, remove=remove, as_json=as_json)
+            return
+        _tell(name, steps, remove=remove)
+        if steps:
+            _ask(steps, remove=remove, assume_yes=yes)
+            _carry_out(asked, steps, remove=remove)
+    except ProviderError as error:
+        raise from_provider(error) from error
+    _show_json(name, steps, remove=remove, done=True, as_json=as_json)
+
+
+def _tell(name: str, steps: Sequence[SetupStep], *, remove: bool) -> None:
+    if not steps:
+        nothing = "nothing of plan setup is there" if remove else "everything is set up"
+        sys.stderr.write(f"{name}: {nothing}\n")
+        return
+    sys.stderr.write(f"{name}: this would be {'removed' if remove else 'made'}:\n")
+    for number, step in enumerate(steps, start=1):
+        sys.stderr.write(f"{number:>3}  {step.name}: {step.detail}\n")
+
+
+def _ask(steps: Sequence[SetupStep], *, remove: bool, assume_yes: bool) -> None:
+    if assume_yes:
+        return
+    if not sys.stdin.isatty():
+        raise BadInputError("nobody is there to ask", "--yes goes on without asking, --dry-run prints the calls")
+    count = "it" if len(steps) == 1 else f"these {len(steps)}"
+    if not typer.confirm(f"{'remove' if remove else 'make'} {count}?", default=not remove, err=True):
+        raise typer.Abort
+
+
+def _carry_out(asked: SetUp, steps: Sequence[SetupStep], *, remove: bool) -> None:
+    for number, step in enumerate(steps, start=1):
+        try:
+            asked.carry_out(step, _report)
+        except ProviderError as error:
+            raise _stopped(error, step, remove=remove) from error
+        sys.stderr.write(f"{number:>3}  {step.name}: {'removed' if remove else 'made'}\n")
+
+
+def _report(line: str) -> None:
+    sys.stderr.write(f"     {line}\n")
+
+
+def _stopped(error: ProviderError, step: SetupStep, *, remove: bool) -> PlanError:
+    told = from_provider(error)
+    again = f"the same command goes on from there; {'removed' if remove else 'made'} so far is what was said above"
+    return type(told)(f"{step.name}: {told.message}", "; ".join(text for text in (told.hint, again) if text))
+
+
+def _print_calls(name: str, steps: Sequence[SetupStep], *, remove: bool, as_json: bool) -> None:
+    if as_json:
+        _show_json(name, steps, remove=remove, done=False, as_json=True)
+        return
+    _tell(name, steps, remove=remove)
+    for step in steps:
+        for call in step.calls:
+            parameters = json.dumps(dict(call.parameters), indent=2, default=str)
+            sys.stdout.write(f"{call.service} {call.operation}\n{parameters}\n")
+
+
+def _show_json(name: str, steps: Sequence[SetupStep], *, remove: bool, done: bool, as_json: bool) -> None:
+    if not as_json:
+        return
+    rows = [
+        {
+            "name": step.name,
+            "detail": step.detail,
+            "calls": [
+                {"service": call.service, "operation": call.operation, "parameters": dict(call.parameters)}
+                for call in step.calls
+            ],
+        }
+        for step in steps
+    ]
+    told = {"provider": name, "remove": remove, "done": done, "steps": rows}
+    sys.stdout.write(json.dumps(told, default=str) + "\n")

@@ -1,0 +1,194 @@
+"""Whether an account would be let in: its own lines, its cheapest offers one by one, and what both come to."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+from pricing.money import format_usd_per_hour
+from pricing.offers import Offer
+from providers.base import Check, Doctor, Preflight, PreflightState
+from providers.errors import CredentialsError, PermissionDeniedError, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from providers.base import Provider
+
+PATIENCE = timedelta(seconds=9)
+"""What has not answered by then is unknown: a doctor takes ten seconds at most."""
+MOST_OFFERS = 12
+_MOST_AT_ONCE = 16
+HERE = "local"
+QUOTA = "quota"
+"""The name of a preflight's check that another place may pass."""
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """An offer, and whether a launch of it would be let in."""
+
+    offer: Offer
+    preflight: Preflight
+
+    @property
+    def state(self) -> PreflightState:
+        return self.preflight.state
+
+    @property
+    def reason(self) -> Check | None:
+        """The first of the checks that decides; None where there are none."""
+        return next((check for check in self.preflight.checks if check.state is self.state), None)
+
+    @property
+    def wants_quota_only(self) -> bool:
+        refused = {check.name for check in self.preflight.checks if check.state is PreflightState.REFUSED}
+        return refused == {QUOTA}
+
+    @property
+    def text(self) -> str:
+        return offer_text(self.offer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """`account` are the lines that hold for every launch, `offers` the cheapest up to the first that is let in.
+
+    `state` is whether anything can be launched, `sentence` what that comes to.
+    """
+
+    provider: str
+    account: tuple[Check, ...]
+    offers: tuple[Judged, ...]
+    state: PreflightState
+    sentence: str
+
+
+def examine(asked: Provider, ranked: Sequence[Offer], patience: timedelta = PATIENCE) -> Examination:
+    """The whole answer for one provider; `ranked` are its offers, the cheapest first. Creates nothing."""
+    wanted = one_of_each_pool(ranked)
+    calls: list[Callable[[], tuple[Check, ...]]] = [lambda: _account(asked)]
+    calls += [lambda offer=offer: _preflight(asked, offer).checks for offer in wanted]  # type: ignore[misc]
+    account, *found = [_silent(patience) if told is None else told for told in at_once(calls, patience)]
+    judged = [
+        Judged(offer=offer, preflight=Preflight(checks=checks)) for offer, checks in zip(wanted, found, strict=True)
+    ]
+    shown = _up_to_the_first_let_in(judged)
+    state, sentence = _verdict(asked.name, account, shown)
+    return Examination(provider=asked.name, account=account, offers=shown, state=state, sentence=sentence)
+
+
+def judge(
+    offers: Sequence[Offer], provider_of: Callable[[str], Provider], patience: timedelta = PATIENCE
+) -> list[Judged]:
+    """Each offer at its own provider, all at once."""
+    asked = {offer.provider: provider_of(offer.provider) for offer in offers}
+    calls = [lambda offer=offer: _preflight(asked[offer.provider], offer) for offer in offers]
+    told = at_once(calls, patience)
+    return [
+        Judged(offer=offer, preflight=found or Preflight(checks=_silent(patience)))
+        for offer, found in zip(offers, told, strict=True)
+    ]
+
+
+def one_of_each_pool(ranked: Sequence[Offer]) -> list[Offer]:
+    """The first offer of each region, family and market: a quota holds for all of these at once."""
+    found: dict[tuple[str, str, str], Offer] = {}
+    for offer in ranked:
+        found.setdefault((offer.region, offer.family or offer.instance_type, offer.market), offer)
+        if len(found) == MOST_OFFERS:
+            break
+    return list(found.values())
+
+
+def at_once(calls: Sequence[Callable[[], _Answer]], patience: timedelta) -> list[_Answer | None]:
+    """What each call returned; None for one that has not within this time. Raises what a call raised."""
+    pool = ThreadPoolExecutor(max_workers=_MOST_AT_ONCE, thread_name_prefix="plan")
+    futures: list[Future[_Answer]] = [pool.submit(call) for call in calls]
+    wait(futures, timeout=patience.total_seconds())
+    answers = [future.result() if future.done() else None for future in futures]
+    pool.shutdown(wait=False, cancel_futures=True)
+    return answers
+
+
+def offer_text(offer: Offer) -> str:
+    """`g4dn.xlarge (on demand) in us-east-1 at $0.526/h`."""
+    if offer.provider == HERE:
+        return "this machine"
+    price = format_usd_per_hour(offer.planning_usd_per_hour or offer.usd_per_hour)
+    return f"{offer.instance_type} ({offer.market.replace('_', ' ')}) in {offer.region} at {price}"
+
+
+def _account(asked: Provider) -> tuple[Check, ...]:
+    if not isinstance(asked, Doctor):
+        return ()
+    try:
+        return tuple(asked.doctor())
+    except ProviderError as error:
+        return (_failed(error),)
+
+
+def _preflight(asked: Provider, offer: Offer) -> Preflight:
+    try:
+        return asked.preflight(offer)
+    except ProviderError as error:
+        return Preflight(checks=(_failed(error),))
+
+
+def _failed(error: ProviderError) -> Check:
+    refused = isinstance(error, CredentialsError | PermissionDeniedError)
+    state = PreflightState.REFUSED if refused else PreflightState.UNKNOWN
+    name = "permission" if isinstance(error, PermissionDeniedError) else "identity" if refused else "answer"
+    return Check(name=name, state=state, detail=error.message, fix=error.hint)
+
+
+def _silent(patience: timedelta) -> tuple[Check, ...]:
+    detail = f"no answer within {patience.total_seconds():g} s"
+    return (Check(name="answer", state=PreflightState.UNKNOWN, detail=detail, fix="look at the network"),)
+
+
+def _up_to_the_first_let_in(judged: Sequence[Judged]) -> tuple[Judged, ...]:
+    first = next((index for index, known in enumerate(judged) if known.state is PreflightState.OK), len(judged))
+    return tuple(judged[: first + 1])
+
+
+def _verdict(name: str, account: Sequence[Check], offers: Sequence[Judged]) -> tuple[PreflightState, str]:
+    """Whether anything can be launched, and the sentence that a doctor ends with."""
+    refused = next((check for check in account if check.state is PreflightState.REFUSED), None)
+    if refused is not None:
+        return PreflightState.REFUSED, _nothing(name, refused)
+    if offers and offers[-1].state is PreflightState.OK:
+        return PreflightState.OK, f"{name}: {_cheapest(name, offers[-1])}"
+    unknown = next((known for known in offers if known.state is PreflightState.UNKNOWN), None)
+    if unknown is not None and unknown.reason is not None:
+        why = f"{unknown.reason.name}: {unknown.reason.detail}"
+        if name == HERE:
+            return (
+                PreflightState.UNKNOWN,
+                f"{name}: nothing known stands in the way; {_with_fix(why, unknown.reason.fix)}",
+            )
+        return PreflightState.UNKNOWN, f"{name}: nobody can tell whether {unknown.text} would be let in: {why}"
+    quota = next((known for known in offers if known.wants_quota_only), None)
+    if quota is not None and quota.reason is not None:
+        asks = f"the one quota to ask for is that of {quota.text}: {quota.reason.detail}"
+        return PreflightState.REFUSED, f"{name}: nothing can be launched yet; {_with_fix(asks, quota.reason.fix)}"
+    if not offers or offers[0].reason is None:
+        return PreflightState.REFUSED, f"{name}: it has nothing that suits the job"
+    return PreflightState.REFUSED, _nothing(name, offers[0].reason)
+
+
+def _cheapest(name: str, judged: Judged) -> str:
+    if name == HERE:
+        return "this machine can train now"
+    return f"the cheapest that this account can launch now is {judged.text}"
+
+
+def _nothing(name: str, check: Check) -> str:
+    return f"{name}: nothing can be launched; {_with_fix(f'{check.name}: {check.detail}', check.fix)}"
+
+
+def _with_fix(text: str, fix: str) -> str:
+    return f"{text} ({fix})" if fix else text
