@@ -1,0 +1,198 @@
+"""What AWS says no with, as the errors of ours that each code calls for."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    InstanceNotFoundError,
+    MachineError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+    ThrottledError,
+    TransientError,
+    UnrecognizedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+DRY_RUN = "DryRunOperation"
+"""The code of a dry run that would have been let through."""
+DUPLICATE_GROUP = "InvalidGroup.Duplicate"
+CONFLICT = "ConflictException"
+NO_SUCH_THING = "ResourceNotFoundException"
+_SIGN_IN = "aws sso login, or aws configure"
+_PERMISSIONS = "docs/permissions/aws/ has what is needed; plan doctor aws tells what is missing"
+_ELSEWHERE = "another zone, region or machine may have one"
+_QUOTAS = "ask for more under Service Quotas, or choose another region, market or machine"
+_REPORT = "plan launch --dry-run shows what was sent; what AWS says is wrong with it has to be mended first"
+_ACCOUNT = "look into the account's own messages from AWS"
+_AGAIN = "try again"
+
+# Code -> (our error, what to do). Codes of EC2's errors overview, of IAM, STS, SSM, Service Quotas and the Scheduler.
+CODES: Mapping[str, tuple[type[ProviderError], str]] = {
+    # Nothing left here, now.
+    "InsufficientInstanceCapacity": (CapacityError, _ELSEWHERE),
+    "InsufficientHostCapacity": (CapacityError, _ELSEWHERE),
+    "InsufficientReservedInstanceCapacity": (CapacityError, _ELSEWHERE),
+    "InsufficientCapacity": (CapacityError, _ELSEWHERE),
+    "InsufficientCapacityOnHost": (CapacityError, _ELSEWHERE),
+    "UnfulfillableCapacity": (CapacityError, _ELSEWHERE),
+    "ReservationCapacityExceeded": (CapacityError, _ELSEWHERE),
+    "SpotMaxPriceTooLow": (CapacityError, "spot is dearer than on demand there now: another place, or on demand"),
+    "Unsupported": (CapacityError, "the zone does not have this machine; another may"),
+    "UnsupportedOperation": (CapacityError, "the zone does not have this machine; another may"),
+    "UnsupportedHostConfiguration": (CapacityError, "the zone does not have this machine; another may"),
+    "InsufficientFreeAddressesInSubnet": (CapacityError, "the zone's network is full; another zone has its own"),
+    "InsufficientVolumeCapacity": (CapacityError, _ELSEWHERE),
+    # The account may not have so many.
+    "VcpuLimitExceeded": (QuotaError, _QUOTAS),
+    "InstanceLimitExceeded": (QuotaError, _QUOTAS),
+    "MaxSpotInstanceCountExceeded": (QuotaError, _QUOTAS),
+    "MaxSpotInstanceRequestsExceeded": (QuotaError, _QUOTAS),
+    "VolumeLimitExceeded": (QuotaError, _QUOTAS),
+    "MaxIOPSLimitExceeded": (QuotaError, _QUOTAS),
+    "NetworkInterfaceLimitExceeded": (QuotaError, _QUOTAS),
+    "SecurityGroupLimitExceeded": (QuotaError, _QUOTAS),
+    "ServiceQuotaExceededException": (QuotaError, _QUOTAS),
+    "LimitExceededException": (QuotaError, _QUOTAS),
+    # Who is signed in.
+    "AuthFailure": (CredentialsError, _SIGN_IN),
+    "ExpiredToken": (CredentialsError, _SIGN_IN),
+    "ExpiredTokenException": (CredentialsError, _SIGN_IN),
+    "RequestExpired": (CredentialsError, "set this computer's clock, then sign in again: aws sso login"),
+    "InvalidClientTokenId": (CredentialsError, _SIGN_IN),
+    "UnrecognizedClientException": (CredentialsError, _SIGN_IN),
+    "InvalidAccessKeyId": (CredentialsError, _SIGN_IN),
+    "SignatureDoesNotMatch": (CredentialsError, _SIGN_IN),
+    "InvalidSignatureException": (CredentialsError, "set this computer's clock, then sign in again: aws sso login"),
+    "MissingAuthenticationToken": (CredentialsError, _SIGN_IN),
+    "MissingAuthenticationTokenException": (CredentialsError, _SIGN_IN),
+    "IncompleteSignature": (CredentialsError, _SIGN_IN),
+    # What they may do.
+    "UnauthorizedOperation": (PermissionDeniedError, _PERMISSIONS),
+    "AccessDenied": (PermissionDeniedError, _PERMISSIONS),
+    "AccessDeniedException": (PermissionDeniedError, _PERMISSIONS),
+    "NotAuthorized": (PermissionDeniedError, _PERMISSIONS),
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": (
+        PermissionDeniedError,
+        "the first spot machine of an account needs a role: aws iam create-service-linked-role "
+        "--aws-service-name spot.amazonaws.com; or --market on_demand",
+    ),
+    "PendingVerification": (PermissionDeniedError, f"AWS still verifies this account; {_ACCOUNT}"),
+    "OptInRequired": (PermissionDeniedError, "the account has not been opened for this region or service"),
+    "Blocked": (PermissionDeniedError, f"AWS has blocked this account; {_ACCOUNT}"),
+    "InvalidIamInstanceProfile": (PermissionDeniedError, "plan setup aws makes it"),
+    # The request is wrong, and stays wrong.
+    "InvalidParameterValue": (BadRequestError, _REPORT),
+    "InvalidParameterCombination": (BadRequestError, _REPORT),
+    "InvalidParameter": (BadRequestError, _REPORT),
+    "InvalidParameterException": (BadRequestError, _REPORT),
+    "InvalidRequest": (BadRequestError, _REPORT),
+    "InvalidInput": (BadRequestError, _REPORT),
+    "InvalidInstanceType": (BadRequestError, _REPORT),
+    "InvalidBlockDeviceMapping": (BadRequestError, _REPORT),
+    "InvalidUserData.Malformed": (BadRequestError, _REPORT),
+    "InvalidAMIID.NotFound": (BadRequestError, "the image is gone; name another in the setting `image`"),
+    "InvalidAMIID.Malformed": (BadRequestError, "name another image in the setting `image`"),
+    "InvalidAMIID.Unavailable": (BadRequestError, "the image is not ready; name another in the setting `image`"),
+    "InvalidSubnetID.NotFound": (BadRequestError, _REPORT),
+    "InvalidGroup.NotFound": (BadRequestError, _REPORT),
+    "InvalidGroupId.Malformed": (BadRequestError, _REPORT),
+    "InvalidKeyPair.NotFound": (BadRequestError, _REPORT),
+    "IdempotentParameterMismatch": (BadRequestError, "an attempt is launched once, as it was recorded"),
+    "MissingParameter": (BadRequestError, _REPORT),
+    "MissingInput": (BadRequestError, _REPORT),
+    "ValidationError": (BadRequestError, _REPORT),
+    "ValidationException": (BadRequestError, _REPORT),
+    "UnknownParameter": (BadRequestError, _REPORT),
+    "VPCIdNotSpecified": (BadRequestError, "aws ec2 create-default-vpc --region REGION makes the default network"),
+    "DefaultVpcDoesNotExist": (BadRequestError, "aws ec2 create-default-vpc --region REGION makes the default network"),
+    # Too many calls.
+    "RequestLimitExceeded": (ThrottledError, "wait a little"),
+    "Throttling": (ThrottledError, "wait a little"),
+    "ThrottlingException": (ThrottledError, "wait a little"),
+    "RequestThrottled": (ThrottledError, "wait a little"),
+    "RequestThrottledException": (ThrottledError, "wait a little"),
+    "TooManyRequestsException": (ThrottledError, "wait a little"),
+    "EC2ThrottledException": (ThrottledError, "wait a little"),
+    # Nobody knows whether it took effect.
+    "InternalError": (TransientError, _AGAIN),
+    "InternalFailure": (TransientError, _AGAIN),
+    "InternalServerError": (TransientError, _AGAIN),
+    "InternalServerException": (TransientError, _AGAIN),
+    "ServerInternal": (TransientError, _AGAIN),
+    "ServiceFailure": (TransientError, _AGAIN),
+    "ServiceException": (TransientError, _AGAIN),
+    "ServiceUnavailable": (TransientError, _AGAIN),
+    "ServiceUnavailableException": (TransientError, _AGAIN),
+    "Unavailable": (TransientError, _AGAIN),
+    "RequestTimeout": (TransientError, _AGAIN),
+    "RequestTimeoutException": (TransientError, _AGAIN),
+    # It is gone.
+    "InvalidInstanceID.NotFound": (InstanceNotFoundError, ""),
+    "InvalidInstanceID.Malformed": (InstanceNotFoundError, ""),
+    "InvalidVolume.NotFound": (InstanceNotFoundError, ""),
+    "InvalidNetworkInterfaceID.NotFound": (InstanceNotFoundError, ""),
+    "InvalidSpotInstanceRequestID.NotFound": (InstanceNotFoundError, ""),
+}
+_FREE_TIER = "not eligible for Free Tier"
+_MOST_SAID = 400
+
+
+def error_of(code: str, status: int, said: str, what: str) -> ProviderError:
+    """The error that a code calls for; an unknown one is judged by its status alone where that is clear.
+
+    `what` was asked for. Raises nothing: it returns what is to be raised.
+    """
+    message = f"{what}: {_short(said) or 'refused'}"
+    if code == "InvalidParameterCombination" and _FREE_TIER in said:
+        hint = "the account is on the free plan: upgrade it to a paid plan in the console (Billing, Account)"
+        return PermissionDeniedError(message, hint=hint, code=code)
+    if code == "InvalidParameterValue" and "IAM Instance Profile" in said:
+        return PermissionDeniedError(message, hint="plan setup aws makes the instance profile", code=code)
+    if code in CODES:
+        kind, hint = CODES[code]
+        return QuotaError(message, quota=code, hint=hint, code=code) if kind is QuotaError else _made(kind, message, hint, code)
+    if status >= 500:
+        return TransientError(message, hint=_AGAIN, code=code)
+    return UnrecognizedError(f"{what}: AWS says {code}: {_short(said)}", hint="look up what exists", code=code)
+
+
+@contextlib.contextmanager
+def translated(what: str) -> Iterator[None]:
+    """What the SDK raises as a ProviderError. `what` was asked for."""
+    try:
+        from botocore import exceptions as sdk
+    except ImportError as error:
+        raise MachineError("boto3 is not installed here", hint="pip install 'trainplan[aws]'") from error
+    try:
+        yield
+    except sdk.ClientError as error:
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        told: Mapping[str, Any] = error.response.get("Error", {})
+        raise error_of(str(told.get("Code", "")), status, str(told.get("Message", "")), what) from error
+    except (sdk.NoCredentialsError, sdk.PartialCredentialsError, sdk.TokenRetrievalError, sdk.SSOError) as error:
+        raise CredentialsError(f"nobody is signed in to AWS: {error}", hint=_SIGN_IN) from error
+    except (sdk.ProfileNotFound, sdk.ConfigParseError, sdk.ParamValidationError, sdk.NoRegionError) as error:
+        raise BadRequestError(f"{what}: {error}", hint="look into ~/.aws/config and the settings") from error
+    except (sdk.HTTPClientError, sdk.ConnectionError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as error:
+        raise TransientError(f"{what}: no answer: {error}", hint="look at the network, then try again") from error
+    except sdk.BotoCoreError as error:
+        raise UnrecognizedError(f"{what}: {error}", hint="look up what exists", code=type(error).__name__) from error
+
+
+def _made(kind: type[ProviderError], message: str, hint: str, code: str) -> ProviderError:
+    return kind(message, hint=hint, code=code)
+
+
+def _short(said: str) -> str:
+    """Without the encoded part that only the account's owner can decode."""
+    text = said.partition(" Encoded authorization failure message:")[0]
+    return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}…"

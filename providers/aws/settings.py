@@ -1,0 +1,66 @@
+"""What a person sets for AWS, and the names of what stands in an account between runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from providers.errors import BadRequestError
+from providers.rented import known_options
+from providers.stores.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from providers.base import ProviderSettings
+
+PROVIDER = "aws"
+FALLBACK_REGION = "us-east-1"
+OPTIONS = ("region", "bucket", "keep_days", "image", "instance_profile", "mirrors", "endpoint")
+
+INSTANCE_PROFILE = "trainplan-machine"
+"""The instance profile, and the role in it, that machines have."""
+SCHEDULE_ROLE = "trainplan-schedule"
+"""The role with which a one-time schedule ends a machine."""
+SCHEDULE_GROUP = "trainplan"
+"""The group of schedules, in each region where there is or was one."""
+REAPER = "trainplan-reaper"
+"""The standing reaper: its function, its role, and its schedule in the group of the home region."""
+SECURITY_GROUP = "trainplan"
+"""The security group without ingress, one in each region's default network."""
+
+_IMAGE = re.compile(r"ami-[0-9a-f]{8,17}|[A-Za-z0-9()\[\] ./'@_*?-]{3,128}")
+_PROFILE = re.compile(r"[A-Za-z0-9+=,.@_-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsSettings:
+    """`region` is where run directories and what stands in the account are (the home region), None: as the SDK's own
+    configuration says. `image` is an AMI of the person's own, by id or by name, "" for the documented ones.
+    `endpoint` is where something answers that speaks like all of AWS, None for AWS.
+    """
+
+    region: str | None = None
+    image: str = ""
+    instance_profile: str = INSTANCE_PROFILE
+    endpoint: str | None = None
+
+    @classmethod
+    def of(cls, settings: ProviderSettings) -> AwsSettings:
+        """Out of a provider's options. Raises BadRequestError naming the one that is wrong."""
+        options = known_options(settings, PROVIDER, OPTIONS)
+        store = StoreSettings.of(settings, PROVIDER)
+        return cls(
+            region=store.region,
+            image=_fits("image", options.get("image", ""), _IMAGE, "ami-… or the name of an image of yours"),
+            instance_profile=_fits(
+                "instance_profile", options.get("instance_profile", ""), _PROFILE, "the name of an instance profile"
+            )
+            or INSTANCE_PROFILE,
+            endpoint=store.endpoint,
+        )
+
+
+def _fits(key: str, value: str, pattern: re.Pattern[str], wanted: str) -> str:
+    if value and not pattern.fullmatch(value):
+        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {wanted}")
+    return value
