@@ -1,0 +1,270 @@
+"""What is looked up in an account: identity, regions, networks, images, quotas, what is standing. Each only once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from providers.aws.errors import NO_SUCH_THING
+from providers.aws.settings import REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP, AwsSettings
+from providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from providers.aws.api import Api
+
+Answer = TypeVar("Answer")
+_NO_ENTITY = ("NoSuchEntity", NO_SUCH_THING)
+_NO_IMAGE = ("ParameterNotFound", "InvalidAMIID.NotFound", "InvalidAMIID.Unavailable")
+_AMAZON = "898082745236"
+"""Owns the Deep Learning images (documented with each of their releases)."""
+_CANONICAL = "099720109477"
+# Where a public parameter is not there: other spellings of it, then the newest image of a name.
+_OTHER_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id": (
+        "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-ubuntu-22.04/latest/ami-id",
+    ),
+}
+_BY_NAME: Mapping[str, tuple[str, str]] = {
+    "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id": (
+        _AMAZON,
+        "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *",
+    ),
+    "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id": (
+        _CANONICAL,
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-*",
+    ),
+    "/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id": (
+        _CANONICAL,
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-*",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who is signed in. `partition` is `aws`, or another for separate clouds."""
+
+    account: str
+    arn: str
+    partition: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """The default network of a region. `subnets` and `zone_ids` are by zone; `security_group` is ours, "" before the
+    first launch there."""
+
+    vpc: str
+    subnets: Mapping[str, str]
+    zone_ids: Mapping[str, str]
+    security_group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """`how` tells where its id comes from; `root_gib` is the least that its root disk has to have."""
+
+    id: str
+    root_device: str
+    root_gib: int
+    how: str
+
+
+@dataclass
+class Account:
+    """Look-ups, kept for as long as this object lives: a second offer costs nothing. Every method raises
+    ProviderError; what failed is asked again the next time."""
+
+    api: Api
+    settings: AwsSettings
+    _kept: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    _locks: dict[tuple[str, ...], threading.Lock] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def identity(self) -> Identity:
+        return self._once(("identity",), self._identity)
+
+    def regions(self) -> tuple[str, ...]:
+        """The regions that are open to this account, by name."""
+        return self._once(("regions",), self._regions)
+
+    def network(self, region: str) -> Network:
+        """Raises CapacityError where the region has no default network: another region may."""
+        return self._once(("network", region), lambda: self._network(region))
+
+    def zones(self, region: str, instance_type: str) -> tuple[str, ...]:
+        """The zones of the region that have a machine of this type, by name; none: the region does not have it."""
+        return self._once(("zones", region, instance_type), lambda: self._zones(region, instance_type))
+
+    def image(self, region: str, parameter: str) -> Image:
+        """The machine's image: the person's own where one is set, else what the public parameter says, else the
+        newest of its documented name."""
+        return self._once(("image", region, parameter), lambda: self._image(region, parameter))
+
+    def quota(self, region: str, code: str) -> float:
+        """A quota of EC2 in vCPUs, or what AWS gives every account where this one has no value of its own."""
+        return self._once(("quota", region, code), lambda: self._quota(region, code))
+
+    def has_instance_profile(self) -> bool | None:
+        """None where nobody tells."""
+        name = self.settings.instance_profile
+        return self._once(("profile",), lambda: self._stands("GetInstanceProfile", {"InstanceProfileName": name}))
+
+    def has_schedule_role(self) -> bool | None:
+        """None where nobody tells."""
+        return self._once(("role",), lambda: self._stands("GetRole", {"RoleName": SCHEDULE_ROLE}))
+
+    def has_reaper(self) -> bool:
+        """Whether the standing reaper is installed and on. Nobody tells: as if it were not."""
+        return self._once(("reaper",), self._reaper)
+
+    def has_schedule_group(self, region: str) -> bool:
+        return self._once(("group", region), lambda: self._schedule_group(region))
+
+    def forget(self) -> None:
+        """What was looked up may have changed: a set-up has been carried out."""
+        with self._lock:
+            self._kept.clear()
+
+    def pages(self, region: str, operation: str, asked: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+        """Every page of a list of EC2's."""
+        return all_pages(self.api, "ec2", region, operation, asked, key)
+
+    def _once(self, key: tuple[str, ...], look: Callable[[], Answer]) -> Answer:
+        """Two threads that want the same wait for one look-up."""
+        with self._lock:
+            own = self._locks.setdefault(key, threading.Lock())
+        with own:
+            if key not in self._kept:
+                self._kept[key] = look()
+            known: Answer = self._kept[key]
+            return known
+
+    def _identity(self) -> Identity:
+        told = self.api.call("sts", self.api.home, "GetCallerIdentity", {})
+        arn = str(told["Arn"])
+        return Identity(account=str(told["Account"]), arn=arn, partition=arn.split(":")[1])
+
+    def _regions(self) -> tuple[str, ...]:
+        told = self.api.call("ec2", self.api.home, "DescribeRegions", {"AllRegions": False})
+        return tuple(sorted(str(row["RegionName"]) for row in told["Regions"]))
+
+    def _network(self, region: str) -> Network:
+        asked = {"Filters": [_filter("is-default", "true")]}
+        vpcs = self.api.call("ec2", region, "DescribeVpcs", asked)["Vpcs"]
+        if not vpcs:
+            raise CapacityError(
+                f"{region} has no default network",
+                hint=f"aws ec2 create-default-vpc --region {region} makes it, or choose another region",
+                code="VPCIdNotSpecified",
+            )
+        vpc = str(vpcs[0]["VpcId"])
+        inside = _filter("vpc-id", vpc)
+        rows = self.pages(region, "DescribeSubnets", {"Filters": [inside, _filter("default-for-az", "true")]}, "Subnets")
+        wanted = {"Filters": [inside, _filter("group-name", SECURITY_GROUP)]}
+        groups = self.pages(region, "DescribeSecurityGroups", wanted, "SecurityGroups")
+        return Network(
+            vpc=vpc,
+            subnets={str(row["AvailabilityZone"]): str(row["SubnetId"]) for row in rows},
+            zone_ids={str(row["AvailabilityZone"]): str(row.get("AvailabilityZoneId", "")) for row in rows},
+            security_group=str(groups[0]["GroupId"]) if groups else "",
+        )
+
+    def _zones(self, region: str, instance_type: str) -> tuple[str, ...]:
+        asked = {"LocationType": "availability-zone", "Filters": [_filter("instance-type", instance_type)]}
+        rows = self.pages(region, "DescribeInstanceTypeOfferings", asked, "InstanceTypeOfferings")
+        return tuple(sorted(str(row["Location"]) for row in rows))
+
+    def _image(self, region: str, parameter: str) -> Image:
+        own = self.settings.image
+        if own.startswith("ami-"):
+            return self._described(region, {"ImageIds": [own]}, "the setting `image`")
+        if own:
+            return self._described(region, {"Owners": ["self"], "Filters": [_filter("name", own)]}, "the setting `image`")
+        for name in (parameter, *_OTHER_PARAMETERS.get(parameter, ())):
+            try:
+                told = self.api.call("ssm", region, "GetParameter", {"Name": name})
+                return self._described(region, {"ImageIds": [told["Parameter"]["Value"]]}, f"parameter {name}")
+            except ProviderError as error:
+                if error.code not in _NO_IMAGE:
+                    raise
+        if parameter not in _BY_NAME:
+            raise BadRequestError(f"{region}: there is no parameter {parameter}", hint="name an image in `image`")
+        owner, name = _BY_NAME[parameter]
+        return self._described(region, {"Owners": [owner], "Filters": [_filter("name", name)]}, f"newest {name!r}")
+
+    def _described(self, region: str, asked: Mapping[str, Any], how: str) -> Image:
+        """The newest image that fits."""
+        images = self.pages(region, "DescribeImages", asked, "Images")
+        if not images:
+            hint = "copy it there, or choose a region that has it" if self.settings.image else "name one in `image`"
+            raise CapacityError(f"{region} has no image by {how}", hint=hint, code="InvalidAMIID.NotFound")
+        newest = max(images, key=lambda row: str(row.get("CreationDate", "")))
+        root = str(newest.get("RootDeviceName") or "/dev/sda1")
+        disks = {row.get("DeviceName"): row.get("Ebs", {}) for row in newest.get("BlockDeviceMappings", ())}
+        size = int(disks.get(root, {}).get("VolumeSize") or 8)
+        return Image(id=str(newest["ImageId"]), root_device=root, root_gib=size, how=how)
+
+    def _quota(self, region: str, code: str) -> float:
+        asked = {"ServiceCode": "ec2", "QuotaCode": code}
+        try:
+            told = self.api.call("service-quotas", region, "GetServiceQuota", asked)
+        except ProviderError as error:
+            if error.code != "NoSuchResourceException":
+                raise
+            told = self.api.call("service-quotas", region, "GetAWSDefaultServiceQuota", asked)
+        return float(told["Quota"]["Value"])
+
+    def _stands(self, operation: str, asked: Mapping[str, Any]) -> bool | None:
+        try:
+            self.api.call("iam", self.api.home, operation, asked)
+        except PermissionDeniedError:
+            return None
+        except ProviderError as error:
+            if error.code in _NO_ENTITY:
+                return False
+            raise
+        return True
+
+    def _reaper(self) -> bool:
+        asked = {"GroupName": SCHEDULE_GROUP, "Name": REAPER}
+        try:
+            told = self.api.call("scheduler", self.api.home, "GetSchedule", asked)
+        except PermissionDeniedError:
+            return False
+        except ProviderError as error:
+            if error.code in _NO_ENTITY:
+                return False
+            raise
+        return str(told.get("State", "ENABLED")) == "ENABLED"
+
+    def _schedule_group(self, region: str) -> bool:
+        try:
+            self.api.call("scheduler", region, "GetScheduleGroup", {"Name": SCHEDULE_GROUP})
+        except ProviderError as error:
+            if error.code in _NO_ENTITY or isinstance(error, PermissionDeniedError):
+                return False
+            raise
+        return True
+
+
+def all_pages(
+    api: Api, service: str, region: str, operation: str, asked: Mapping[str, Any], key: str
+) -> list[dict[str, Any]]:
+    """Every page of a list, or an error."""
+    found: list[dict[str, Any]] = []
+    page: dict[str, Any] = {}
+    while True:
+        told = api.call(service, region, operation, {**asked, **page})
+        found += told.get(key, ())
+        if not told.get("NextToken"):
+            return found
+        page = {"NextToken": told["NextToken"]}
+
+
+def _filter(name: str, *values: str) -> dict[str, object]:
+    return {"Name": name, "Values": list(values)}
