@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from workloads.job import TrainingJob
     from workloads.runtimes import Chosen
 
+OWN_DISK_GIB = 100
+"""The least disk under an image of the person's own: the container with TensorFlow and CUDA takes a tenth of it."""
 _TABLE = Path(__file__).parent / "data" / "machines.toml"
 
 
@@ -123,13 +125,17 @@ class Launchable:
         return runtime if self.host.proven else (*runtime, f"{self.host.image}: {self.host.source}")
 
 
-def launchable(job: TrainingJob, hardware: Hardware) -> Launchable:
-    """What the job would be launched with. Raises BadRequestError where it cannot be, with the reason."""
+def launchable(job: TrainingJob, hardware: Hardware, own_image: str = "") -> Launchable:
+    """What the job would be launched with. `own_image` is a machine image of the person's own, which has what the
+    hardware needs. Raises BadRequestError where it cannot be, with the reason.
+    """
     chosen = runtime_of(job, hardware.architecture, hardware.host, hardware.capability)
     if chosen is None:
         named = f"{job.framework} is in no known combination for it"
         raise _cannot(hardware, why_not(hardware.architecture, hardware.host, hardware.capability) or named)
     host = host_image(hardware)
+    if own_image:
+        host = own_host(host, own_image)
     if host.kind == "none":
         raise _cannot(hardware, host.reason)
     software = None if job.container else _software(chosen, hardware)
@@ -151,6 +157,21 @@ def host_image(hardware: Hardware) -> HostImage:
         if here and hardware.architecture in row.architectures and (not row.devices or hardware.device in row.devices):
             return row
     raise _cannot(hardware, f"no image of {hardware.provider} is known for it")
+
+
+def own_host(row: HostImage, image: str) -> HostImage:
+    """The person's own image in the place of a row's: what is in it, only they know."""
+    return replace(
+        row,
+        kind="own",
+        image=image,
+        driver="",
+        docker=False,
+        least_disk_gib=max(row.least_disk_gib, OWN_DISK_GIB),
+        proven=False,
+        reason="",
+        source="an image of the person's own, which nobody here has seen",
+    )
 
 
 @cache

@@ -42,7 +42,8 @@ class Rented:
 
     `store` gives a run's directory; `service` names its vendor's store in calls; `region` is where the run
     directories are. `mirrors` are registries asked before the public ones. `endpoints` are addresses that the
-    machine uses instead of the vendor's (providers.bootstrap.Boot), `digest` asks registries.
+    machine uses instead of the vendor's (providers.bootstrap.Boot), `digest` asks registries. `own_image` is a machine
+    image of the person's own, "" for the documented ones.
     """
 
     cloud: str
@@ -53,6 +54,7 @@ class Rented:
     mirrors: tuple[str, ...] = ()
     endpoints: Mapping[str, str] = field(default_factory=dict)
     digest: Callable[[Sequence[str]], str] = digest_of
+    own_image: str = ""
 
     def resolved(self, request: LaunchRequest) -> dict[str, str]:
         """What the machine's part leaves open, looked up; creates nothing. Raises ProviderError."""
@@ -67,7 +69,7 @@ class Rented:
 
     def launchable(self, request: LaunchRequest) -> Launchable:
         """What the job runs in on that offer. Raises BadRequestError."""
-        found = launchable(job_from_json(request.job_json), hardware(request.offer))
+        found = launchable(job_from_json(request.job_json), hardware(request.offer), self.own_image)
         return replace(found, images=mirrored(found.images, self.mirrors)) if found.software else found
 
     def machine(self, request: LaunchRequest, end: Mapping[str, str]) -> MachinePart:

@@ -164,7 +164,9 @@ class Account:
             )
         vpc = str(vpcs[0]["VpcId"])
         inside = _filter("vpc-id", vpc)
-        rows = self.pages(region, "DescribeSubnets", {"Filters": [inside, _filter("default-for-az", "true")]}, "Subnets")
+        rows = self.pages(
+            region, "DescribeSubnets", {"Filters": [inside, _filter("default-for-az", "true")]}, "Subnets"
+        )
         wanted = {"Filters": [inside, _filter("group-name", SECURITY_GROUP)]}
         groups = self.pages(region, "DescribeSecurityGroups", wanted, "SecurityGroups")
         return Network(
@@ -184,7 +186,9 @@ class Account:
         if own.startswith("ami-"):
             return self._described(region, {"ImageIds": [own]}, "the setting `image`")
         if own:
-            return self._described(region, {"Owners": ["self"], "Filters": [_filter("name", own)]}, "the setting `image`")
+            return self._described(
+                region, {"Owners": ["self"], "Filters": [_filter("name", own)]}, "the setting `image`"
+            )
         for name in (parameter, *_OTHER_PARAMETERS.get(parameter, ())):
             try:
                 told = self.api.call("ssm", region, "GetParameter", {"Name": name})

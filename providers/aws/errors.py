@@ -159,7 +159,11 @@ def error_of(code: str, status: int, said: str, what: str) -> ProviderError:
         return PermissionDeniedError(message, hint="plan setup aws makes the instance profile", code=code)
     if code in CODES:
         kind, hint = CODES[code]
-        return QuotaError(message, quota=code, hint=hint, code=code) if kind is QuotaError else _made(kind, message, hint, code)
+        return (
+            QuotaError(message, quota=code, hint=hint, code=code)
+            if kind is QuotaError
+            else _made(kind, message, hint, code)
+        )
     if status >= 500:
         return TransientError(message, hint=_AGAIN, code=code)
     return UnrecognizedError(f"{what}: AWS says {code}: {_short(said)}", hint="look up what exists", code=code)
