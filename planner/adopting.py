@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.run import Attempt, Phase, Run
-from planner.watch import finished
+from planner.watch import finished, when_ended
 from providers.base import EndKind
 from providers.errors import ProviderError
 
@@ -43,9 +43,9 @@ def adopt(run: Run, provider: Provider, book: Book, poll_seconds: float) -> Run 
 def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, book: Book) -> Run | None:
     """Nothing is there: nothing was made, or it has ended by itself and left word in the run directory."""
     store = provider.store(run.run_id)
-    if not store.list(f"attempts/{attempt.number}"):
+    before = f"attempts/{attempt.number}/machine/"  # put there ahead of the create
+    if all(path.startswith(before) for path in store.list(f"attempts/{attempt.number}")):
         return None
     end = finished(store, attempt.number, None) or EndKind.LOST
-    now = book.now()
-    over = replace(attempt, end=end, ended_at=min(now, attempt.deadline or now))
+    over = replace(attempt, end=end, ended_at=when_ended(store, attempt, None, book.now()))
     return book.moved(run.with_attempt(over), Phase.BOOTING)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.collect import collect
 from planner.errors import PlanError, TeardownUnverifiedError
 from planner.next_action import End
 from planner.run import Outcome, Phase, Run
 from planner.teardown import Teardown
+from planner.watch import when_ended
 from providers.base import InstanceState
-from providers.errors import BadRequestError, ProviderError
+from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from planner.book import Book
-    from providers.base import Provider
+    from providers.base import Instance, Provider
 
 KEPT_LINES = 10_000
 TEARDOWN_PATIENCE = timedelta(minutes=15)
@@ -29,6 +31,14 @@ SETTLE_PATIENCE = timedelta(minutes=3)
 """For commands that only look: nobody waits a quarter of an hour for a table. The next one goes on with it."""
 COLLECT_PATIENCE = timedelta(minutes=10)
 """How long a store that does not answer is asked again for the model."""
+
+
+class Over(NamedTuple):
+    """An instance that has ended by itself: what the provider still says of it (None: nothing), and until when it
+    billed."""
+
+    seen: Instance | None
+    at: datetime
 
 
 class Ender:
@@ -112,19 +122,30 @@ class Ender:
         except ProviderError as error:
             self._book.say(f"the stored copy of the model is still there: {error.message}")
 
+    def over(self, run: Run) -> Over | None:
+        """How the newest attempt's instance ended by itself; None where it is still there, or nobody tells."""
+        attempt, provider = run.attempts[-1], self._provider(run)
+        seen: Instance | None = None
+        try:
+            with contextlib.suppress(InstanceNotFoundError):
+                seen = provider.get(attempt.ref) if attempt.ref else None
+            if seen is not None and seen.state is not InstanceState.ENDED:
+                return None
+            return Over(seen, when_ended(provider.store(run.run_id), attempt, seen, self._book.now()))
+        except ProviderError:
+            return None
+
     def _with_exit(self, run: Run) -> Run:
         attempt = run.attempt
         if attempt is None or attempt.ref is None or attempt.end is not None:
             return run
-        try:
-            seen = self._provider(run).get(attempt.ref)
-        except ProviderError:
+        over = self.over(run)
+        if over is None:
             return run
-        if seen.state is not InstanceState.ENDED:
-            return run
-        return run.with_attempt(
-            replace(attempt, exit_code=seen.exit_code, reason=seen.reason, end=seen.end, ended_at=self._book.now())
-        )
+        attempt = replace(attempt, ended_at=over.at)
+        if over.seen is not None:
+            attempt = replace(attempt, exit_code=over.seen.exit_code, reason=over.seen.reason, end=over.seen.end)
+        return run.with_attempt(attempt)
 
     def _provider(self, run: Run) -> Provider:
         return self._provider_of(run.provider)

@@ -300,9 +300,11 @@ class Executor:
         attempt, now = run.attempts[-1], self._book.now()
         step = self._checkpoint(run)
         reached = self._watcher.story.step if self._watcher and self._watcher.attempt == attempt.number else step or 0
+        over = self._ender.over(run)
         ended = replace(
-            attempt, end=action.end, reason=action.reason, ended_at=now, step=step, lost_steps=reached - (step or 0)
-        )
+            attempt, end=action.end, reason=action.reason, ended_at=over.at if over else now, step=step,
+            lost_steps=reached - (step or 0),
+        )  # fmt: skip
         if action.end is EndKind.RECLAIMED and attempt.target is not None:
             self._book.remember(no_capacity(attempt.target, now, action.reason))
         run = replace(elsewhere(run.with_attempt(ended)), moving=None)

@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from planner.progress import Line
-    from planner.run import Run
+    from planner.run import Attempt, Run
     from providers.base import Instance, RunStore
 
 STEADY_AFTER = timedelta(minutes=2)
 """Training has to have lasted so long before it is called slow: caches fill and clocks settle in the first minute."""
+
+LAST_WORDS = timedelta(minutes=5)
+"""How long a machine may take to be gone after the last that it says: the delete call is tried again for 2.5 minutes
+and given 2 (providers/agent/end.py)."""
 
 # By the state in status.json. A trainer that was merely asked to end says "stopped", and not by whom.
 _FINISHED = {
@@ -100,6 +104,24 @@ def finished(store: RunStore, attempt: int, seen: Instance | None) -> EndKind | 
     if end is EndKind.DONE:
         return end if _exists(store, MANIFEST) else None
     return end if seen is None or seen.end in (None, EndKind.LOST) else None
+
+
+def when_ended(store: RunStore, attempt: Attempt, seen: Instance | None, now: datetime) -> datetime:
+    """Until when an attempt billed whose instance is over: nobody may have looked for days.
+
+    The provider's word, else what the machine said last, else its own deadline. Raises ProviderError.
+    """
+    began = attempt.asked_at or now
+    if seen is not None and seen.ended_at is not None:
+        return min(now, max(began, seen.ended_at))
+    status = _status(store, attempt.number)
+    if status.get("state") in (*_FINISHED, "stopped"):
+        try:
+            said = datetime.fromisoformat(str(status.get("time")))
+            return min(now, max(began, said + LAST_WORDS))
+        except (ValueError, TypeError):
+            pass  # no instant, or one without a time zone
+    return min(now, max(began, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
 
 
 def newest_checkpoint(store: RunStore) -> int | None:

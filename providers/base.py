@@ -67,7 +67,7 @@ class EndKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """`end`, `exit_code` and `reason` are known once it has ENDED, as far as the provider tells."""
+    """`end`, `exit_code`, `reason` and `ended_at` are known once it has ENDED, as far as the provider tells."""
 
     ref: InstanceRef
     state: InstanceState
@@ -77,6 +77,7 @@ class Instance:
     exit_code: int | None = None
     end: EndKind | None = None
     reason: str | None = None
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from planner.launch import ended_error
 from planner.next_action import TIMER_GRACE
 from planner.run import Outcome, Phase
 from planner.runner import request_none
+from planner.watch import LAST_WORDS
 from providers.base import EndKind
 from providers.errors import (
     BadRequestError,
@@ -621,6 +622,39 @@ def test_settling_launches_nothing(desk: Desk) -> None:
         "the launch was cut off before anything was made",
     )
     assert desk.provider.count("launch") == 0
+
+
+def test_what_was_put_there_ahead_of_a_create_is_no_sign_of_it(desk: Desk) -> None:
+    """The process dies on the way to the create, with the machine's part in the run directory already."""
+    desk.provider.before = lambda operation: Fuse(1).burn() if operation == "launch" else None
+    with pytest.raises(Crash):
+        desk.launch()
+    (run,) = desk.journal.live()
+    assert run.phase is Phase.LAUNCHING
+    desk.provider.before = lambda operation: None
+    store = desk.provider.store(run.run_id)
+    store.put("attempts/1/machine/spec.json", b"{}")
+    settled = desk.runner().settle(run)
+    assert (settled.outcome, settled.message) == (
+        Outcome.INTERRUPTED, "the launch was cut off before anything was made",
+    )  # fmt: skip
+    assert settled.total_usd(desk.clock.now()) == 0
+
+
+def test_a_machine_that_ended_itself_yesterday_did_not_bill_until_today(desk: Desk) -> None:
+    desk.scripts(stubborn)
+    desk.clock.at_sleep[3] = Fuse(1).burn
+    with pytest.raises(Crash):
+        desk.launch()
+    (run,) = desk.journal.live()
+    del desk.provider.machines[f"{run.run_id}-1"]
+    said = {"state": "stopped", "time": desk.clock.now().isoformat()}
+    desk.provider.store(run.run_id).put("attempts/1/status.json", json.dumps(said).encode())
+    until = desk.clock.now() + LAST_WORDS
+    desk.clock.advance(24 * 3600)
+    settled = desk.runner().settle(run)
+    assert settled.phase is Phase.DONE
+    assert settled.attempts[0].ended_at == until
 
 
 def test_a_run_that_is_only_followed_launches_nothing(desk: Desk) -> None:

@@ -13,14 +13,16 @@ import pytest
 from planner.events import Event, Progressed, Said, TrainerStarted
 from planner.run import Phase
 from planner.runner import request_for
-from planner.watch import STEADY_AFTER, Watcher, finished, newest_checkpoint
+from planner.watch import LAST_WORDS, STEADY_AFTER, Watcher, finished, newest_checkpoint, when_ended
 from providers.base import EndKind, Instance, InstanceState
 from providers.errors import TransientError
-from tests.builders import a_job, a_run, a_target, an_instance
+from tests.builders import a_job, a_run, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.fake_machine import FakeMachine, FakeStore, stubborn
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from planner.run import Run
 
 
@@ -212,3 +214,34 @@ def test_a_machine_that_is_gone_has_left_word_of_its_end(status: object, end: En
     store = FakeStore()
     store.put("attempts/1/status.json", json.dumps(status).encode())
     assert finished(store, 1, None) is end
+
+
+# --- until when it billed ----------------------------------------------------------------------------------------
+
+HOUR = timedelta(hours=1)
+NEXT_DAY = NOON + 24 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("vendor", "status", "deadline", "ended_at"),
+    [
+        (NOON + HOUR, {"state": "done", "time": (NOON + 2 * HOUR).isoformat()}, NOON + 3 * HOUR, NOON + HOUR),
+        (NOON - HOUR, {}, None, NOON),
+        (NEXT_DAY + HOUR, {}, None, NEXT_DAY),
+        (None, {"state": "done", "time": (NOON + 2 * HOUR).isoformat()}, NOON + 3 * HOUR, NOON + 2 * HOUR + LAST_WORDS),
+        (None, {"state": "stopped", "time": (NOON + HOUR).isoformat()}, None, NOON + HOUR + LAST_WORDS),
+        (None, {"state": "done", "time": NEXT_DAY.isoformat()}, None, NEXT_DAY),
+        (None, {"state": "running", "time": (NOON + HOUR).isoformat()}, NOON + 3 * HOUR, NOON + 3 * HOUR + LAST_WORDS),
+        (None, {"state": "done", "time": "2026-11-21T13:00:00"}, NOON + 3 * HOUR, NOON + 3 * HOUR + LAST_WORDS),
+        (None, {"state": "done", "time": "soon"}, None, NEXT_DAY),
+        (None, {}, NEXT_DAY + HOUR, NEXT_DAY),
+        (None, {}, None, NEXT_DAY),
+    ],
+)
+def test_a_machine_that_ended_itself_bills_until_then_whenever_somebody_looks(
+    vendor: datetime | None, status: dict[str, str], deadline: datetime | None, ended_at: datetime
+) -> None:
+    store = FakeStore()
+    store.put("attempts/1/status.json", json.dumps(status).encode())
+    seen = None if vendor is None else an_instance(InstanceState.ENDED, ended_at=vendor)
+    assert when_ended(store, an_attempt(deadline=deadline), seen, NEXT_DAY) == ended_at
