@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING
 
 from pricing.tables import (
@@ -20,7 +21,6 @@ from pricing.tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import date
     from decimal import Decimal
 
     from pricing.tables import InstanceType, OfferRow, Price, Source, Tables

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -18,7 +19,7 @@ from pricing.money import Billing
 from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 TYPE_COLUMNS = (

@@ -1,0 +1,1 @@
+"""Where prices are read anew: a module for each vendor's lists, fetching and parsing apart."""

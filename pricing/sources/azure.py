@@ -1,0 +1,177 @@
+"""Azure Retail Prices: public, paged, and full of meters that look like machines on demand and are not."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+
+from pricing.grades import Market
+from pricing.sources.reading import Count, Parsed, Part, PriceFound, SourceError, hours_in, is_name, json_object, usd
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from datetime import date
+
+    from pricing.sources.http import Http
+
+LIST_ID, FLOOR_ID = "azure-retail-prices", "azure-retail-spot-floor"
+SOURCES = (
+    (LIST_ID, "listed", "Azure Retail Prices API (Virtual Machines, Consumption)"),
+    (FLOOR_ID, "estimated", "Azure Retail Prices API: exactly a tenth of on demand, which may be a floor and no price"),
+)
+MOST_PAGES = 500
+_FLOOR = Decimal("0.1")
+# Words in a product's name that make it another product than a plain Linux machine.
+_OTHER_PRODUCTS = ("windows", " win", "cloud services", "cloudservices", "dedicated host")
+_OTHER_METERS = ("low priority", "dedicated", "expired", "reservation")
+
+
+class Endpoints(NamedTuple):
+    """Where Azure publishes prices; the public cloud's only."""
+
+    prices: str = "https://prices.azure.com/api/retail/prices"
+
+
+class Row(NamedTuple):
+    """A price with what decides between two of the same thing."""
+
+    found: PriceFound
+    since: str
+    primary: bool
+
+
+def read(http: Http, endpoints: Endpoints, regions: Collection[str], today: date) -> Iterator[Part]:
+    """Both markets, a part for each region: paging over all regions at once loses rows."""
+    for region in sorted(regions):
+        part = Part(name=region, markets=frozenset(Market), regions=frozenset({region}))
+        yield part.read(partial(_region, http, endpoints, region, today))
+
+
+def _region(http: Http, endpoints: Endpoints, region: str, today: date) -> Parsed:
+    asked = f"serviceName eq 'Virtual Machines' and priceType eq 'Consumption' and armRegionName eq '{region}'"
+    version = {"api-version": "2023-01-01-preview", "currencyCode": "USD"}
+    url = f"{endpoints.prices}?{urlencode({**version, '$filter': asked}, quote_via=quote)}"
+    rows: list[Row] = []
+    parsed = Parsed()
+    for _ in range(MOST_PAGES):
+        page = parse_page(http.get(url), region, today)
+        rows += page.rows
+        parsed.skipped += page.parsed.skipped
+        if not page.next_url:
+            parsed.prices = _settled(rows, parsed)
+            if not parsed.prices:
+                raise SourceError(f"Azure lists no prices of Linux machines for {region}")
+            return parsed
+        if _origin(page.next_url) != _origin(endpoints.prices):
+            raise SourceError(f"the next page of prices is said to be at {_origin(page.next_url)[1]}, somewhere else")
+        url = page.next_url
+    raise SourceError(f"Azure's list for {region} has no end (more than {MOST_PAGES} pages)")
+
+
+class Page(NamedTuple):
+    """What one page says; the prices are not settled among each other yet."""
+
+    rows: list[Row]
+    parsed: Parsed
+    next_url: str
+
+
+def parse_page(content: bytes, region: str, today: date) -> Page:
+    """One page of a region. Raises SourceError where it is no page of prices in USD."""
+    page = json_object(content, "Azure Retail Prices")
+    listed, following = page.get("Items"), page.get("NextPageLink")
+    if not isinstance(listed, list):
+        raise SourceError("Azure Retail Prices: a page without items came")
+    if page.get("BillingCurrency") != "USD":
+        raise SourceError(f"Azure Retail Prices come in {str(page.get('BillingCurrency'))[:20]!r}, not in USD")
+    parsed = Parsed()
+    rows: list[Row] = []
+    for item in listed:
+        outcome = _row(item, region, today)
+        if isinstance(outcome, Count):
+            parsed.skipped[outcome] += 1
+        else:
+            rows.append(outcome)
+    return Page(rows, parsed, following if isinstance(following, str) else "")
+
+
+def _row(item: Any, region: str, today: date) -> Row | Count:
+    names = (
+        [item.get(key) for key in ("armSkuName", "productName", "skuName", "meterName")]
+        if isinstance(item, dict)
+        else []
+    )
+    if not names or not all(isinstance(name, str) and name for name in names) or not is_name(names[0]):
+        return Count.INCOMPLETE
+    if item.get("armRegionName") != region:
+        return Count.OTHER_PLACE
+    return _other(item, today) or _priced(item, region)
+
+
+def _other(item: dict[str, Any], today: date) -> Count | None:
+    """Why the meter is not a plain Linux machine's price of today."""
+    product, meters = item["productName"].lower(), f"{item['skuName']} / {item['meterName']}".lower()
+    if item.get("type", "Consumption") != "Consumption" or item.get("serviceName") != "Virtual Machines":
+        return Count.OTHER_PRODUCT
+    if any(word in product for word in _OTHER_PRODUCTS) or any(word in meters for word in _OTHER_METERS):
+        return Count.OTHER_PRODUCT
+    if item.get("currencyCode") != "USD":
+        return Count.OTHER_CURRENCY
+    if item.get("tierMinimumUnits") not in (None, 0):
+        return Count.TIERS
+    if not _valid(item, today):
+        return Count.NOT_NOW
+    return None
+
+
+def _valid(item: dict[str, Any], today: date) -> bool:
+    """Prices of tomorrow are listed beside those of today."""
+    begin, end = item.get("effectiveStartDate"), item.get("effectiveEndDate")
+    started = not isinstance(begin, str) or begin[:10] <= today.isoformat()
+    return started and (not isinstance(end, str) or end[:10] > today.isoformat())
+
+
+def _priced(item: dict[str, Any], region: str) -> Row | Count:
+    price, hours = usd(item.get("retailPrice")), hours_in(item.get("unitOfMeasure"))
+    if hours is None:
+        return Count.OTHER_UNIT
+    if price is None:
+        return Count.NO_PRICE
+    spot = item["skuName"].lower().endswith(" spot") or item["meterName"].lower().endswith(" spot")
+    market = Market.SPOT if spot else Market.ON_DEMAND
+    found = PriceFound(region, item["armSkuName"], market, price * hours, LIST_ID)
+    since = item.get("effectiveStartDate")
+    return Row(found, since[:10] if isinstance(since, str) else "", item.get("isPrimaryMeterRegion") is True)
+
+
+def _settled(rows: list[Row], parsed: Parsed) -> list[PriceFound]:
+    """One price for each machine and market: the primary meter's, then the newest, then the dearer."""
+    best: dict[tuple[str, Market], Row] = {}
+    for row in rows:
+        key = (row.found.instance_type, row.found.market)
+        before = best.setdefault(key, row)
+        if before.found.usd_per_hour != row.found.usd_per_hour:
+            parsed.skipped[Count.TWO_PRICES] += 1
+        best[key] = max(before, row, key=lambda one: (one.primary, one.since, one.found.usd_per_hour))
+    return [_doubted(row.found, best) for row in best.values()]
+
+
+def _doubted(found: PriceFound, best: dict[tuple[str, Market], Row]) -> PriceFound:
+    """A spot price of exactly a tenth is what scrapers knew as the floor: an estimate at best."""
+    if found.market is Market.ON_DEMAND:
+        return found
+    on_demand = best.get((found.instance_type, Market.ON_DEMAND))
+    at_floor = on_demand is not None and found.usd_per_hour == on_demand.found.usd_per_hour * _FLOOR
+    return found._replace(source=FLOOR_ID) if at_floor else found
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port; the API writes its standard port out."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    except ValueError:
+        return "", url[:60], None
+    return parts.scheme, parts.hostname or "", port

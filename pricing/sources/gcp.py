@@ -1,0 +1,241 @@
+"""Google's Cloud Billing Catalog: prices of cores, memory, accelerators and chips, and machines put together."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+
+from pricing.grades import Market
+from pricing.money import HOURS_PER_MONTH
+from pricing.sources.gcp_machines import MachineParts, parts_of
+from pricing.sources.reading import (
+    MOST_USD_PER_HOUR,
+    Count,
+    Parsed,
+    Part,
+    PriceFound,
+    SourceError,
+    hours_in,
+    inside,
+    is_name,
+    items,
+    json_object,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pricing.sources.http import Http
+    from pricing.tables import InstanceType
+
+LIST_ID = "gcp-billing-catalog"
+SOURCES = ((LIST_ID, "listed", "Google Cloud Billing Catalog API (SKUs of Compute Engine and Cloud TPU)"),)
+COMPUTE, TPU = "6F81-5844-456A", "E000-3F24-B8AA"
+MOST_PAGES = 200
+
+_USAGE = frozenset({"OnDemand", "Preemptible"})
+_NOT_PLAIN = re.compile(r"custom|sole tenancy|reserved|reservation|premium|commit|suspended|calendar|dws|flex", re.I)
+_SPOT = re.compile(r"^(spot )?preemptible ", re.I)
+_HOST = re.compile(r"^(?P<name>.+?)( instance)? (?P<what>core|ram) running in ", re.I)
+_DEVICE = re.compile(r"^(?P<name>.+?) gpu( \(1 gpu slice\))? (attached to (spot )?preemptible vms )?running in ", re.I)
+_TPU = re.compile(r"\btpu[ -]?v(?P<generation>[2-9][a-z]?)\b", re.I)
+# One device, listed under several names over time.
+_SAME_DEVICE = {
+    "nvidia h100 80gb plus": "nvidia h100 80gb mega",
+    "nvidia rtx 6000 96gb": "nvidia rtx pro 6000 96gb",
+    "rtx 6000 96gb": "nvidia rtx pro 6000 96gb",
+    "nvidia a100 80gb": "nvidia tesla a100 80gb",
+}
+_LOCAL_SSD = re.compile(r"^ssd backed local storage\b", re.I)
+
+
+class Endpoints(NamedTuple):
+    """Where Google publishes prices."""
+
+    prices: str = "https://cloudbilling.googleapis.com"
+
+
+class Price(NamedTuple):
+    """What one SKU says: USD per hour and unit of a `thing` (`core n1 predefined`, `gpu nvidia l4`, `tpu v5e`)."""
+
+    thing: str
+    market: Market
+    regions: tuple[str, ...]
+    usd_per_hour: Decimal
+
+
+def read(http: Http, endpoints: Endpoints, headers: Mapping[str, str], types: Iterable[InstanceType]) -> Iterator[Part]:
+    """One part: a machine's price is put together from SKUs of both services. `headers` carry the key or token."""
+    part = Part(name="all regions", markets=frozenset(Market), regions=None)
+    yield part.read(partial(_everything, http, endpoints, headers, types))
+
+
+def _everything(
+    http: Http, endpoints: Endpoints, headers: Mapping[str, str], types: Iterable[InstanceType]
+) -> Parsed:  # fmt: skip
+    prices: list[Price] = []
+    parsed = Parsed()
+    for service in (COMPUTE, TPU):
+        token = ""
+        for _ in range(MOST_PAGES):
+            asked = {"currencyCode": "USD", "pageSize": "5000"} | ({"pageToken": token} if token else {})
+            content = http.get(f"{endpoints.prices}/v1/services/{service}/skus?{urlencode(asked)}", headers)
+            page = parse_page(content)
+            prices += page.prices
+            parsed.skipped += page.parsed.skipped
+            token = page.next_token
+            if not token:
+                break
+        else:
+            raise SourceError(f"Google's list of SKUs has no end (more than {MOST_PAGES} pages)")
+    parsed.prices = machines(prices, types, parsed)
+    if not parsed.prices:
+        raise SourceError("Google's list of SKUs has the parts of no machine that is known here")
+    return parsed
+
+
+class Page(NamedTuple):
+    """What one page of SKUs says."""
+
+    prices: list[Price]
+    parsed: Parsed
+    next_token: str
+
+
+def parse_page(content: bytes) -> Page:
+    """The prices on a page of SKUs. Raises SourceError where it is none."""
+    page = json_object(content, "Google's Billing Catalog")
+    if not isinstance(page.get("skus"), list):
+        said = inside(page, "error", "message")
+        raise SourceError(
+            f"Google's Billing Catalog: {said[:200] if isinstance(said, str) else 'a page without SKUs came'}"
+        )
+    parsed = Parsed()
+    prices: list[Price] = []
+    for sku in page["skus"]:
+        outcome = _price(sku) if isinstance(sku, dict) else Count.INCOMPLETE
+        if isinstance(outcome, Count):
+            parsed.skipped[outcome] += 1
+        else:
+            prices.append(outcome)
+    token = page.get("nextPageToken")
+    return Page(prices, parsed, token if isinstance(token, str) else "")
+
+
+def _price(sku: dict[str, Any]) -> Price | Count:
+    text, usage = sku.get("description"), inside(sku, "category", "usageType")
+    if not isinstance(text, str) or not isinstance(usage, str):
+        return Count.INCOMPLETE
+    if usage not in _USAGE or _NOT_PLAIN.search(text):
+        return Count.OTHER_PRODUCT
+    thing = _thing(text, inside(sku, "category", "resourceGroup"))
+    if thing is None:
+        return Count.OTHER_PRODUCT
+    # Some spot SKUs say so in words only.
+    market = Market.SPOT if usage == "Preemptible" or "preemptible" in text.lower() else Market.ON_DEMAND
+    rate = _rate(sku, per_month=thing == "ssd")
+    if isinstance(rate, Count):
+        return rate
+    listed = sku.get("serviceRegions")
+    regions = tuple(region for region in listed if is_name(region)) if isinstance(listed, list) else ()
+    return Price(thing, market, regions, rate) if regions else Count.INCOMPLETE
+
+
+def _thing(text: str, group: object) -> str | None:
+    plain = _SPOT.sub("", text)
+    if group == "TPU" or _TPU.search(plain):
+        found = _TPU.search(plain)
+        return f"tpu v{found['generation'].lower()}{' pod' if 'pod' in plain.lower() else ''}" if found else None
+    if _LOCAL_SSD.match(plain):
+        return "ssd"
+    if found := _DEVICE.match(plain):
+        name = found["name"].lower()
+        return f"gpu {_SAME_DEVICE.get(name, name)}"
+    if found := _HOST.match(plain):
+        return f"{found['what'].lower()} {found['name'].lower()}"
+    return None
+
+
+def _rate(sku: dict[str, Any], *, per_month: bool) -> Decimal | Count:
+    """Per hour, for one unit; of prices in tiers the dearest, since nobody pays more."""
+    listed = items(sku.get("pricingInfo"))
+    expression = inside(listed[-1], "pricingExpression") if listed else None
+    unit = inside(expression, "usageUnit")
+    hours = _hours(unit, per_month=per_month)
+    if hours is None:
+        return Count.OTHER_UNIT
+    dearest: Decimal | None = None
+    for tier in items(inside(expression, "tieredRates")):
+        if inside(tier, "unitPrice", "currencyCode") != "USD":
+            return Count.OTHER_CURRENCY
+        price = _unit_price(tier)
+        if price is None:
+            return Count.NO_PRICE
+        dearest = price if dearest is None else max(dearest, price)
+    return dearest * hours if dearest else Count.NO_PRICE
+
+
+def _hours(unit: object, *, per_month: bool) -> Decimal | None:
+    """`h`, `s`; memory comes as `GiBy.h`, local disks as `GiBy.mo`."""
+    if not isinstance(unit, str):
+        return None
+    amount, _, time = unit.rpartition(".")
+    if amount not in ("", "GiBy"):
+        return None
+    if per_month:
+        return 1 / Decimal(HOURS_PER_MONTH) if (amount, time) == ("GiBy", "mo") else None
+    return hours_in(time)
+
+
+def _unit_price(tier: dict[str, Any]) -> Decimal | None:
+    """`{"units": "2", "nanos": 480000000}`: 2.48."""
+    units, nanos = inside(tier, "unitPrice", "units"), inside(tier, "unitPrice", "nanos")
+    units, nanos = "0" if units is None else units, 0 if nanos is None else nanos
+    if not (isinstance(units, str) and units.isascii() and units.isdecimal() and len(units) <= 6):
+        return None
+    if not isinstance(nanos, int) or not 0 <= nanos < 1_000_000_000:
+        return None
+    return int(units) + Decimal(nanos) / 1_000_000_000
+
+
+def machines(prices: Iterable[Price], types: Iterable[InstanceType], parsed: Parsed) -> list[PriceFound]:
+    """The known machine types wherever every part of them has a price."""
+    known: dict[tuple[Market, str], dict[str, Decimal]] = {}
+    for price in prices:
+        here = known.setdefault((price.market, price.thing), {})
+        for region in price.regions:
+            before = here.get(region, price.usd_per_hour)
+            if before != price.usd_per_hour:
+                parsed.skipped[Count.TWO_PRICES] += 1
+            here[region] = max(before, price.usd_per_hour)
+    found: list[PriceFound] = []
+    for kind in types:
+        made = parts_of(kind)
+        if made is None:
+            parsed.skipped[Count.UNKNOWN_TYPE] += 1
+            continue
+        for market in made.markets:
+            found += _machine(kind.name, made, market, known)
+    return found
+
+
+def _machine(
+    name: str, made: MachineParts, market: Market, known: Mapping[tuple[Market, str], Mapping[str, Decimal]]
+) -> Iterator[PriceFound]:
+    of_parts = [
+        [(known.get((market, thing), {}), count) for thing, count in parts] for parts in (made.host, made.device)
+    ]
+    every = [rates for parts in of_parts for rates, _ in parts]
+    for region in sorted(set.intersection(*(set(rates) for rates in every))):
+        host, device = (sum((rates[region] * count for rates, count in parts), start=Decimal(0)) for parts in of_parts)
+        total = _micro(host) + _micro(device)
+        if 0 < total < MOST_USD_PER_HOUR:
+            split = (_micro(host), _micro(device)) if made.attached and market is Market.ON_DEMAND else (None, None)
+            yield PriceFound(region, name, market, total, LIST_ID, host=split[0], device=split[1])
+
+
+def _micro(rate: Decimal) -> Decimal:
+    return rate.quantize(Decimal("0.000001"))

@@ -1,0 +1,146 @@
+"""How lists of prices are fetched: whole or as a stream, patient with servers, and never believing half a file."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from pricing.sources.reading import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+MOST_BYTES = 64 << 20
+"""Of a response that is read whole; lists above it are streamed."""
+TRIES = 4
+_TIMEOUT_SECONDS = 60
+_CHUNK = 1 << 18
+_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+_LONGEST_WAIT_SECONDS = 60.0
+
+
+class Http(Protocol):
+    """What a source needs of HTTP; both raise SourceError."""
+
+    def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
+        """The whole response."""
+
+    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
+        """The response in pieces, for what does not fit in memory. It ends with an error where it is cut off."""
+
+
+class UrllibHttp:
+    """HTTP by the standard library: proxies and certificates come from the environment, as everywhere.
+
+    `wait` pauses before another try: seconds, longer each time, or as long as the server asks.
+    """
+
+    def __init__(self, wait: Callable[[float], None], agent: str) -> None:
+        self._wait = wait
+        self._agent = agent
+        self._opener = urllib.request.build_opener(_SameSafety())
+
+    def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
+        for tried in range(1, TRIES + 1):
+            try:
+                content = b"".join(self._pieces(url, headers, MOST_BYTES))
+            except _AgainError as error:
+                if tried == TRIES:
+                    raise SourceError(str(error), "try again later") from None
+                self._wait(min(error.wait_seconds or 2.0**tried, _LONGEST_WAIT_SECONDS))
+            else:
+                return content
+        raise AssertionError("unreachable")
+
+    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
+        """Tried again only until its first piece has come: whoever reads has the rest already."""
+        for tried in range(1, TRIES + 1):
+            begun = False
+            try:
+                for piece in self._pieces(url, headers, None):
+                    begun = True
+                    yield piece
+            except _AgainError as error:
+                if begun or tried == TRIES:
+                    raise SourceError(str(error), "try again later") from None
+                self._wait(min(error.wait_seconds or 2.0**tried, _LONGEST_WAIT_SECONDS))
+            else:
+                return
+
+    def _pieces(self, url: str, headers: Mapping[str, str] | None, most: int | None) -> Iterator[bytes]:
+        """Raises _AgainError for what may pass, SourceError for the rest."""
+        asked = {"User-Agent": self._agent, "Accept-Encoding": "identity", **(headers or {})}
+        place = where(url)
+        try:
+            request = urllib.request.Request(url, headers=asked)
+            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+                yield from _whole(response, place, most)
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise _status_error(error, place) from None
+        except ssl.SSLCertVerificationError as error:
+            raise _certificate(place, error) from None
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, ssl.SSLCertVerificationError):
+                raise _certificate(place, error.reason) from None
+            raise _AgainError(f"{place} cannot be reached: {error.reason}") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise _AgainError(f"{place}: the connection broke off: {str(error) or type(error).__name__}") from None
+        except ValueError as error:
+            raise SourceError(f"{place} is no address: {error}") from None
+
+
+def where(url: str) -> str:
+    """The host and path of an address: what may be shown of it, without keys."""
+    parts = urlsplit(url)
+    return f"{parts.hostname or '?'}{parts.path}"
+
+
+class _AgainError(Exception):
+    """It may work next time; `wait_seconds` is what the server asks for."""
+
+    def __init__(self, message: str, wait_seconds: float | None = None) -> None:
+        self.wait_seconds = wait_seconds
+        super().__init__(message)
+
+
+class _SameSafety(urllib.request.HTTPRedirectHandler):
+    """A redirect never leads from an encrypted address to a plain one."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: object, code: int, msg: str, headers: object, newurl: str
+    ) -> urllib.request.Request | None:  # fmt: skip
+        if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
+            raise SourceError(f"{where(req.full_url)} leads to a plain address", "nothing is read from there")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]  # as handed in
+
+
+def _whole(response: http.client.HTTPResponse, place: str, most: int | None) -> Iterator[bytes]:
+    declared = response.headers.get("Content-Length", "")
+    read = 0
+    while piece := response.read(_CHUNK):
+        read += len(piece)
+        if most is not None and read > most:
+            raise SourceError(f"{place}: more than {most >> 20} MiB came")
+        yield piece
+    if declared.isdecimal() and read < int(declared):
+        raise _AgainError(f"{place}: cut off after {read:,} of {int(declared):,} bytes")
+
+
+def _status_error(error: urllib.error.HTTPError, place: str) -> Exception:
+    if error.code in _AGAIN:
+        asked = error.headers.get("Retry-After", "") if error.headers else ""
+        return _AgainError(f"{place} answers {error.code}", float(asked) if asked.isdecimal() else None)
+    hint = "look at the key or the account it was asked with" if error.code in (400, 401, 403) else ""
+    return SourceError(f"{place} answers {error.code}", hint)
+
+
+def _certificate(place: str, error: ssl.SSLError) -> SourceError:
+    return SourceError(
+        f"{place}: its certificate cannot be checked: {getattr(error, 'verify_message', error)}",
+        "behind a proxy that opens connections, SSL_CERT_FILE names its certificate",
+    )
