@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 
 from providers.errors import BadRequestError, PermissionDeniedError, TransientError
 from providers.stores import registry
+from providers.stores.bucket import BucketMissingError
 from providers.stores.patience import Patience
 
 if TYPE_CHECKING:
@@ -59,19 +61,26 @@ def size_bytes(url: str, settings: ProviderSettings, patience: Patience | None =
     if urlsplit(url).scheme in ("https", "http"):
         return patience(lambda: _web_bytes(url))
     there = place(url)
-    options = {**settings.options, "bucket": there.bucket, "account": there.account}
-    bucket = registry.bucket(there.provider, replace(settings, options=options))
-    try:
-        total = sum(entry.size_bytes for entry in _entries(bucket, there.prefix, patience))
-    finally:
-        bucket.close()
+    with opened(there, settings) as bucket:
+        total = sum(entry.size_bytes for entry in entries(bucket, there.prefix, patience))
     if not total:
         raise BadRequestError(f"there is nothing at {url}")
     return total
 
 
-def _entries(bucket: Bucket, prefix: str, patience: Patience) -> Iterator[Entry]:
-    """A folder's or one object's, not those of a neighbour whose name begins like it."""
+@contextmanager
+def opened(there: Place, settings: ProviderSettings) -> Iterator[Bucket]:
+    """The bucket of a place, asked with this person's sign-in. Raises BadRequestError for none, and ProviderError."""
+    options = {**settings.options, "bucket": there.bucket, "account": there.account}
+    with closing(registry.bucket(there.provider, replace(settings, options=options))) as bucket:
+        try:
+            yield bucket
+        except BucketMissingError as error:
+            raise BadRequestError(f"there is no bucket {there.bucket}", hint="look at the address") from error
+
+
+def entries(bucket: Bucket, prefix: str, patience: Patience) -> Iterator[Entry]:
+    """A folder's or one object's, not those of a neighbour whose name begins like it. Raises ProviderError."""
     after, last = "", False
     while not last:
         page = patience(partial(bucket.page, prefix, after))

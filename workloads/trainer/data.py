@@ -37,11 +37,11 @@ def open_data(job: TrainingJob, data_dir: Path) -> Split:
 
 def _open(job: TrainingJob, data_dir: Path) -> Split:
     if job.data.path is not None:
-        return open_folder(_folder(Path(job.data.path), data_dir), _wanted(job))
+        return open_folder(_unwrapped(_folder(Path(job.data.path), data_dir)), _wanted(job))
     if job.data.url is not None:
         if not data_dir.is_dir() or not any(data_dir.iterdir()):
             raise BadInputError(f"{job.data.url} was not fetched into {data_dir}; fetch it there, or write data.path")
-        return open_folder(data_dir, _wanted(job))
+        return open_folder(_unwrapped(data_dir), _wanted(job))
     if job.data.name is None:
         raise BadInputError("the job names no data; write data.name, data.path or data.url")
     return _known(job, job.data.name, data_dir)
@@ -118,7 +118,7 @@ def _imagenet(job: TrainingJob, data_dir: Path) -> Split:
             f"sub-folder per class, into {folder}, or write data: {{path: FOLDER}} with model.image_size and "
             "model.classes: 1000"
         )
-    return open_folder(folder, _wanted(job))
+    return open_folder(_unwrapped(folder), _wanted(job))
 
 
 def _wanted(job: TrainingJob) -> Wanted:
@@ -130,6 +130,16 @@ def _folder(path: Path, data_dir: Path) -> Path:
     if path.is_dir() or not data_dir.is_dir() or not any(data_dir.iterdir()):
         return path
     return data_dir
+
+
+def _unwrapped(folder: Path) -> Path:
+    """Without the one folder around everything that many archives have: a single class is none to learn."""
+    while folder.is_dir():
+        inside = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
+        if len(inside) != 1 or not inside[0].is_dir():
+            break
+        folder = inside[0]
+    return folder
 
 
 def _check(job: TrainingJob, images: Images) -> None:

@@ -88,6 +88,22 @@ def test_a_folder_is_opened_at_its_path_or_where_the_launcher_brought_it(image_f
         assert split.train.size == 8
 
 
+@pytest.mark.parametrize("source", ["path", "url"])
+def test_the_one_folder_around_everything_is_none_of_the_classes(
+    image_folder: Path, tmp_path: Path, source: str
+) -> None:
+    """As an archive of other people brings it; what a computer adds by itself does not count."""
+    wrapped = tmp_path / "data" / "set-v2" / "images"
+    wrapped.parent.mkdir(parents=True)
+    image_folder.rename(wrapped)
+    (tmp_path / "data" / "__MACOSX").mkdir()
+    (tmp_path / "data" / ".DS_Store").touch()
+    data = {"path": str(tmp_path / "data")} if source == "path" else {"url": "https://example.org/set.tar"}
+    model = {"layers": [8, "M"], "image_size": 8, "classes": 3}
+    split = open_data(a_job(data=data | {"channels": 1}, model=model), tmp_path / "data")
+    assert split.class_names == ("cat", "dog", "eel")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -1,0 +1,194 @@
+"""A job's data on a rented machine: which files it fetches, from where, and where its trainer finds them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from providers.agent.spec import File
+from providers.agent.unpacking import ENDINGS
+from providers.errors import BadRequestError
+from providers.stores import registry
+from providers.stores.bucket import DATA, BucketMissingError
+from providers.stores.patience import Patience
+from providers.stores.store import data_store
+from providers.stores.urls import entries, opened, place, size_bytes
+from workloads.job import DataName
+
+if TYPE_CHECKING:
+
+    from providers.base import ProviderSettings
+    from providers.stores.bucket import Bucket, Entry
+    from providers.stores.urls import Place
+    from workloads.job import DataSpec
+
+DATA_DIR = "/data"
+INDEX = "index.json"
+"""Written last, it says that a data set of ours is whole, and what it consists of."""
+MOST_OBJECTS = 10_000
+"""Each is a row of what the machine reads, and a request of its own."""
+_OURS = re.compile(rf"(?:.*/)?{DATA}/[0-9a-f]{{64}}")
+_SHARD = re.compile(r"shard-\d{5,}\.tar")
+
+
+def data_files(
+    data: DataSpec, cloud: str, settings: ProviderSettings, patience: Patience | None = None
+) -> tuple[File, ...]:
+    """What a machine of this cloud fetches before it trains; () for a set that is made or downloaded by the trainer.
+
+    Asks the store with this person's sign-in, and creates nothing; the machine reads with its own identity, so that a
+    bucket has to be of the same cloud. Shards of a data set of ours come with their hashes; what else lies in a
+    bucket or on the web with its size. Raises BadRequestError for a folder of this computer, for nothing, for too
+    much, and for another cloud's bucket; and ProviderError.
+    """
+    patience = patience or Patience()
+    if data.path is not None:
+        raise BadRequestError(
+            f"{data.path} lies on this computer, where no rented machine can read it",
+            hint="plan data upload puts it into a bucket, plan launch does so by itself",
+        )
+    if data.name is DataName.IMAGENET:
+        return _of_our_own_name(data.name, cloud, settings, patience)
+    if data.url is None:
+        return ()
+    if urlsplit(data.url).scheme == "https":
+        return (_of_the_web(data.url, size_bytes(data.url, settings, patience)),)
+    there = place(data.url)
+    if there.provider != cloud:
+        raise BadRequestError(
+            f"a machine of {cloud} cannot read {data.url}: its identity counts at {cloud} alone",
+            hint=f"--provider {there.provider}, or copy the data to a bucket of {cloud}",
+        )
+    with opened(there, settings) as bucket:
+        return _of_a_bucket(data.url, there, bucket, patience)
+
+
+def data_on_the_machine(data: DataSpec) -> DataSpec:
+    """The job's data as the machine's trainer reads it: what was fetched from an address is a folder there.
+
+    The folder's name hangs on the address, and a data set's address on its content: a checkpoint is never gone on
+    with on other data.
+    """
+    if data.url is None:
+        return data
+    return data.model_copy(update={"url": None, "path": f"{DATA_DIR}/{_folder(data.url)}"})
+
+
+def is_ours(url: str) -> bool:
+    """Whether it is the address of a data set that was uploaded from here or another computer."""
+    return _OURS.fullmatch(url.rstrip("/")) is not None
+
+
+def _folder(url: str) -> str:
+    return hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
+def _of_the_web(url: str, size: int) -> File:
+    name = PurePosixPath(unquote(urlsplit(url).path)).name or "data"
+    return File(
+        path="",
+        uri=url,
+        to=f"data/{_folder(url)}/{_plain(name)}",
+        sha256="",
+        size_bytes=size,
+        unpack=name.endswith(ENDINGS),
+    )
+
+
+def _of_a_bucket(url: str, there: Place, bucket: Bucket, patience: Patience) -> tuple[File, ...]:
+    found = _at_most(url, entries(bucket, there.prefix, patience))
+    uri = f"{_scheme(there)}{there.bucket}"
+    if _OURS.fullmatch(there.prefix):
+        if f"{there.prefix}/{INDEX}" not in {entry.key for entry in found}:
+            raise BadRequestError(f"the upload of {url} is not finished", hint="plan data upload goes on with it")
+        index = patience(lambda: bucket.get(f"{there.prefix}/{INDEX}", 0, None))
+        return index_files(index, f"{uri}/{there.prefix}", _folder(url))
+    return tuple(_object(entry, there.prefix, uri, _folder(url)) for entry in found)
+
+
+def _at_most(url: str, found: Any) -> list[Entry]:
+    listed: list[Entry] = []
+    for entry in found:
+        if not entry.key.endswith("/"):  # what consoles make to stand for a folder
+            listed.append(entry)
+        if len(listed) > MOST_OBJECTS:
+            raise BadRequestError(
+                f"{url} has more than {MOST_OBJECTS:,} objects",
+                hint="pack them as TFRecords or tar archives, or plan data upload a copy on this computer",
+            )
+    if not listed:
+        raise BadRequestError(f"there is nothing at {url}")
+    return listed
+
+
+def _scheme(there: Place) -> str:
+    return {"aws": "s3://", "gcp": "gs://"}.get(there.provider) or f"azblob://{there.account}/"
+
+
+def _object(entry: Entry, prefix: str, uri: str, folder: str) -> File:
+    relative = entry.key.removeprefix(prefix).strip("/") or PurePosixPath(entry.key).name
+    if ".." in PurePosixPath(relative).parts or "\\" in relative or "//" in entry.key:
+        raise BadRequestError(f"{entry.key!r} cannot be the name of a file", hint="rename the object")
+    return File(
+        path="",
+        uri=f"{uri}/{entry.key}",
+        to=f"data/{folder}/{relative}",
+        sha256="",
+        size_bytes=entry.size_bytes,
+        unpack=relative.endswith(ENDINGS),
+    )
+
+
+def index_files(index: bytes, uri: str, folder: str) -> tuple[File, ...]:
+    """The shards of a data set of ours at `uri`, unpacked into `folder` below the machine's data folder.
+
+    Raises BadRequestError where the index cannot be read.
+    """
+    try:
+        rows = [(str(row["name"]), str(row["sha256"]), int(row["size_bytes"])) for row in json.loads(index)["shards"]]
+    except (ValueError, KeyError, TypeError):
+        rows = []
+    if not rows or not all(_SHARD.fullmatch(name) and digest for name, digest, _ in rows):
+        raise BadRequestError(f"{uri}/{INDEX} cannot be read", hint="plan data remove it, then upload it again")
+    return tuple(
+        File(path="", uri=f"{uri}/{name}", to=f"data/{folder}/{name}", sha256=digest, size_bytes=size, unpack=True)
+        for name, digest, size in rows
+    )
+
+
+def _of_our_own_name(name: str, cloud: str, settings: ProviderSettings, patience: Patience) -> tuple[File, ...]:
+    """The one data set of this name that was uploaded there: for what nobody may download."""
+    bucket = registry.bucket(cloud, settings)
+    try:
+        store = data_store(bucket, patience=patience)
+        indexes = [path for path in store.list() if path.endswith(f"/{INDEX}")]
+        known = [(path, index) for path in indexes if _name_in(index := store.get(path)) == name]
+        uri = store.uri
+    except BucketMissingError:
+        known, uri = [], ""
+    finally:
+        bucket.close()
+    if len(known) != 1:
+        many = f"{len(known)} data sets are" if known else "no data set is"
+        raise BadRequestError(
+            f"{many} called {name} in the storage of {cloud}",
+            hint=f"plan data upload a folder called {name}, or write data: {{url: …}} with what plan data upload said",
+        )
+    path, index = known[0]
+    return index_files(index, f"{uri}/{path.rpartition('/')[0]}", str(name))
+
+
+def _name_in(index: bytes) -> str:
+    try:
+        return str(json.loads(index)["name"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _plain(name: str) -> str:
+    """No more than a name."""
+    return re.sub(r"[^\w.,+=@ -]", "_", name).strip(".") or "data"

@@ -1,0 +1,32 @@
+"""A job's secrets: references, each resolved by the one cloud whose identity the machine has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from providers.errors import BadRequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from workloads.job import TrainingJob
+
+KINDS = {"aws": "aws-sm", "gcp": "gcp-sm", "azure": "akv"}
+"""How a reference to a provider's own store of secrets begins."""
+
+
+def references(job: TrainingJob, provider: str) -> Mapping[str, str]:
+    """The job's secrets for a machine of this provider. Raises BadRequestError where it could not resolve one."""
+    for name, reference in job.secrets.items():
+        if provider not in KINDS:
+            raise BadRequestError(
+                f"the secret {name} is resolved on rented machines alone, not by {provider}",
+                hint=f"leave secrets out, or --provider {', '.join(KINDS)}",
+            )
+        kind = reference.partition(":")[0]
+        if kind != KINDS[provider]:
+            raise BadRequestError(
+                f"a machine of {provider} cannot resolve the secret {name}: {kind}: is another cloud's",
+                hint=f"keep it at {provider} too, and write {KINDS[provider]}:…",
+            )
+    return job.secrets
