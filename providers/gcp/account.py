@@ -1,0 +1,132 @@
+"""Who is signed in to Google Cloud, in which project, and what the account may do: looked up once."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from providers.base import Check, PreflightState
+from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
+from providers.gcp.settings import MACHINE_ACCOUNT
+from providers.gcp.translate import SIGN_IN, error_of_reply, translated
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from providers.gcp.settings import GcpSettings
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_SECONDS = 60.0
+
+
+class Account:
+    """The sign-in that every call of one provider object uses. Nothing is read or asked before it is needed."""
+
+    def __init__(self, settings: GcpSettings) -> None:
+        self.settings = settings
+        self._known: dict[str, Any] = {}
+
+    @cached_property
+    def credentials(self) -> Any:
+        """google-auth's. Raises CredentialsError."""
+        return self._signed_in[0]
+
+    @cached_property
+    def project(self) -> str:
+        """The id of the project. Raises CredentialsError, BadRequestError."""
+        named = self.settings.project or self._signed_in[1]
+        if not named:
+            raise BadRequestError(
+                "no Google Cloud project is named",
+                hint="set `project` in the table [gcp] of the settings, or GOOGLE_CLOUD_PROJECT",
+            )
+        return str(named)
+
+    @property
+    def machine_account(self) -> str:
+        """The e-mail address of the service account that machines have."""
+        return self.settings.service_account or f"{MACHINE_ACCOUNT}@{self.project}.iam.gserviceaccount.com"
+
+    def address(self, service: str) -> str:
+        """Where an API of Google answers: `service` is its first label (compute, tpu, iam, …)."""
+        return (self.settings.endpoint or f"https://{service}.googleapis.com").rstrip("/")
+
+    def ask(
+        self, method: str, service: str, path: str, query: Mapping[str, str] | None = None, body: object = None
+    ) -> dict[str, Any]:
+        """One call of an API by its JSON, sent once; `path` begins with a slash. Raises ProviderError."""
+        with translated(f"{service}{path}"):
+            answer = self._session.request(
+                method,
+                f"{self.address(service)}{path}",
+                params=dict(query or {}),
+                json=body,
+                timeout=_SECONDS,
+            )
+        if not 200 <= answer.status_code < 300:
+            raise error_of_reply(answer.status_code, answer.text, f"{service}{path}")
+        return dict(answer.json()) if answer.content else {}
+
+    def once(self, what: str, look: Any) -> Any:
+        """What `look()` gives, or the ProviderError that it raises: asked once for each `what`."""
+        if what not in self._known:
+            try:
+                self._known[what] = look()
+            except ProviderError as error:
+                self._known[what] = error
+        found = self._known[what]
+        if isinstance(found, ProviderError):
+            raise found
+        return found
+
+    def checks(self) -> tuple[Check, ...]:
+        """Identity and billing: the lines of every preflight and of the doctor."""
+        return (self.identity(), self.billing())
+
+    def identity(self) -> Check:
+        """Whether the sign-in is good for the project."""
+        try:
+            self.once("project", lambda: self.ask("GET", "compute", f"/compute/v1/projects/{self.project}"))
+        except (CredentialsError, PermissionDeniedError, BadRequestError) as error:
+            return Check(name="identity", state=PreflightState.REFUSED, detail=error.message, fix=error.hint)
+        except ProviderError as error:
+            return Check(name="identity", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
+        return Check(name="identity", state=PreflightState.OK, detail=f"project {self.project}")
+
+    def billing(self) -> Check:
+        """Whether the project has an open billing account, where one may look."""
+        try:
+            path = f"/v1/projects/{self.project}/billingInfo"
+            told = self.once("billing", lambda: self.ask("GET", "cloudbilling", path))
+        except ProviderError as error:
+            detail = f"whether the project is billed cannot be seen: {error.message}"
+            return Check(name="billing", state=PreflightState.UNKNOWN, detail=detail, fix=error.hint)
+        if not told.get("billingEnabled"):
+            fix = f"gcloud billing projects link {self.project} --billing-account ACCOUNT"
+            return Check(name="billing", state=PreflightState.REFUSED, detail="no billing account pays", fix=fix)
+        return Check(name="billing", state=PreflightState.OK, detail="a billing account pays")
+
+    def close(self) -> None:
+        if "_session" in self.__dict__:
+            self._session.close()
+
+    @cached_property
+    def _session(self) -> Any:
+        with translated("Google Cloud"):
+            from google.auth.transport.requests import AuthorizedSession
+
+            return AuthorizedSession(self.credentials, max_refresh_attempts=1)
+
+    @cached_property
+    def _signed_in(self) -> tuple[Any, str | None]:
+        with translated("Google Cloud"):
+            import google.auth
+            from google.auth.credentials import AnonymousCredentials
+
+            if self.settings.endpoint is not None:  # what only speaks like Google knows nobody
+                return AnonymousCredentials(), None
+            with contextlib.suppress(google.auth.exceptions.RefreshError):
+                found, project = google.auth.default(scopes=[SCOPE])
+                return found, project
+        raise CredentialsError("the sign-in to Google Cloud has ended", hint=SIGN_IN)

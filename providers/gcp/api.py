@@ -1,0 +1,145 @@
+"""The calls of Compute Engine that are used, as JSON values: what a test can put itself in front of."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from providers.gcp.translate import translated
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from providers.gcp.account import Account
+
+Json = dict[str, Any]
+_SECONDS = 60.0
+_WAIT_SECONDS = 150.0
+"""Google answers a `wait` after two minutes at the latest."""
+
+
+class Api(Protocol):
+    """Each method is one call, sent once. Raises ProviderError."""
+
+    def insert(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> Json:
+        """The operation that makes an instance."""
+        ...
+
+    def wait(self, project: str, zone: str, operation: str) -> Json:
+        """The operation once it is done, or as it stands after two minutes."""
+        ...
+
+    def operations(self, project: str, zone: str, matching: str) -> list[Json]:
+        """The first page of the operations of a zone that a filter matches, the newest first."""
+        ...
+
+    def instance(self, project: str, zone: str, name: str) -> Json: ...
+
+    def console(self, project: str, zone: str, name: str) -> str:
+        """What is left of the first serial port's output."""
+        ...
+
+    def delete(self, kind: str, project: str, place: str, name: str) -> None:
+        """Ask for the end of something: `kind` is instances, disks (in a zone) or addresses (in a region)."""
+        ...
+
+    def everywhere(self, kind: str, project: str, matching: str, page: str) -> Json:
+        """A page of an aggregated list: `items` by scope, `nextPageToken`, `unreachables`, `warning`.
+
+        `kind` is instances, disks, addresses, machineTypes or acceleratorTypes.
+        """
+        ...
+
+    def newest_image(self, project: str, family: str) -> Json: ...
+
+
+class GoogleApi:
+    """google-cloud-compute, imported with the first call. Its own retries are off, and its extended operations are
+    not used: they poll Google itself, whatever endpoint is set."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._clients: dict[str, Any] = {}
+
+    def insert(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> Json:
+        with translated("compute/instances.insert"):
+            asked = self._types.InsertInstanceRequest(
+                project=project,
+                zone=zone,
+                request_id=request_id,
+                instance_resource=self._types.Instance.from_json(json.dumps(body)),
+            )
+            return _json(self._client("Instances").insert_unary(asked, retry=None, timeout=_SECONDS))
+
+    def wait(self, project: str, zone: str, operation: str) -> Json:
+        with translated("compute/zoneOperations.wait"):
+            asked = {"project": project, "zone": zone, "operation": operation}
+            return _json(self._client("ZoneOperations").wait(asked, retry=None, timeout=_WAIT_SECONDS))
+
+    def operations(self, project: str, zone: str, matching: str) -> list[Json]:
+        with translated("compute/zoneOperations.list"):
+            asked = {"project": project, "zone": zone, "filter": matching, "order_by": "creationTimestamp desc"}
+            page = next(self._client("ZoneOperations").list(asked, retry=None, timeout=_SECONDS).pages)
+            return list(_json(page).get("items", ()))
+
+    def instance(self, project: str, zone: str, name: str) -> Json:
+        with translated("compute/instances.get"):
+            asked = {"project": project, "zone": zone, "instance": name}
+            return _json(self._client("Instances").get(asked, retry=None, timeout=_SECONDS))
+
+    def console(self, project: str, zone: str, name: str) -> str:
+        with translated("compute/instances.getSerialPortOutput"):
+            asked = {"project": project, "zone": zone, "instance": name}
+            told = self._client("Instances").get_serial_port_output(asked, retry=None, timeout=_SECONDS)
+            return str(told.contents)
+
+    def delete(self, kind: str, project: str, place: str, name: str) -> None:
+        service, field, scope = _DELETES[kind]
+        with translated(f"compute/{kind}.delete"):
+            asked = {"project": project, scope: place, field: name}
+            self._client(service).delete_unary(asked, retry=None, timeout=_SECONDS)
+
+    def everywhere(self, kind: str, project: str, matching: str, page: str) -> Json:
+        with translated(f"compute/{kind}.aggregatedList"):
+            asked = {"project": project, "filter": matching, "page_token": page}
+            listed = self._client(_LISTS[kind]).aggregated_list(asked, retry=None, timeout=_SECONDS)
+            return _json(next(listed.pages))
+
+    def newest_image(self, project: str, family: str) -> Json:
+        with translated("compute/images.getFromFamily"):
+            asked = {"project": project, "family": family}
+            return _json(self._client("Images").get_from_family(asked, retry=None, timeout=_SECONDS))
+
+    @cached_property
+    def _types(self) -> Any:
+        from google.cloud import compute_v1
+
+        return compute_v1
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            make = getattr(self._types, f"{service}Client")
+            options = {"api_endpoint": self._account.address("compute")}
+            self._clients[service] = make(credentials=self._account.credentials, client_options=options)
+        return self._clients[service]
+
+
+_DELETES = {
+    "instances": ("Instances", "instance", "zone"),
+    "disks": ("Disks", "disk", "zone"),
+    "addresses": ("Addresses", "address", "region"),
+}
+_LISTS = {
+    "instances": "Instances",
+    "disks": "Disks",
+    "addresses": "Addresses",
+    "machineTypes": "MachineTypes",
+    "acceleratorTypes": "AcceleratorTypes",
+}
+
+
+def _json(message: Any) -> Json:
+    """As Google sends it: whole numbers of 64 bits are text."""
+    text = type(message).to_json(message, use_integers_for_enums=False, always_print_fields_with_no_presence=False)
+    return dict(json.loads(text))

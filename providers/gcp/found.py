@@ -1,0 +1,157 @@
+"""What Compute Engine shows of machines, disks and addresses, as values of the seam. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from providers.base import (
+    LABEL_ATTEMPT,
+    LABEL_CLIENT,
+    LABEL_DEADLINE,
+    LABEL_RUN,
+    EndKind,
+    Instance,
+    InstanceRef,
+    InstanceState,
+    OwnedResource,
+    RunId,
+)
+from providers.gcp.insert import instant_of
+from providers.gcp.part import PROVIDER
+from providers.gcp.translate import error_of_operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from decimal import Decimal
+
+INSTANCE = "gce"
+WORDS: Mapping[str, str] = {INSTANCE: "instances", "gce-disk": "disks", "gce-address": "addresses"}
+"""First words of ids -> kinds of the API."""
+KINDS: Mapping[str, tuple[str, str]] = {
+    "instances": (INSTANCE, "instance"),
+    "disks": ("gce-disk", "disk"),
+    "addresses": ("gce-address", "address"),
+}
+"""Kinds of the API -> first word of an id, and what a person reads."""
+_STATES = {
+    "PENDING": InstanceState.PENDING,
+    "PROVISIONING": InstanceState.PENDING,
+    "STAGING": InstanceState.PENDING,
+    "RUNNING": InstanceState.RUNNING,
+    "REPAIRING": InstanceState.RUNNING,
+    "PENDING_STOP": InstanceState.STOPPING,
+    "STOPPING": InstanceState.STOPPING,
+    "SUSPENDING": InstanceState.STOPPING,
+    "DEPROVISIONING": InstanceState.STOPPING,
+    "SUSPENDED": InstanceState.ENDED,
+    "STOPPED": InstanceState.ENDED,
+    "TERMINATED": InstanceState.ENDED,
+}
+# What the operation that ended a machine says of why.
+_WHY = {
+    "compute.instances.preempted": (EndKind.RECLAIMED, "spot took it back"),
+    "compute.instances.terminateOnHostMaintenance": (
+        EndKind.RECLAIMED,
+        "Google stopped it for maintenance of its host",
+    ),
+    "compute.instances.hostError": (EndKind.LOST, "its host failed"),
+}
+_DONE = "DONE"
+
+
+def id_of(kind: str, place: str, name: str) -> str:
+    """`kind` is the API's; `place` a zone, or a region."""
+    return f"{KINDS[kind][0]}/{place}/{name}"
+
+
+def parts_of(identity: str) -> tuple[str, str, str] | None:
+    """Kind, place and name of an id; None for what is no id of Compute Engine's."""
+    word, _, rest = identity.partition("/")
+    place, _, name = rest.partition("/")
+    kind = WORDS.get(word)
+    return (kind, place, name) if kind and place and name and "/" not in name else None
+
+
+def region_of(zone: str) -> str:
+    return zone.rpartition("-")[0]
+
+
+def last_of(link: str) -> str:
+    """The last part of an address of a resource."""
+    return link.rpartition("/")[2]
+
+
+def instance_of(told: Mapping[str, Any], operations: Iterable[Mapping[str, Any]] = ()) -> Instance:
+    """An instance as it is shown; `operations` are those on it, the newest first, where it has stopped."""
+    labels = told.get("labels") or {}
+    state = _STATES.get(str(told.get("status")), InstanceState.RUNNING)
+    zone, name = last_of(str(told["zone"])), str(told["name"])
+    end, reason = (None, None)
+    if state is InstanceState.ENDED:
+        end, reason = why_ended(operations) or _by_its_deadline(told) or (None, f"Google shows it {told['status']}")
+    return Instance(
+        ref=InstanceRef(provider=PROVIDER, region=region_of(zone), id=id_of("instances", zone, name)),
+        state=state,
+        run_id=RunId(labels.get(LABEL_RUN, "")),
+        attempt=_number(labels.get(LABEL_ATTEMPT)) or 0,
+        launched_at=instant(told.get("creationTimestamp")),
+        end=end,
+        reason=reason,
+    )
+
+
+def why_ended(operations: Iterable[Mapping[str, Any]]) -> tuple[EndKind, str] | None:
+    """What the operations on a machine say of why it is over; None where they do not."""
+    for operation in operations:
+        found = _WHY.get(str(operation.get("operationType")))
+        if found is not None:
+            return found
+        failed = error_of_operation(operation, "compute/instances.insert") if is_insert(operation) else None
+        if failed is not None:
+            return EndKind.LOST, failed.message
+    return None
+
+
+def is_insert(operation: Mapping[str, Any]) -> bool:
+    return operation.get("operationType") == "insert"
+
+
+def is_done(operation: Mapping[str, Any]) -> bool:
+    return operation.get("status") == _DONE
+
+
+def owned_of(kind: str, place: str, told: Mapping[str, Any], usd_per_hour: Decimal | None) -> OwnedResource:
+    """Something of ours in a list of that kind."""
+    labels = told.get("labels") or {}
+    return OwnedResource(
+        provider=PROVIDER,
+        region=place if kind == "addresses" else region_of(place),
+        kind=KINDS[kind][1],
+        id=id_of(kind, place, str(told["name"])),
+        run_id=RunId(labels.get(LABEL_RUN, "")),
+        created_at=instant(told.get("creationTimestamp")),
+        usd_per_hour=usd_per_hour,
+        attempt=_number(labels.get(LABEL_ATTEMPT)),
+        instance=kind == "instances",
+        deadline=instant_of(labels.get(LABEL_DEADLINE)),
+        client=labels.get(LABEL_CLIENT),
+    )
+
+
+def instant(text: str | None) -> datetime | None:
+    """An instant as Google writes it (RFC 3339)."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def _by_its_deadline(told: Mapping[str, Any]) -> tuple[EndKind, str] | None:
+    """A machine that has stopped at its deadline or later has ended itself by its timer."""
+    deadline = instant_of((told.get("labels") or {}).get(LABEL_DEADLINE))
+    stopped = instant(told.get("lastStopTimestamp"))
+    if deadline is None or stopped is None or stopped < deadline:
+        return None
+    return EndKind.DEADLINE, "it ended itself at its deadline"
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None

@@ -1,0 +1,96 @@
+"""What is anywhere in a project: the zones that have a machine type, and everything of ours, by label alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from providers.base import LABEL_RUN
+from providers.errors import CredentialsError, MachineError, ProviderError, TransientError
+from providers.gcp.account import Account
+from providers.gcp.api import Api
+from providers.gcp.found import owned_of
+from providers.gcp.insert import LABEL_OURS, OURS, label_text
+from providers.gcp.kinds import kind_of
+from providers.gcp.prices import usd_per_hour_of
+from providers.gcp.refusals import incomplete
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pricing.offers import Offer
+    from providers.base import OwnedResource, RunId
+
+_BILLED = ("instances", "disks", "addresses")
+_EMPTY = "NO_RESULTS_ON_PAGE"
+"""The one warning of a list that takes nothing away: any other says that something may be missing."""
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Aggregated lists, every page; what never changes is asked for once."""
+
+    api: Api
+    account: Account
+
+    def zones(self, offer: Offer) -> tuple[str, ...]:
+        """The zones of the offer's region with its machine type and accelerator, sorted. Raises ProviderError."""
+        kind = kind_of(offer)
+        places = self._having("machineTypes", kind.machine_type)
+        if kind.accelerator is not None:
+            places &= self._having("acceleratorTypes", kind.accelerator)
+        return tuple(sorted(zone for zone in places if zone.startswith(f"{offer.region}-")))
+
+    def owned(self, run_id: RunId | None) -> Sequence[OwnedResource]:
+        """Everything with our label. Raises IncompleteListingError where a place has not answered."""
+        label, value = (LABEL_OURS, OURS) if run_id is None else (LABEL_RUN, label_text(run_id))
+        found: list[OwnedResource] = []
+        unanswered: list[str] = []
+        for kind in _BILLED:
+            try:
+                for place, told, warned in self._everything(kind, f'labels.{label}="{value}"'):
+                    unanswered += warned
+                    found += [
+                        owned_of(kind, place, row, usd_per_hour_of(kind, place, row))
+                        for row in told
+                        if (row.get("labels") or {}).get(label) == value
+                    ]
+            except (CredentialsError, MachineError):
+                raise
+            except ProviderError as error:
+                unanswered.append(f"{kind}: {error.message}")
+        if unanswered:
+            raise incomplete(found, unanswered)
+        return found
+
+    def _having(self, kind: str, name: str) -> frozenset[str]:
+        def look() -> frozenset[str]:
+            rows = self._everything(kind, f'name="{name}"')
+            return frozenset(place for place, told, _ in rows if any(row.get("name") == name for row in told))
+
+        return frozenset(self.account.once(f"{kind}/{name}", look))
+
+    def _everything(self, kind: str, matching: str) -> Iterator[tuple[str, list[Mapping[str, Any]], list[str]]]:
+        """(zone or region, what is there, what may be missing), page by page."""
+        page = ""
+        while True:
+            told = self.api.everywhere(kind, self.account.project, matching, page)
+            missing = [f"{kind} in {place}" for place in told.get("unreachables", ())]
+            missing += _warned(told, f"{kind} everywhere")
+            for scope, rows in (told.get("items") or {}).items():
+                place = scope.rpartition("/")[2]
+                yield place, list(rows.get(kind) or ()), _warned(rows, f"{kind} in {place}")
+            if missing:
+                yield "", [], missing
+            following = str(told.get("nextPageToken") or "")
+            if not following:
+                return
+            if following == page:
+                raise TransientError(f"compute/{kind}.aggregatedList: the same page comes again", hint="look again")
+            page = following
+
+
+def _warned(told: Mapping[str, Any], what: str) -> list[str]:
+    warning = told.get("warning") or {}
+    code = str(warning.get("code") or "")
+    return [] if code in ("", _EMPTY) else [f"{what}: {code}: {warning.get('message', '')}"]

@@ -1,0 +1,74 @@
+"""What each of Google's two ways to a machine (Compute Engine, the Cloud TPU API) does for the provider `gcp`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import timedelta
+
+    from pricing.offers import Offer
+    from providers.base import (
+        Check,
+        Instance,
+        InstanceRef,
+        LaunchRequest,
+        OwnedResource,
+        RunId,
+        Timers,
+        VendorRequest,
+    )
+
+PROVIDER = "gcp"
+
+
+class Part(Protocol):
+    """The seam (providers.base.Provider) but for offers and store, with the same promises.
+
+    Ids begin with a word of the part's own and a slash (`gce/ZONE/NAME`), so that what is found again by its id goes
+    to the part that made it; no two parts share a word.
+    """
+
+    @property
+    def listing_lag(self) -> timedelta: ...
+
+    def takes(self, offer: Offer) -> bool:
+        """Whether the offer is launched by this part; exactly one of the parts takes each offer."""
+        ...
+
+    def owns(self, identity: str) -> bool:
+        """Whether the id of an instance or of another resource is this part's."""
+        ...
+
+    def zones(self, offer: Offer) -> Sequence[str]:
+        """The zones of the offer's region where it can be had; none where it is not to be had there."""
+        ...
+
+    def checks(self, offer: Offer) -> Sequence[Check]:
+        """The part's lines of a preflight; those of the account come before (providers.gcp.account)."""
+        ...
+
+    def resolve(self, request: LaunchRequest) -> LaunchRequest: ...
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]: ...
+
+    def timers(self, request: LaunchRequest) -> Timers: ...
+
+    def launch(self, request: LaunchRequest) -> Instance: ...
+
+    def get(self, ref: InstanceRef) -> Instance: ...
+
+    def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]: ...
+
+    def delete(self, ref: InstanceRef | OwnedResource) -> None: ...
+
+    def stop(self, ref: InstanceRef) -> None: ...
+
+    def logs(self, ref: InstanceRef) -> Iterator[str]: ...
+
+
+def word_of(identity: str) -> str:
+    """The first word of an id, "" where it has none."""
+    word, slash, _ = identity.partition("/")
+    return word if slash else ""

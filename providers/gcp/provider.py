@@ -1,0 +1,126 @@
+"""The seam over Google Cloud: one provider, two ways to a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from providers.base import Instance, Preflight, RunId, RunStore
+from providers.errors import BadRequestError, IncompleteListingError, InstanceNotFoundError
+from providers.gcp.account import Account
+from providers.gcp.offers import catalog_offers
+from providers.gcp.part import PROVIDER, Part
+from providers.gcp.refusals import incomplete
+from providers.gcp.settings import GcpSettings
+
+if TYPE_CHECKING:
+    from pricing.offers import Offer, OfferQuery
+    from providers.base import (
+        InstanceRef,
+        LaunchRequest,
+        OwnedResource,
+        ProviderSettings,
+        Timers,
+        VendorRequest,
+    )
+
+
+def make(settings: ProviderSettings) -> GcpProvider:
+    """Google Cloud with these settings (docs/clouds/gcp.md); nobody is asked anything before the first call.
+
+    Raises BadRequestError for an option that is wrong.
+    """
+    from providers.gcp.parts import made
+
+    return made(settings, Account(GcpSettings.of(settings)))
+
+
+@dataclass(frozen=True)
+class GcpProvider:
+    """`parts` are asked in order which of them an offer or an id belongs to; `account` is whose they all are."""
+
+    account: Account
+    parts: Sequence[Part]
+    stores: Callable[[RunId], RunStore]
+    now: Callable[[], datetime]
+
+    @property
+    def name(self) -> str:
+        return PROVIDER
+
+    @property
+    def listing_lag(self) -> timedelta:
+        return max(part.listing_lag for part in self.parts)
+
+    def offers(self, query: OfferQuery) -> Sequence[Offer]:
+        return catalog_offers(query, self.now().date())
+
+    def preflight(self, offer: Offer) -> Preflight:
+        return Preflight(checks=(*self.account.checks(), *self._for(offer).checks(offer)))
+
+    def resolve(self, request: LaunchRequest) -> LaunchRequest:
+        """Looks up zone, image and network (providers.base.Resolver)."""
+        return self._for(request.offer).resolve(request)
+
+    def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
+        """Each with the zones that have it (providers.base.Refiner); prices stay those of the catalog."""
+        asked = [(offer, tuple(self._for(offer).zones(offer))) for offer in offers]
+        return [replace(offer, zones=zones) for offer, zones in asked if zones]
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
+        return self._for(request.offer).requests(request)
+
+    def timers(self, request: LaunchRequest) -> Timers:
+        return self._for(request.offer).timers(request)
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        return self._for(request.offer).launch(request)
+
+    def get(self, ref: InstanceRef) -> Instance:
+        part = self._of(ref.id)
+        if part is None:
+            raise InstanceNotFoundError(f"{ref.id!r} is nothing that Google Cloud gave")
+        return part.get(ref)
+
+    def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
+        found: list[OwnedResource] = []
+        unanswered: list[str] = []
+        for part in self.parts:
+            try:
+                found += part.list_owned(run_id)
+            except IncompleteListingError as error:
+                found += error.found
+                unanswered += error.unanswered
+        if unanswered:
+            raise incomplete(found, unanswered)
+        return found
+
+    def delete(self, ref: InstanceRef | OwnedResource) -> None:
+        part = self._of(ref.id)
+        if part is not None:
+            part.delete(ref)
+
+    def stop(self, ref: InstanceRef) -> None:
+        part = self._of(ref.id)
+        if part is not None:
+            part.stop(ref)
+
+    def logs(self, ref: InstanceRef) -> Iterator[str]:
+        part = self._of(ref.id)
+        return iter(()) if part is None else part.logs(ref)
+
+    def store(self, run_id: RunId) -> RunStore:
+        return self.stores(run_id)
+
+    def _for(self, offer: Offer) -> Part:
+        for part in self.parts:
+            if part.takes(offer):
+                return part
+        raise BadRequestError(
+            f"{offer.instance_type}: nothing here launches it", hint="choose another offer; plan estimate shows some"
+        )
+
+    def _of(self, identity: str) -> Part | None:
+        return next((part for part in self.parts if part.owns(identity)), None)

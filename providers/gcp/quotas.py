@@ -1,0 +1,119 @@
+"""Whether a launch at Compute Engine would be let in: offered here, quotas, network. Looked up once each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pricing.offers import LifecycleState, Market
+from providers.base import Check, PreflightState
+from providers.errors import InstanceNotFoundError, ProviderError
+from providers.gcp.account import Account
+from providers.gcp.kinds import ALL_GPUS, counted_elsewhere, is_gpu, kind_of, needs
+from providers.gcp.lists import Lists
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pricing.offers import Offer
+
+_PAGE = "https://console.cloud.google.com/iam-admin/quotas"
+_PREEMPTIBLE = "PREEMPTIBLE_"
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """The part of a preflight that hangs on the offer; the account's is providers.gcp.account's."""
+
+    account: Account
+    lists: Lists
+
+    def checks(self, offer: Offer) -> Sequence[Check]:
+        rows = [self._offered(offer), *self._quotas(offer), self._network()]
+        if offer.lifecycle.state is LifecycleState.RETIRED:
+            detail = f"Google has ended it{f' on {offer.lifecycle.date}' if offer.lifecycle.date else ''}"
+            fix = f"rent {offer.lifecycle.successor}" if offer.lifecycle.successor else "choose another offer"
+            rows.append(Check(name="lifecycle", state=PreflightState.UNKNOWN, detail=detail, fix=fix))
+        return rows
+
+    def _offered(self, offer: Offer) -> Check:
+        try:
+            zones = self.lists.zones(offer)
+        except ProviderError as error:
+            return Check(name="offered", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
+        if not zones:
+            what = kind_of(offer).machine_type
+            fix = "choose another region; plan estimate --all shows them"
+            detail = f"no zone of {offer.region} has {what}, or not to this project"
+            return Check(name="offered", state=PreflightState.REFUSED, detail=detail, fix=fix)
+        return Check(name="offered", state=PreflightState.OK, detail=f"in {', '.join(zones)}")
+
+    def _quotas(self, offer: Offer) -> list[Check]:
+        try:
+            region = self.account.once(f"region/{offer.region}", lambda: self._asked(f"/regions/{offer.region}"))
+            project = self.account.once("project", lambda: self._asked(""))
+        except ProviderError as error:
+            return [Check(name="quota", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)]
+        here, everywhere = _table(region), _table(project)
+        rows = [self._regional(offer, metric, count, here) for metric, count in needs(offer).items()]
+        if counted_elsewhere(offer):
+            detail = f"{offer.device} is counted in Cloud Quotas alone, which is not asked"
+            rows.append(Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page()))
+        if any(map(is_gpu, needs(offer))):
+            rows.append(self._global(offer, everywhere))
+        return rows
+
+    def _regional(self, offer: Offer, metric: str, count: int, table: dict[str, tuple[float, float]]) -> Check:
+        """Spot counts in a quota of its own where the project has one, and a machine that Google deletes within a
+        week may use that too (docs, limit-vm-runtime)."""
+        spot = f"{_PREEMPTIBLE}{metric}"
+        preferred = (spot, metric) if offer.market is Market.SPOT else (metric, spot)
+        known = [name for name in preferred if name in table]
+        if not known:
+            detail = f"the quota {metric} of {offer.region} is not shown"
+            return Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page())
+        if offer.market is Market.SPOT and table[known[0]][0] > 0:
+            known = known[:1]  # only a quota of 0 lets spot draw on the other
+        return self._enough(f"{offer.region}", known, count, table)
+
+    def _global(self, offer: Offer, table: dict[str, tuple[float, float]]) -> Check:
+        if ALL_GPUS not in table:
+            detail = f"the quota {ALL_GPUS} is not shown"
+            return Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page())
+        return self._enough("all regions", [ALL_GPUS], offer.device_count, table)
+
+    def _enough(self, where: str, names: Sequence[str], count: int, table: dict[str, tuple[float, float]]) -> Check:
+        for name in names:
+            limit, used = table[name]
+            if used + count <= limit:
+                detail = f"{name}: {used:g} of {limit:g} in use in {where}"
+                return Check(name="quota", state=PreflightState.OK, detail=detail)
+        limit, used = table[names[0]]
+        detail = f"{names[0]}: {used:g} of {limit:g} in use in {where}, {count} more are needed"
+        fix = f"ask for at least {used + count:g} {names[0]} for {where}: {self._page()}"
+        return Check(name="quota", state=PreflightState.REFUSED, detail=detail, fix=fix)
+
+    def _network(self) -> Check:
+        name = self.account.settings.network
+        try:
+            self.account.once(f"network/{name}", lambda: self._asked(f"/global/networks/{name}"))
+        except InstanceNotFoundError:
+            detail = f"the project has no network {name!r}"
+            fix = "plan setup gcp makes one; or name one of yours in the setting `network`"
+            return Check(name="network", state=PreflightState.REFUSED, detail=detail, fix=fix)
+        except ProviderError as error:
+            return Check(name="network", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
+        return Check(name="network", state=PreflightState.OK, detail=name)
+
+    def _asked(self, path: str) -> dict[str, Any]:
+        return self.account.ask("GET", "compute", f"/compute/v1/projects/{self.account.project}{path}")
+
+    def _page(self) -> str:
+        return f"{_PAGE}?project={self.account.project}"
+
+
+def _table(told: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Limit and usage by metric."""
+    return {
+        str(row["metric"]): (float(row.get("limit", 0)), float(row.get("usage", 0))) for row in told.get("quotas", ())
+    }

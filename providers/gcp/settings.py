@@ -1,0 +1,69 @@
+"""What a person sets for Google Cloud."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from providers.errors import BadRequestError
+from providers.gcp.part import PROVIDER
+from providers.rented import known_options
+from providers.stores.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from providers.base import ProviderSettings
+
+OPTIONS = (
+    "project",
+    "region",
+    "bucket",
+    "keep_days",
+    "network",
+    "subnetwork",
+    "service_account",
+    "mirrors",
+    "endpoint",
+)
+MACHINE_ACCOUNT = "trainplan-machine"
+"""The service account that machines have, in the project, where the person names none: `plan setup gcp` makes it."""
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_EMAIL = re.compile(r"[a-z0-9][a-z0-9.-]*@[a-z0-9.-]+\.gserviceaccount\.com")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcpSettings:
+    """`project` None is that of the sign-in. `subnetwork` "": the one that the network has in each region.
+
+    `service_account` "": `trainplan-machine` of the project. `endpoint`: where something answers that speaks like all
+    of Google (a test double), None for Google.
+    """
+
+    project: str | None = None
+    network: str = "default"
+    subnetwork: str = ""
+    service_account: str = ""
+    endpoint: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: ProviderSettings) -> GcpSettings:
+        """Out of a provider's options. Raises BadRequestError naming the one that is wrong."""
+        options = known_options(settings, PROVIDER, OPTIONS)
+        store = StoreSettings.of(settings, PROVIDER)
+        return cls(
+            project=store.project or settings.environment.get("GOOGLE_CLOUD_PROJECT") or None,
+            network=_fits(options, "network", _NAME, "the name of a network") or "default",
+            subnetwork=_fits(options, "subnetwork", _NAME, "the name of a subnetwork"),
+            service_account=_fits(options, "service_account", _EMAIL, "NAME@PROJECT.iam.gserviceaccount.com"),
+            endpoint=store.endpoint,
+            environment=settings.environment,
+        )
+
+
+def _fits(options: Mapping[str, str], key: str, pattern: re.Pattern[str], wanted: str) -> str:
+    value = options.get(key, "")
+    if value and not pattern.fullmatch(value):
+        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {wanted}")
+    return value

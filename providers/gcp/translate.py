@@ -1,0 +1,235 @@
+"""What Google says went wrong, as what calls for a reaction: by its code, never by an exception's class. Pure."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    InstanceNotFoundError,
+    MachineError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+    ThrottledError,
+    TransientError,
+    UnrecognizedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIGN_IN = "gcloud auth application-default login"
+EXISTS = "alreadyExists"
+IN_USE = frozenset({"resourceInUseByAnotherResource", "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE"})
+"""Codes of a delete of what something else still holds."""
+_ELSEWHERE = "another zone, region or machine may have one"
+_QUOTA = "ask for more at https://console.cloud.google.com/iam-admin/quotas, or choose another region or machine"
+_ENABLE = "gcloud services enable {api}.googleapis.com"
+_BILLING = "the project needs a billing account that is open"
+_GRANT = "ask whoever owns the project for the role in docs/permissions/gcp"
+_WAIT = "wait a little"
+_AGAIN = "try again"
+_LOOK = "look at the machine type, the image and the network named, then launch it anew"
+
+
+class Reaction(NamedTuple):
+    """What a code calls for, and what the person is told to do."""
+
+    kind: type[ProviderError]
+    hint: str = ""
+
+
+CODES: Mapping[str, Reaction] = {
+    # No room: the same request may be met elsewhere. More quota does not help.
+    "ZONE_RESOURCE_POOL_EXHAUSTED": Reaction(CapacityError, _ELSEWHERE),
+    "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": Reaction(CapacityError, _ELSEWHERE),
+    "RESOURCE_POOL_EXHAUSTED": Reaction(CapacityError, _ELSEWHERE),
+    "insufficientCapacity": Reaction(CapacityError, _ELSEWHERE),
+    "UNSUPPORTED_OPERATION": Reaction(CapacityError, "it was taken back while it was made; another zone may keep it"),
+    "RESOURCE_NOT_FOUND": Reaction(CapacityError, "it went while it was made; another zone may keep it"),
+    # The account may not have so many.
+    "QUOTA_EXCEEDED": Reaction(QuotaError, _QUOTA),
+    "quotaExceeded": Reaction(QuotaError, _QUOTA),
+    # Too many calls.
+    "rateLimitExceeded": Reaction(ThrottledError, _WAIT),
+    "userRateLimitExceeded": Reaction(ThrottledError, _WAIT),
+    "RATE_LIMIT_EXCEEDED": Reaction(ThrottledError, _WAIT),
+    "RESOURCE_OPERATION_RATE_EXCEEDED": Reaction(ThrottledError, _WAIT),
+    "operationRateExceeded": Reaction(ThrottledError, _WAIT),
+    # Who may what.
+    "authError": Reaction(CredentialsError, SIGN_IN),
+    "required": Reaction(CredentialsError, SIGN_IN),
+    "forbidden": Reaction(PermissionDeniedError, _GRANT),
+    "insufficientPermissions": Reaction(PermissionDeniedError, _GRANT),
+    "IAM_PERMISSION_DENIED": Reaction(PermissionDeniedError, _GRANT),
+    "PERMISSION_DENIED": Reaction(PermissionDeniedError, _GRANT),
+    "accessNotConfigured": Reaction(PermissionDeniedError, _ENABLE),
+    "SERVICE_DISABLED": Reaction(PermissionDeniedError, _ENABLE),
+    "billingNotEnabled": Reaction(PermissionDeniedError, _BILLING),
+    "BILLING_DISABLED": Reaction(PermissionDeniedError, _BILLING),
+    "UserProjectAccountProblem": Reaction(PermissionDeniedError, _BILLING),
+    # It will stay wrong.
+    "invalid": Reaction(BadRequestError, _LOOK),
+    "badRequest": Reaction(BadRequestError, _LOOK),
+    "invalidParameter": Reaction(BadRequestError, _LOOK),
+    "INVALID_FIELD_VALUE": Reaction(BadRequestError, _LOOK),
+    "VPC_NOT_FOUND": Reaction(BadRequestError, "name a network in the setting `network`, or run plan setup gcp"),
+    "conditionNotMet": Reaction(BadRequestError, _LOOK),
+    EXISTS: Reaction(BadRequestError, "something else in the project has this name: delete it, or launch anew"),
+    **{code: Reaction(BadRequestError, "delete what holds it first") for code in IN_USE},
+    "notFound": Reaction(InstanceNotFoundError),
+    # Google's own trouble; whether the call took effect is to be looked up.
+    "RESOURCE_NOT_READY": Reaction(TransientError, _AGAIN),
+    "resourceNotReady": Reaction(TransientError, _AGAIN),
+    "INTERNAL_ERROR": Reaction(TransientError, _AGAIN),
+    "internalError": Reaction(TransientError, _AGAIN),
+    "backendError": Reaction(TransientError, _AGAIN),
+}
+_STATUSES: Mapping[int, Reaction] = {
+    400: CODES["invalid"],
+    401: CODES["authError"],
+    403: CODES["forbidden"],
+    404: CODES["notFound"],
+    408: CODES["backendError"],
+    412: CODES["conditionNotMet"],
+    429: CODES["rateLimitExceeded"],
+    500: CODES["backendError"],
+    502: CODES["backendError"],
+    503: CODES["backendError"],
+    504: CODES["backendError"],
+}
+# What a code that says too little is about: only of refusals (400, 403, 404), whose code says no more than its status.
+_SAID: Sequence[tuple[re.Pattern[str], Reaction]] = (
+    (
+        re.compile(r"Location \S+ is not found or access is unauthorized|Permission denied on 'locations/"),
+        Reaction(CapacityError, "this zone is not open to the project; another may be"),
+    ),
+    (
+        re.compile(r"does not exist in zone"),
+        Reaction(CapacityError, "this zone does not have it; another may"),
+    ),
+    (
+        re.compile(r"This user agent is not allowed to use the machine type"),
+        Reaction(BadRequestError, "Google lets nobody rent it this way: choose another offer"),
+    ),
+)
+_QUOTA_NAME = re.compile(r"[Qq]uota '([^']+)'")
+_GLOBAL = "GPUS_ALL_REGIONS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One thing that Google says went wrong. `status` 0: it came in an operation that says none."""
+
+    code: str
+    status: int
+    message: str
+    details: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """`errorInfo` of the details: reason, domain, metadatas."""
+        return next((dict(row["errorInfo"]) for row in self.details if row.get("errorInfo")), {})
+
+
+def error_of(said: Said, what: str) -> ProviderError:
+    """The error of ours that a code of Google's calls for; one in no table stays unrecognized."""
+    reaction = _reaction(said)
+    message = f"{what}: {said.message or said.code}"
+    if reaction is None:
+        hint = "look up what exists; the code is Google's own"
+        return UnrecognizedError(f"Google says {said.code or said.status}: {message}", hint=hint, code=said.code)
+    if reaction.kind is QuotaError:
+        return _quota(said, message)
+    if reaction.kind is CapacityError:
+        return CapacityError(message, elsewhere=_elsewhere(said), hint=reaction.hint, code=said.code)
+    hint = reaction.hint.format(api=what.partition("/")[0])
+    return reaction.kind(message, hint=hint, code=said.code or str(said.status))
+
+
+def error_of_reply(status: int, text: str, what: str) -> ProviderError:
+    """The error that a reply's body tells."""
+    try:
+        told = json.loads(text)["error"]
+        rows = told.get("errors") or [{}]
+        details = [dict(row) for row in told.get("details", ())]
+        reason = str(rows[0].get("reason") or next((row["reason"] for row in details if row.get("reason")), ""))
+        message = str(told.get("message", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        reason, message = "", text[:300]
+    return error_of(Said(code=reason, status=status, message=message), what)
+
+
+def error_of_operation(operation: Mapping[str, Any], what: str) -> ProviderError | None:
+    """What an operation that is over failed with; None where it did not."""
+    rows = (operation.get("error") or {}).get("errors") or ()
+    if not rows:
+        return None
+    row = rows[0]
+    status = int(operation.get("httpErrorStatusCode") or 0)
+    details = tuple(row.get("errorDetails") or ())
+    said = Said(code=str(row.get("code", "")), status=status, message=str(row.get("message", "")), details=details)
+    return error_of(said, what)
+
+
+@contextlib.contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Errors of Google's libraries as ours. `what` was asked for, the name of its API first."""
+    try:
+        import requests
+        from google.api_core import exceptions as core
+        from google.auth import exceptions as auth
+    except ImportError as error:
+        raise MachineError("Google's libraries are not installed here", hint="pip install 'trainplan[gcp]'") from error
+    try:
+        yield
+    except core.GoogleAPICallError as error:
+        raise error_of(_call_said(error), what) from error
+    except auth.TransportError as error:
+        raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+    except auth.GoogleAuthError as error:
+        raise CredentialsError(f"nobody is signed in to Google Cloud: {error}", hint=SIGN_IN) from error
+    except (requests.RequestException, core.RetryError) as error:
+        raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+
+
+def _call_said(error: Any) -> Said:
+    """What a GoogleAPICallError carries."""
+    rows: Sequence[Any] = error.errors or ({},)
+    first = rows[0] if isinstance(rows[0], dict) else {}
+    code = str(first.get("reason") or error.reason or "")
+    return Said(code=code, status=int(error.code or 0), message=str(error.message))
+
+
+def _reaction(said: Said) -> Reaction | None:
+    if said.status in (400, 403, 404):
+        for pattern, reaction in _SAID:
+            if pattern.search(said.message):
+                return reaction
+    found = CODES.get(said.code)
+    if found is not None:
+        return found
+    # A code that nobody knows may be a stockout as well as a fault: only a reply without one is judged by its status.
+    return None if said.code else _STATUSES.get(said.status)
+
+
+def _quota(said: Said, message: str) -> QuotaError:
+    info: Mapping[str, Any] = next((row["quotaInfo"] for row in said.details if row.get("quotaInfo")), {})
+    named = _QUOTA_NAME.search(said.message)
+    name = str(info.get("limitName") or (named[1] if named else "") or "unknown")
+    hint = f"this one counts all regions together: {_QUOTA}" if _GLOBAL in f"{name} {said.message}" else _QUOTA
+    return QuotaError(message, quota=name, hint=hint, code=said.code)
+
+
+def _elsewhere(said: Said) -> tuple[str, ...]:
+    """The zones that a stockout recommends."""
+    told = str((said.info.get("metadatas") or {}).get("zonesAvailable", ""))
+    return tuple(zone.strip() for zone in told.split(",") if zone.strip())
