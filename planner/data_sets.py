@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from planner.errors import BadInputError, ThisMachineError
-from planner.shards import DataSet, Item, Shard, grouped, pack, read, scan
+from planner.shards import DataSet, Item, Shard, folder_bytes, grouped, pack, read, scan
 from planner.stored import Stored, kept
+from providers.data_files import INDEX
 from providers.stores.bucket import DamagedError
 from providers.stores.files import FileStore
 
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
     from pricing.cost import ProviderRates
     from providers.base import RunStore
+    from workloads.job import DataSpec
 
 UPLOAD_BYTES_PER_SECOND = 2_500_000
 """An allowance for a line of 20 Mbit/s from a person's desk; what it really is shows as soon as bytes move."""
-INDEX = "index.json"
 LEAST_NAMED = 6
 """So many letters of a content hash name a data set, where they name only one."""
 
@@ -82,7 +83,7 @@ def looked_at(folder: Path, home: Path, heard: Callable[[int], None]) -> DataSet
     Raises BadInputError, ThisMachineError.
     """
     items = scan(folder)
-    note = home / "data_sets" / f"{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]}.json"
+    note = _note(str(folder.resolve()), home)
     stamp = hashlib.sha256(repr([(item.path, item.size_bytes, item.changed_ns) for item in items]).encode()).hexdigest()
     known = _known(note, stamp)
     found = _with_items(known, items) if known else None
@@ -91,6 +92,24 @@ def looked_at(folder: Path, home: Path, heard: Callable[[int], None]) -> DataSet
     data = read(folder, items, heard)
     _remember(note, stamp, data)
     return data
+
+
+def known_bytes(data: DataSpec, home: Path) -> int | None:
+    """How much a job's folder or address holds, as far as this computer can tell without asking anybody.
+
+    What the job says; else what a folder holds now, where it has not too many files to look at; else what was there
+    when it was last looked at.
+    """
+    if data.size_bytes is not None or data.name is not None:
+        return data.size_bytes
+    place = str(Path(data.path).resolve()) if data.path else str(data.url)
+    now = folder_bytes(Path(place)) if data.path else None
+    return _noted(_note(place, home)) if now is None else now
+
+
+def remember_bytes(url: str, size_bytes: int, home: Path) -> None:
+    """For later estimates; losing it costs a line in them."""
+    _write(_note(url, home), {"size_bytes": size_bytes})
 
 
 def planned(data: DataSet, store: DataStore, rates: ProviderRates | None) -> Upload:
@@ -156,19 +175,6 @@ def remove(store: RunStore, content: str) -> None:
     """The index goes first: what is half gone is not used any more. Raises ProviderError."""
     store.delete(f"{content}/{INDEX}")
     store.delete(content)
-
-
-def machine_files(data: DataSet, uri: str) -> list[dict[str, object]]:
-    """The rows of spec.json's `files`: each shard, where it is, where it goes, its size and hash."""
-    return [
-        {
-            "uri": f"{uri}/{shard.name}",
-            "to": f"data/{shard.name}",
-            "sha256": shard.sha256,
-            "size_bytes": shard.size_bytes,
-        }
-        for shard in data.shards
-    ]
 
 
 @contextmanager
@@ -243,6 +249,22 @@ def _with_items(data: DataSet, items: tuple[Item, ...]) -> DataSet | None:
 
 def _remember(note: Path, stamp: str, data: DataSet) -> None:
     """Losing it costs one more reading."""
+    _write(note, {"stamp": stamp, "size_bytes": data.size_bytes, "data": _plain(data)})
+
+
+def _note(place: str, home: Path) -> Path:
+    """What was seen at a folder or an address is kept there."""
+    return home / "data_sets" / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.json"
+
+
+def _noted(note: Path) -> int | None:
+    try:
+        return int(json.loads(note.read_text(encoding="utf-8"))["size_bytes"])
+    except (OSError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _write(note: Path, told: dict[str, Any]) -> None:
     with suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(json.dumps({"stamp": stamp, "data": _plain(data)}), encoding="utf-8")
+        note.write_text(json.dumps(told), encoding="utf-8")

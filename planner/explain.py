@@ -111,10 +111,11 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     kind = device_kind(estimate.rental.device)
     time, steady = estimate.plain, estimate.steady
     download = time.setup.total_seconds() - BOOT_SECONDS[kind] - PULL_SECONDS[kind] - START_SECONDS
+    unpacked = "" if plan.job.known_data else " and unpacked"
     return [
         f"setup {format_duration(time.setup)}: boot {BOOT_SECONDS[kind]} s, image {PULL_SECONDS[kind]} s, "
         f"framework and first step {START_SECONDS} s (reported by others, not measured here), "
-        f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed)",
+        f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed){unpacked}",
         f"training {format_duration(time.train)}: {trained_images(plan.job):,} images over the throughput "
         f"({format_duration(time.train_low)} to {format_duration(time.train_high)})",
         f"end {format_duration(time.after)}: evaluation, fetching the model, teardown ({END_SECONDS} s allowed)",

@@ -61,6 +61,7 @@ def make_plan(job: TrainingJob, wanted: Wanted, settings: Settings, now: datetim
 
     Raises BadInputError for an unknown provider, region or device, ThisMachineError where the tables cannot be read.
     """
+    job = _sized(job, settings)
     try:
         with Catalog.open(wanted.catalog) as catalog:
             source = catalog if wanted.given is None else wanted.given(catalog)
@@ -111,6 +112,16 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: OfferSo
         advice=lines,
         offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
     )
+
+
+def _sized(job: TrainingJob, settings: Settings) -> TrainingJob:
+    """The job with the size of its own data, where this computer knows it without asking anybody."""
+    if job.data.name is not None or job.data.size_bytes is not None:
+        return job
+    from planner.data_sets import known_bytes
+
+    known = known_bytes(job.data, settings.home)
+    return job.model_copy(update={"data": job.data.model_copy(update={"size_bytes": known})}) if known else job
 
 
 def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candidate], Candidate | None]:

@@ -209,7 +209,8 @@ def _faster(answer: Throughput, times: float) -> Throughput:
 
 def _first_time(work: Workload, throughput: Throughput, start_seconds: float) -> RunTime:
     """The run of which nothing is known but its throughput: with the tests of the hold-out between epochs."""
-    setup = timedelta(seconds=start_seconds + work.download_seconds)
+    # A folder of the person's own is here already.
+    setup = timedelta(seconds=start_seconds + (work.download_seconds if work.job.known_data else 0.0))
     time = run_time(work, throughput, setup, timedelta(seconds=LOCAL_END_SECONDS))
     images = work.job.train_images
     every = test_every(images, work.hold_out_images) if images and work.hold_out_images else None

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 SHARD_BYTES = 256_000_000
+MOST_LOOKED_AT = 50_000
+"""Files that an estimate looks at: a second's work."""
 _FORMAT = "trainplan data set 1"
 
 
@@ -62,6 +64,19 @@ def scan(folder: Path) -> tuple[Item, ...]:
     if not found:
         raise BadInputError(f"there is nothing in {folder}")
     return found
+
+
+def folder_bytes(folder: Path, most: int = MOST_LOOKED_AT) -> int | None:
+    """Bytes of its files; None where it has more than so many, or cannot be read."""
+    total = 0
+    try:
+        for number, item in enumerate(_items(folder)):
+            if number >= most:
+                return None
+            total += item.size_bytes
+    except (OSError, BadInputError):
+        return None
+    return total or None
 
 
 def read(folder: Path, items: tuple[Item, ...], heard: Callable[[int], None]) -> DataSet:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from planner.bringing import Bringing, bringing, open_data_store, send, terms
 from planner.cli import build, options
 from planner.data_sets import Kept, Upload, listed, looked_at, named, planned, remove, upload
 from planner.errors import BadInputError, RefusedError, from_provider
 from planner.render import Column, table
+from planner.settings import Settings
 from planner.shards import DataSet
 from planner.stored import format_bytes
 from pricing.catalog import Catalog, CatalogError
@@ -24,9 +25,8 @@ from pricing.cost import ProviderRates
 from providers.base import ProviderSettings
 from providers.errors import ProviderError
 from providers.stores import registry
-from providers.stores.store import ObjectStore, data_store
-from providers.stores.unfinished import Unfinished
-from workloads.durations import format_duration
+from providers.stores.store import ObjectStore
+from workloads.job import TrainingJob
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -66,7 +66,7 @@ def _list(
     for name in [provider] if provider else registry.FACTORIES:
         try:
             with _store(name, given) as store:
-                found[name] = listed(store, _rates(name))
+                found[name] = listed(store, rates_of(name))
         except ProviderError as error:
             silent.append(error)
             if not provider:
@@ -92,8 +92,8 @@ def _upload(
     given = {"bucket": bucket, "region": region, "project": project, "account": account}
     data = looked_at(folder, options.settings().home, _progress("read"))
     with _store(provider, given) as store:
-        plan = planned(data, store, _rates(provider))
-        sys.stderr.write(_terms(plan))
+        plan = planned(data, store, rates_of(provider))
+        sys.stderr.writelines(f"{line}\n" for line in terms(plan))
         if not plan.complete:
             _ask(plan, assume_yes=yes)
             upload(plan, folder, store, _progress("sent", plan.missing_bytes))
@@ -119,36 +119,44 @@ def _remove(
     sys.stderr.write(f"removed {what}\n")
 
 
-@contextmanager
-def _store(name: str, given: dict[str, str | None]) -> Iterator[ObjectStore]:
-    settings = options.settings()
-    asked = ProviderSettings(
+def bring(job: TrainingJob, provider: str, settings: Settings) -> Bringing:
+    """What the job's data takes to get to a machine of the provider; its folder is read. Raises PlanError."""
+    try:
+        return bringing(job, provider, _settings(provider, settings, {}), rates_of(provider), _progress("read"))
+    except ProviderError as error:
+        raise from_provider(error) from error
+
+
+def send_brought(brought: Bringing, provider: str, settings: Settings) -> None:
+    """Upload what is missing, with a line now and then. Raises PlanError."""
+    try:
+        send(brought, provider, _settings(provider, settings, {}), _progress("sent", brought.missing_bytes))
+    except ProviderError as error:
+        raise from_provider(error) from error
+
+
+def _store(name: str, given: dict[str, str | None]) -> AbstractContextManager[ObjectStore]:
+    return open_data_store(name, _settings(name, options.settings(), given))
+
+
+def _settings(name: str, settings: Settings, given: Mapping[str, str | None]) -> ProviderSettings:
+    """What was typed over what is set for this provider."""
+    typed = {key: value for key, value in given.items() if value}
+    return ProviderSettings(
         home=settings.home,
-        options={key: value for key, value in given.items() if value},
+        options={**settings.options_of(name), **typed},
         environment=os.environ,
         now=build.clock().now,
     )
-    with closing(registry.bucket(name, asked)) as bucket:
-        yield data_store(bucket, unfinished=Unfinished(settings.home / "uploads"))
 
 
-def _rates(name: str) -> ProviderRates | None:
-    """Without a catalog everything works but prices."""
+def rates_of(name: str) -> ProviderRates | None:
+    """What a provider charges. Without a catalog everything works but prices."""
     try:
         with Catalog.open() as catalog:
             return catalog.rates.get(name)
     except CatalogError:
         return None
-
-
-def _terms(plan: Upload) -> str:
-    """What it takes, for whoever is asked."""
-    data = plan.data
-    whole = f"{data.name}: {data.files:,} files, {plan.stored} at {plan.uri}\n"
-    if plan.complete:
-        return whole + "it is there already: nothing is sent\n"
-    lasting = format_duration(timedelta(seconds=max(1, round(plan.seconds))))
-    return whole + f"to send: {format_bytes(plan.missing_bytes)}, about {lasting} at 20 Mbit/s; sending is free\n"
 
 
 def _ask(plan: Upload, *, assume_yes: bool) -> None:

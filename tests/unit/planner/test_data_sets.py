@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner import shards
-from planner.data_sets import LEAST_NAMED, listed, looked_at, machine_files, named, planned, remove, upload
+from planner.data_sets import LEAST_NAMED, listed, looked_at, named, planned, remove, upload
 from planner.errors import BadInputError, ThisMachineError
 from planner.shards import pack, read, scan
 from planner.stored import format_bytes, kept, stored
@@ -208,19 +208,6 @@ def test_data_sets_are_named_and_removed(folder: Path, store: ObjectStore) -> No
     remove(store, data.content)
     assert listed(store, RATES) == []
     remove(store, data.content)
-
-
-def test_what_the_machine_is_told(folder: Path) -> None:
-    data = read(folder, scan(folder), silent)
-    shard = data.shards[0]
-    assert machine_files(data, "s3://b/data/x") == [
-        {
-            "uri": "s3://b/data/x/shard-00000.tar",
-            "to": "data/shard-00000.tar",
-            "sha256": shard.sha256,
-            "size_bytes": shard.size_bytes,
-        }
-    ]
 
 
 def test_what_stays_and_what_it_costs(store: ObjectStore) -> None:

@@ -1,0 +1,155 @@
+"""A job's data on its way to a rented machine: what that takes, known before anybody agrees to it, and then done."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.data_sets import Upload, looked_at, planned, remember_bytes, upload
+from planner.estimate import fetch_seconds
+from planner.stored import format_bytes
+from providers.data_files import data_files, is_ours
+from providers.stores import registry
+from providers.stores.store import ObjectStore, data_store
+from providers.stores.unfinished import Unfinished
+from providers.stores.urls import place
+from workloads.durations import format_duration
+from workloads.job import DataName, DataSpec, TrainingJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pricing.cost import ProviderRates
+    from providers.base import ProviderSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bringing:
+    """`job` is what is launched: in the place of a folder stands the address of its data set, named by its content,
+    and how large the data is is known. `lines` say what it takes, for whoever is asked.
+
+    `bound`: only machines of the provider that was asked can read it. Nothing to send: `upload` is None or complete.
+    """
+
+    job: TrainingJob
+    lines: tuple[str, ...] = ()
+    bound: bool = False
+    folder: Path | None = None
+    upload: Upload | None = None
+
+    @property
+    def missing_bytes(self) -> int:
+        return self.upload.missing_bytes if self.upload else 0
+
+
+def providers_of(data: DataSpec) -> tuple[str, ...]:
+    """The only providers whose machines can read it; () for any. Raises BadRequestError for no address of a bucket."""
+    if data.url is None or data.url.startswith("https://"):
+        return ()
+    return (place(data.url).provider,)
+
+
+def bringing(
+    job: TrainingJob,
+    provider: str,
+    settings: ProviderSettings,
+    rates: ProviderRates | None,
+    heard: Callable[[int], None],
+) -> Bringing:
+    """What the job's data takes to get to a machine of this provider; nothing at one that has no storage.
+
+    Reads the folder (`heard` hears of the bytes) unless it was read before, and asks the store or the web what is
+    there. Sends and makes nothing. Raises BadInputError, ThisMachineError and ProviderError.
+    """
+    if provider not in registry.FACTORIES:
+        return Bringing(job=job)
+    if job.data.path is not None:
+        return _of_a_folder(job, provider, settings, rates, heard)
+    return _of_elsewhere(job, provider, settings)
+
+
+def send(brought: Bringing, provider: str, settings: ProviderSettings, heard: Callable[[int], None]) -> None:
+    """Upload what is missing; an earlier try is gone on with. Raises ThisMachineError and ProviderError."""
+    if brought.upload is None or brought.folder is None or brought.upload.complete:
+        return
+    with open_data_store(provider, settings) as store:
+        upload(brought.upload, brought.folder, store, heard)
+
+
+@contextmanager
+def open_data_store(provider: str, settings: ProviderSettings) -> Iterator[ObjectStore]:
+    """Where a provider's data sets are. Raises ProviderError."""
+    with closing(registry.bucket(provider, settings)) as bucket:
+        yield data_store(bucket, unfinished=Unfinished(settings.home / "uploads"))
+
+
+def terms(plan: Upload) -> tuple[str, str]:
+    """What an upload takes and costs, for whoever is asked."""
+    data = plan.data
+    whole = f"{data.name}: {data.files:,} files, {plan.stored} at {plan.uri}"
+    if plan.complete:
+        return whole, "it is there already: nothing is sent"
+    lasting = _lasting(plan.seconds)
+    return whole, f"to send: {format_bytes(plan.missing_bytes)}, about {lasting} at 20 Mbit/s; sending is free"
+
+
+def data_line(job: TrainingJob) -> str:
+    """What an estimate counts for a job's own data, or that it counts nothing; "" for a known data set."""
+    data = job.data
+    if data.name is not None:
+        return ""
+    if data.size_bytes is None:
+        return (
+            f"the data at {data.path or data.url} is not counted: nobody has looked how large it is "
+            "(data.size_bytes in the job file tells)"
+        )
+    text = f"{format_bytes(data.size_bytes)} at {data.path or data.url}, about {_lasting(fetch_seconds(job))}"
+    return f"{text} to a rented machine's disk"
+
+
+def _of_a_folder(
+    job: TrainingJob,
+    provider: str,
+    settings: ProviderSettings,
+    rates: ProviderRates | None,
+    heard: Callable[[int], None],
+) -> Bringing:
+    folder = Path(str(job.data.path))
+    data = looked_at(folder, settings.home, heard)
+    with open_data_store(provider, settings) as store:
+        plan = planned(data, store, rates)
+    job = _with_data(job, plan.uri.replace("azblob://", "az://", 1), data.size_bytes)
+    remember_bytes(str(job.data.url), data.size_bytes, settings.home)
+    whole, sending = terms(plan)
+    kept = f"it stays there until plan data remove {data.content[:12]}"
+    lines = (f"data {whole}", sending, kept, f"to the machine's disk: about {_lasting(fetch_seconds(job))}")
+    return Bringing(job=job, lines=lines, bound=True, folder=folder, upload=plan)
+
+
+def _of_elsewhere(job: TrainingJob, provider: str, settings: ProviderSettings) -> Bringing:
+    files = data_files(job.data, provider, settings)
+    size = sum(file.size_bytes for file in files)
+    if job.data.url is None:
+        text = f"data {job.data.name}: {format_bytes(size)} in the storage of {provider}"
+        return Bringing(job=job, lines=(text,) if files else (), bound=job.data.name is DataName.IMAGENET)
+    remember_bytes(job.data.url, size, settings.home)
+    job = _with_data(job, job.data.url, size)
+    return Bringing(job=job, lines=(f"data {data_line(job)}",), bound=bool(providers_of(job.data)))
+
+
+def _with_data(job: TrainingJob, url: str, size_bytes: int) -> TrainingJob:
+    # An empty file is no data, but nothing that an estimate must fail on.
+    data = DataSpec(url=url, images=job.data.images, channels=job.data.channels, size_bytes=size_bytes or None)
+    return job.model_copy(update={"data": data})
+
+
+def stored_data_bytes(data: DataSpec) -> int:
+    """Of a run's data, what was put into storage for it, and stays there after its end."""
+    return data.size_bytes or 0 if data.url is not None and is_ours(data.url) else 0
+
+
+def _lasting(seconds: float) -> str:
+    return format_duration(timedelta(seconds=max(1, round(seconds))))

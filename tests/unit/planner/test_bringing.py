@@ -1,0 +1,219 @@
+"""A job's data on its way to a rented machine: told before, sent once, counted in the estimate."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner import shards
+from planner.bringing import bringing, data_line, open_data_store, providers_of, send, stored_data_bytes
+from planner.data_sets import known_bytes, remember_bytes
+from planner.estimate import (
+    DOWNLOAD_BYTES_PER_SECOND,
+    UNPACK_BYTES_PER_SECOND,
+    UNPACK_FILE_SECONDS,
+    Workload,
+    fetch_seconds,
+    run_usage,
+)
+from pricing.cost import FREE_RATES
+from providers.base import ProviderSettings
+from providers.data_files import data_files, data_on_the_machine
+from providers.errors import BadRequestError
+from tests.builders import a_job
+from tests.doubles.gcs import GcsDouble
+from tests.unit.planner.cli import plan
+from workloads.job import DataSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from workloads.job import TrainingJob
+
+RATES = FREE_RATES._replace(object_storage_usd_per_gb_month=Decimal("0.02"))
+MODEL = {"preset": "vgg11", "image_size": 32, "classes": 2}
+
+
+def silent(_: int) -> None:
+    """Nobody listens."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "images"
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).write_bytes(name.encode() * 100)
+    return made
+
+
+@pytest.fixture
+def gcs() -> Iterator[GcsDouble]:
+    with GcsDouble() as double:
+        yield double
+
+
+@pytest.fixture
+def at_google(gcs: GcsDouble, tmp_path: Path) -> ProviderSettings:
+    return ProviderSettings(
+        home=tmp_path / "home",
+        options={"endpoint": gcs.url, "project": "p"},
+        environment={},
+        now=lambda: datetime(2026, 11, 21, tzinfo=UTC),
+    )
+
+
+def own_job(**data: Any) -> TrainingJob:
+    return a_job(model=MODEL, data={"images": 1000, **data})
+
+
+def test_a_folder_is_told_sent_and_found_by_the_machine(folder: Path, at_google: ProviderSettings) -> None:
+    job = own_job(path=str(folder), channels=1)
+    brought = bringing(job, "gcp", at_google, RATES, silent)
+    assert brought.bound
+    assert brought.upload is not None
+    content = brought.upload.data.content
+    assert brought.job.data.model_dump() == {
+        "name": None, "path": None, "url": f"gs://trainplan-p-us-central1/data/{content}", "images": 1000,
+        "channels": 1, "size_bytes": 10240,
+    }  # fmt: skip
+    assert list(brought.lines) == [
+        f"data images: 3 files, 10 kB stored, under $0.01 a month at gs://trainplan-p-us-central1/data/{content}",
+        "to send: 10 kB, about 1s at 20 Mbit/s; sending is free",
+        f"it stays there until plan data remove {content[:12]}",
+        "to the machine's disk: about 1s",
+    ]
+    assert brought.missing_bytes == 10240
+    sent: list[int] = []
+    send(brought, "gcp", at_google, sent.append)
+    assert sum(sent) == 10240
+    again = bringing(job, "gcp", at_google, RATES, silent)
+    assert again.lines[1] == "it is there already: nothing is sent"
+    send(again, "gcp", at_google, sent.append)
+    assert sum(sent) == 10240
+    files = data_files(again.job.data, "gcp", at_google)
+    assert [file.size_bytes for file in files] == [10240]
+    assert files[0].to.startswith(str(data_on_the_machine(again.job.data).path).lstrip("/"))
+    with open_data_store("gcp", at_google) as store:
+        assert sorted(path.rpartition("/")[2] for path in store.list()) == ["index.json", "shard-00000.tar"]
+
+
+def test_other_data_is_another_training(folder: Path, at_google: ProviderSettings) -> None:
+    """A checkpoint of the folder as it was is not gone on with on what is in it now."""
+    job = own_job(path=str(folder))
+    before = bringing(job, "gcp", at_google, None, silent).job
+    assert bringing(job, "gcp", at_google, None, silent).job.digest() == before.digest()
+    (folder / "dog" / "2.png").write_bytes(b"new")
+    assert bringing(job, "gcp", at_google, None, silent).job.digest() != before.digest()
+
+
+def test_an_interrupted_upload_is_gone_on_with(
+    folder: Path, at_google: ProviderSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "SHARD_BYTES", 1)
+    job = own_job(path=str(folder))
+    first = bringing(job, "gcp", at_google, None, silent)
+    assert first.upload is not None
+    send(dataclasses.replace(first, upload=dataclasses.replace(first.upload, missing=first.upload.missing[:1])),
+         "gcp", at_google, silent)  # fmt: skip
+    assert bringing(job, "gcp", at_google, None, silent).missing_bytes == first.missing_bytes * 2 // 3
+
+
+def test_a_bucket_is_looked_at_and_remembered(folder: Path, at_google: ProviderSettings) -> None:
+    sent = bringing(own_job(path=str(folder)), "gcp", at_google, None, silent)
+    send(sent, "gcp", at_google, silent)
+    address = str(sent.job.data.url)
+    brought = bringing(own_job(url=address), "gcp", at_google, RATES, silent)
+    assert brought.lines == (f"data 10 kB at {address}, about 1s to a rented machine's disk",)
+    assert (brought.bound, brought.upload, brought.job.data.size_bytes) == (True, None, 10240)
+    assert known_bytes(DataSpec(url=address), at_google.home) == 10240
+    with pytest.raises(BadRequestError, match="a machine of aws cannot read"):
+        bringing(own_job(url=address), "aws", at_google, RATES, silent)
+
+
+def test_where_nothing_has_to_be_brought(folder: Path, at_google: ProviderSettings) -> None:
+    for job, provider in ((own_job(path=str(folder)), "local"), (own_job(path=str(folder)), "sim"), (a_job(), "gcp")):
+        brought = bringing(job, provider, at_google, RATES, silent)
+        assert (brought.job, brought.lines, brought.bound, brought.missing_bytes) == (job, (), False, 0)
+        send(brought, provider, at_google, silent)
+
+
+def test_imagenet_needs_a_data_set_of_that_name(folder: Path, at_google: ProviderSettings) -> None:
+    job = a_job(model={"preset": "vgg16"}, data={"name": "imagenet"})
+    with pytest.raises(BadRequestError, match="no data set is called imagenet"):
+        bringing(job, "gcp", at_google, RATES, silent)
+    renamed = folder.rename(folder.with_name("imagenet"))
+    send(bringing(own_job(path=str(renamed)), "gcp", at_google, None, silent), "gcp", at_google, silent)
+    brought = bringing(job, "gcp", at_google, RATES, silent)
+    assert (brought.job, brought.bound) == (job, True)
+    assert brought.lines == ("data imagenet: 10 kB in the storage of gcp",)
+
+
+def test_whose_machines_can_read_an_address() -> None:
+    wanted = {"s3://b/x": ("aws",), "gs://b/x": ("gcp",), "az://a/b/x": ("azure",), "https://example.org/x": ()}
+    assert {url: providers_of(DataSpec(url=url)) for url in wanted} == wanted
+    assert providers_of(DataSpec(name="cifar10")) == ()
+
+
+def test_what_stays_in_storage_for_a_run() -> None:
+    ours = DataSpec(url=f"s3://b/data/{'a' * 64}", size_bytes=12)
+    assert stored_data_bytes(ours) == 12
+    for other in (DataSpec(url="s3://b/mine", size_bytes=12), DataSpec(name="cifar10"), DataSpec(url=ours.url)):
+        assert stored_data_bytes(other) == 0
+
+
+# --- the estimate ------------------------------------------------------------------------------------------------
+
+
+def test_how_large_it_is_as_far_as_this_computer_knows(folder: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert known_bytes(DataSpec(path=str(folder)), home) == 2700
+    assert known_bytes(DataSpec(path=str(folder), size_bytes=5), home) == 5
+    assert known_bytes(DataSpec(url="s3://b/x"), home) is None
+    remember_bytes("s3://b/x", 12, home)
+    assert known_bytes(DataSpec(url="s3://b/x"), home) == 12
+    assert known_bytes(DataSpec(path=str(tmp_path / "nothing")), home) is None
+    remember_bytes(str(folder.resolve()), 99, home)
+    assert known_bytes(DataSpec(path=str(folder)), home) == 2700
+    assert (shards.folder_bytes(folder, 3), shards.folder_bytes(folder, 2)) == (2700, None)
+
+
+def test_the_time_of_the_transfer_by_hand() -> None:
+    """100 GB at 100 MB/s, unpacked at 600 MB/s, a million files at 0.13 ms."""
+    job = own_job(url="s3://b/x", size_bytes=10**11, images=10**6)
+    assert (DOWNLOAD_BYTES_PER_SECOND, UNPACK_BYTES_PER_SECOND, UNPACK_FILE_SECONDS) == (10**8, 6 * 10**8, 0.00013)
+    assert fetch_seconds(job) == pytest.approx(1000 + 166.67 + 130, abs=0.01)
+    assert Workload(job).download_seconds == fetch_seconds(job)
+    assert run_usage(job).disk_gb > 260
+    unknown = own_job(url="s3://b/x")
+    assert fetch_seconds(unknown) == 0
+    assert fetch_seconds(a_job()) == pytest.approx(1.70498)
+
+
+def test_what_the_estimate_says_of_the_data() -> None:
+    assert data_line(a_job()) == ""
+    assert "is not counted" in data_line(own_job(url="s3://b/x"))
+    sized = own_job(url="s3://b/x", size_bytes=12 * 10**9, images=100_000)
+    assert data_line(sized) == "12 GB at s3://b/x, about 2m 33s to a rented machine's disk"
+
+
+def test_plan_estimate_counts_a_folder_and_says_so(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    text = "name: own\nmodel: {preset: vgg11, image_size: 32, classes: 2}\nepochs: 1\nglobal_batch_size: 8\n"
+    (tmp_path / "job.yaml").write_text(f"{text}data: {{path: images, images: 1000}}\n")
+    said = plan("estimate", tmp_path / "job.yaml", "--provider", "aws")
+    assert f"data: 2.7 kB at {folder}, about 1s to a rented machine's disk" in said.out
+    (tmp_path / "job.yaml").write_text(f"{text}data: {{url: 's3://b/x', images: 1000}}\n")
+    without = plan("estimate", tmp_path / "job.yaml", "--provider", "aws", "--json")
+    assert "s3://b/x is not counted" in plan("estimate", tmp_path / "job.yaml", "--provider", "aws").out
+    remember_bytes("s3://b/x", 360 * 10**9, tmp_path / "home")
+    sized = plan("estimate", tmp_path / "job.yaml", "--provider", "aws", "--json")
+    setups = [said.json["candidates"][0]["setup_seconds"] for said in (without, sized)]
+    assert timedelta(seconds=setups[1] - setups[0]) > timedelta(hours=1)
