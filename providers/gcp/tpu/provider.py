@@ -1,0 +1,387 @@
+"""Google's TPUs v2 to v5e: queued resources of the Cloud TPU API, and the tasks that end them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from providers.base import EndKind, Instance, InstanceRef, InstanceState, OwnedResource, Timers
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    IncompleteListingError,
+    InstanceNotFoundError,
+    MachineError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+)
+from providers.gcp.account import Account
+from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, label_text
+from providers.gcp.part import word_of
+from providers.gcp.tpu import checks, reaper
+from providers.gcp.tpu.api import PAGE, TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls, pages
+from providers.gcp.tpu.create import ADDRESS, CREATE, RUNTIME, checked, create_call, place_for, takes, why_not
+from providers.gcp.tpu.runtimes import runtime_for
+from providers.gcp.tpu.startup import as_shell
+from providers.gcp.tpu.translate import (
+    NODE,
+    TASK,
+    WORD,
+    Place,
+    error_of,
+    instance,
+    is_off,
+    operation_error,
+    owned_node,
+    owned_resource,
+    owned_task,
+    place_of,
+    ref_of,
+    said_of,
+)
+from providers.rented import Rented
+
+if TYPE_CHECKING:
+    from pricing.offers import Offer
+    from providers.base import Check, LaunchRequest, RunId, VendorRequest
+
+Each = Callable[[Callable[[str], "Found"], Sequence[str]], Iterable["Found"]]
+LISTING_LAG = timedelta(seconds=30)
+"""Nobody publishes one; the API answers after a create with an operation whose target may take seconds to be there."""
+_AT_ONCE = 16
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What of ours is in one zone, and what did not answer, in words."""
+
+    resources: tuple[OwnedResource, ...] = ()
+    unanswered: tuple[str, ...] = ()
+
+
+def threads(look: Callable[[str], Found], zones: Sequence[str]) -> Iterable[Found]:
+    """Many zones at a time: one after the other takes half a minute."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return list(pool.map(look, zones))
+
+
+def made(account: Account, rented: Rented) -> TpuMachines:
+    """Nobody is asked anything."""
+    return TpuMachines(account, rented, TpuCalls(account), TasksCalls(account), rented.now)
+
+
+@dataclass
+class TpuMachines:
+    """`providers.gcp.part.Part` over the Cloud TPU API (`tpu`) and Cloud Tasks (`tasks`). `each` looks at zones."""
+
+    account: Account
+    rented: Rented
+    tpu: Calls
+    tasks: Calls
+    now: Callable[[], datetime]
+    each: Each = threads
+    _known_zones: tuple[str, ...] | None = field(default=None, init=False)
+
+    @property
+    def listing_lag(self) -> timedelta:
+        return LISTING_LAG
+
+    def takes(self, offer: Offer) -> bool:
+        return takes(offer)
+
+    def owns(self, identity: str) -> bool:
+        return word_of(identity) in (WORD, NODE, TASK)
+
+    def checks(self, offer: Offer) -> Sequence[Check]:
+        return checks.of_offer(self.account, self._ask_tpu, self._ask_tasks, offer)
+
+    def resolve(self, request: LaunchRequest) -> LaunchRequest:
+        """Looks up the runtime version, and whether there is a queue that would end the machine."""
+        if reason := why_not(request.offer):
+            raise BadRequestError(reason, hint="choose a slice of one machine; plan estimate shows them")
+        project = self.account.project
+        zone = request.zone or next(iter(request.offer.zones), "")
+        if not zone:
+            raise BadRequestError(
+                f"{request.offer.instance_type} in {request.offer.region}: no zone of it is known",
+                hint="choose another region; plan estimate shows some",
+            )
+        if request.deadline + reaper.AFTER[-1] > self.now() + reaper.LONGEST:
+            raise BadRequestError(
+                f"run {request.run_id}: its deadline is more than {reaper.LONGEST.days} days away, and nothing would "
+                "end a TPU so late",
+                hint="set an earlier deadline",
+            )
+        checks.queue_runs(self._ask_tasks, project)
+        return replace(
+            request,
+            resolved={
+                **request.resolved,
+                PROJECT: project,
+                ZONE: zone,
+                RUNTIME: runtime_for(self._ask_tpu, project, zone, request.offer),
+                ADDRESS: self.account.address(TPU),
+                MACHINE_ACCOUNT: self.account.machine_account,
+                **self.rented.resolved(request),
+            },
+        )
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
+        checked(request)
+        place, project = place_for(request), request.resolved[PROJECT]
+        end = {"kind": "tpu_delete", "project": project, "zone": place.zone, "queued_resource": place.name}
+        part = self.rented.machine(request, end)
+        ends = reaper.Ends(
+            project=project,
+            name=place.full(project, "queuedResources"),
+            address=request.resolved[ADDRESS],
+            account=request.resolved[MACHINE_ACCOUNT],
+        )
+        create = create_call(request, as_shell(part.user_data), self.account.settings)
+        return (*self.rented.puts(part), *reaper.task_calls(request, ends), create)
+
+    def timers(self, request: LaunchRequest) -> Timers:
+        return Timers(machine=request.deadline, cloud=request.deadline)
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        if not request.calls and not request.resolved:
+            request = self.resolve(request)
+        calls = request.calls or tuple(self.requests(request))
+        create = next((call for call in calls if call.operation == CREATE), None)
+        if create is None:
+            raise BadRequestError(f"the calls of {request.run_id} make no TPU", hint="launch it anew")
+        place = _made_by(create)
+        there = self._look(place)
+        if there is not None:
+            return there
+        if self._has_lived(request):
+            return _dead(request, place, "it has ended, and is gone")
+        return self._made(request, calls, place)
+
+    def get(self, ref: InstanceRef) -> Instance:
+        place = place_of(ref.id)
+        found = self._look(place) if place else None
+        if found is None:
+            raise InstanceNotFoundError(f"there is no queued resource {ref.id}")
+        return found
+
+    def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
+        found: list[OwnedResource] = []
+        unanswered: list[str] = []
+        for part in (*self._in_zones(), self._in_queue(run_id)):
+            found += [row for row in part.resources if run_id is None or row.run_id in (run_id, label_text(run_id))]
+            unanswered += part.unanswered
+        if unanswered:
+            raise IncompleteListingError(
+                f"{len(unanswered)} lists of TPUs did not come whole: {unanswered[0]}",
+                found=tuple(found),
+                unanswered=tuple(unanswered),
+                hint="look again when they answer",
+            )
+        return found
+
+    def delete(self, ref: InstanceRef | OwnedResource) -> None:
+        place = place_of(ref.id)
+        if place is not None:
+            self._delete(place, ref.id)
+        elif word_of(ref.id) == TASK:
+            self._disarm(ref.id.partition("/")[2])
+
+    def stop(self, ref: InstanceRef) -> None:
+        with contextlib.suppress(InstanceNotFoundError):
+            self.rented.ask_to_stop(self.get(ref).run_id)
+
+    def logs(self, ref: InstanceRef) -> Iterator[str]:
+        """How the API says that it stands: a TPU has no console that could be read."""
+        place = place_of(ref.id)
+        told = self._told(place) if place else None
+        if told is None:
+            raise InstanceNotFoundError(f"there is no queued resource {ref.id}")
+        yield from said_of(*told)
+
+    def _made(self, request: LaunchRequest, calls: Sequence[VendorRequest], place: Place) -> Instance:
+        made: list[str] = []
+        for call in calls:
+            if self.rented.is_put(call):
+                self.rented.put(request.run_id, call)
+            elif call.operation == reaper.CREATE_TASK:
+                if not self._armed(call):
+                    return _dead(request, place, "what this attempt made has ended, and its timers are gone")
+                made.append(reaper.task_name(call))
+            else:
+                self._create(call, made)
+        there = self._look(place)
+        pending = InstanceState.PENDING
+        return there or Instance(ref=ref_of(place), state=pending, run_id=request.run_id, attempt=request.attempt)
+
+    def _create(self, call: VendorRequest, made: Sequence[str]) -> None:
+        """Ask for it. Where the place has none for us, nothing is left: the timers go too."""
+        try:
+            told = self.tpu.call(CREATE, call.parameters)
+            refused = operation_error(told, f"{TPU} {CREATE}")
+        except Refused as error:
+            if error.status == "ALREADY_EXISTS":
+                return
+            refused = error_of(error, f"{TPU} {CREATE}", TPU)
+            if isinstance(refused, InstanceNotFoundError):
+                refused = BadRequestError(refused.message, hint="look at zone, type and runtime version")
+        if refused is None:
+            return
+        if isinstance(refused, CapacityError | QuotaError):
+            with contextlib.suppress(InstanceNotFoundError):
+                self._delete(_made_by(call), "")
+            for name in made:
+                self._of_tasks("DeleteTask", partial(reaper.disarm, self.tasks, name))
+        raise refused
+
+    def _armed(self, call: VendorRequest) -> bool:
+        try:
+            return self._of_tasks(reaper.CREATE_TASK, partial(reaper.armed, self.tasks, call))
+        except InstanceNotFoundError as error:
+            raise PermissionDeniedError(
+                f"nothing would end the TPU without this computer, so none is made: {error.message}",
+                hint="plan setup gcp",
+                code=error.code,
+            ) from error
+
+    def _has_lived(self, request: LaunchRequest) -> bool:
+        """Whether the attempt's machine has ever said anything: then it was made before, and is gone."""
+        path = f"attempts/{request.attempt}/status.json"
+        return path in self.rented.store(request.run_id).list(f"attempts/{request.attempt}")
+
+    def _look(self, place: Place) -> Instance | None:
+        told = self._told(place)
+        return instance(*told) if told else None
+
+    def _told(self, place: Place) -> tuple[Mapping[str, Any], Mapping[str, Any] | None] | None:
+        """The queued resource, and its node where there is one; None: there is none."""
+        project = self.account.project
+        resource = self._unless_gone("GetQueuedResource", {"name": place.full(project, "queuedResources")})
+        if resource is None:
+            return None
+        node = None
+        if (resource.get("state") or {}).get("state") == "ACTIVE":
+            node = self._unless_gone("GetNode", {"name": place.full(project, "nodes")})
+        return resource, node
+
+    def _delete(self, place: Place, identity: str) -> None:
+        """The queued resource with its node; the node alone where nothing else is left."""
+        project = self.account.project
+        asked = {"name": place.full(project, "queuedResources"), "force": True}
+        try:
+            self.tpu.call("DeleteQueuedResource", asked)
+        except Refused as error:
+            if error.status == "NOT_FOUND":
+                if word_of(identity) == NODE:
+                    self._unless_gone("DeleteNode", {"name": place.full(project, "nodes")})
+            elif not self._is_going(place):
+                raise error_of(error, f"{TPU} DeleteQueuedResource", TPU) from error
+
+    def _is_going(self, place: Place) -> bool:
+        """Whether it is being deleted already, which a second delete may be refused for."""
+        found = self._look(place)
+        return found is None or found.state is InstanceState.STOPPING
+
+    def _disarm(self, name: str) -> None:
+        """A timer goes last: not before what it ends is gone."""
+        known = reaper.read_task({"name": name})
+        if known is None or self._look(Place(known.zone, known.ends)) is None:
+            self._of_tasks("DeleteTask", partial(reaper.disarm, self.tasks, name))
+
+    def _in_zones(self) -> Iterable[Found]:
+        try:
+            zones = self._zones()
+        except (CredentialsError, MachineError):
+            raise
+        except ProviderError as error:
+            return [] if is_off(error) else [Found(unanswered=(f"the zones of TPUs: {error.message}",))]
+        return self.each(self._in_zone, zones)
+
+    def _in_zone(self, zone: str) -> Found:
+        found: list[OwnedResource] = []
+        unanswered: list[str] = []
+        asked = {"parent": f"projects/{self.account.project}/locations/{zone}", "pageSize": PAGE}
+        for operation, rows, owned in _LISTS:
+            try:
+                for page in pages(self._ask_tpu, operation, asked):
+                    found += [known for known in map(owned, page.get(rows, ())) if known is not None]
+                    unanswered += [f"{place}: unreachable" for place in page.get("unreachable", ())]
+            except (CredentialsError, MachineError):
+                raise
+            except CapacityError:
+                break  # a zone that is not open to the project has nothing of it
+            except ProviderError as error:
+                unanswered.append(f"{zone}: {error.message}")
+        return Found(tuple(found), tuple(unanswered))
+
+    def _in_queue(self, run_id: RunId | None) -> Found:
+        try:
+            project = self.account.project
+            return Found(tuple(self._of_tasks("ListTasks", lambda: self._timers_there(project, run_id))))
+        except (CredentialsError, MachineError):
+            raise
+        except ProviderError as error:
+            return Found() if is_off(error) else Found(unanswered=(f"the queue {reaper.QUEUE}: {error.message}",))
+
+    def _timers_there(self, project: str, run_id: RunId | None) -> list[OwnedResource]:
+        return [owned_task(task) for task in reaper.tasks(self.tasks, project, run_id)]
+
+    def _zones(self) -> tuple[str, ...]:
+        """Every zone of the API. Raises ProviderError."""
+        if self._known_zones is None:
+            asked = {"name": f"projects/{self.account.project}", "pageSize": PAGE}
+            rows = (row for page in pages(self._ask_tpu, "ListLocations", asked) for row in page.get("locations", ()))
+            self._known_zones = tuple(str(row["locationId"]) for row in rows)
+        return self._known_zones
+
+    def _unless_gone(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        try:
+            return self._ask_tpu(operation, asked)
+        except InstanceNotFoundError:
+            return None
+
+    def _ask_tpu(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self.tpu.call(operation, asked)
+        except Refused as error:
+            raise error_of(error, f"{TPU} {operation}", TPU) from error
+
+    def _ask_tasks(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        return self._of_tasks(operation, lambda: self.tasks.call(operation, asked))
+
+    def _of_tasks(self, operation: str, call: Callable[[], Answer]) -> Answer:
+        """What Cloud Tasks answers; what is none as an error of ours."""
+        try:
+            return call()
+        except Refused as error:
+            raise error_of(error, f"{TASKS} {operation}", TASKS) from error
+
+
+_LISTS: Sequence[tuple[str, str, Callable[[Mapping[str, Any]], OwnedResource | None]]] = (
+    ("ListQueuedResources", "queuedResources", owned_resource),
+    ("ListNodes", "nodes", owned_node),
+)
+
+
+def _made_by(create: VendorRequest) -> Place:
+    parent = str(create.parameters["parent"])
+    return Place(parent.rpartition("/")[2], str(create.parameters["queuedResourceId"]))
+
+
+def _dead(request: LaunchRequest, place: Place, reason: str) -> Instance:
+    return Instance(
+        ref=ref_of(place),
+        state=InstanceState.ENDED,
+        run_id=request.run_id,
+        attempt=request.attempt,
+        end=EndKind.LOST,
+        reason=reason,
+    )

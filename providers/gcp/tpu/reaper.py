@@ -1,0 +1,183 @@
+"""What ends a TPU when nobody else does: Cloud Tasks that delete its queued resource, made before it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from providers.base import RunId, VendorRequest
+from providers.gcp.insert import label_text
+from providers.gcp.tpu.api import PAGE, TASKS, Refused, pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from providers.base import LaunchRequest
+    from providers.gcp.tpu.api import Calls
+
+QUEUE = "trainplan"
+"""The queue's name, in one region for all TPUs of the project."""
+REGION = "us-central1"
+"""Where the queue is: every region of Cloud Tasks reaches every zone, and one place is one place to look."""
+AFTER = (timedelta(0), timedelta(minutes=15), timedelta(minutes=60))
+"""From the deadline to each delete. A delete that was accepted has begun, no more: so there are three."""
+LONGEST = timedelta(days=30)
+"""How far ahead Cloud Tasks takes a task (its quotas page, as remembered)."""
+CREATE_TASK = "CreateTask"
+_SEPARATOR = "__"
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Whose deletes they are: `name` is the queued resource's whole name, `address` where the TPU API answers,
+    `account` the service account in whose name they are sent."""
+
+    project: str
+    name: str
+    address: str
+    account: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A task as its name tells it, and when its run's deadline is."""
+
+    name: str
+    run_id: RunId
+    attempt: int
+    client: str
+    zone: str
+    deadline: datetime | None
+    created_at: datetime | None
+
+    @property
+    def ends(self) -> str:
+        """The id of the queued resource, which is the run's and the attempt's."""
+        return resource_id(self.run_id, self.attempt)
+
+
+def queue_name(project: str) -> str:
+    return f"projects/{project}/locations/{REGION}/queues/{QUEUE}"
+
+
+def resource_id(run_id: str, attempt: int) -> str:
+    """The name of the queued resource and of its node: as machines at Compute Engine are called."""
+    return f"plan-{label_text(run_id)[:50].strip('-')}-{attempt}"
+
+
+def task_calls(request: LaunchRequest, ends: Ends) -> tuple[VendorRequest, ...]:
+    """Pure: the calls that arm the deadline. The names are the same for the same attempt: none is made twice."""
+    return tuple(_task_call(request, ends, after) for after in AFTER)
+
+
+def armed(calls: Calls, call: VendorRequest) -> bool:
+    """Make the task. False: there was one of this name, and it is gone: what it would have ended is over.
+
+    Cloud Tasks keeps the name of a task that was carried out or deleted for a day: nobody gets it meanwhile. Raises
+    Refused, ProviderError.
+    """
+    try:
+        calls.call(CREATE_TASK, call.parameters)
+    except Refused as error:
+        if error.status != "ALREADY_EXISTS":
+            raise
+        return _is_there(calls, task_name(call))
+    return True
+
+
+def task_name(call: VendorRequest) -> str:
+    task: Any = call.parameters["task"]
+    return str(task["name"])
+
+
+def disarm(calls: Calls, name: str) -> None:
+    """Delete a task; one that is gone is no error. Raises Refused, ProviderError."""
+    try:
+        calls.call("DeleteTask", {"name": name})
+    except Refused as error:
+        if error.status != "NOT_FOUND":
+            raise
+
+
+def tasks(calls: Calls, project: str, run_id: RunId | None) -> Iterator[Task]:
+    """Every task of ours in the queue; none where there is no queue. Raises Refused, ProviderError."""
+    asked = {"parent": queue_name(project), "pageSize": PAGE}
+    try:
+        for page in pages(calls.call, "ListTasks", asked):
+            for row in page.get("tasks", ()):
+                known = read_task(row)
+                if known is not None and run_id in (None, known.run_id):
+                    yield known
+    except Refused as error:
+        if error.status != "NOT_FOUND":
+            raise
+
+
+def read_task(row: Mapping[str, Any]) -> Task | None:
+    """A task of a list; None for one that is not ours."""
+    parts = str(row["name"]).rpartition("/")[2].split(_SEPARATOR)
+    if len(parts) != 6 or parts[0] != "trainplan" or not (parts[2].isdecimal() and parts[5].isdecimal()):
+        return None
+    run, attempt, client, zone, minutes = parts[1:]
+    at = instant(row.get("scheduleTime"))
+    return Task(
+        name=str(row["name"]),
+        run_id=RunId(_decoded(run)),
+        attempt=int(attempt),
+        client=_decoded(client),
+        zone=zone,
+        deadline=at - timedelta(minutes=int(minutes)) if at and not row.get("dispatchCount") else None,
+        created_at=instant(row.get("createTime")),
+    )
+
+
+def instant(text: str | None) -> datetime | None:
+    """An instant as Google writes it: nanoseconds are cut off."""
+    if not text:
+        return None
+    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text).replace("Z", "+00:00"))
+
+
+def rfc3339(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _task_call(request: LaunchRequest, ends: Ends, after: timedelta) -> VendorRequest:
+    minutes = int(after.total_seconds() // 60)
+    zone = ends.name.split("/")[3]
+    words = ("trainplan", _encoded(request.run_id), str(request.attempt), _encoded(request.client), zone, str(minutes))
+    parent = queue_name(ends.project)
+    task = {
+        "name": f"{parent}/tasks/{_SEPARATOR.join(words)}",
+        "scheduleTime": rfc3339(request.deadline + after),
+        "httpRequest": {
+            "httpMethod": "DELETE",
+            "url": f"{ends.address}/v2/{quote(ends.name)}?force=true",
+            "oauthToken": {"serviceAccountEmail": ends.account, "scope": _SCOPE},
+        },
+    }
+    return VendorRequest(service=TASKS, operation=CREATE_TASK, parameters={"parent": parent, "task": task})
+
+
+def _is_there(calls: Calls, name: str) -> bool:
+    try:
+        calls.call("GetTask", {"name": name})
+    except Refused as error:
+        if error.status == "NOT_FOUND":
+            return False
+        raise
+    return True
+
+
+def _encoded(text: str) -> str:
+    """Letters, digits and hyphens, which the id of a task takes; an underscore and two digits for any other byte."""
+    return re.sub(r"[^A-Za-z0-9-]", lambda found: "".join(f"_{byte:02x}" for byte in found[0].encode()), text)
+
+
+def _decoded(text: str) -> str:
+    raw = re.sub(rb"_([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), text.encode())
+    return raw.decode(errors="replace")
