@@ -68,9 +68,9 @@ def create_arguments(spec: Spec, paths: Paths, image: str, env_file: str | None)
 
 
 def once_arguments(spec: Spec, paths: Paths, image: str, command: Sequence[str]) -> tuple[str, ...]:
-    """A container that does one thing and is gone."""
-    name = ("--name", f"{NAME}-once")
-    return ("docker", "run", "--rm", *name, *common_arguments(spec, paths), image, *command)
+    """A container that does one thing and is gone; the image's own entry point is its trainer, and not asked."""
+    name = ("--name", f"{NAME}-once", "--entrypoint", command[0])
+    return ("docker", "run", "--rm", *name, *common_arguments(spec, paths), image, *command[1:])
 
 
 class Container:

@@ -286,6 +286,12 @@ def test_the_containers_words() -> None:
     assert words[words.index(IMAGE) + 1 :] == spec().command
 
 
+def test_an_image_whose_entry_point_is_its_trainer_is_asked_for_something_else() -> None:
+    words = once_arguments(spec(), PATHS, IMAGE, ("python", "-c", "print()"))
+    assert words[words.index("--entrypoint") + 1] == "python"
+    assert words[words.index(IMAGE) :] == (IMAGE, "-c", "print()")
+
+
 @pytest.mark.parametrize(
     ("kind", "privileged", "flags"),
     [("gpu", False, {"--gpus"}), ("cpu", False, set()), ("tpu", True, {"--privileged"}), ("tpu", False, set())],

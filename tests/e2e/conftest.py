@@ -1,0 +1,56 @@
+"""What end-to-end tests share: a yard in which machines are rented, the images they run, their stores."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.local.api import EngineName
+from tests.contract.conftest import engine
+from tests.e2e.yard import images, stores
+from tests.e2e.yard.yard import OWN, Yard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from providers.local.engine import CliEngine
+    from tests.e2e.yard.stores import Store
+
+__all__ = ["engine"]  # the fixture
+
+
+@pytest.fixture(scope="session")
+def yard(engine: CliEngine) -> Iterator[Yard]:
+    """Needs Podman and root: it makes network namespaces. Without: a failure when CI=true, else a skip."""
+    if engine.name is not EngineName.PODMAN or os.geteuid() != 0 or shutil.which("ip") is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("a yard needs podman, root and ip")
+    with Yard(images.machine()) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def plain_image(yard: Yard) -> str:
+    """A person's own image, quick and without a framework: its name and digest at their registry."""
+    return f"plain@{yard.registries[OWN].add('plain', images.saved(images.plain()))}"
+
+
+@pytest.fixture(scope="session")
+def store(request: pytest.FixtureRequest, yard: Yard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The store of the cloud that the test names: aws, gcp or azure."""
+    with ExitStack() as stack:
+        match request.param:
+            case "aws":
+                made = stack.enter_context(stores.s3(yard))
+            case "gcp":
+                made = stack.enter_context(stores.gcs(yard))
+            case _:
+                stores.need_azurite()
+                made = stack.enter_context(stores.blob(yard, tmp_path_factory.mktemp("azurite")))
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for name, value in made.environment.items():
+            patch.setenv(name, value)
+        yield made

@@ -1,0 +1,63 @@
+"""The images of the yard: built by scripts/yard.sh, and written to a folder as a registry serves them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.local.image import TrainerImage, choose_base, ensure
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from providers.local.engine import CliEngine
+    from providers.local.settings import LocalSettings
+
+_SECONDS = 900
+_CACHE = ROOT / ".build" / "yard"
+
+
+def machine() -> str:
+    """The machine's own image. Where it cannot be built: a failure when CI=true, else a skip."""
+    return _built("machine")
+
+
+def plain() -> str:
+    """A person's own image without a framework, whose trainer plays a part."""
+    return _built("plain")
+
+
+def trainer(engine: CliEngine, settings: LocalSettings) -> str:
+    """The trainer image, whose TensorFlow reports the accelerators that nvidia-smi shows."""
+    image = TrainerImage(base=choose_base(settings, engine))
+    base = ensure(image, engine, lambda _: None, flags=settings.build_flags, environment=os.environ)
+    return _built("trainer", base)
+
+
+def saved(image: str) -> Path:
+    """The folder with its manifest and layers, uncompressed; written once for each content of an image."""
+    name, _, digest = image.rpartition("/")[2].partition(":")
+    folder = _CACHE / f"{name}-{digest}"
+    if not folder.exists():
+        _CACHE.mkdir(parents=True, exist_ok=True)
+        for earlier in _CACHE.glob(f"{name}-*"):
+            subprocess.run(["rm", "-rf", str(earlier)], check=True)
+        partial = _CACHE / f".{folder.name}"
+        subprocess.run(["rm", "-rf", str(partial)], check=True)
+        words = ["podman", "save", "--quiet", "--format", "docker-dir", "--output", str(partial), image]
+        subprocess.run(words, check=True, capture_output=True, timeout=_SECONDS)
+        partial.rename(folder)
+    return folder
+
+
+def _built(kind: str, *base: str) -> str:
+    words = [str(ROOT / "scripts" / "yard.sh"), kind, *base]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    if ran.returncode:
+        text = f"no {kind} image of the yard here: {ran.stderr[-500:]}"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(text)
+    return ran.stdout.strip()

@@ -1,0 +1,118 @@
+"""A trainer that plays a part; which one, the job's name says: quick, hang, fill, or look."""
+
+import argparse
+import json
+import signal
+import socket
+import sys
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+given = argparse.ArgumentParser()
+given.add_argument("--job", type=Path)
+given.add_argument("--run-dir", type=Path)
+given.add_argument("--attempt", type=int)
+known, _ = given.parse_known_args()
+folder = known.run_dir / "attempts" / str(known.attempt)
+folder.mkdir(parents=True, exist_ok=True)
+told = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: told.set())
+
+
+def say(event, **fields):
+    now = datetime.now(UTC).isoformat()  # noqa: TID251  a program of its own
+    with (folder / "progress.jsonl").open("a") as file:
+        file.write(json.dumps({"event": event, "time": now, **fields}) + "\n")
+
+
+def keep(step):
+    place = known.run_dir / "checkpoints" / f"step-{step:08}"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "weights").write_bytes(b"x" * 1000)
+    (place / "complete.json").write_text(json.dumps({"step": step}))
+
+
+def result(name, data):
+    output = known.run_dir / "output"
+    output.mkdir(parents=True, exist_ok=True)
+    (output / name).write_text(data)
+
+
+def reached(host, port):
+    """What TCP says to it: an answer, or its refusal."""
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError as error:
+        return type(error).__name__
+    return "open"
+
+
+def resolved(name):
+    try:
+        return socket.gethostbyname(name)
+    except OSError as error:
+        return str(error)
+
+
+def quick():
+    for step in range(1, 6):
+        say("step", step=step, epoch=1, loss=1.0 / step, accuracy=0.5, images_per_second=100.0)
+        if told.wait(0.5):
+            keep(step)
+            sys.exit(75)
+    result("model.txt", "trained\n")
+
+
+def hang():
+    say("step", step=1, epoch=1, loss=1.0, accuracy=0.5, images_per_second=100.0)
+    threading.Event().wait()
+
+
+def fill():
+    say("step", step=1, epoch=1, loss=1.0, accuracy=0.5, images_per_second=100.0)
+    with (known.run_dir / "scratch").open("wb") as file:
+        while not told.wait(0.05):
+            try:
+                file.write(b"\0" * (8 << 20))
+                file.flush()
+            except OSError:
+                told.wait(300)
+    sys.exit(75)
+
+
+def look():
+    seen = {
+        "metadata": reached("169.254.169.254", 80),
+        "host agent": reached("168.63.129.16", 80),
+        "name": resolved("public.ecr.aws"),
+        "resolver over TCP": reached("169.254.169.254", 53),
+        "resolver": Path("/etc/resolv.conf").read_text(),
+    }
+    result("seen.json", json.dumps(seen))
+
+
+job = json.loads(known.job.read_text())
+say(
+    "start",
+    device_kind="gpu",
+    device_name="T4",
+    device_count=1,
+    framework="plain",
+    framework_version="0",
+    steps_per_epoch=5,
+    epochs=1,
+    total_steps=5,
+    resumed_from_step=0,
+)
+{"quick": quick, "hang": hang, "fill": fill, "look": look}[job["name"]]()
+say(
+    "end",
+    state="done",
+    step=5,
+    epoch=1,
+    images_per_second=100.0,
+    hold_out_accuracy=None,
+    train_seconds=3.0,
+    total_seconds=3.0,
+)

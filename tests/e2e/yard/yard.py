@@ -1,0 +1,110 @@
+"""The yard itself: boots machines, answers for their cloud, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tests.doubles.registry import Registry, RegistryServer
+from tests.e2e.yard import certificate, machine
+from tests.e2e.yard.metadata import Metadata
+from tests.e2e.yard.names import Names
+from tests.e2e.yard.network import GATEWAY, METADATA, Network, Relay
+
+if TYPE_CHECKING:
+    from tests.e2e.yard.machine import Machine, Running
+
+FIRST, SECOND, OWN = "registry-1.docker.io", "public.ecr.aws", "registry.example"
+BLOB = "blob.example"
+"""The name of an object store that speaks TLS; `relay` leads there."""
+_FOLDER = Path("/var/tmp")
+_OURS = "trainplan-yard-"
+
+
+class Yard:
+    """`with Yard(image)`: everything in it is gone afterwards; what a killed one left goes when the next is made.
+
+    `registries` are the public ones of the product's table and a person's own, by the host they are asked under.
+    """
+
+    def __init__(self, image: str) -> None:
+        self.registries = {FIRST: Registry(), SECOND: Registry(), OWN: Registry()}
+        self._image = image
+        self._owner = str(os.getpid())
+        self._folder = _FOLDER / f"{_OURS}{self._owner}"
+        self._network = Network()
+        self._relays: dict[str, Relay] = {}
+        self._running: list[Running] = []
+
+    def __enter__(self) -> Yard:
+        forget_the_dead()
+        self._folder.mkdir()
+        self._network.__enter__()
+        hosts = [*self.registries, BLOB]
+        self.authority, self.certificate = certificate.make(self._folder, hosts)
+        self._site = machine.Site(
+            network=self._network, image=self._image, folder=self._folder, authority=self.authority, owner=self._owner
+        )
+        self._metadata = Metadata(self._network)
+        self._names = Names(self._network, {"metadata.google.internal": METADATA, **{host: GATEWAY for host in hosts}})
+        self._tcp_resolver = self._network.serve(lambda: socket.create_server((METADATA, 53)))
+        threading.Thread(target=_take_and_close, args=(self._tcp_resolver,), daemon=True).start()
+        self._served = RegistryServer(self.registries, self.certificate, (GATEWAY, 443), self._network.serve)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        machine.remove_all(self._owner)
+        for relay in self._relays.values():
+            relay.close()
+        for closing in (self._metadata, self._names, self._tcp_resolver, self._served):
+            closing.close()
+        self._network.__exit__()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def boot(self, rented: Machine) -> Running:
+        """Power on; returns at once."""
+        running, address = machine.boot(rented, self._site)
+        self._metadata.machines[address] = running.identity
+        self._running.append(running)
+        machine.start(running)
+        return running
+
+    def relay(self, url: str) -> Relay:
+        """The way from the machines to a server on this computer's loopback; `.url` is what they ask."""
+        if url not in self._relays:
+            parts = urlsplit(url)
+            self._relays[url] = Relay(self._network, (str(parts.hostname), int(parts.port or 80)))
+        return self._relays[url]
+
+    def clear(self) -> None:
+        """The machines go; the rest stays for the next test."""
+        for running in self._running:
+            running.remove()
+        self._running.clear()
+        self._metadata.machines.clear()
+
+
+def forget_the_dead() -> None:
+    """Machines and disks of yards whose process is no more; namespaces go with the network."""
+    for owner in machine.owners():
+        if not Path(f"/proc/{owner}").exists():
+            machine.remove_all(owner)
+    for folder in _FOLDER.glob(f"{_OURS}*"):
+        if not Path(f"/proc/{folder.name.removeprefix(_OURS)}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _take_and_close(listening: socket.socket) -> None:
+    """A resolver that can be reached by TCP; nobody here asks it more than that."""
+    while True:
+        with suppress(ConnectionError):
+            try:
+                listening.accept()[0].close()
+            except OSError:
+                return
