@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from planner.errors import BadInputError, ThisMachineError
+
+if TYPE_CHECKING:
+    from pricing.own_rates import OwnRate
 
 Engine = Literal["auto", "docker", "podman", "process"]
 _ENGINES = ("auto", "docker", "podman", "process")
@@ -28,7 +31,7 @@ class Settings:
     `engine` runs containers on this machine (`auto`: Docker or Podman, whichever answers, else a process);
     `usd_per_hour` is what an hour of this machine costs its owner; `base_image` and `build_flags` steer the
     building of the trainer image where the defaults cannot work. `sim_speed` and `sim_scenario` are the simulated
-    cloud's (docs/simulated-cloud.md). `clouds` are the tables of the real ones, by name.
+    cloud's (docs/simulated-cloud.md). `clouds` are the tables of the real ones, by name, `prices` the one of own rates.
     """
 
     home: Path
@@ -39,6 +42,19 @@ class Settings:
     sim_speed: str | None = None
     sim_scenario: str | None = None
     clouds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    prices: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def own_rates(self) -> tuple[OwnRate, ...]:
+        """What the person really pays, out of the table `prices`. Raises BadInputError naming the entry."""
+        if not self.prices:
+            return ()
+        from pricing.own_rates import OwnRateError, parse_own_rates
+
+        try:
+            return parse_own_rates(self.prices)
+        except OwnRateError as error:
+            raise BadInputError(f"{self.home / 'settings.toml'}: {error}", error.hint) from None
 
     @property
     def journal(self) -> Path:
@@ -98,6 +114,7 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         sim_speed=_text(values.get("sim_speed")),
         sim_scenario=_text(values.get("sim_scenario")),
         clouds={name: given for name, given in clouds.items() if given},
+        prices=values.get("prices", {}),
     )
 
 
@@ -125,8 +142,8 @@ def _read(source: Path) -> dict[str, Any]:
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{source}: {error}", "mend or remove it; every setting has a default") from None
     for key in values:
-        if key not in (*_KEYS, *CLOUDS):
-            raise BadInputError(f"{source}: there is no setting {key!r}", f"known: {', '.join((*_KEYS, *CLOUDS))}")
+        if key not in (known := (*_KEYS, *CLOUDS, "prices")):
+            raise BadInputError(f"{source}: there is no setting {key!r}", f"known: {', '.join(known)}")
     return values
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from pricing import queries, rows
 from pricing.devices import Device, DeviceTable
-from pricing.grades import PriceGrade
+from pricing.grades import OLD_AFTER, Market, PriceGrade, grade
 from pricing.offers import Offer, OfferQuery, Place, Quote, Rental
 
 if TYPE_CHECKING:
@@ -87,7 +87,9 @@ class Places(Sequence[Place]):
 class ProviderSummary(NamedTuple):
     """What is known of one provider: how many offers, how old their prices are, where they were read.
 
-    `sources` pairs the short name of each source with its text.
+    `sources` has the short name of each source, its text and how many prices are from there; `grades` counts prices
+    by market and by what they are worth today. `not_offered` were not among the vendor's offerings on
+    `offerings_as_of`; of `by_lifecycle` only the type's lifecycle is known. `old_prices` are over a month old.
     """
 
     provider: str
@@ -96,7 +98,12 @@ class ProviderSummary(NamedTuple):
     undated_prices: int
     oldest_price: date | None
     newest_price: date | None
-    sources: tuple[tuple[str, str], ...]
+    sources: tuple[tuple[str, str, int], ...]
+    grades: Mapping[tuple[str, str], int]
+    not_offered: int
+    offerings_as_of: date | None
+    by_lifecycle: int
+    old_prices: int
 
     def age_days(self, today: date) -> int | None:
         """Days since the newest price was read; None: no price has a date."""
@@ -199,9 +206,15 @@ class Catalog:
 
     def summary(self, today: date) -> list[ProviderSummary]:
         """What is known of each provider, by name."""
-        sources: dict[str, tuple[tuple[str, str], ...]] = {}
-        for provider, source_id, text in self._rows(queries.SUMMARY_SOURCES):
-            sources[provider] = (*sources.get(provider, ()), (source_id, text))
+        sources: dict[str, tuple[tuple[str, str, int], ...]] = {}
+        for provider, *source in self._rows(queries.SUMMARY_SOURCES):
+            sources[provider] = (*sources.get(provider, ()), tuple(source))
+        grades: dict[str, dict[tuple[str, str], int]] = {}
+        for provider, market, kind, as_of_day, count in self._rows(queries.SUMMARY_GRADES):
+            key = market, grade(PriceGrade(kind), Market(market), rows.day(as_of_day), today).value
+            of = grades.setdefault(provider, {})
+            of[key] = of.get(key, 0) + count
+        days = {"today": today.toordinal(), "old_before": (today - OLD_AFTER).toordinal()}
         return [
             ProviderSummary(
                 provider=provider,
@@ -211,11 +224,20 @@ class Catalog:
                 oldest_price=rows.day(oldest),
                 newest_price=rows.day(newest),
                 sources=sources[provider],
+                grades=grades[provider],
+                not_offered=not_offered,
+                offerings_as_of=rows.day(asked_on),
+                by_lifecycle=by_lifecycle,
+                old_prices=old,
             )
-            for provider, count, retired, undated, oldest, newest in self._rows(
-                queries.SUMMARY, {"today": today.toordinal()}
-            )
+            for provider, count, retired, undated, oldest, newest, *rest in self._rows(queries.SUMMARY, days)
+            for not_offered, asked_on, by_lifecycle, old in [rest]
         ]
+
+    def cheapest(self, provider: str) -> dict[tuple[str, str, str], int]:
+        """Prices as their sources say them, in millionths of a dollar per hour, by region, type and market; of the
+        zones of a region the cheapest."""
+        return {tuple(key): usd for *key, usd in self._rows(queries.CHEAPEST, {"provider": provider})}
 
     @cached_property
     def regions(self) -> frozenset[str]:

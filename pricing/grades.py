@@ -42,6 +42,9 @@ STALE_AFTER = {
 """The age past which a price no longer says what it said. Derived and estimated prices do not age: they are
 not trusted in the first place."""
 
+OLD_AFTER = timedelta(days=31)
+"""A price that was read longer ago is marked wherever it is shown, whatever its grade."""
+
 SPOT_RATIO_QUANTILE = Decimal("0.75")
 
 
@@ -59,6 +62,11 @@ def grade(kind: PriceGrade, market: Market, as_of: date | None, today: date) -> 
         return kind
     until = trusted_until(kind, market, as_of)
     return kind if until is not None and today <= until else PriceGrade.STALE
+
+
+def is_old(as_of: date | None, today: date) -> bool:
+    """Whether a price was read more than a month ago, or nobody knows when."""
+    return as_of is None or today - as_of > OLD_AFTER
 
 
 def percentile(values: Sequence[Decimal], quantile: Decimal) -> Decimal:

@@ -110,15 +110,29 @@ def retired_count(asked: Conditions) -> str:
 
 
 SUMMARY = f"""
-    SELECT r.provider, count(*), sum({_RETIRED}), sum(d.as_of_day IS NULL), min(d.as_of_day), max(d.as_of_day)
+    SELECT r.provider, count(*), sum({_RETIRED}), sum(d.as_of_day IS NULL), min(d.as_of_day), max(d.as_of_day),
+        sum(r.offered IS 0), max(r.offered_day), sum(r.offered IS NULL), sum(coalesce(d.as_of_day < :old_before, 1))
     FROM rental AS r CROSS JOIN price AS d ON d.row_id BETWEEN r.first_row AND r.last_row
     GROUP BY r.provider ORDER BY r.provider
 """
 
 SUMMARY_SOURCES = """
-    SELECT DISTINCT rental.provider, source.id, source.text
+    SELECT rental.provider, source.id, source.text, count(*)
     FROM price JOIN rental USING (rental_id) JOIN source USING (source_id)
-    ORDER BY rental.provider, source.id
+    GROUP BY rental.provider, source.source_id ORDER BY rental.provider, source.id
+"""
+
+SUMMARY_GRADES = """
+    SELECT rental.provider, rental.market, source.kind, price.as_of_day, count(*)
+    FROM price JOIN rental USING (rental_id) JOIN source USING (source_id)
+    GROUP BY rental.provider, rental.market, source.kind, price.as_of_day
+"""
+
+CHEAPEST = """
+    SELECT region.name, rental.instance_type, rental.market, min(price.usd_micro)
+    FROM rental CROSS JOIN price ON price.row_id BETWEEN rental.first_row AND rental.last_row
+    JOIN place ON place.row_id = price.row_id JOIN region USING (region_id)
+    WHERE rental.provider = :provider GROUP BY rental.instance_type, rental.market, region.region_id
 """
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from planner.cli.main import COMMANDS
-from planner.cli.unbuilt import UNTIL_THEN, refuse
 from planner.errors import BadInputError, ExitCode
 
 # Typer exports one of click's error classes; its base is every error in how a command was typed.
@@ -48,22 +46,11 @@ def _app(arguments: list[str]) -> typer.Typer:
 
 
 def _add(app: typer.Typer, name: str) -> None:
-    if name in UNTIL_THEN:
-        app.command(name, help=f"{COMMANDS[name]} (not built yet)", context_settings=_ANYTHING)(_unbuilt(name))
-        return
     module = import_module(f"planner.cli.{name}")
     if hasattr(module, "group"):
         app.add_typer(module.group, name=name, help=COMMANDS[name])
     else:
         app.command(name, help=COMMANDS[name])(module.command)
-
-
-_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
-
-
-def _unbuilt(name: str) -> Callable[[], None]:
-    """A command whose time has not come takes whatever was typed, and says so."""
-    return lambda: refuse(name)
 
 
 def _root(

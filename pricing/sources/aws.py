@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,8 +65,11 @@ class Endpoints(NamedTuple):
 def read(http: Http, endpoints: Endpoints, regions: Collection[str]) -> Iterator[Part]:
     """On-demand prices, a part for each region that AWS lists among `regions`. Raises SourceError without an index."""
     files = parse_index(http.get(endpoints.prices + _INDEX))
-    for region in sorted(files.keys() & set(regions)):
+    for region in sorted(regions):
         part = Part(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region}))
+        if region not in files:
+            yield replace(part, error=f"AWS lists no region {region!r}")
+            continue
         yield part.read(partial(_region, http, endpoints.prices + files[region], region))
 
 

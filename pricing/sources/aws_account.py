@@ -36,9 +36,6 @@ SOURCES = (
 HISTORY = timedelta(days=7)
 QUERY_REGION = "us-east-1"
 """One of the three places that answer price queries."""
-LEAST_SHARE = Decimal("0.02")
-"""A spot price below this share of on demand is no price: nothing was ever let for less than about a tenth."""
-
 _FILTERS = {
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",

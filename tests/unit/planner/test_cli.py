@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from planner import __version__
 from planner.cli.main import COMMANDS
-from planner.cli.unbuilt import UNTIL_THEN
 from tests.builders import small_catalog
 from tests.conftest import ROOT
 from tests.doubles.fake_provider import FACTORY
@@ -134,9 +133,6 @@ def test_bad_input_is_one_clear_error_with_code_2(here: Path, line: str, error: 
         ({"home/measurements.jsonl": "\udcff"}, "estimate job.yaml", 9, "cannot read "),
         ({}, "estimate job.yaml --catalog job.yaml", 9, "the price catalog job.yaml cannot be read"),
         ({}, "estimate job.yaml --catalog no.sqlite", 9, "there is no price catalog at no.sqlite"),
-        ({}, "estimate job.yaml --check", 10, "--check asks providers"),
-        ({}, "launch job.yaml", 10, "gcp cannot be launched on yet"),
-        ({}, "launch job.yaml --provider aws", 10, "aws cannot be launched on yet"),
         ({}, "launch job.yaml --provider local --detach", 2, "nobody is there to ask"),
     ],
 )
@@ -155,14 +151,6 @@ def test_every_other_refusal_has_its_own_code(
     assert said.error
 
 
-@pytest.mark.parametrize("name", [*UNTIL_THEN])
-def test_a_command_whose_time_has_not_come_says_so(name: str) -> None:
-    for rest in ((), ("--json",), ("x", "-f", "--dry-run"), ("--anything", "3")):
-        said = plan(name, *rest)
-        assert (said.code, said.out, said.error) == (10, "", f"plan {name} is not built yet")
-        assert said.hint == UNTIL_THEN[name]
-
-
 # --- help and version --------------------------------------------------------------------------------------------
 
 
@@ -175,7 +163,7 @@ def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
         assert about[:30] in said.out
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in UNTIL_THEN])
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_help(name: str) -> None:
     said = plan(name, "--help")
     assert said.code == 0

@@ -297,7 +297,9 @@ def test_the_summary_says_from_when_and_from_where(text_dir: TextDir, opened: Op
     (summary,) = opened(text_dir.compile()).summary(TODAY)
     assert (summary.provider, summary.offers, summary.retired_offers, summary.undated_prices) == ("aws", 3, 0, 1)
     assert (summary.oldest_price, summary.newest_price) == (date(2026, 10, 1), date(2026, 11, 1))
-    assert summary.sources == (("list", "the vendor's list"), ("market", "the market"))
+    assert summary.sources == (("list", "the vendor's list", 1), ("market", "the market", 2))
+    assert dict(summary.grades) == {("on_demand", "listed"): 1, ("spot", "observed"): 1, ("spot", "stale"): 1}
+    assert (summary.old_prices, summary.by_lifecycle, summary.not_offered) == (2, 3, 0)
     assert summary.age_days(TODAY) == 20
 
 

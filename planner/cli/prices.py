@@ -1,0 +1,177 @@
+"""`plan prices show`, `refresh`, `forget`: what is known, from when and from where, and reading it anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import __version__
+from planner.cli import options
+from planner.clock import SystemClock
+from planner.errors import BadInputError, RefusedError, ThisMachineError
+from planner.render_prices import Standing, outcome_json, outcome_text, standing_json, standing_text
+from pricing.catalog import Catalog, CatalogError
+from pricing.changes import Key, compare
+from pricing.refresh import (
+    REFRESHED,
+    Outcome,
+    current_catalog,
+    forget,
+    known_of,
+    parts_of,
+    read_overlays,
+    refresh,
+)
+from pricing.sources.http import UrllibHttp
+from pricing.sources.news import Asking, news_of
+from pricing.sources.reading import SourceError
+
+group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+PROVIDERS = ("aws", "gcp", "azure")
+_Providers = Annotated[list[str] | None, typer.Argument(metavar="[PROVIDER]...", help=f"{', '.join(PROVIDERS)}")]
+
+
+@group.callback()
+def _group() -> None:
+    """Prices: what is known, from when, from where."""
+
+
+@group.command("show", help="Per provider: what is known, from when, from where, and what changed since the package")
+def _show(provider: _Providers = None, as_json: options.Json = False) -> None:
+    names, settings = _names(provider), options.settings()
+    today = SystemClock().now().date()
+    with _readable():
+        standings = [one for one in _standings(settings.home, today) if one.summary.provider in names]
+    if as_json:
+        whole = {
+            "currency": "USD",
+            "prices": "list, before tax, discounts and commitments",
+            "providers": [standing_json(standing) for standing in standings],
+            "own_rates": [rate.text for rate in settings.own_rates],
+        }
+        sys.stdout.write(json.dumps(whole) + "\n")
+        return
+    sys.stdout.write(standing_text(standings, settings.own_rates) + "\n")
+
+
+@group.command("refresh", help="Read prices anew from the vendors' own lists; they are used from then on")
+def _refresh(
+    provider: _Providers = None,
+    region: Annotated[list[str] | None, typer.Option("--region", help="Only this one; repeat for more")] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Take over even what would be held back")] = False,
+    as_json: options.Json = False,
+) -> None:
+    names, settings = _names(provider), options.settings()
+    clock = SystemClock()
+    asking = Asking(
+        http=UrllibHttp(clock.sleep, f"trainplan/{__version__}"),
+        environment=os.environ,
+        now=clock.now(),
+        say=_say,
+        regions=frozenset(region or ()),
+    )
+    with _alone(settings.home), _readable():
+        done = [_refreshed(name, asking, settings.home, accept=accept) for name in names]
+    _report(done, as_json=as_json)
+
+
+@group.command("forget", help="Go back to the prices that came with the package")
+def _forget() -> None:
+    home = options.settings().home
+    with _alone(home):
+        there = forget(home)
+    sys.stdout.write("the shipped prices are used\n" if there else "nothing was refreshed\n")
+
+
+def _names(given: list[str] | None) -> tuple[str, ...]:
+    for name in given or ():
+        if name not in PROVIDERS:
+            raise BadInputError(f"there is no price list of {name!r}", f"known: {', '.join(PROVIDERS)}")
+    return tuple(dict.fromkeys(given or PROVIDERS))
+
+
+def _standings(home: Path, today: date) -> list[Standing]:
+    path = current_catalog(home)
+    overlays = read_overlays(home / REFRESHED)
+    with Catalog.open() as shipped, Catalog.open(path) as current:
+        found = []
+        for summary in current.summary(today):
+            overlay = overlays.get(summary.provider)
+            changes = None
+            if overlay is not None:
+                before, after = (
+                    {Key(*key): usd for key, usd in catalog.cheapest(summary.provider).items()}
+                    for catalog in (shipped, current)
+                )
+                changes = compare(before, after)
+            parts = parts_of(overlay) if overlay else {}
+            found.append(Standing(summary, overlay.read_on if overlay else None, parts, changes))
+    return found
+
+
+def _refreshed(name: str, asking: Asking, home: Path, *, accept: bool) -> Outcome | SourceError:
+    """One provider after the other: what one of them says never stands in another's way."""
+    sys.stderr.write(f"{name}: reading\n")
+    try:
+        return refresh(name, news_of(known_of(name, home), asking), home, accept=accept)
+    except SourceError as error:
+        return SourceError(f"{name}: {error.message}", error.hint)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"  {line}\n")
+
+
+def _report(done: list[Outcome | SourceError], *, as_json: bool) -> None:
+    outcomes = [one for one in done if isinstance(one, Outcome)]
+    errors = [one for one in done if isinstance(one, SourceError)]
+    if as_json:
+        failed = [{"reason": error.message, "hint": error.hint} for error in errors]
+        sys.stdout.write(json.dumps({"providers": [outcome_json(one) for one in outcomes], "failed": failed}) + "\n")
+    else:
+        sys.stdout.writelines(f"{outcome_text(outcome)}\n" for outcome in outcomes)
+    held = [outcome.provider for outcome in outcomes if outcome.held]
+    nothing = [outcome.provider for outcome in outcomes if not outcome.read]
+    for error in errors[1:]:
+        sys.stderr.write(f"warning: {error.message}\n")
+    if errors:
+        raise RefusedError(errors[0].message, errors[0].hint)
+    if nothing:
+        raise ThisMachineError(f"no prices of {', '.join(nothing)} could be read", "those known are still used")
+    if held:
+        again = f"plan prices refresh {' '.join(held)} --accept"
+        raise RefusedError(f"the new prices of {', '.join(held)} were held back, see above", f"{again} takes them over")
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """One refresh at a time in a state folder. Raises ThisMachineError."""
+    from filelock import FileLock, Timeout
+
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with FileLock(home / "prices.lock", timeout=0):
+            yield
+    except Timeout:
+        raise ThisMachineError("another refresh is under way", "wait for it to end") from None
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Files that cannot be read or written are errors in words."""
+    try:
+        yield
+    except CatalogError as error:
+        raise ThisMachineError(str(error), error.hint) from None
+    except (OSError, ValueError) as error:
+        hint = "look at $PLAN_HOME, or install again"
+        raise ThisMachineError(f"the prices cannot be read or written: {error}", hint) from None

@@ -1,0 +1,185 @@
+"""What a person reads of prices: how old they are, from where, and what a refresh changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planner.render import Column, table
+from pricing.money import format_usd_per_hour, from_micro
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from pricing.catalog import ProviderSummary
+    from pricing.changes import Change, Changes
+    from pricing.own_rates import OwnRate
+    from pricing.refresh import Outcome
+
+_SHOWN = 5
+
+
+class Standing(NamedTuple):
+    """What is known of a provider's prices: `refreshed_on` None means as shipped, `parts` what was read when."""
+
+    summary: ProviderSummary
+    refreshed_on: date | None
+    parts: dict[str, dict[str, Any]]
+    changes: Changes | None
+
+
+_COLUMNS = (
+    Column("provider"),
+    Column("offers", right=True),
+    Column("on demand", right=True),
+    Column("spot observed", right=True),
+    Column("spot listed", right=True),
+    Column("spot estimated", right=True),
+    Column("stale", right=True),
+    Column("old", right=True),
+    Column("retired", right=True),
+    Column("prices from"),
+    Column("to"),
+    Column("offered according to"),
+    Column("read"),
+)
+
+
+def standing_text(standings: Sequence[Standing], rates: Sequence[OwnRate]) -> str:
+    """The table, then sources, failed readings and changes of each provider."""
+    blocks = [table(_COLUMNS, [_row(standing) for standing in standings])]
+    blocks += ["\n".join([f"{standing.summary.provider}:", *_details(standing)]) for standing in standings]
+    if rates:
+        blocks.append("\n".join(["your own rates:", *(f"  {rate.text}" for rate in rates)]))
+    blocks.append(
+        "USD an hour, list prices before tax, discounts and commitments; old: read more than a month ago; plan prices "
+        "refresh reads anew"
+    )
+    return "\n\n".join(blocks)
+
+
+def _row(standing: Standing) -> tuple[str, ...]:
+    one = standing.summary
+    grades = one.grades
+    spot = (grades.get(("spot", name), 0) for name in ("observed", "listed"))
+    guessed = sum(grades.get(("spot", name), 0) for name in ("derived", "estimated"))
+    on_demand = sum(count for (market, _), count in grades.items() if market == "on_demand")
+    stale = sum(count for (_, grade), count in grades.items() if grade == "stale")
+    counts = (one.offers, on_demand, *spot, guessed, stale, one.old_prices, one.retired_offers)
+    shown = (f"{count:,}" for count in counts)
+    read = str(standing.refreshed_on or "shipped")
+    return (
+        one.provider,
+        *shown,
+        str(one.oldest_price or "undated"),
+        str(one.newest_price or "undated"),
+        _offered(one),
+        read,
+    )
+
+
+def _offered(one: ProviderSummary) -> str:
+    if one.offerings_as_of is None:
+        return "lifecycle table"
+    where = "offerings" if not one.by_lifecycle else "offerings, else lifecycle table"
+    return f"{where} {one.offerings_as_of}"
+
+
+def _details(standing: Standing) -> list[str]:
+    one = standing.summary
+    lines = [f"  {count:>6,}  {text}" for _, text, count in one.sources]
+    lines += [
+        f"  {name}: not read on {said['failed_on']}: {said['failed']}; as of {said.get('on', 'the shipped prices')}"
+        for name, said in standing.parts.items()
+        if "failed" in said
+    ]
+    if standing.changes is not None:
+        lines.append(f"  since the shipped prices: {standing.changes.text}")
+        lines += [f"    {_change(change)}" for change in standing.changes.moved[:_SHOWN]]
+    return lines
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """What a refresh did, or would do."""
+    merged, name = outcome.merged, outcome.provider
+    if not outcome.read:
+        return f"{name}: nothing could be read; prices stay as they were"
+    lines = [f"{name}: {outcome.changes.text}"]
+    lines += [f"  {_change(change)}" for change in outcome.changes.moved[:_SHOWN]]
+    if outcome.changes.gone:
+        shown = ", ".join(f"{key.instance_type} in {key.region}" for key in outcome.changes.gone[:_SHOWN])
+        more = len(outcome.changes.gone) - _SHOWN
+        lines.append(f"  gone: {shown}{f' and {more:,} more' if more > 0 else ''}")
+    if merged.kept:
+        lines.append(f"  {merged.kept:,} prices are no longer found in the list, and stay with their old day")
+    if merged.unknown_types:
+        lines.append(f"  accelerated, and not known here: {', '.join(merged.unknown_types[:12])}")
+    lines += [f"  left out: {count:,} x {why}" for why, count in sorted(merged.skipped.items()) if count]
+    lines += [f"  not read: {part}: {why}; what was known of it stays" for part, why in outcome.failed]
+    lines += [f"  held back: {why}" for why in outcome.held]
+    return "\n".join(lines)
+
+
+def _change(change: Change) -> str:
+    before, after = (format_usd_per_hour(from_micro(micro)) for micro in (change.before, change.after))
+    key = change.key
+    return f"{key.instance_type} in {key.region}, {key.market.replace('_', ' ')}: {before} -> {after}"
+
+
+def standing_json(standing: Standing) -> dict[str, Any]:
+    """What a program reads of one provider."""
+    one, changes = standing.summary, standing.changes
+    return {
+        "provider": one.provider,
+        "offers": one.offers,
+        "retired": one.retired_offers,
+        "not_offered": one.not_offered,
+        "undated": one.undated_prices,
+        "grades": [
+            {"market": market, "grade": grade, "count": count} for (market, grade), count in sorted(one.grades.items())
+        ],
+        "oldest_price": _day(one.oldest_price),
+        "newest_price": _day(one.newest_price),
+        "old": one.old_prices,
+        "availability": "lifecycle" if one.offerings_as_of is None else "offerings",
+        "offerings_as_of": _day(one.offerings_as_of),
+        "refreshed_on": _day(standing.refreshed_on),
+        "sources": [{"id": key, "text": text, "count": count} for key, text, count in one.sources],
+        "parts": standing.parts,
+        "changes_since_shipped": None if changes is None else changes_json(changes),
+    }
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "provider": outcome.provider,
+        "changes": changes_json(outcome.changes),
+        "read": list(outcome.read),
+        "failed": [{"part": part, "reason": why} for part, why in outcome.failed],
+        "held_back": list(outcome.held),
+        "kept": outcome.merged.kept,
+        "left_out": {why: count for why, count in sorted(outcome.merged.skipped.items()) if count},
+        "unknown_types": list(outcome.merged.unknown_types),
+    }
+
+
+def changes_json(changes: Changes) -> dict[str, Any]:
+    return {
+        "new": changes.added,
+        "gone": len(changes.gone),
+        "dearer": changes.dearer,
+        "cheaper": changes.cheaper,
+        "same": changes.same,
+        "moved": [
+            {
+                **change.key._asdict(),
+                "before_usd_per_hour": float(from_micro(change.before)),
+                "after_usd_per_hour": float(from_micro(change.after)),
+            }
+            for change in changes.moved
+        ],
+    }
+
+
+def _day(value: date | None) -> str | None:
+    return value.isoformat() if value else None

@@ -1,0 +1,309 @@
+"""What was read, put over what was known: the last good part stays where a new one failed. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from pricing.changes import Key
+from pricing.devices import CPU_DEVICE
+from pricing.grades import Market, PriceGrade, trusted_until
+from pricing.money import to_micro
+from pricing.offers import BY_LIFECYCLE, Availability
+from pricing.sources.aws import ADVISOR_ID, Advice
+from pricing.sources.reading import Offered, Part
+from pricing.tables import InstanceType, OfferRow, Price, Source, SpotHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pricing.sources.reading import PriceFound, TypeSeen
+
+_MICRO = Decimal("0.000001")
+LEAST_SPOT_SHARE = Decimal("0.02")
+"""Nothing was ever let for less than about a tenth of its on-demand price: below this share it is no price."""
+
+
+class Place(NamedTuple):
+    """What a price is of; `zone` empty: the region."""
+
+    region: str
+    instance_type: str
+    market: Market
+    zone: str
+
+
+class Entry(NamedTuple):
+    """A price, and what goes with it."""
+
+    price: Price
+    zones: tuple[str, ...]
+    bucket: int | None
+    history: SpotHistory | None
+    host: Decimal | None
+    device: Decimal | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of a provider before: its offers, and machine types and sources of all."""
+
+    provider: str
+    offers: Sequence[OfferRow]
+    types: Mapping[tuple[str, str], InstanceType]
+    sources: Mapping[str, Source]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What was read of a provider on one day."""
+
+    parts: Sequence[Part]
+    advice: Advice | None = None
+    offered: Offered | None = None
+    on: date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """The new offers, and what could not be taken over.
+
+    `kept` counts prices that the list no longer has under a name that is understood: they stay, with their old day.
+    `unknown_types` are accelerated machines that nothing is known of.
+    """
+
+    offers: tuple[OfferRow, ...]
+    kept: int
+    skipped: Counter[str]
+    unknown_types: tuple[str, ...]
+
+
+def merge(known: Known, news: News) -> Merged:
+    """Each part that was read replaces what was known of its markets and regions."""
+    types = _Types(known, [seen for part in news.parts for seen in part.parsed.types])
+    entries = entries_of(known.offers)
+    skipped: Counter[str] = Counter()
+    kept = 0
+    for part in news.parts:
+        skipped.update({str(why): count for why, count in part.parsed.skipped.items()})
+        if not part.error:
+            kept += _take_over(entries, part, types, known, news.on)
+    skipped["a spot price of next to nothing"] += _drop_nothing(entries)
+    if news.advice is not None:
+        _advise(entries, news.advice, known, news.on)
+    offers = _rows(entries, types, _availability(known.offers, news.offered))
+    return Merged(
+        offers=tuple(offers),
+        kept=kept,
+        skipped=+skipped,
+        unknown_types=tuple(sorted(types.unknown)),
+    )
+
+
+def prices_of(offers: Iterable[OfferRow]) -> dict[Key, int]:
+    """Prices to compare, of zones the cheapest."""
+    found: dict[Key, int] = {}
+    for place, entry in entries_of(offers).items():
+        key, price = Key(place.region, place.instance_type, place.market.value), to_micro(entry.price.usd_per_hour)
+        found[key] = min(price, found.get(key, price))
+    return found
+
+
+def entries_of(offers: Iterable[OfferRow]) -> dict[Place, Entry]:
+    """Rows taken apart into one entry a price."""
+    found: dict[Place, Entry] = {}
+    for row in offers:
+        if row.on_demand is not None:
+            parts = row.host_usd_per_hour, row.device_usd_per_hour
+            entry = Entry(row.on_demand, row.zones, None, None, *parts, row.note)
+            found[Place(row.region, row.type.name, Market.ON_DEMAND, "")] = entry
+        if row.spot is not None:
+            zone = row.zones[0] if row.on_demand is None and len(row.zones) == 1 else ""
+            entry = Entry(row.spot, row.zones, row.interruption_bucket, row.history, None, None, row.note)
+            found[Place(row.region, row.type.name, Market.SPOT, zone)] = entry
+    return found
+
+
+class _Types:
+    """Machine types by name: those known, and further sizes of known families as the list describes them."""
+
+    def __init__(self, known: Known, seen: Iterable[TypeSeen]) -> None:
+        self._provider = known.provider
+        self._known = {name: kind for (provider, name), kind in known.types.items() if provider == known.provider}
+        self._seen = {one.name: one for one in seen}
+        self._families: defaultdict[str, list[InstanceType]] = defaultdict(list)
+        for kind in self._known.values():
+            self._families[kind.family].append(kind)
+        self._new: dict[str, InstanceType] = {}
+        self.unknown: set[str] = set()
+
+    def get(self, name: str) -> InstanceType | None:
+        """The type; None where nothing is known of it."""
+        kind = self._known.get(name) or self._new.get(name) or self._like_its_family(name)
+        if kind is None and self._is_accelerated(name):
+            self.unknown.add(name)
+        return kind
+
+    def _is_accelerated(self, name: str) -> bool:
+        seen = self._seen.get(name)
+        return name.startswith("Standard_N") if seen is None else seen.device_count > 0
+
+    def _like_its_family(self, name: str) -> InstanceType | None:
+        """Another size of a family in which everything but the size is the same."""
+        family, dot, size = name.partition(".")
+        seen, kin = self._seen.get(name), self._families.get(family, [])
+        if seen is None or not dot or not kin or size.startswith("metal"):
+            return None
+        first = kin[0]
+        alike = all(
+            (one.device, one.device_fraction, one.cpu_architecture, one.device_memory_gib, one.lifecycle, one.hosts)
+            == (first.device, Fraction(1), first.cpu_architecture, first.device_memory_gib, first.lifecycle, 1)
+            for one in kin
+        )
+        if not alike or (first.device == CPU_DEVICE) != (seen.device_count == 0):
+            return None
+        count = max(1, seen.device_count)
+        self._new[name] = replace(first, name=name, device_count=count, vcpus=seen.vcpus, memory_gib=seen.memory_gib)
+        return self._new[name]
+
+
+def _take_over(entries: dict[Place, Entry], part: Part, types: _Types, known: Known, on: date) -> int:
+    """Put a part's prices in the place of those before; returns how many stay that it does not have.
+
+    A type that the part has elsewhere is gone where it does not have it; one that it has nowhere goes by another name
+    now, perhaps: what was known of it stays, with its old day.
+    """
+    found: dict[Place, PriceFound] = {}
+    for one in part.parsed.prices:
+        if types.get(one.instance_type) is not None:
+            zone = one.zones[0] if len(one.zones) == 1 else ""
+            found[Place(one.region, one.instance_type, one.market, zone)] = one
+    understood = {(place.instance_type, place.market) for place in found}
+    kept = 0
+    old = [
+        place
+        for place in entries
+        if place.market in part.markets and (part.regions is None or place.region in part.regions)
+    ]
+    before = {place[:3]: entries[place] for place in old}
+    here = {place[:3] for place in found}
+    for place in old:
+        if place[:3] in here or (place.instance_type, place.market) in understood:
+            del entries[place]
+        else:
+            kept += 1
+    for place, one in found.items():
+        entries[place] = _entry(one, before.get(place[:3]), known, on)
+    return kept
+
+
+def _entry(one: PriceFound, before: Entry | None, known: Known, on: date) -> Entry:
+    """The zones and the interruption bucket that were known stay."""
+    price = Price(
+        usd_per_hour=one.usd_per_hour.quantize(_MICRO), as_of=on, as_of_text="", source=known.sources[one.source]
+    )
+    zones = one.zones or (before.zones if before else ())
+    bucket = one.bucket if one.bucket is not None or before is None else before.bucket
+    return Entry(price, zones, bucket, one.history, one.host, one.device, "")
+
+
+def _drop_nothing(entries: dict[Place, Entry]) -> int:
+    nothing = []
+    for place, entry in entries.items():
+        on_demand = entries.get(place._replace(market=Market.ON_DEMAND, zone=""))
+        if place.market is not Market.SPOT or on_demand is None:
+            continue
+        if entry.price.usd_per_hour < on_demand.price.usd_per_hour * LEAST_SPOT_SHARE:
+            nothing.append(place)
+    for place in nothing:
+        del entries[place]
+    return len(nothing)
+
+
+def _advise(entries: dict[Place, Entry], advice: Advice, known: Known, on: date) -> None:
+    """Spot Advisor's buckets for every spot price, and its saving off on demand where no price counts today."""
+    for place, entry in list(entries.items()):
+        if place.market is Market.SPOT:
+            bucket, _ = advice.buckets.get((place.region, place.instance_type), (None, None))
+            entries[place] = entry._replace(bucket=bucket)
+    counted = {
+        place[:2]
+        for place, entry in entries.items()
+        if place.market is Market.SPOT and _counts(entry.price, on)
+    }  # fmt: skip
+    source = known.sources[ADVISOR_ID]
+    for (region, name), (bucket, saved) in advice.buckets.items():
+        on_demand = entries.get(Place(region, name, Market.ON_DEMAND, ""))
+        if on_demand is None or (region, name) in counted:
+            continue
+        usd = (on_demand.price.usd_per_hour * (100 - saved) / 100).quantize(_MICRO)
+        price = Price(usd_per_hour=usd, as_of=on, as_of_text="", source=source)
+        for place in [one for one in entries if one[:3] == (region, name, Market.SPOT)]:
+            del entries[place]
+        key = Place(region, name, Market.SPOT, "")
+        entries[key] = Entry(price, on_demand.zones, bucket, None, None, None, on_demand.note)
+
+
+def _counts(price: Price, on: date) -> bool:
+    until = trusted_until(price.source.kind, Market.SPOT, price.as_of)
+    return price.source.kind in (PriceGrade.OBSERVED, PriceGrade.LISTED) and until is not None and on <= until
+
+
+def _availability(offers: Iterable[OfferRow], offered: Offered | None) -> _There:
+    before = {(row.region, row.type.name): row.availability for row in offers}
+    return _There(before, offered)
+
+
+class _There(NamedTuple):
+    """Whether a machine type can be had in a region, according to whom."""
+
+    before: Mapping[tuple[str, str], Availability]
+    offered: Offered | None
+
+    def of(self, kind: InstanceType, region: str) -> Availability:
+        if self.offered is None or region not in self.offered.regions or kind.name.startswith("tpu-"):
+            return self.before.get((region, kind.name), BY_LIFECYCLE)
+        return Availability((region, kind.name) in self.offered.zones, self.offered.on)
+
+    def zones(self, kind: InstanceType, region: str) -> tuple[str, ...]:
+        return () if self.offered is None else self.offered.zones.get((region, kind.name), ())
+
+
+def _rows(entries: Mapping[Place, Entry], types: _Types, there: _There) -> list[OfferRow]:
+    """A row for each place, both markets in it; spot prices of zones in rows of their own."""
+    rows = []
+    for place, entry in entries.items():
+        kind = types.get(place.instance_type)
+        assert kind is not None, "only prices of known types were taken over"
+        spot_here = entries.get(place._replace(market=Market.SPOT)) if not place.zone else None
+        if place.market is Market.SPOT and not place.zone and place._replace(market=Market.ON_DEMAND) in entries:
+            continue  # beside its on-demand price
+        on_demand = entry if place.market is Market.ON_DEMAND else None
+        spot = entry if place.market is Market.SPOT else spot_here
+        rows.append(_row(kind, place, on_demand, spot, there))
+    return rows
+
+
+def _row(kind: InstanceType, place: Place, on_demand: Entry | None, spot: Entry | None, there: _There) -> OfferRow:
+    one = on_demand or spot
+    assert one is not None
+    zones = one.zones if place.zone else there.zones(kind, place.region) or one.zones
+    return OfferRow(
+        type=kind,
+        region=place.region,
+        zones=zones,
+        on_demand=on_demand.price if on_demand else None,
+        spot=spot.price if spot else None,
+        interruption_bucket=spot.bucket if spot else None,
+        host_usd_per_hour=on_demand.host if on_demand else None,
+        device_usd_per_hour=on_demand.device if on_demand else None,
+        note=one.note,
+        history=spot.history if spot else None,
+        availability=there.of(kind, place.region),
+    )

@@ -1,0 +1,181 @@
+"""A refresh: what was read becomes the catalog that is used from now on, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
+from pricing.changes import Changes, compare, unbelievable
+from pricing.compile import TEXT_DIR, compile_catalog
+from pricing.grades import Market, PriceGrade
+from pricing.merge import Known, Merged, News, merge, prices_of
+from pricing.overlay import Overlay, overlaid, overlay_text
+from pricing.sources import aws, aws_account, azure, gcp
+from pricing.tables import Source, Tables, read_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pricing.sources.reading import Part
+    from pricing.tables import OfferRow
+
+REFRESHED = "catalog.sqlite"
+"""The name of the refreshed catalog in the state folder."""
+
+_HINT = "plan prices refresh reads them anew; without the file the shipped prices are used"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a refresh of one provider did. `held`: why a person should look first; nothing was written then."""
+
+    provider: str
+    changes: Changes
+    merged: Merged
+    read: tuple[str, ...]
+    failed: tuple[tuple[str, str], ...]
+    held: tuple[str, ...]
+
+
+def current_catalog(home: Path) -> Path:
+    """The catalog to use: the refreshed one in the state folder, where there is one, else the shipped one.
+
+    A refreshed catalog that lies over another version's text is compiled anew. Raises CatalogError.
+    """
+    own = home / REFRESHED
+    if not own.is_file():
+        return SHIPPED_CATALOG
+    with Catalog.open() as shipped:
+        text = shipped.text_sha256
+    try:
+        with Catalog.open(own) as catalog:
+            fits = catalog.text_sha256 == text
+    except CatalogError:
+        fits = False
+    if not fits:
+        _compile_anew(own)
+    return own
+
+
+def known_of(provider: str, home: Path) -> Known:
+    """What is known of a provider before a refresh. Raises CatalogError, TableError."""
+    return _known(provider, overlaid(_shipped_tables(), list(read_overlays(home / REFRESHED).values())))
+
+
+def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> Outcome:
+    """Put what was read over what was known, and the result in the place of the catalog that is used.
+
+    It is held back where it changes more than can be believed, unless `accept`. Where no part was read, nothing is
+    written. Whoever calls it sees to it that nobody else does at the same time. Raises CatalogError, TableError,
+    OSError.
+    """
+    overlays = read_overlays(home / REFRESHED)
+    shipped = _shipped_tables()
+    known = _known(provider, overlaid(shipped, list(overlays.values())))
+    merged = merge(known, news)
+    before = prices_of(known.offers)
+    changes = compare(before, prices_of(merged.offers))
+    on_demand = sum(key.market == Market.ON_DEMAND for key in before)
+    read = tuple(part.name for part in news.parts if not part.error)
+    held = () if accept else unbelievable(changes, on_demand)
+    if read and not held:
+        overlays[provider] = _overlay(provider, merged, news, shipped, overlays.get(provider))
+        home.mkdir(parents=True, exist_ok=True)
+        compile_catalog(TEXT_DIR, home / REFRESHED, [overlays[name] for name in sorted(overlays)])
+    failed = tuple((part.name, part.error) for part in news.parts if part.error)
+    return Outcome(provider=provider, changes=changes, merged=merged, read=read, failed=failed, held=held)
+
+
+def forget(home: Path) -> bool:
+    """Remove the refreshed catalog, so that the shipped one is used; whether there was one."""
+    own = home / REFRESHED
+    there = own.is_file()
+    own.unlink(missing_ok=True)
+    return there
+
+
+def read_overlays(path: Path) -> dict[str, Overlay]:
+    """What was refreshed, by provider, out of a refreshed catalog of any version. Raises CatalogError."""
+    if not path.is_file():
+        return {}
+    columns = "provider, read_day, types, sources, offers, parts"
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+            rows = connection.execute(f"SELECT {columns} FROM overlay ORDER BY provider").fetchall()
+    except sqlite3.Error as error:
+        raise CatalogError(f"the refreshed prices in {path} cannot be read: {error}", _HINT) from None
+    return {row[0]: _as_overlay(row) for row in rows}
+
+
+def parts_of(overlay: Overlay) -> dict[str, dict[str, Any]]:
+    """What was read when, by part: `on` (a day), `prices`, and `failed` (why the newest reading did not work)."""
+    parts: dict[str, dict[str, Any]] = json.loads(overlay.parts)
+    return parts
+
+
+def price_sources() -> dict[str, Source]:
+    """Where refreshed prices come from, by id."""
+    listed = (*aws.SOURCES, *aws_account.SOURCES, *gcp.SOURCES, *azure.SOURCES)
+    return {key: Source(id=key, kind=PriceGrade(kind), text=text) for key, kind, text in listed}
+
+
+def _known(provider: str, tables: Tables) -> Known:
+    offers = [row for row in tables.offers if row.type.provider == provider]
+    return Known(provider=provider, offers=offers, types=tables.types, sources=price_sources())
+
+
+def _shipped_tables() -> Tables:
+    return read_tables(TEXT_DIR)
+
+
+def _as_overlay(row: Sequence[Any]) -> Overlay:
+    provider, read_day, types, sources, offers, parts = row
+    on = date.fromordinal(read_day)
+    return Overlay(provider=provider, read_on=on, types=types, sources=sources, offers=offers, parts=parts)
+
+
+def _overlay(provider: str, merged: Merged, news: News, shipped: Tables, before: Overlay | None) -> Overlay:
+    used = {row.type.name: row.type for row in merged.offers}
+    new_types = [kind for name, kind in used.items() if (provider, name) not in shipped.types]
+    theirs = {source.id for source in shipped.sources}
+    sources = {one.id: one for one in _sources(merged.offers) if one.id not in theirs}
+    types, source_text, offers = overlay_text(merged.offers, new_types, sources.values())
+    parts = _parts(news.parts, news.on, parts_of(before) if before else {})
+    return Overlay(
+        provider=provider, read_on=news.on, types=types, sources=source_text, offers=offers, parts=json.dumps(parts)
+    )
+
+
+def _sources(offers: Sequence[OfferRow]) -> list[Source]:
+    return [price.source for row in offers for price in (row.on_demand, row.spot) if price is not None]
+
+
+def _parts(parts: Sequence[Part], on: date, before: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    found = {name: dict(said) for name, said in before.items()}
+    for part in parts:
+        if part.error:
+            found[part.name] = {**found.get(part.name, {}), "failed": part.error, "failed_on": on.isoformat()}
+        else:
+            found[part.name] = {"on": on.isoformat(), "prices": len(part.parsed.prices)}
+    return dict(sorted(found.items()))
+
+
+def _compile_anew(own: Path) -> None:
+    """Over the text of this version. A provider whose shipped prices are newer than its refresh takes those."""
+    try:
+        newest = {row.provider: row.newest_price for row in _shipped_summary()}
+        kept = [one for one in read_overlays(own).values() if one.read_on >= (newest.get(one.provider) or date.min)]
+        compile_catalog(TEXT_DIR, own, kept)
+    except (OSError, ValueError) as error:
+        raise CatalogError(f"the refreshed prices in {own} cannot be used by this version: {error}", _HINT) from None
+
+
+def _shipped_summary() -> list[Any]:
+    with Catalog.open() as shipped:
+        return list(shipped.summary(date.max))

@@ -1,0 +1,138 @@
+"""Ask a vendor for everything that this computer may ask it: prices, spot, interruptions, and what is offered where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pricing.grades import Market
+from pricing.merge import News
+from pricing.sources import aws, aws_account, azure, gcp, offerings, tokens
+from pricing.sources.http import Http
+from pricing.sources.reading import Part, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pricing.merge import Known
+    from pricing.sources.reading import Offered
+
+KEY_VARIABLES = ("PLAN_GCP_API_KEY", "GOOGLE_API_KEY")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounts:
+    """Finds who asks, each only when it is needed; None: nobody."""
+
+    aws: Callable[[], aws_account.Account | None] = aws_account.Account.find
+    google: Callable[[Mapping[str, str]], offerings.Account | None] = tokens.google_account
+    azure: Callable[[Mapping[str, str]], offerings.Account | None] = tokens.azure_account
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How to ask: `regions` empty means all that are known; `say` hears of each step as it comes.
+
+    `environment` may name mirrors: PLAN_AWS_PRICES_URL, PLAN_AWS_ADVISOR_URL, PLAN_GCP_PRICES_URL,
+    PLAN_GCP_OFFERINGS_URL, PLAN_AZURE_PRICES_URL, PLAN_AZURE_OFFERINGS_URL.
+    """
+
+    http: Http
+    environment: Mapping[str, str]
+    now: datetime
+    say: Callable[[str], None]
+    regions: frozenset[str] = frozenset()
+    accounts: Accounts = Accounts()
+
+
+def news_of(known: Known, asking: Asking) -> News:
+    """What a provider says today. Raises SourceError where nothing can be asked at all."""
+    readers = {"aws": _aws, "gcp": _gcp, "azure": _azure}
+    return readers[known.provider](known, asking)
+
+
+def _aws(known: Known, asking: Asking) -> News:
+    account, regions = asking.accounts.aws(), _regions(known, asking)
+    parts: list[Part] = []
+    endpoints = aws.Endpoints(
+        asking.environment.get("PLAN_AWS_PRICES_URL") or aws.Endpoints().prices,
+        asking.environment.get("PLAN_AWS_ADVISOR_URL") or aws.Endpoints().advisor,
+    )
+    if account is None:
+        asking.say("no AWS account is known here: the list of each region is read whole, hundreds of MB each")
+        parts += _heard(aws.read(asking.http, endpoints, regions), asking)
+    else:
+        parts += _heard(aws_account.read_prices(account, regions), asking)
+        parts += _heard(aws_account.read_history(account, regions, asking.now), asking)
+    try:
+        advice = aws.read_advisor(asking.http, endpoints)
+        parts.append(_told("Spot Advisor"))
+    except SourceError as error:
+        advice = None
+        parts.append(_told("Spot Advisor", error.message))
+    offered = None if account is None else aws_account.read_offered(account, regions, asking.now)
+    return News(parts=parts, advice=advice, offered=offered, on=asking.now.date())
+
+
+def _gcp(known: Known, asking: Asking) -> News:
+    endpoints = gcp.Endpoints(asking.environment.get("PLAN_GCP_PRICES_URL") or gcp.Endpoints().prices)
+    key = next((asking.environment[name] for name in KEY_VARIABLES if asking.environment.get(name)), None)
+    account = asking.accounts.google(asking.environment)
+    if key is None and account is None:
+        raise SourceError(
+            "Google tells its prices only to somebody it knows",
+            "set PLAN_GCP_API_KEY to an API key (a free one will do), or run gcloud auth application-default login",
+        )
+    headers = {"X-Goog-Api-Key": key} if key else {"Authorization": f"Bearer {account.token if account else ''}"}
+    types = [kind for (provider, _), kind in sorted(known.types.items()) if provider == known.provider]
+    parts = _heard(gcp.read(asking.http, endpoints, headers, types), asking)
+    offered = None
+    if account is not None and account.scope:
+        place = offerings.Endpoints()._replace(
+            google=asking.environment.get("PLAN_GCP_OFFERINGS_URL") or offerings.Endpoints().google
+        )
+        offered = _offered(parts, lambda: offerings.read_google(asking.http, place, account, types, asking.now.date()))
+    return News(parts=parts, offered=offered, on=asking.now.date())
+
+
+def _azure(known: Known, asking: Asking) -> News:
+    endpoints = azure.Endpoints(asking.environment.get("PLAN_AZURE_PRICES_URL") or azure.Endpoints().prices)
+    regions = _regions(known, asking)
+    parts = _heard(azure.read(asking.http, endpoints, regions, asking.now.date()), asking)
+    account = asking.accounts.azure(asking.environment)
+    offered = None
+    if account is not None:
+        place = offerings.Endpoints()._replace(
+            azure=asking.environment.get("PLAN_AZURE_OFFERINGS_URL") or offerings.Endpoints().azure
+        )
+        offered = _offered(parts, lambda: offerings.read_azure(asking.http, place, account, regions, asking.now.date()))
+    return News(parts=parts, offered=offered, on=asking.now.date())
+
+
+def _regions(known: Known, asking: Asking) -> frozenset[str]:
+    return asking.regions or frozenset(row.region for row in known.offers)
+
+
+def _heard(parts: Iterable[Part], asking: Asking) -> list[Part]:
+    heard = []
+    for part in parts:
+        asking.say(f"{part.name}: {part.error or f'{len(part.parsed.prices):,} prices'}")
+        heard.append(part)
+    return heard
+
+
+def _told(name: str, error: str = "") -> Part:
+    """A part without prices of its own."""
+    return Part(name=name, markets=frozenset[Market](), regions=frozenset(), error=error)
+
+
+def _offered(parts: list[Part], ask: Callable[[], Offered]) -> Offered | None:
+    try:
+        offered = ask()
+    except SourceError as error:
+        parts.append(_told("offerings", error.message))
+        return None
+    parts.append(_told("offerings"))
+    return offered
