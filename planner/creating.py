@@ -43,6 +43,7 @@ class Creator:
         if isinstance(provider, Resolver):
             request = self._resolved(provider, request)
         request = replace(request, calls=tuple(provider.requests(request)))
+        target = replace(target, offer=request.offer)  # its price may be another by now
         sent_at = self._book.now()  # what was looked up before may have taken its time
         attempt = Attempt(number=number, target=target, asked_at=now, sent_at=sent_at, deadline=request.deadline)
         run = replace(run.with_attempt(attempt), provider=provider.name, outcome=None, message=None, unverified=None)

@@ -22,8 +22,8 @@ PATIENCE = timedelta(seconds=9)
 MOST_OFFERS = 12
 _MOST_AT_ONCE = 16
 HERE = "local"
-QUOTA = "quota"
-"""The name of a preflight's check that another place may pass."""
+IDENTITY, QUOTA = "identity", "quota"
+"""Names of a preflight's checks: the one that every offer shares, and the one that another place may pass."""
 _Answer = TypeVar("_Answer")
 
 
@@ -44,9 +44,24 @@ class Judged:
         return next((check for check in self.preflight.checks if check.state is self.state), None)
 
     @property
+    def why(self) -> str:
+        """What stands in the way, and what to do about it, in words; "" for nothing."""
+        if self.reason is None or self.state is PreflightState.OK:
+            return ""
+        return _with_fix(f"{self.reason.name}: {self.reason.detail}", self.reason.fix)
+
+    @property
     def wants_quota_only(self) -> bool:
-        refused = {check.name for check in self.preflight.checks if check.state is PreflightState.REFUSED}
-        return refused == {QUOTA}
+        return self._refused == {QUOTA}
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody is signed in: no other offer of the provider would be let in either."""
+        return IDENTITY in self._refused
+
+    @property
+    def _refused(self) -> set[str]:
+        return {check.name for check in self.preflight.checks if check.state is PreflightState.REFUSED}
 
     @property
     def text(self) -> str:
@@ -85,7 +100,7 @@ def judge(
     offers: Sequence[Offer], provider_of: Callable[[str], Provider], patience: timedelta = PATIENCE
 ) -> list[Judged]:
     """Each offer at its own provider, all at once."""
-    asked = {offer.provider: provider_of(offer.provider) for offer in offers}
+    asked = {name: provider_of(name) for name in dict.fromkeys(offer.provider for offer in offers)}
     calls = [lambda offer=offer: _preflight(asked[offer.provider], offer) for offer in offers]
     told = at_once(calls, patience)
     return [
@@ -141,7 +156,7 @@ def _preflight(asked: Provider, offer: Offer) -> Preflight:
 def _failed(error: ProviderError) -> Check:
     refused = isinstance(error, CredentialsError | PermissionDeniedError)
     state = PreflightState.REFUSED if refused else PreflightState.UNKNOWN
-    name = "permission" if isinstance(error, PermissionDeniedError) else "identity" if refused else "answer"
+    name = "permission" if isinstance(error, PermissionDeniedError) else IDENTITY if refused else "answer"
     return Check(name=name, state=state, detail=error.message, fix=error.hint)
 
 

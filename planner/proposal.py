@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.market import chance_text
 from planner.next_action import TIMER_GRACE
+from planner.plan import Plan
 from planner.receipt import estimate_record
 from planner.run import attempt_deadline
 from planner.targets import Target
@@ -15,7 +16,7 @@ from pricing.money import format_usd, format_usd_per_hour, from_micro
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.plan import MachineEstimate, Plan, RankedOffer
+    from planner.plan import MachineEstimate, RankedOffer
     from planner.run import Run
     from pricing.offers import Offer
     from providers.base import Timers
@@ -27,12 +28,22 @@ MOST_TARGETS = 200
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """`targets` in the plan's order, `record` the estimate as the journal keeps it, `slow_end` the slow end of its
-    time (None: nothing could be estimated), `text` all of it in a line."""
+    time (None: nothing could be estimated), `text` all of it in a line.
+
+    `plan` is what it was made from (None: this machine), `dearer` why its price has to be agreed to ("": it is about
+    what was shown before).
+    """
 
     targets: tuple[Target, ...]
     record: dict[str, Any]
     slow_end: timedelta | None
     text: str
+    plan: Plan | None = None
+    dearer: str = ""
+
+    @property
+    def offers(self) -> list[Offer]:
+        return [target.offer for target in self.targets]
 
 
 def here(estimate: MachineEstimate, offer: Offer, text: str) -> Proposal:
@@ -41,7 +52,7 @@ def here(estimate: MachineEstimate, offer: Offer, text: str) -> Proposal:
     return Proposal(targets=(Target(offer=offer),), record=estimate_record(estimate), slow_end=slow_end, text=text)
 
 
-def rented(plan: Plan) -> Proposal:
+def rented(plan: Plan, dearer: str = "") -> Proposal:
     """On what the plan ranks, zone by zone, the best first. The plan has at least one candidate, and every place."""
     targets = [target for ranked in plan.candidates for target in _targets(ranked)][:MOST_TARGETS]
     best = plan.candidates[0]
@@ -59,7 +70,7 @@ def rented(plan: Plan) -> Proposal:
         f"{targets[0].where} at {format_usd_per_hour(best.offer.usd_per_hour)}: "
         f"{format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)}), {cost}"
     )
-    return Proposal(targets=tuple(targets), record=record, slow_end=time.high, text=text)
+    return Proposal(targets=tuple(targets), record=record, slow_end=time.high, text=text, plan=plan, dearer=dearer)
 
 
 def limits_text(run: Run, timers: Timers, now: datetime) -> list[str]:

@@ -14,9 +14,10 @@ from workloads.durations import format_duration
 from workloads.layers import macs, parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from decimal import Decimal
 
+    from planner.doctoring import Judged
     from planner.plan import MachineEstimate, Plan, RankedOffer
     from planner.throughput.values import Throughput
     from pricing.offers import Offer
@@ -56,13 +57,39 @@ ESTIMATE_COLUMNS = (
 )
 
 
-def estimate_table(plan: Plan) -> str:
-    """The whole answer: what is asked, the ranking, this machine, what was rejected and why."""
+def estimate_table(plan: Plan, checked: Mapping[int, Judged] | None = None) -> str:
+    """The whole answer: what is asked, the ranking, this machine, what was rejected and why.
+
+    `checked` tells by rank which rows the account could launch.
+    """
     parts = [_heading(plan)]
-    if plan.candidates:
+    if plan.candidates and checked is None:
         parts.append(table(ESTIMATE_COLUMNS, [_row(ranked) for ranked in plan.candidates]))
+    elif plan.candidates and checked is not None:
+        rows = [(*_row(ranked), _launchable(checked.get(ranked.rank))) for ranked in plan.candidates]
+        parts.append(table((*ESTIMATE_COLUMNS, Column("launch")), rows))
+        parts.append("\n".join(_why_not(checked)))
     parts.append("\n".join(_under(plan)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _launchable(judged: Judged | None) -> str:
+    return _LAUNCHABLE[judged.state] if judged else "-"
+
+
+def _why_not(checked: Mapping[int, Judged]) -> list[str]:
+    """What stands in the way, once for all rows that share it."""
+    rows: dict[str, list[int]] = {}
+    for rank, judged in checked.items():
+        if judged.state != "ok":
+            rows.setdefault(f"{_LAUNCHABLE[judged.state]}: {judged.why}", []).append(rank)
+    return [
+        f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(map(str, sorted(ranks)))}: {text}"
+        for text, ranks in sorted(rows.items(), key=lambda known: min(known[1]))
+    ]
+
+
+_LAUNCHABLE = {"ok": "ok", "refused": "no", "unknown": "unknown"}
 
 
 def _heading(plan: Plan) -> str:

@@ -11,8 +11,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from planner.doctoring import Judged
     from planner.plan import Estimate, MachineEstimate, Plan
     from planner.throughput.values import Throughput
     from pricing.offers import PriceStamp
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 MICRO = 1_000_000
 
 
-def estimate_json(plan: Plan) -> str:
-    """The plan as JSON: numbers for money and rates, null for unknown. Needs the plan's prices."""
+def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None) -> str:
+    """The plan as JSON: numbers for money and rates, null for unknown. Needs the plan's prices.
+
+    With `checked` each candidate tells whether the account could launch it: null where nobody was asked.
+    """
     around = {
         "job": plan.job.model_dump(mode="json"),
         "made_at": plan.made_at.isoformat(),
@@ -32,13 +36,13 @@ def estimate_json(plan: Plan) -> str:
     }
     # In a string these quotes would be escaped: the first place is the one.
     before, key, after = json.dumps(around).partition('"candidates": [')
-    pieces = [before + key, *_rows(plan), after]
+    pieces = [before + key, *_rows(plan, checked), after]
     if len(pieces) > 2:
         pieces[-2] = pieces[-2].removesuffix(", ")
     return "".join(pieces)
 
 
-def _rows(plan: Plan) -> Iterator[str]:
+def _rows(plan: Plan, checked: Mapping[int, Judged] | None) -> Iterator[str]:
     """Candidates in their order, a comma after each. One loop: a call in it would be made a hundred thousand times."""
     machines: dict[int, _Machine] = {}
     stamps: dict[int, tuple[str, str]] = {}
@@ -49,8 +53,14 @@ def _rows(plan: Plan) -> Iterator[str]:
         zone, graded = stamps.get(id(stamp)) or stamps.setdefault(id(stamp), _stamp_texts(stamp))
         yield (
             f'{{"rank": {rank}, {machine.text}, "region": {_quoted(region)}, "zone": {zone}, '
-            f'"usd_per_hour": {usd / MICRO}, "planning_usd_per_hour": {planning}, {graded}, {costs}}}, '
+            f'"usd_per_hour": {usd / MICRO}, "planning_usd_per_hour": {planning}, {graded}, {costs}'
+            f"{'' if checked is None else _launchable(checked.get(rank))}}}, "
         )
+
+
+def _launchable(judged: Judged | None) -> str:
+    told = None if judged is None else {"state": judged.state, "reason": judged.why or None}
+    return f', "launchable": {json.dumps(told)}'
 
 
 class _Machine(NamedTuple):

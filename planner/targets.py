@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -22,6 +22,8 @@ QUOTA_MEMORY = timedelta(hours=1)
 """A quota is raised by a person; until then every attempt is refused again."""
 LOST_MEMORY = timedelta(minutes=15)
 """Where a create neither worked nor said why, or a machine was just taken back."""
+MOST_ABOVE = Decimal("0.10")
+"""How far a live price may lie above what was shown before somebody is asked again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +56,20 @@ class Target:
         return f"{offer.provider} {offer.instance_type} ({offer.market}) in {self.zone or offer.region}"
 
 
+class DearerError(CapacityError):
+    """The place has room, for more than the person has agreed to: `usd_per_hour` is what it takes now."""
+
+    def __init__(self, message: str, *, usd_per_hour: Decimal) -> None:
+        super().__init__(message)
+        self.usd_per_hour = usd_per_hour
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A place that said no `at` some time, and `until` when it is passed over. None in a field means any."""
+    """A place that said no `at` some time, and `until` when it is passed over. None in a field means any.
+
+    `usd_per_hour` is the price that it was passed over for: whoever has agreed to about as much is not refused.
+    """
 
     provider: str
     region: str
@@ -68,9 +81,12 @@ class Refusal:
     family: str | None = None
     market: str | None = None
     quota: str | None = None
+    usd_per_hour: Decimal | None = None
 
     def covers(self, target: Target) -> bool:
         offer = target.offer
+        if self.usd_per_hour is not None and not above(self.usd_per_hour, agreed(offer)):
+            return False
         return (self.provider, self.region) == (offer.provider, offer.region) and all(
             mine is None or mine == theirs
             for mine, theirs in (
@@ -80,6 +96,16 @@ class Refusal:
                 (self.market, offer.market),
             )
         )
+
+
+def agreed(offer: Offer) -> Decimal:
+    """The price of an offer as a person was shown it: what it was planned with."""
+    return max(offer.planning_usd_per_hour or Decimal(0), offer.usd_per_hour)
+
+
+def above(usd_per_hour: Decimal, shown: Decimal) -> bool:
+    """Whether a price is so far above the one that was shown that somebody has to be asked again."""
+    return usd_per_hour > shown * (1 + MOST_ABOVE)
 
 
 def refusal_of(error: ProviderError, target: Target, now: datetime) -> Refusal:
@@ -92,7 +118,8 @@ def refusal_of(error: ProviderError, target: Target, now: datetime) -> Refusal:
             market=offer.market, quota=error.quota,
         )  # fmt: skip
     memory = CAPACITY_MEMORY if isinstance(error, CapacityError) else LOST_MEMORY
-    return no_capacity(target, now, error.message, memory)
+    refusal = no_capacity(target, now, error.message, memory)
+    return replace(refusal, usd_per_hour=error.usd_per_hour) if isinstance(error, DearerError) else refusal
 
 
 def no_capacity(target: Target, now: datetime, why: str, memory: timedelta = LOST_MEMORY) -> Refusal:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.cli import jobs
 from planner.clock import SystemClock
-from planner.errors import BadInputError, NotBuiltYetError
+from planner.errors import BadInputError
 from planner.gather import Wanted, make_plan, nothing_left
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from planner.doctoring import Judged
     from planner.plan import Plan
+    from planner.settings import Settings
     from workloads.job import Objective, TrainingJob
 
 DEFAULT_ROWS = 15
@@ -47,8 +49,6 @@ class Asked(NamedTuple):
 
 def answer(asked: Asked) -> None:
     """Plan and print."""
-    if asked.check:
-        raise NotBuiltYetError("--check asks providers, and none can be asked yet", "leave it out")
     if asked.as_json and asked.explain_row is not None:
         raise BadInputError("--explain is words and --json is figures", "give one of the two")
     job = jobs.with_limits(_job(asked), asked.deadline, asked.budget, asked.objective)
@@ -59,14 +59,13 @@ def answer(asked: Asked) -> None:
 
         wanted = wanted._replace(given=build.given(wanted.providers, settings))
     plan = make_plan(job, wanted, settings, SystemClock().now())
-    sys.stdout.write(_text(plan, asked.explain_row, as_json=asked.as_json))
+    sys.stdout.write(_text(plan, asked, _checked(plan, settings) if asked.check else None))
     sys.stdout.write("\n")
     if not plan.ranking and not _answered_here(plan, wanted):
         raise nothing_left(plan)
 
 
 def _wanted(asked: Asked) -> Wanted:
-    rows = 0 if asked.as_json else None if asked.every else max(asked.limit, asked.explain_row or 0)
     return Wanted(
         providers=tuple(asked.provider or ()),
         regions=tuple(asked.region or ()),
@@ -74,10 +73,17 @@ def _wanted(asked: Asked) -> Wanted:
         markets=jobs.markets(asked.market),
         include_retired=asked.include_retired,
         every_place=asked.as_json or asked.every,
-        limit=rows,
+        limit=_rows(asked),
         prices=asked.as_json,
         catalog=asked.catalog,
     )
+
+
+def _rows(asked: Asked) -> int | None:
+    """How many rows are looked up in full: those of the table, or those of the JSON that are asked about."""
+    if asked.as_json:
+        return asked.limit if asked.check else 0
+    return None if asked.every else max(asked.limit, asked.explain_row or 0)
 
 
 def _answered_here(plan: Plan, wanted: Wanted) -> bool:
@@ -85,20 +91,26 @@ def _answered_here(plan: Plan, wanted: Wanted) -> bool:
     return wanted.providers == ("local",) and plan.this_machine is not None and plan.this_machine.time is not None
 
 
-def _text(plan: Plan, explain_row: int | None, *, as_json: bool) -> str:
-    if as_json:
+def _checked(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
+    from planner.cli.checking import checked
+
+    return checked(plan.candidates, settings)
+
+
+def _text(plan: Plan, asked: Asked, checked: Mapping[int, Judged] | None) -> str:
+    if asked.as_json:
         from planner.render_json import estimate_json
 
-        return estimate_json(plan)
+        return estimate_json(plan, checked)
     from planner.render import estimate_table
 
-    if explain_row is None or not plan.ranking:
-        return estimate_table(plan)
-    if explain_row > len(plan.candidates):
-        raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
+    if asked.explain_row is None or not plan.ranking:
+        return estimate_table(plan, checked)
+    if asked.explain_row > len(plan.candidates):
+        raise BadInputError(f"--explain {asked.explain_row}: there are {len(plan.candidates)} rows")
     from planner.explain import explain
 
-    return explain(plan, plan.candidates[explain_row - 1])
+    return explain(plan, plan.candidates[asked.explain_row - 1])
 
 
 def _job(asked: Asked) -> TrainingJob:

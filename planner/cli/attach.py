@@ -12,6 +12,7 @@ from planner.cli.launch import finish, follow, print_receipt
 from planner.cli.live import LiveView
 from planner.cli.person import person
 from planner.receipt import Receipt
+from planner.refining import Watchful
 from planner.run import Outcome, Phase
 
 
@@ -23,7 +24,8 @@ def command(
     settings = options.settings()
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         run = journal.run(name)
-        runner = build.runner(journal, settings, view.show, run.provider, person(view))
+        made = build.providers(settings)
+        runner = build.runner(journal, settings, view.show, run.provider, person(view), made)
         if run.phase is Phase.DONE and run.outcome is not Outcome.INTERRUPTED:
             if journal.owes_receipt(run):
                 runner.settle(run)
@@ -32,7 +34,9 @@ def command(
                 print_receipt(Receipt(**receipt), as_json)
             finish(run)
             return
-        request = runner.request_maker(run, client=settings.client)
+        request = Watchful(made, build.clock_of(made(run.provider)).now).over(
+            runner.request_maker(run, client=settings.client)
+        )
         if run.phase is Phase.DONE:
             run = runner.again(run, run, None)
         follow(runner, run, request, as_json)

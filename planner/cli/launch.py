@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,17 +15,26 @@ from planner.cli import build, options
 from planner.cli.live import LiveView, bills_line
 from planner.cli.person import hang_up_detaches, person
 from planner.creating import MakeRequest
+from planner.doctoring import judge
 from planner.dry_run import DryRun
-from planner.errors import BadInputError, ExitCode, LimitReachedError, NotBuiltYetError, TeardownUnverifiedError
+from planner.errors import (
+    BadInputError,
+    ExitCode,
+    LimitReachedError,
+    NotBuiltYetError,
+    RefusedError,
+    TeardownUnverifiedError,
+)
 from planner.gather import Wanted, make_plan, nothing_left
 from planner.launch import Detached, ended_error
-from planner.plan import MachineEstimate
+from planner.plan import MachineEstimate, Plan
 from planner.proposal import MOST_TARGETS, Proposal, here, limits_text, rented
 from planner.receipt import Receipt, receipt_text
+from planner.refining import Watchful, dearer, refined
 from planner.render import machine_line
 from planner.run import Outcome, Run
 from planner.runner import Runner, request_for
-from planner.settings import Settings
+from planner.settings import CLOUDS, Settings
 from pricing.offers import Offer, OfferQuery
 from providers.base import Provider
 from providers.registry import names
@@ -64,26 +74,31 @@ def command(
         markets=options.markets(market),
         include_retired=allow_retired,
     )
-    proposal = propose(job, settings, wanted)
+    made = build.providers(settings)
+    proposal = propose(job, settings, wanted, made)
     if dry_run:
         _print_requests(job, proposal, settings, as_json)
         return
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
-        first_at = build.provider(proposal.targets[0].offer.provider, settings)
+        first_at = made(proposal.targets[0].offer.provider)
         clock = build.clock_of(first_at)
-        runner = build.runner(journal, settings, view.show, first_at.name, person(view))
+        runner = build.runner(journal, settings, view.show, first_at.name, person(view), made)
         draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
         names = list(dict.fromkeys(target.offer.provider for target in proposal.targets))
         earlier = None if fresh else runner.resumable(job, names)
         request = request_for(job, clock, client=settings.client)
-        first = request(draft, 1, draft.targets[0])
-        limits = limits_text(draft, first_at.timers(first), clock.now())
+        limits = limits_text(draft, first_at.timers(request(draft, 1, draft.targets[0])), clock.now())
+        watchful = Watchful(made, clock.now, proposal.offers)
         view.pause_for(lambda: _ask(job, proposal, earlier, limits, assume_yes=yes))
-        runner.prepare(first)
+        if watchful.is_stale():
+            proposal = still_agreed(proposal, made, view)
+            draft = replace(draft, targets=proposal.targets)
+            watchful = Watchful(made, clock.now, proposal.offers)
+        runner.prepare(request(draft, 1, draft.targets[0]))
         if earlier is None:
             runner.record(draft, job, proposal.record)
         run = runner.again(earlier, draft, output) if earlier else draft
-        follow(runner, run, request, as_json, until_launched=detach)
+        follow(runner, run, watchful.over(request), as_json, until_launched=detach)
 
 
 def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, until_launched: bool = False) -> None:
@@ -101,20 +116,67 @@ def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, unt
     finish(run)
 
 
-def propose(job: TrainingJob, settings: Settings, wanted: Wanted) -> Proposal:
-    """Where the job would be launched. Raises BadInputError or NothingLeftError where it fits nowhere asked for."""
+def propose(job: TrainingJob, settings: Settings, wanted: Wanted, made: Callable[[str], Provider]) -> Proposal:
+    """Where the job would be launched, at live prices where there are any.
+
+    Raises BadInputError or NothingLeftError where it fits nowhere asked for, RefusedError where nobody is signed in.
+    """
     if wanted.providers == (LOCAL,):
-        estimate, offer = this_machine_offer(job, settings, build.provider(LOCAL, settings))
+        estimate, offer = this_machine_offer(job, settings, made(LOCAL))
         return here(estimate, offer, f"this machine: {machine_line(estimate)}")
+    if not wanted.providers and not job.constraints.providers:
+        wanted = wanted._replace(providers=_signed_in(settings))
     everywhere = wanted._replace(every_place=True, limit=MOST_TARGETS, given=build.given(wanted.providers, settings))
     plan = make_plan(job, everywhere, settings, build.clock().now())
     if not plan.candidates:
         raise nothing_left(plan)
-    if plan.candidates[0].offer.provider not in names():
+    unknown = {ranked.offer.provider for ranked in plan.candidates} - set(names())
+    if unknown:
         raise NotBuiltYetError(
-            f"{plan.candidates[0].offer.provider} cannot be launched on yet", f"--provider {', '.join(names())} can"
+            f"{', '.join(sorted(unknown))} cannot be launched on yet", f"--provider {', '.join(names())} can"
         )
-    return rented(plan)
+    plan = _let_in(plan, made)
+    now = refined(plan, made, _tell)
+    return rented(now, dearer(plan, now))
+
+
+def still_agreed(proposal: Proposal, made: Callable[[str], Provider], view: LiveView) -> Proposal:
+    """The proposal at the prices of now, since the answer took its time; one that is dearer is asked about again."""
+    assert proposal.plan is not None
+    plan = refined(proposal.plan, made, _tell)
+    again = rented(plan, dearer(proposal.plan, plan))
+    if again.dearer:
+        view.pause_for(lambda: _ask_price(again.dearer))
+    return again
+
+
+def _let_in(plan: Plan, made: Callable[[str], Provider]) -> Plan:
+    """The plan without the providers that do not let us in, where it has several: a run would end at them.
+
+    Raises RefusedError where none does. Of a single provider the launch itself looks, and says what it is told.
+    """
+    best = {ranked.offer.provider: ranked.offer for ranked in reversed(plan.candidates)}
+    if len(best) == 1:
+        return plan
+    closed = {known.offer.provider: known for known in judge(list(best.values()), made) if known.is_closed}
+    for name, known in closed.items():
+        _tell(f"{name}: left out: {known.why}")
+    if len(closed) == len(best):
+        raise RefusedError("no provider lets us in", "plan doctor tells what is missing")
+    return plan._replace(candidates=tuple(ranked for ranked in plan.candidates if ranked.offer.provider not in closed))
+
+
+def _signed_in(settings: Settings) -> tuple[str, ...]:
+    """The clouds that a launch over all of them goes to. Raises RefusedError where nobody is signed in to any."""
+    clouds = [name for name in names() if name in CLOUDS]
+    usable = tuple(name for name in clouds if build.is_used(name, settings))
+    if not usable:
+        raise RefusedError(
+            "nobody is signed in to any cloud here", "plan doctor tells how; --provider local trains on this machine"
+        )
+    if len(usable) < len(clouds):
+        _tell(f"not signed in, left out: {', '.join(name for name in clouds if name not in usable)}")
+    return usable
 
 
 def this_machine_offer(job: TrainingJob, settings: Settings, asked: Provider) -> tuple[MachineEstimate, Offer]:
@@ -160,12 +222,29 @@ def _ask(job: TrainingJob, proposal: Proposal, earlier: Run | None, limits: Sequ
         sys.stderr.write(f"{line}\n")
     if earlier is not None:
         sys.stderr.write(f"going on with run {earlier.run_id} from its newest checkpoint (--fresh starts anew)\n")
+    if proposal.dearer:
+        _ask_price(proposal.dearer)
+        return
     if assume_yes:
         return
     if not sys.stdin.isatty():
         raise BadInputError("nobody is there to ask", "--yes launches without asking")
     if not typer.confirm("launch?", default=True, err=True):
         raise typer.Abort
+
+
+def _ask_price(dearer: str) -> None:
+    """A price that is well above the one that was shown is agreed to by a person, whatever was typed."""
+    if not sys.stdin.isatty():
+        raise RefusedError(
+            dearer, "--yes does not cover that: launch from a terminal, or plan prices refresh and plan estimate first"
+        )
+    if not typer.confirm(f"{dearer}. Launch at this price?", default=False, err=True):
+        raise typer.Abort
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def _print_requests(job: TrainingJob, proposal: Proposal, settings: Settings, as_json: bool) -> None:

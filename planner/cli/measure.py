@@ -30,7 +30,7 @@ def command(
     """Train a few steps, keep the rate as a measurement, leave no model behind."""
     job = options.read_job_file(job_file)
     settings = options.settings()
-    proposal = propose(job, settings, Wanted(providers=(LOCAL,)))
+    proposal = propose(job, settings, Wanted(providers=(LOCAL,)), build.providers(settings))
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         runner = build.runner(journal, settings, view.show, LOCAL)
         run = replace(runner.draft(job, proposal.targets, proposal.slow_end, None), model_folder="")

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from planner.cli import build, options
 from planner.cli.live import bills_line
-from planner.errors import PlanError
+from planner.errors import PlanError, TeardownUnverifiedError
 from planner.journal import Journal
 from planner.progress import story_of
 from planner.render import Column, table
 from planner.run import Phase, Run
 from planner.settings import Settings
 from pricing.money import format_usd, format_usd_per_hour
-from providers.errors import ProviderError
+from providers.base import Provider
+from providers.errors import CredentialsError, PermissionDeniedError, ProviderError
 
 WATCH_SECONDS = 2.0
 _COLUMNS = (
@@ -38,6 +40,14 @@ class Standing:
     error: PlanError | None
 
 
+class _Desk(NamedTuple):
+    """What every look needs: the journal, and the providers that were made for this command."""
+
+    journal: Journal
+    settings: Settings
+    made: Callable[[str], Provider]
+
+
 def command(
     name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run, or the beginning of its id")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until nothing runs")] = False,
@@ -46,9 +56,10 @@ def command(
     """Look what became of the runs that are not done, then print them."""
     settings = options.settings()
     with build.journal(settings) as journal:
-        standings = _standings(name, journal, settings)
+        desk = _Desk(journal, settings, build.providers(settings))
+        standings = _standings(name, desk)
         if watch and not as_json:
-            standings = _watch(name, journal, settings, standings)
+            standings = _watch(name, desk, standings)
     if as_json:
         sys.stdout.write(json.dumps([_json(known) for known in standings]) + "\n")
     else:
@@ -58,12 +69,12 @@ def command(
             raise known.error
 
 
-def _standings(name: str | None, journal: Journal, settings: Settings) -> list[Standing]:
-    runs = [journal.run(name)] if name else list(journal.live())
-    return [_brought_up(run, journal, settings) for run in runs]
+def _standings(name: str | None, desk: _Desk) -> list[Standing]:
+    runs = [desk.journal.run(name)] if name else list(desk.journal.live())
+    return [_brought_up(run, desk) for run in runs]
 
 
-def _watch(name: str | None, journal: Journal, settings: Settings, first: list[Standing]) -> list[Standing]:
+def _watch(name: str | None, desk: _Desk, first: list[Standing]) -> list[Standing]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -72,37 +83,43 @@ def _watch(name: str | None, journal: Journal, settings: Settings, first: list[S
     with Live(Text(_text(first)), console=Console(), auto_refresh=False) as live:
         while any(known.run.live for known in standings):
             build.clock().sleep(WATCH_SECONDS)
-            standings = _standings(name, journal, settings)
+            standings = _standings(name, desk)
             live.update(Text(_text(standings)), refresh=True)
         live.update(Text(""), refresh=True)
     return standings
 
 
-def _brought_up(run: Run, journal: Journal, settings: Settings) -> Standing:
+def _brought_up(run: Run, desk: _Desk) -> Standing:
     """One run's trouble is no reason not to look at the others."""
     error: PlanError | None = None
+    journal = desk.journal
     if run.live or journal.owes_receipt(run):
         try:
-            runner = build.runner(journal, settings, lambda _: None, run.provider)
+            runner = build.runner(journal, desk.settings, lambda _: None, run.provider, made=desk.made)
             run = runner.settle(run)
         except PlanError as trouble:
             error, run = trouble, journal.run(run.run_id)
     receipt = journal.receipt(run.run_id) if run.phase is Phase.DONE else None
-    now = build.clock_of(build.provider(run.provider, settings)).now() if run.live else None
+    now = build.clock_of(desk.made(run.provider)).now() if run.live else None
     usd = receipt["actual_usd"] if receipt else float(run.total_usd(now)) if now else 0.0
-    return Standing(run=run, progress=_progress(run, settings), usd=usd, error=error)
+    progress, blind = _progress(run, desk.made)
+    return Standing(run=run, progress=progress, usd=usd, error=error or blind)
 
 
-def _progress(run: Run, settings: Settings) -> str:
+def _progress(run: Run, made: Callable[[str], Provider]) -> tuple[str, PlanError | None]:
+    """How far it has come, and the error where nobody is signed in any more to the cloud that it may be billing at."""
     if not run.attempts:
-        return run.outcome or "-"
+        return run.outcome or "-", None
     try:
-        story = story_of(build.provider(run.provider, settings).store(run.run_id), run.attempts[-1].number)
+        story = story_of(made(run.provider).store(run.run_id), run.attempts[-1].number)
+    except (CredentialsError, PermissionDeniedError) as error:
+        told = f"run {run.run_id} may be there, and nobody can look: {error.message}"
+        return run.outcome or "no answer", TeardownUnverifiedError(told, error.hint) if run.live else None
     except ProviderError:
-        return run.outcome or "no answer"
+        return run.outcome or "no answer", None
     total = story.start["total_steps"] if story.start else "?"
     steps = f"step {story.step} of {total}"
-    return f"{run.outcome}, {steps}" if run.outcome else steps
+    return f"{run.outcome}, {steps}" if run.outcome else steps, None
 
 
 def _text(standings: list[Standing]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -19,12 +20,26 @@ from planner.settings import Settings
 from planner.sweep import Fate, Found, Sweep, end, look
 from pricing.money import format_usd_per_hour
 from providers.base import OwnedResource
-from providers.errors import ProviderError
+from providers.errors import CredentialsError, MachineError, PermissionDeniedError, ProviderError
 
 _COLUMNS = (
     Column("what"), Column("id"), Column("where"), Column("run"), Column("since"), Column("costs", right=True),
     Column("ends by"), Column("state"),
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """What one provider told: what is there, or why it was left out, or why it could not be looked at.
+
+    `had_runs`: the journal has runs that were launched there.
+    """
+
+    name: str
+    sweep: Sweep | None = None
+    left_out: str = ""
+    error: ProviderError | None = None
+    had_runs: bool = False
 
 
 def command(
@@ -38,8 +53,11 @@ def command(
 ) -> None:
     """Look at every provider, show what is there and what it costs, end what nobody uses."""
     settings = options.settings()
-    looked = {name: _look(name, settings) for name in build.provider_names(provider)}
-    swept = {name: found for name, found in looked.items() if isinstance(found, Sweep)}
+    looked = _looked(provider, settings)
+    swept = {one.name: one.sweep for one in looked if one.sweep is not None}
+    for one in looked:
+        if one.left_out:
+            sys.stderr.write(f"{one.name}: {one.left_out}, not looked at\n")
     _show(swept, as_json)
     ending = {name: _ending(found, everything) for name, found in swept.items()}
     left: list[str] = []
@@ -47,16 +65,37 @@ def command(
         _ask(sum(map(len, ending.values())), assume_yes=yes)
         left = [line for name, wanted in ending.items() for line in _end(name, wanted, settings)]
     _settle_unverified(settings, dry_run)
-    _complain(left, looked, swept)
+    _complain(left, looked)
 
 
-def _look(name: str, settings: Settings) -> Sweep | str:
+def _looked(given: str | None, settings: Settings) -> list[_Looked]:
+    """Each provider that was asked for, or that may have anything of ours."""
+    runs = readable_runs(settings.journal)
+    known = {run.provider for run in (runs or {}).values()}
+    found = []
+    for name in build.provider_names(given):
+        needed = given is not None or name in known
+        if not needed and not build.is_used(name, settings):
+            found.append(_Looked(name=name, left_out="not signed in"))
+            continue
+        # Nobody has ever launched there from here, as far as the journal knows: a sign-in for something else.
+        optional = not needed and runs is not None and not settings.clouds.get(name)
+        found.append(_look(name, settings, optional=optional, had_runs=name in known))
+    return found
+
+
+def _look(name: str, settings: Settings, *, optional: bool, had_runs: bool) -> _Looked:
     """What is there, or why nobody can tell."""
     try:
         asked = build.provider(name, settings)
-        return look(asked, lambda: _runs(settings), settings.client, build.clock_of(asked).now())
+        sweep = look(asked, lambda: _runs(settings), settings.client, build.clock_of(asked).now())
+    except (CredentialsError, PermissionDeniedError, MachineError) as error:
+        if optional:
+            return _Looked(name=name, left_out=error.message)
+        return _Looked(name=name, error=error, had_runs=had_runs)
     except ProviderError as error:
-        return f"{name}: {error.message}"
+        return _Looked(name=name, error=error, had_runs=had_runs)
+    return _Looked(name=name, sweep=sweep)
 
 
 def _runs(settings: Settings) -> Mapping[str, Run] | None:
@@ -99,17 +138,22 @@ def _ask(count: int, *, assume_yes: bool) -> None:
         raise typer.Abort
 
 
-def _complain(left: list[str], looked: Mapping[str, Sweep | str], swept: Mapping[str, Sweep]) -> None:
+def _complain(left: list[str], looked: Sequence[_Looked]) -> None:
     if left:
         raise TeardownUnverifiedError(f"may still be there: {'; '.join(left)}", "plan sweep looks again")
-    unanswered = [place for found in swept.values() for place in found.unanswered]
+    unanswered = [place for one in looked if one.sweep for place in one.sweep.unanswered]
     if unanswered:
         raise TeardownUnverifiedError(
             f"some places did not answer: {'; '.join(unanswered)}", "more may be there; plan sweep looks again"
         )
-    silent = [text for text in looked.values() if isinstance(text, str)]
-    if silent:
-        raise RefusedError(f"could not look everywhere: {'; '.join(silent)}", "plan doctor tells what is missing")
+    silent = [one for one in looked if one.error is not None]
+    if not silent:
+        return
+    told = "; ".join(f"{one.name}: {one.error.message}" for one in silent if one.error)
+    if any(one.had_runs for one in silent):
+        hint = "runs were launched there; plan doctor tells what is missing"
+        raise TeardownUnverifiedError(f"could not look everywhere: {told}", hint)
+    raise RefusedError(f"could not look everywhere: {told}", "plan doctor tells what is missing")
 
 
 def _show(swept: Mapping[str, Sweep], as_json: bool) -> None:

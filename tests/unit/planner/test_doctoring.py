@@ -1,0 +1,165 @@
+"""What a doctor makes of an account: which offers it looks at, how many, and the sentence that it ends with."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.doctoring import MOST_OFFERS, at_once, examine, judge, one_of_each_pool
+from pricing.offers import Market, Offer
+from providers.base import Check, PreflightState
+from providers.errors import CredentialsError, PermissionDeniedError, TransientError
+from tests.builders import an_offer
+from tests.doubles.clock import FakeClock
+from tests.doubles.fake_cloud import IDENTITY, NO_QUOTA, OK, FakeCloud
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNKNOWN = Check(name="quota", state=PreflightState.UNKNOWN, detail="you may not ask for quotas")
+RETIRED = Check(name="lifecycle", state=PreflightState.REFUSED, detail="retired", fix="g6.xlarge")
+NOBODY = Check(name="identity", state=PreflightState.REFUSED, detail="nobody is signed in", fix="aws sso login")
+
+
+def at(region: str, **changes: object) -> Offer:
+    told = {"provider": "aws", "instance_type": "g4dn.xlarge", "family": "g4dn", "device": "T4", **changes}
+    return an_offer(region=region, **told)
+
+
+EAST, WEST, NORTH = at("us-east-1"), at("us-west-2"), at("eu-north-1")
+
+
+def cloud(judged: dict[str, Check], **changes: object) -> FakeCloud:
+    """Each region with the check that its preflight ends with."""
+    return FakeCloud(FakeClock(), judge=lambda offer: (IDENTITY, judged[offer.region]), **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("judged", "shown", "state", "sentence"),
+    [
+        (
+            {"us-east-1": OK, "us-west-2": NO_QUOTA, "eu-north-1": OK},
+            1,
+            PreflightState.OK,
+            "aws: the cheapest that this account can launch now is g4dn.xlarge (on demand) in us-east-1 at $0.000/h",
+        ),
+        (
+            {"us-east-1": NO_QUOTA, "us-west-2": UNKNOWN, "eu-north-1": OK},
+            3,
+            PreflightState.OK,
+            "aws: the cheapest that this account can launch now is g4dn.xlarge (on demand) in eu-north-1 at $0.000/h",
+        ),
+        (
+            {"us-east-1": NO_QUOTA, "us-west-2": NO_QUOTA, "eu-north-1": NO_QUOTA},
+            3,
+            PreflightState.REFUSED,
+            "aws: nothing can be launched yet; the one quota to ask for is that of g4dn.xlarge (on demand) in "
+            "us-east-1 at $0.000/h: needs 4 vCPUs, may have 0 (ask for 4: https://quotas)",
+        ),
+        (
+            {"us-east-1": RETIRED, "us-west-2": NO_QUOTA, "eu-north-1": RETIRED},
+            3,
+            PreflightState.REFUSED,
+            "aws: nothing can be launched yet; the one quota to ask for is that of g4dn.xlarge (on demand) in "
+            "us-west-2 at $0.000/h: needs 4 vCPUs, may have 0 (ask for 4: https://quotas)",
+        ),
+        (
+            {"us-east-1": NO_QUOTA, "us-west-2": UNKNOWN, "eu-north-1": NO_QUOTA},
+            3,
+            PreflightState.UNKNOWN,
+            "aws: nobody can tell whether g4dn.xlarge (on demand) in us-west-2 at $0.000/h would be let in: quota: "
+            "you may not ask for quotas",
+        ),
+        (
+            {"us-east-1": RETIRED, "us-west-2": RETIRED, "eu-north-1": RETIRED},
+            3,
+            PreflightState.REFUSED,
+            "aws: nothing can be launched; lifecycle: retired (g6.xlarge)",
+        ),
+    ],
+)
+def test_offers_are_looked_at_up_to_the_first_that_is_let_in(
+    judged: dict[str, Check], shown: int, state: PreflightState, sentence: str
+) -> None:
+    told = examine(cloud(judged), [EAST, WEST, NORTH])
+    assert [known.offer for known in told.offers] == [EAST, WEST, NORTH][:shown]
+    assert (told.account, told.state, told.sentence) == ((IDENTITY,), state, sentence)
+
+
+def test_an_account_that_is_refused_launches_nothing_whatever_its_offers_say() -> None:
+    told = examine(cloud({"us-east-1": OK}, account=(IDENTITY, NOBODY)), [EAST])
+    assert told.state is PreflightState.REFUSED
+    assert told.sentence == "aws: nothing can be launched; identity: nobody is signed in (aws sso login)"
+
+
+def test_nothing_for_the_job_is_said() -> None:
+    told = examine(cloud({}), [])
+    assert (told.state, told.sentence) == (PreflightState.REFUSED, "aws: it has nothing that suits the job")
+
+
+def test_a_quota_is_looked_at_once() -> None:
+    """The offers of a region, family and market share one; so many are looked at and no more."""
+    spot = at("us-east-1", market=Market.SPOT)
+    larger = at("us-east-1", instance_type="g4dn.2xlarge")
+    other = at("us-east-1", instance_type="g5.xlarge", family="g5")
+    assert one_of_each_pool([EAST, larger, spot, other, WEST]) == [EAST, spot, other, WEST]
+    everywhere = [at(f"region-{number}") for number in range(MOST_OFFERS + 5)]
+    assert one_of_each_pool(everywhere) == everywhere[:MOST_OFFERS]
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "name"),
+    [
+        (CredentialsError("expired", hint="sign in"), PreflightState.REFUSED, "identity"),
+        (PermissionDeniedError("may not"), PreflightState.REFUSED, "permission"),
+        (TransientError("lost"), PreflightState.UNKNOWN, "answer"),
+    ],
+)
+@pytest.mark.parametrize("operation", ["doctor", "preflight"])
+def test_what_is_raised_is_a_line(operation: str, error: Exception, state: PreflightState, name: str) -> None:
+    asked = cloud({"us-east-1": OK})
+    asked.down[operation] = error
+    told = examine(asked, [EAST])
+    (check,) = told.account if operation == "doctor" else told.offers[0].preflight.checks
+    assert (check.state, check.name, check.detail) == (state, name, str(error))
+
+
+def test_what_does_not_answer_in_time_is_unknown() -> None:
+    silent, done = threading.Event(), threading.Event()
+
+    def waits(_: str) -> None:
+        silent.wait(30)
+        done.set()
+
+    asked = cloud({"us-east-1": OK}, before=waits)
+    told = examine(asked, [EAST], timedelta(milliseconds=50))
+    assert {check.detail for check in (*told.account, *told.offers[0].preflight.checks)} == {"no answer within 0.05 s"}
+    assert told.state is PreflightState.UNKNOWN
+    silent.set()
+    assert done.wait(30)
+
+
+def test_all_are_asked_at_once() -> None:
+    """Each waits for the other, so one after the other would never end."""
+    barrier = threading.Barrier(2)
+    calls: list[Callable[[], int]] = [lambda: barrier.wait(30), lambda: barrier.wait(30)]
+    assert sorted(answer for answer in at_once(calls, timedelta(seconds=30)) if answer is not None) == [0, 1]
+
+
+def test_a_mistake_of_our_own_is_not_swallowed() -> None:
+    with pytest.raises(ZeroDivisionError):
+        at_once([lambda: 1 // 0], timedelta(seconds=30))
+
+
+def test_offers_are_judged_at_their_own_provider() -> None:
+    clouds = {
+        "aws": cloud({"us-east-1": OK}),
+        "gcp": FakeCloud(FakeClock(), name="gcp", judge=lambda _: (NOBODY,)),
+    }
+    first, second = judge([EAST, at("us-central1", provider="gcp")], clouds.__getitem__)
+    assert (first.state, second.state) == (PreflightState.OK, PreflightState.REFUSED)
+    assert (first.is_closed, second.is_closed) == (False, True)
+    assert second.why == "identity: nobody is signed in (aws sso login)"
