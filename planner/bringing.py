@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from planner.data_sets import Upload, looked_at, planned, remember_bytes, upload
 from planner.estimate import fetch_seconds
 from planner.stored import format_bytes
-from providers.data_files import data_files, is_ours
+from providers.data_files import data_files
 from providers.stores import registry
 from providers.stores.store import ObjectStore, data_store
 from providers.stores.unfinished import Unfinished
@@ -144,11 +144,6 @@ def _with_data(job: TrainingJob, url: str, size_bytes: int) -> TrainingJob:
     # An empty file is no data, but nothing that an estimate must fail on.
     data = DataSpec(url=url, images=job.data.images, channels=job.data.channels, size_bytes=size_bytes or None)
     return job.model_copy(update={"data": data})
-
-
-def stored_data_bytes(data: DataSpec) -> int:
-    """Of a run's data, what was put into storage for it, and stays there after its end."""
-    return data.size_bytes or 0 if data.url is not None and is_ours(data.url) else 0
 
 
 def _lasting(seconds: float) -> str:

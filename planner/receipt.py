@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from planner.measurements import OwnMeasurement
 from planner.run import INTERRUPTIONS
-from pricing.money import format_usd
+from planner.stored import Stays, Stored, stored_text
+from pricing.money import Usd, format_usd
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class Receipt:
     """Estimated figures are None where nothing could be estimated, actual ones where the run did not get there.
 
     Seconds are whole-run, from the request to the model at home and nothing left. `accuracy` is on the hold-out.
+    What stays stored is that of the run directory and, as `data`, of what was uploaded for it; None where nobody
+    charges for it, or the store did not answer.
     """
 
     run_id: str
@@ -47,6 +50,10 @@ class Receipt:
     device: str | None
     phase_seconds: dict[str, float]
     model_folder: str | None
+    stored_bytes: int | None = None
+    stored_usd_per_month: float | None = None
+    data_stored_bytes: int | None = None
+    data_stored_usd_per_month: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -68,11 +75,12 @@ def estimate_record(quote: MachineEstimate | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """When a run's first attempt was asked for, when nothing was left of it, and where the model went."""
+    """When a run's first attempt was asked for, when nothing was left of it; where the model went, and what stays."""
 
     asked_at: datetime
     ended_at: datetime
     model_folder: str | None
+    stays: Stays | None = None
 
 
 def write_receipt(
@@ -105,7 +113,23 @@ def write_receipt(
         device=f"{start['device_count']} x {start['device_name']}" if start else None,
         phase_seconds={name: round(seconds, 3) for name, seconds in story.phase_seconds.items()},
         model_folder=ending.model_folder,
+        **_stored(ending.stays),
     )
+
+
+def _stored(stays: Stays | None) -> dict[str, Any]:
+    if stays is None:
+        return {}
+    return {
+        "stored_bytes": stays.run.size_bytes,
+        "stored_usd_per_month": _dollars(stays.run),
+        "data_stored_bytes": stays.data.size_bytes if stays.data else None,
+        "data_stored_usd_per_month": _dollars(stays.data) if stays.data else None,
+    }
+
+
+def _dollars(stored: Stored) -> float | None:
+    return None if stored.usd_per_month is None else float(stored.usd_per_month)
 
 
 def measurement_of(
@@ -200,7 +224,23 @@ def receipt_text(receipt: Receipt) -> str:
         lines.append(f"  seconds     {spent}")
     if receipt.model_folder:
         lines.append(f"  model       {receipt.model_folder}")
+    lines += _stored_lines(receipt)
     return "\n".join(lines)
+
+
+def _stored_lines(receipt: Receipt) -> list[str]:
+    """What goes on costing something, and what ends it."""
+    run = receipt.stored_bytes, receipt.stored_usd_per_month, "stays", "plan sweep --stored removes it"
+    data = receipt.data_stored_bytes, receipt.data_stored_usd_per_month, "data set", "plan data remove ends it"
+    return [
+        f"  {name:12}{stored_text(size, _as_usd(usd))}; {how}"
+        for size, usd, name, how in (run, data)
+        if size is not None
+    ]
+
+
+def _as_usd(value: float | None) -> Usd | None:
+    return None if value is None else Usd(Decimal(str(value)))
 
 
 def _line(name: str, estimated: str, actual: str) -> str:

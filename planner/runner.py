@@ -19,6 +19,7 @@ from planner.measurements import OwnMeasurement, add_measurement, load_measureme
 from planner.progress import Story, story_of
 from planner.receipt import Ending, Receipt, measurement_of, write_receipt
 from planner.run import Outcome, Phase, Run, attempt_deadline
+from planner.stored import Stays, rates_of, stays
 from planner.watch import Watcher, newest_checkpoint
 from providers.base import LaunchRequest, PreflightState, Preparer, RunId
 from providers.errors import ProviderError
@@ -222,7 +223,8 @@ class Runner:
         began = run.attempts[before["attempts"] if before else 0 :]
         asked_at = began[0].asked_at if began and began[0].asked_at else run.created_at
         folder = run.model_folder or None if run.outcome is Outcome.SUCCEEDED else None
-        ending = Ending(asked_at=asked_at, ended_at=self._clock.now(), model_folder=folder)
+        ended_at = self._clock.now()
+        ending = Ending(asked_at=asked_at, ended_at=ended_at, model_folder=folder, stays=self._stays(run))
         story = self._story(run)
         receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending, before)
         self._journal.save_receipt(run.run_id, receipt.to_json(), ending.ended_at)
@@ -240,6 +242,18 @@ class Runner:
         except ProviderError as error:
             self._listen(Said(f"the receipt lacks what the trainer said: {error.message}"))
         return story
+
+    def _stays(self, run: Run) -> Stays | None:
+        """What is left in storage; None where nobody charges for it, or nobody can tell."""
+        rates = rates_of(run.provider)
+        if rates is None:
+            return None
+        data = job_from_json(self._journal.job_json(run.run_id)).data
+        try:
+            return stays(self._provider_of(run.provider).store(run.run_id), data, rates)
+        except ProviderError as error:
+            self._listen(Said(f"the receipt lacks what stays stored: {error.message}"))
+            return None
 
     def _learn(self, run: Run, story: Story, ending: Ending) -> None:
         if run.provider != "local" or run.outcome is not Outcome.SUCCEEDED:

@@ -7,11 +7,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from pricing.money import Usd, format_usd
+from providers.data_files import is_ours
 from providers.stores.files import stored_bytes
 
 if TYPE_CHECKING:
     from pricing.cost import ProviderRates
     from providers.base import RunStore
+    from workloads.job import DataSpec
 
 _CENT = Decimal("0.01")
 _GB = 1_000_000_000
@@ -26,19 +28,48 @@ class Stored:
     usd_per_month: Usd | None
 
     def __str__(self) -> str:
-        return f"{format_bytes(self.size_bytes)} stored, {self.month} a month"
+        return stored_text(self.size_bytes, self.usd_per_month)
 
     @property
     def month(self) -> str:
         """What a month costs, in words."""
-        if self.usd_per_month is None:
-            return "-"
-        return "under $0.01" if 0 < self.usd_per_month < _CENT else format_usd(self.usd_per_month)
+        return _month(self.usd_per_month)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stays:
+    """`run` is the run directory; `data` the data set that was uploaded for the job, which other runs may use too."""
+
+    run: Stored
+    data: Stored | None = None
 
 
 def stored(store: RunStore, rates: ProviderRates | None) -> Stored:
     """All of a run directory. Raises ProviderError."""
     return kept(stored_bytes(store), rates)
+
+
+def stays(store: RunStore, data: DataSpec, rates: ProviderRates) -> Stays:
+    """What is left in storage of a run, and of the data that was put there for it. Raises ProviderError."""
+    size = data.size_bytes if data.url is not None and is_ours(data.url) else None
+    return Stays(run=stored(store, rates), data=kept(size, rates) if size else None)
+
+
+def rates_of(provider: str) -> ProviderRates | None:
+    """What a provider charges; None for one that charges for no storage, or without a catalog."""
+    from pricing.catalog import Catalog, CatalogError
+
+    try:
+        with Catalog.open() as catalog:
+            return catalog.rates.get(provider)
+    except CatalogError:
+        return None
+
+
+def rate_text(rates: ProviderRates) -> str:
+    """The rate and where it is from."""
+    source = dict(rates.sources).get("object_storage", "no source")
+    return f"${rates.object_storage_usd_per_gb_month} per GB and month ({source})"
 
 
 def kept(size_bytes: int, rates: ProviderRates | None) -> Stored:
@@ -47,6 +78,17 @@ def kept(size_bytes: int, rates: ProviderRates | None) -> Stored:
         return Stored(size_bytes=size_bytes, usd_per_month=None)
     monthly = Decimal(size_bytes) / _GB * rates.object_storage_usd_per_gb_month
     return Stored(size_bytes=size_bytes, usd_per_month=Usd(monthly))
+
+
+def stored_text(size_bytes: int, usd_per_month: Usd | None) -> str:
+    """`12 GB stored, $0.28 a month`."""
+    return f"{format_bytes(size_bytes)} stored, {_month(usd_per_month)} a month"
+
+
+def _month(usd: Usd | None) -> str:
+    if usd is None:
+        return "-"
+    return "under $0.01" if 0 < usd < _CENT else format_usd(usd)
 
 
 def format_bytes(size: int) -> str:

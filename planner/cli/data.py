@@ -19,9 +19,7 @@ from planner.errors import BadInputError, RefusedError, from_provider
 from planner.render import Column, table
 from planner.settings import Settings
 from planner.shards import DataSet
-from planner.stored import format_bytes
-from pricing.catalog import Catalog, CatalogError
-from pricing.cost import ProviderRates
+from planner.stored import format_bytes, rates_of
 from providers.base import ProviderSettings
 from providers.errors import ProviderError
 from providers.stores import registry
@@ -122,7 +120,7 @@ def _remove(
 def bring(job: TrainingJob, provider: str, settings: Settings) -> Bringing:
     """What the job's data takes to get to a machine of the provider; its folder is read. Raises PlanError."""
     try:
-        return bringing(job, provider, _settings(provider, settings, {}), rates_of(provider), _progress("read"))
+        return bringing(job, provider, provider_settings(provider, settings, {}), rates_of(provider), _progress("read"))
     except ProviderError as error:
         raise from_provider(error) from error
 
@@ -130,16 +128,16 @@ def bring(job: TrainingJob, provider: str, settings: Settings) -> Bringing:
 def send_brought(brought: Bringing, provider: str, settings: Settings) -> None:
     """Upload what is missing, with a line now and then. Raises PlanError."""
     try:
-        send(brought, provider, _settings(provider, settings, {}), _progress("sent", brought.missing_bytes))
+        send(brought, provider, provider_settings(provider, settings, {}), _progress("sent", brought.missing_bytes))
     except ProviderError as error:
         raise from_provider(error) from error
 
 
 def _store(name: str, given: dict[str, str | None]) -> AbstractContextManager[ObjectStore]:
-    return open_data_store(name, _settings(name, options.settings(), given))
+    return open_data_store(name, provider_settings(name, options.settings(), given))
 
 
-def _settings(name: str, settings: Settings, given: Mapping[str, str | None]) -> ProviderSettings:
+def provider_settings(name: str, settings: Settings, given: Mapping[str, str | None]) -> ProviderSettings:
     """What was typed over what is set for this provider."""
     typed = {key: value for key, value in given.items() if value}
     return ProviderSettings(
@@ -148,15 +146,6 @@ def _settings(name: str, settings: Settings, given: Mapping[str, str | None]) ->
         environment=os.environ,
         now=build.clock().now,
     )
-
-
-def rates_of(name: str) -> ProviderRates | None:
-    """What a provider charges. Without a catalog everything works but prices."""
-    try:
-        with Catalog.open() as catalog:
-            return catalog.rates.get(name)
-    except CatalogError:
-        return None
 
 
 def _ask(plan: Upload, *, assume_yes: bool) -> None:

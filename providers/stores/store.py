@@ -119,6 +119,11 @@ def run_store(
     return ObjectStore(bucket, f"{RUNS}/{_name(run_id)}", unfinished=unfinished, patience=patience)
 
 
+def every_run(bucket: Bucket, *, patience: Patience | None = None) -> ObjectStore:
+    """The directories of all runs of this bucket, each by its run id."""
+    return ObjectStore(bucket, RUNS, patience=patience)
+
+
 def data_store(
     bucket: Bucket, *, unfinished: Unfinished | None = None, patience: Patience | None = None
 ) -> ObjectStore:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planner import shards
-from planner.bringing import bringing, data_line, open_data_store, providers_of, send, stored_data_bytes
+from planner.bringing import bringing, data_line, open_data_store, providers_of, send
 from planner.data_sets import known_bytes, remember_bytes
 from planner.estimate import (
     DOWNLOAD_BYTES_PER_SECOND,
@@ -158,13 +158,6 @@ def test_whose_machines_can_read_an_address() -> None:
     wanted = {"s3://b/x": ("aws",), "gs://b/x": ("gcp",), "az://a/b/x": ("azure",), "https://example.org/x": ()}
     assert {url: providers_of(DataSpec(url=url)) for url in wanted} == wanted
     assert providers_of(DataSpec(name="cifar10")) == ()
-
-
-def test_what_stays_in_storage_for_a_run() -> None:
-    ours = DataSpec(url=f"s3://b/data/{'a' * 64}", size_bytes=12)
-    assert stored_data_bytes(ours) == 12
-    for other in (DataSpec(url="s3://b/mine", size_bytes=12), DataSpec(name="cifar10"), DataSpec(url=ours.url)):
-        assert stored_data_bytes(other) == 0
 
 
 # --- the estimate ------------------------------------------------------------------------------------------------

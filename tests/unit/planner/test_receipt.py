@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner.events import Said
 from planner.machine_quote import quote_this_machine
 from planner.measurements import load_measurements
 from planner.progress import Story
 from planner.receipt import Ending, Receipt, estimate_record, measurement_of, receipt_text, write_receipt
 from planner.run import Outcome, Phase
+from planner.stored import Stays, kept
 from planner.throughput.values import Basis
+from pricing.cost import FREE_RATES
 from pricing.devices import DeviceTable
-from providers.base import EndKind
+from providers.base import EndKind, RunId
+from providers.errors import TransientError
 from providers.local.machine import this_machine
 from tests.builders import a_job, a_machine_estimate, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, ctrl_c
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from tests.doubles.desk import Desk
     from workloads.job import TrainingJob
 
+CLOUD = FREE_RATES._replace(object_storage_usd_per_gb_month=Decimal("0.02"))
 MINUTE = NOON + timedelta(seconds=60)
 START = {
     "event": "start", "time": (NOON + timedelta(seconds=10)).isoformat(), "images": 1000, "steps_per_epoch": 10,
@@ -129,9 +134,48 @@ def test_a_receipt_is_json_and_back() -> None:
 
 def test_a_receipt_of_an_earlier_version_is_still_one() -> None:
     kept = a_receipt().to_json()
-    for name in ("interruptions", "lost_steps"):
+    since = ("stored_bytes", "stored_usd_per_month", "data_stored_bytes", "data_stored_usd_per_month")
+    for name in ("interruptions", "lost_steps", *since):
         del kept[name]
     assert Receipt(**kept) == a_receipt()
+
+
+def test_what_stays_stored_and_costs_is_told() -> None:
+    ending = replace(an_ending(), stays=Stays(run=kept(15 * 10**9, CLOUD), data=kept(150 * 10**9, CLOUD)))
+    receipt = write_receipt(a_done_run(), Story(), {}, ending)
+    assert (receipt.stored_bytes, receipt.stored_usd_per_month) == (15 * 10**9, 0.3)
+    assert (receipt.data_stored_bytes, receipt.data_stored_usd_per_month) == (150 * 10**9, 3.0)
+    assert receipt_text(receipt).splitlines()[-2:] == [
+        "  stays       15 GB stored, $0.30 a month; plan sweep --stored removes it",
+        "  data set    150 GB stored, $3.00 a month; plan data remove ends it",
+    ]
+    without = write_receipt(a_done_run(), Story(), {}, replace(an_ending(), stays=Stays(run=kept(7000, CLOUD))))
+    assert "7.0 kB stored, under $0.01 a month; plan sweep" in receipt_text(without).splitlines()[-1]
+    assert Receipt(**json.loads(json.dumps(receipt.to_json()))) == receipt
+
+
+def test_a_run_at_a_cloud_is_looked_up_in_its_storage_when_it_is_over(desk: Desk) -> None:
+    desk.provider.name = "aws"
+    address = f"s3://b/data/{'a' * 64}"
+    model = {"preset": "vgg11", "image_size": 32, "classes": 2}
+    job = a_job(model=model, data={"url": address, "images": 50_000, "size_bytes": 10**9})
+    run, receipt = desk.launch(job, provider="aws")
+    store = desk.provider.store(run.run_id)
+    assert receipt.stored_bytes == sum(len(store.get(path)) for path in store.list()) > 0
+    assert (receipt.data_stored_bytes, receipt.data_stored_usd_per_month) == (10**9, 0.023)
+
+
+def test_a_store_that_does_not_answer_leaves_that_line_out(desk: Desk) -> None:
+    desk.provider.name = "aws"
+    run = desk.planned(provider="aws")
+    run, _ = desk.runner().follow(run, desk.request())
+    desk.provider.store = broken  # type: ignore[method-assign]
+    assert desk.runner()._stays(run) is None
+    assert any("lacks what stays stored" in event.text for event in desk.told(Said))
+
+
+def broken(_: RunId) -> Any:
+    raise TransientError("nobody answers")
 
 
 def test_an_estimate_that_could_not_be_made_is_kept_as_none() -> None:
