@@ -166,6 +166,7 @@ def _under(plan: Plan) -> list[str]:
                 f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
             )
         lines.append(_price_note(plan))
+        lines.extend(_data_lines(plan))
         lines.extend(_spot_verdicts(plan))
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
@@ -187,6 +188,15 @@ def _price_note(plan: Plan) -> str:
             "\na stale, derived or estimated spot price counts as on demand or a share of it; raw: as its source says"
         )
     return note
+
+
+def _data_lines(plan: Plan) -> list[str]:
+    """What is counted of data that is no known set."""
+    if plan.job.data.name is not None:
+        return []
+    from planner.bringing import data_line
+
+    return [f"data: {data_line(plan.job)}"]
 
 
 def _spot_verdicts(plan: Plan) -> list[str]:
