@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,21 +11,27 @@ from providers.local.api import EngineName
 from providers.local.command import SystemRunner
 from providers.local.engine import CliEngine
 from providers.local.provider import engines_of
+from tests.contract.gcp import GcpHarness
 from tests.contract.local import EngineDoubleHarness, ProcessHarness, RealEngineHarness, build_tiny_image
 from tests.contract.sim import SimHarness
+from tests.doubles.google.process import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.contract.harness import Harness
+    from tests.doubles.google.process import Google
 
 HARNESSES = {
     "local-process": ProcessHarness,
     "local-engine-double": EngineDoubleHarness,
     "local-engine": RealEngineHarness,
     "sim": SimHarness,
+    "gcp": GcpHarness,
 }
+NEEDS = {"local-engine": "engine", "gcp": "google"}
+"""Harnesses that are made with what a fixture starts once."""
 
 
 @pytest.fixture(scope="session")
@@ -41,15 +47,20 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> CliEngine:
     return found
 
 
+@pytest.fixture(scope="session")
+def google() -> Iterator[Google]:
+    """Google Cloud's double, in a process of its own."""
+    process = Process()
+    yield process
+    process.close()
+
+
 @pytest.fixture(
     params=[pytest.param(name, marks=[pytest.mark.container] if name == "local-engine" else []) for name in HARNESSES]
 )
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
-    kind = HARNESSES[request.param]
-    made: Harness
-    if kind is RealEngineHarness:
-        made = RealEngineHarness(tmp_path, request.getfixturevalue("engine"))
-    else:
-        made = kind(tmp_path)
+    kind: Any = HARNESSES[request.param]
+    needed = [request.getfixturevalue(NEEDS[request.param])] if request.param in NEEDS else []
+    made: Harness = kind(tmp_path, *needed)
     yield made
     made.clean()

@@ -59,6 +59,7 @@ def no_engine(name: EngineName) -> None:
 class ProcessHarness:
     provider_name = "local"
     keeps_ended = True
+    tells_the_end = True
     tells_training = True
 
     def __init__(self, home: Path) -> None:
@@ -95,6 +96,7 @@ class ProcessHarness:
 class EngineDoubleHarness:
     provider_name = "local"
     keeps_ended = True
+    tells_the_end = True
     tells_training = True
 
     def __init__(self, home: Path) -> None:
@@ -129,6 +131,7 @@ class RealEngineHarness:
 
     provider_name = "local"
     keeps_ended = True
+    tells_the_end = True
     tells_training = True
 
     def __init__(self, home: Path, engine: CliEngine) -> None:

@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             with self.there.lock:
                 self.there.calls.append((asked.method, asked.path))
-                status, headers, body = _answered(self.there, asked)
+                status, headers, body = answered(self.there, asked)
         except RefusedError as error:
             status, headers, body = error.status, {"Content-Type": "application/json"}, error.body
         self.send_response(status)
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-def _answered(world: World, asked: Asked) -> Answer:
+def answered(world: World, asked: Asked) -> Answer:
     if world.tokens is not None and asked.headers.get("authorization", "").removeprefix("Bearer ") not in world.tokens:
         raise RefusedError(401, "authError", "Invalid Credentials")
     if asked.path == "/storage/v1/b":
@@ -198,6 +198,18 @@ def _answered(world: World, asked: Asked) -> Answer:
     if found := _OBJECT.match(asked.path):
         return _object(world, asked, found[1], unquote(found[2]))
     raise RefusedError(404, "notFound", f"no such method: {asked.method} {asked.path}")
+
+
+def told_of(asked: Asked) -> dict[str, str]:
+    """What is put or fetched: `bucket`, `object`, and of what is put the bytes in base64 (`data`)."""
+    if found := _OBJECT.match(asked.path):
+        return {"bucket": found[1], "object": unquote(found[2])}
+    found = _UPLOAD.match(asked.path)
+    assert found
+    if asked.query.get("uploadType") != "multipart":
+        return {"bucket": found[1], "object": asked.query.get("name", "")}
+    told, data = _in_two(asked)
+    return {"bucket": found[1], "object": told["name"], "data": base64.b64encode(data).decode()}
 
 
 def _json(value: object) -> Answer:
@@ -274,15 +286,20 @@ def _uploaded(world: World, asked: Asked, bucket: str) -> Answer:
 
 
 def _kept_multipart(world: World, asked: Asked, bucket: str) -> dict[str, str]:
-    """Metadata and bytes in one body; the hash in the metadata is checked."""
+    """The hash in the metadata is checked."""
+    told, data = _in_two(asked)
+    if told.get("md5Hash") not in (None, md5(data)):
+        raise RefusedError(400, "invalid", "Provided MD5 hash does not match calculated MD5 hash")
+    return world.keep(bucket, told["name"], data, asked.precondition)
+
+
+def _in_two(asked: Asked) -> tuple[dict[str, str], bytes]:
+    """Metadata and bytes out of one body."""
     boundary = re.search(r'boundary="?([^";]+)', asked.headers["content-type"])
     assert boundary
     _, metadata, media, _ = asked.body.split(b"--" + boundary[1].encode(), 3)
     told = json.loads(metadata.partition(b"\r\n\r\n")[2])
-    data = media.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
-    if told.get("md5Hash") not in (None, md5(data)):
-        raise RefusedError(400, "invalid", "Provided MD5 hash does not match calculated MD5 hash")
-    return world.keep(bucket, told["name"], data, asked.precondition)
+    return told, media.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
 
 
 def _session(world: World, asked: Asked, bucket: str) -> Answer:

@@ -1,0 +1,134 @@
+"""Azure's world: its real client over HTTPS, against a double in a process of its own whose time only sleepers move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from providers.azure.account import Account
+from providers.azure.api import Arm, ArmClient, recorded
+from providers.azure.launching import Pace
+from providers.azure.provider import AzureProvider
+from providers.azure.settings import AzureSettings
+from providers.base import ProviderSettings, VendorRequest
+from providers.rented import Rented
+from providers.stores.patience import Patience
+from providers.stores.store import ObjectStore, run_store
+from tests.doubles.azure.client import Double
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from providers.azure.api import Call, Reply
+    from providers.base import RunId
+
+DIGEST = "sha256:" + "1" * 64
+PUBLIC_KEY = "ssh-rsa AAAAB3NzaC1yc2E nobody"
+_CREATES = ("PUT", "POST")
+_LOOKS = ("retrieveBootDiagnosticsData",)
+
+
+@dataclass(frozen=True)
+class AzureInItsTime(AzureProvider):
+    """Azure's provider in the time of the double (providers.base.Timekeeper)."""
+
+    def sleep(self, seconds: float) -> None:
+        self.pace.sleep(seconds)
+
+
+@dataclass
+class Recorder:
+    """A client in front of another one, which remembers what was sent through it."""
+
+    arm: Arm
+    sent: list[VendorRequest]
+
+    def send(self, call: Call) -> Reply:
+        if call.method in _CREATES and not call.name.endswith(_LOOKS):
+            self.sent.append(recorded(call))
+        return self.arm.send(call)
+
+    def fetch(self, url: str) -> bytes:
+        return self.arm.fetch(url)
+
+    def person(self) -> str | None:
+        return self.arm.person()
+
+
+@dataclass(frozen=True)
+class RecordingRented(Rented):
+    sent: list[VendorRequest] = field(default_factory=list)
+
+    def put(self, run_id: RunId, call: VendorRequest) -> None:
+        self.sent.append(call)
+        super().put(run_id, call)
+
+
+def a_provider(
+    home: Path, double: Double, arm: Arm | None = None, sent: list[VendorRequest] | None = None, **options: str
+) -> AzureInItsTime:
+    """The provider as a newly started command makes it, but for its container, its time and its keys."""
+    settings = AzureSettings.of(
+        ProviderSettings(
+            home=home, options={**double.options, **options}, environment=double.environment, now=double.now
+        )
+    )
+    kept = sent if sent is not None else []
+    rented = RecordingRented(
+        cloud="azure",
+        service="blob",
+        store=lambda run_id: a_store(double, run_id),
+        region=lambda: "",
+        now=double.now,
+        digest=lambda _: DIGEST,
+        own_image=settings.image,
+        sent=kept,
+    )
+    return AzureInItsTime(
+        account=Account(settings, Recorder(arm or ArmClient(settings), kept)),
+        rented=rented,
+        now=double.now,
+        pace=Pace(sleep=double.sleep),
+        public_key=lambda: PUBLIC_KEY,
+    )
+
+
+def a_store(double: Double, run_id: RunId) -> ObjectStore:
+    return run_store(double.bucket(), run_id, patience=Patience(sleep=lambda _: None))
+
+
+class AzureHarness:
+    provider_name = "azure"
+    keeps_ended = False
+    tells_the_end = False
+
+    def __init__(self, home: Path, double: Double | None = None) -> None:
+        self._home = home
+        self._own = double is None
+        self.double = double or Double(home)
+        self.double.control("reset")
+        self._sent: list[VendorRequest] = []
+
+    def provider(self) -> AzureInItsTime:
+        return a_provider(self._home, self.double, sent=self._sent)
+
+    def sent(self) -> Sequence[VendorRequest]:
+        """A call that repeats another one makes nothing new: what it is about has the same name."""
+        return [call for number, call in enumerate(self._sent) if call not in self._sent[:number]]
+
+    def break_launch(self) -> None:
+        self.double.control("rules", full=[["*", "*", "*"]])
+
+    def break_listing(self) -> None:
+        self.script(operation="GET resources", code="InternalServerError", times=None)
+
+    def lose_reply(self) -> None:
+        self.script(operation="PUT virtualMachines", effect="lost_reply")
+
+    def script(self, **fault: object) -> None:
+        self.double.control("script", faults=[fault])
+
+    def clean(self) -> None:
+        if self._own:
+            self.double.close()

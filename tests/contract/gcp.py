@@ -1,0 +1,155 @@
+"""The world of Google Cloud: its double in a process of its own, whose time only sleepers move."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from providers.agent_archive import AGENT
+from providers.base import ProviderSettings, VendorRequest
+from providers.gcp import store
+from providers.gcp.account import Account
+from providers.gcp.api import Api, GoogleApi
+from providers.gcp.machines import Machines
+from providers.gcp.parts import rented_of
+from providers.gcp.provider import GcpProvider
+from providers.gcp.settings import GcpSettings
+from providers.stores.bucket import Bucket
+from providers.stores.patience import Patience
+from providers.stores.store import run_store
+from providers.trainer_wheel import WHEEL
+from tests.doubles.google.process import Google, Process
+from tests.doubles.google.scenario import FaultRule, Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pricing.offers import Offer, OfferQuery
+    from providers.base import RunId
+    from providers.gcp.part import Part
+    from providers.rented import Rented
+    from providers.stores.store import ObjectStore
+
+PROJECT = "a-project"
+DIGEST = f"sha256:{'5' * 64}"
+OFFER = "n1-standard-4+1xT4"
+_OURS = (AGENT, WHEEL)
+
+
+@dataclass(frozen=True)
+class TimedGcp(GcpProvider):
+    """In the time of the double (providers.base.Timekeeper). `only` are the offers that tests ask for."""
+
+    google: Google = field(kw_only=True)
+    only: str = field(kw_only=True, default=OFFER)
+
+    def sleep(self, seconds: float) -> None:
+        self.google.sleep(seconds)
+
+    def offers(self, query: OfferQuery) -> Sequence[Offer]:
+        return [offer for offer in super().offers(query) if offer.instance_type == self.only]
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a newly started command makes of one server. `api` and `bucket` let a test put itself in front of them."""
+
+    google: Google
+    home: Path
+    api: Callable[[Api], Api] = lambda api: api
+    bucket: Callable[[Bucket], Bucket] = lambda bucket: bucket
+
+    def settings(self) -> ProviderSettings:
+        options = {"project": PROJECT, "endpoint": self.google.url}
+        return ProviderSettings(home=self.home, options=options, environment={}, now=self.google.now)
+
+    def account(self) -> Account:
+        return Account(GcpSettings.of(self.settings()))
+
+    def stores(self) -> Callable[[RunId], ObjectStore]:
+        opened = cache(lambda: self.bucket(store.make(self.settings())))
+        patience = Patience(sleep=self.google.sleep)
+        return lambda run_id: run_store(opened(), run_id, patience=patience)
+
+    def rented(self, stores: Callable[[RunId], ObjectStore]) -> Rented:
+        return replace(rented_of(self.settings(), stores, {}), digest=lambda _: DIGEST)
+
+    def provider(self, only: str = OFFER) -> TimedGcp:
+        account, stores = self.account(), self.stores()
+        parts: tuple[Part, ...] = (Machines(self.api(GoogleApi(account)), account, self.rented(stores)),)
+        return TimedGcp(account, parts, stores, self.google.now, google=self.google, only=only)
+
+
+class GcpHarness:
+    provider_name = "gcp"
+    keeps_ended = False
+    tells_training = False
+
+    def __init__(self, home: Path, google: Google) -> None:
+        self.google = google
+        self.client = Client(google, home)
+        google.reset(Scenario(trainer="named"))
+
+    def provider(self) -> TimedGcp:
+        return self.client.provider()
+
+    def sent(self) -> Sequence[VendorRequest]:
+        """A call that repeats another one makes nothing new: its name or its requestId says so."""
+        told = self.google.control("calls")
+        assert told["violations"] == []
+        made = [request for call in told["calls"] if (request := _request(call)) is not None]
+        return [request for number, request in enumerate(made) if request not in made[:number]]
+
+    def break_launch(self) -> None:
+        self.google.script(
+            FaultRule(operation="compute.instances.insert", status=403, code="quotaExceeded", times=None)
+        )
+
+    def break_listing(self) -> None:
+        listing = "compute.instances.aggregatedList"
+        self.google.script(FaultRule(operation=listing, effect="warning", place="us-east1-b", times=None))
+
+    def lose_reply(self) -> None:
+        self.google.script(FaultRule(operation="compute.instances.insert", effect="lost_reply"))
+
+    def clean(self) -> None:
+        assert self.google.control("calls")["violations"] == []
+
+
+def started() -> Process:
+    return Process()
+
+
+def _request(call: Sequence[Any]) -> VendorRequest | None:
+    """What was sent, as the seam writes it down; None for what makes nothing."""
+    told: dict[str, Any] = dict(call)  # type: ignore[arg-type]
+    if told["method"] == "compute.instances.insert":
+        parameters = {**told["path"], "requestId": told["query"]["requestId"], "body": told["body"]}
+        return VendorRequest(service="compute", operation="instances.insert", parameters=parameters)
+    if told["method"] == "storage.objects.insert" and "data" in told["path"]:
+        return _put(told["path"])
+    return None
+
+
+def _put(told: dict[str, str]) -> VendorRequest | None:
+    import hashlib
+
+    data = base64.b64decode(told["data"])
+    prefix, found, path = told["object"].partition("/attempts/")
+    path = f"attempts/{path}" if found else "job.json"
+    prefix = prefix if found else told["object"].removesuffix("/job.json")
+    if not found and not told["object"].endswith("/job.json"):
+        return None
+    parameters: dict[str, object] = {
+        "RunDirectory": f"gs://{told['bucket']}/{prefix}",
+        "Path": path,
+        "SHA256": hashlib.sha256(data).hexdigest(),
+        "Bytes": len(data),
+    }
+    if path.rpartition("/")[2] not in _OURS:
+        parameters["Body"] = told["data"]
+    return VendorRequest(service="storage", operation="PutObject", parameters=parameters)

@@ -1,0 +1,433 @@
+"""Compute Engine's methods, by their ids in Google's description."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from tests.doubles.google.machines import Disk, Machine, table_of
+from tests.doubles.google.world import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tests.doubles.google.machines import Operation
+    from tests.doubles.google.world import Call, World
+
+HOST = "https://www.googleapis.com/compute/v1"
+ZONES: Mapping[str, str] = {
+    "us-central1": "abcf",
+    "us-east1": "bcd",
+    "us-east5": "abc",
+    "us-west1": "abc",
+    "europe-west4": "abc",
+    "asia-northeast1": "abc",
+    "asia-east1": "abc",
+}
+"""Regions, and the letters of their zones: some of Google's."""
+_MACHINES = re.compile(
+    r"(n1|n2|n2d|e2|c2|c3)-standard-\d+|g2-standard-\d+|a2-(high|ultra|mega)gpu-\d+g|a3-(high|mega|ultra)gpu-\d+g"
+    r"|g4-standard-\d+|ct5p-hightpu-[124]t|ct6e-standard-[148]t"
+)
+_ACCELERATORS = frozenset({"nvidia-tesla-t4", "nvidia-tesla-v100", "nvidia-tesla-p4", "nvidia-tesla-p100"})
+_BROUGHT = ("g2-", "a2-", "a3-", "g4-", "ct5p-", "ct6e-")
+"""Machine types that bring their accelerator."""
+_METRICS: Mapping[str, str] = {
+    "nvidia-tesla-t4": "NVIDIA_T4_GPUS",
+    "nvidia-tesla-v100": "NVIDIA_V100_GPUS",
+    "nvidia-tesla-p4": "NVIDIA_P4_GPUS",
+    "nvidia-tesla-p100": "NVIDIA_P100_GPUS",
+}
+_HYPERDISK_ONLY = ("ct6e-", "a3-ultragpu-", "g4-")
+_ONE_OF = {
+    "instances": "instance",
+    "disks": "disk",
+    "addresses": "address",
+    "machineTypes": "machineType",
+    "acceleratorTypes": "acceleratorType",
+}
+_MANY = 1000.0
+_CONDITION = re.compile(r'(?P<field>[\w.-]+)\s*(?P<how>=|eq)\s*"?(?P<value>[^"]*)"?')
+
+
+def insert(world: World, call: Call) -> dict[str, Any]:
+    table, zone, token = table_of(world), call.path["zone"], call.query.get("requestId", "")
+    known = table.tokens.get(token)
+    if known is not None and _age(world, known) < world.scenario.token_seconds:
+        return known.body
+    _check_place(world, zone)
+    _check_machine(world, call)
+    if table.machine(zone, call.body["name"]) is not None:
+        raise RefusedError(409, "alreadyExists", f"The resource '{_path(call)}/{call.body['name']}' already exists")
+    machine = _asked_for(world, call)
+    operation = table.record(zone, "insert", machine)
+    if token:
+        operation.body["clientOperationId"] = token
+        table.tokens[token] = operation
+    refused = _no_room(world, machine) or _no_quota(world, machine) or _by_fault(world)
+    if refused is not None:
+        operation.error, operation.http = refused
+        operation.happens = lambda: table.forget(machine)
+    else:
+        operation.happens = lambda: table.start(machine) if machine.gone_at is None else None
+    table.machines.append(machine)
+    table.disks.append(machine.disk)
+    return operation.body
+
+
+def get(world: World, call: Call) -> dict[str, Any]:
+    return _there(world, call).body
+
+
+def delete(world: World, call: Call) -> dict[str, Any]:
+    machine = _there(world, call)
+    return table_of(world).delete(machine).body
+
+
+def console(world: World, call: Call) -> dict[str, Any]:
+    machine = _there(world, call)
+    text = machine.guest.console if machine.guest is not None else ""
+    return {"kind": "compute#serialPortOutput", "contents": text, "start": "0", "next": str(len(text))}
+
+
+def wait(world: World, call: Call) -> dict[str, Any]:
+    """Time passes until it is done, but for two minutes at most."""
+    operation = _operation(world, call)
+    world.pass_to(min(max(operation.done_at, world.now), world.now + timedelta(minutes=2)))
+    return operation.body
+
+
+def get_operation(world: World, call: Call) -> dict[str, Any]:
+    return _operation(world, call).body
+
+
+def list_operations(world: World, call: Call) -> dict[str, Any]:
+    rows = [known.body for known in reversed(table_of(world).operations) if known.zone == call.path["zone"]]
+    found = [row for row in rows if _matches(row, call.query.get("filter", ""))]
+    return {"kind": "compute#operationList", "id": "operations", "items": found, "selfLink": HOST}
+
+
+def list_instances(world: World, call: Call) -> dict[str, Any]:
+    there = [known for known in table_of(world).machines if not known.gone and known.shown_from <= world.now]
+    return _aggregated(world, call, "instances", [(f"zones/{known.zone}", known.body) for known in there])
+
+
+def list_disks(world: World, call: Call) -> dict[str, Any]:
+    there = [known for known in table_of(world).disks if known.ended_at is None]
+    return _aggregated(world, call, "disks", [(f"zones/{known.zone}", known.body) for known in there])
+
+
+def list_addresses(world: World, call: Call) -> dict[str, Any]:
+    """None is ever reserved: machines have ephemeral ones, which are no resources."""
+    return _aggregated(world, call, "addresses", [])
+
+
+def list_machine_types(world: World, call: Call) -> dict[str, Any]:
+    name = _named(call)
+    rows = [(f"zones/{zone}", {"name": name, "zone": zone}) for zone in _zones(world) if _MACHINES.fullmatch(name)]
+    return _aggregated(world, call, "machineTypes", rows)
+
+
+def list_accelerator_types(world: World, call: Call) -> dict[str, Any]:
+    name = _named(call)
+    rows = [(f"zones/{zone}", {"name": name, "zone": zone}) for zone in _zones(world) if name in _ACCELERATORS]
+    return _aggregated(world, call, "acceleratorTypes", rows)
+
+
+def delete_disk(world: World, call: Call) -> dict[str, Any]:
+    table = table_of(world)
+    there = [known for known in table.disks if (known.zone, known.name) == (call.path["zone"], call.path["disk"])]
+    disk = next((known for known in there if known.ended_at is None), None)
+    if disk is None:
+        raise _not_found(f"disks/{call.path['disk']}")
+    holder = next((known for known in table.machines if known.disk is disk), None)
+    if holder is not None and not holder.gone:
+        message = f"The disk resource '{disk.name}' is already being used by '{holder.name}'"
+        raise RefusedError(400, "resourceInUseByAnotherResource", message)
+    disk.goes_at = disk.goes_at or world.now + timedelta(seconds=1)
+    assert holder is not None
+    return table.record(disk.zone, "delete", holder).body
+
+
+def image(world: World, call: Call) -> dict[str, Any]:
+    name = f"{call.path['family']}-v20261101"
+    return {
+        "kind": "compute#image",
+        "name": name,
+        "family": call.path["family"],
+        "diskSizeGb": "50",
+        "status": "READY",
+        "selfLink": f"{HOST}/projects/{call.path['project']}/global/images/{name}",
+    }
+
+
+def project(world: World, call: Call) -> dict[str, Any]:
+    limits = {"GPUS_ALL_REGIONS": _MANY, **world.scenario.quotas.get("global", {})}
+    return {"kind": "compute#project", "name": call.path["project"], "quotas": _quotas(limits, {})}
+
+
+def region(world: World, call: Call) -> dict[str, Any]:
+    name = call.path["region"]
+    if name not in ZONES:
+        raise _not_found(f"regions/{name}")
+    every = dict.fromkeys(
+        ("CPUS", "N2_CPUS", "A2_CPUS", "NVIDIA_A100_GPUS", "NVIDIA_L4_GPUS", *_METRICS.values()), _MANY
+    )
+    every |= {f"PREEMPTIBLE_{metric}": _MANY for metric in every if metric.endswith("_GPUS")}
+    limits = every | world.scenario.quotas.get(name, {})
+    return {"kind": "compute#region", "name": name, "quotas": _quotas(limits, _used(world, name))}
+
+
+def network(world: World, call: Call) -> dict[str, Any]:
+    name = call.path["network"]
+    if name not in world.scenario.networks:
+        raise _not_found(f"networks/{name}")
+    link = f"{HOST}/projects/{call.path['project']}/global/networks/{name}"
+    return {"kind": "compute#network", "name": name, "autoCreateSubnetworks": True, "selfLink": link}
+
+
+def billing(world: World, call: Call) -> dict[str, Any]:
+    return {"name": "projects/p/billingInfo", "projectId": "p", "billingEnabled": world.scenario.billing}
+
+
+HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
+    "compute.instances.insert": insert,
+    "compute.instances.get": get,
+    "compute.instances.delete": delete,
+    "compute.instances.getSerialPortOutput": console,
+    "compute.instances.aggregatedList": list_instances,
+    "compute.disks.aggregatedList": list_disks,
+    "compute.disks.delete": delete_disk,
+    "compute.addresses.aggregatedList": list_addresses,
+    "compute.machineTypes.aggregatedList": list_machine_types,
+    "compute.acceleratorTypes.aggregatedList": list_accelerator_types,
+    "compute.zoneOperations.wait": wait,
+    "compute.zoneOperations.get": get_operation,
+    "compute.zoneOperations.list": list_operations,
+    "compute.images.getFromFamily": image,
+    "compute.projects.get": project,
+    "compute.regions.get": region,
+    "compute.networks.get": network,
+    "cloudbilling.projects.getBillingInfo": billing,
+}
+
+
+def _asked_for(world: World, call: Call) -> Machine:
+    """The instance and its disk as they are shown from now on."""
+    zone, body = call.path["zone"], dict(call.body)
+    place, number = f"{HOST}/{_path(call)}", world.number()
+    wanted = body["disks"][0]["initializeParams"]
+    disk_link = f"{HOST}/projects/{call.path['project']}/zones/{zone}/disks/{body['name']}"
+    disk = {
+        "kind": "compute#disk",
+        "id": world.number(),
+        "name": body["name"],
+        "sizeGb": wanted["diskSizeGb"],
+        "labels": wanted.get("labels", {}),
+        "status": "READY",
+        "creationTimestamp": world.stamp(),
+        "selfLink": disk_link,
+    }
+    made = Disk(zone=zone, body=disk, created_at=world.now)
+    shown = {
+        **body,
+        "disks": [{"boot": True, "autoDelete": body["disks"][0].get("autoDelete", False), "source": disk_link}],
+        "kind": "compute#instance",
+        "id": number,
+        "status": "PROVISIONING",
+        "creationTimestamp": world.stamp(),
+        "zone": f"{HOST}/projects/{call.path['project']}/zones/{zone}",
+        "machineType": f"{HOST}/projects/{call.path['project']}/{body['machineType']}",
+        "selfLink": f"{place}/{body['name']}",
+    }
+    shown_from = world.now + timedelta(seconds=world.scenario.lag_seconds)
+    return Machine(zone=zone, body=shown, disk=made, created_at=world.now, shown_from=shown_from)
+
+
+def _check_place(world: World, zone: str) -> None:
+    if zone not in _zones(world):
+        raise RefusedError(403, "forbidden", f"Permission denied on 'locations/{zone}' (or it may not exist).")
+
+
+def _check_machine(world: World, call: Call) -> None:
+    """What Google's description does not tell: which parts fit together."""
+    body, zone = call.body, call.path["zone"]
+    name = str(body["machineType"]).rpartition("/")[2]
+    scheduling = body.get("scheduling", {})
+    attached = [str(row["acceleratorType"]).rpartition("/")[2] for row in body.get("guestAccelerators", ())]
+    disk = str(body["disks"][0]["initializeParams"].get("diskType", "")).rpartition("/")[2]
+    spot = scheduling.get("provisioningModel") == "SPOT"
+    fixed = bool(attached) or name.startswith(_BROUGHT) or spot
+    wrong = {
+        f"Machine type with name '{name}' does not exist in zone '{zone}'.": not _MACHINES.fullmatch(name),
+        f"Machine type {name} takes no accelerators": bool(attached) and not name.startswith("n1-"),
+        "Instances with guest accelerators do not support live migration.": fixed
+        and scheduling.get("onHostMaintenance") != "TERMINATE",
+        "Spot instances cannot be restarted automatically": spot and scheduling.get("automaticRestart") is not False,
+        "instanceTerminationAction is needed with maxRunDuration": "maxRunDuration" in scheduling
+        and not scheduling.get("instanceTerminationAction"),
+        f"[{disk}] features are not compatible for creating instance.": disk == "pd-balanced"
+        and name.startswith(_HYPERDISK_ONLY),
+        "maxRunDuration is out of its range": not int(scheduling.get("maxRunDuration", {}).get("seconds", 30)) >= 30,
+    }
+    for message, is_so in wrong.items():
+        if is_so:
+            raise RefusedError(400, "invalid", f"Invalid value for field 'resource': {message}")
+    used = str(body["networkInterfaces"][0].get("network", "")).rpartition("/")[2]
+    if used not in world.scenario.networks:
+        raise _not_found(f"networks/{used}")
+
+
+Refusal = tuple[dict[str, Any], tuple[int, str]]
+
+
+def _no_room(world: World, machine: Machine) -> Refusal | None:
+    """By zone, else by region; where there is room elsewhere in the region, it is named."""
+    if not _is_full(world, machine.zone):
+        return None
+    near = machine.zone.rpartition("-")[0]
+    others = [f"{near}-{letter}" for letter in ZONES[near] if not _is_full(world, f"{near}-{letter}")]
+    told = {"zone": machine.zone, "zonesAvailable": ",".join(others)}
+    info = {"reason": "resource_availability", "domain": "compute.googleapis.com", "metadatas": told}
+    message = f"The zone '{machine.zone}' does not have enough resources available to fulfill the request."
+    code = "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
+    row = {"code": code, "message": message, "errorDetails": [{"errorInfo": info}]}
+    return {"errors": [row]}, (503, "SERVICE UNAVAILABLE")
+
+
+def _is_full(world: World, zone: str) -> bool:
+    stock, near = world.scenario.stock, zone.rpartition("-")[0]
+    place = zone if zone in stock else near
+    if place not in stock:
+        return False
+    live = [known for known in table_of(world).machines if _holds(known) and known.zone.startswith(place)]
+    return len(live) >= stock[place]
+
+
+def _no_quota(world: World, machine: Machine) -> Refusal | None:
+    near = machine.zone.rpartition("-")[0]
+    limits = world.scenario.quotas.get(near, {})
+    used = _used(world, near)
+    for metric, count in _counted(machine).items():
+        if metric in limits and used.get(metric, 0) + count > limits[metric]:
+            message = f"Quota '{metric}' exceeded.  Limit: {limits[metric]} in region {near}."
+            info = {"metricName": f"compute.googleapis.com/{metric.lower()}", "limitName": metric}
+            row = {"code": "QUOTA_EXCEEDED", "message": message, "errorDetails": [{"quotaInfo": info}]}
+            return {"errors": [row]}, (403, "FORBIDDEN")
+    return None
+
+
+def _by_fault(world: World) -> Refusal | None:
+    rule = world.fault("compute.instances.insert", "operation_error")
+    if rule is None:
+        return None
+    return {"errors": [{"code": rule.code, "message": rule.message}]}, (rule.status, "AS THE TEST WANTS IT")
+
+
+def _counted(machine: Machine) -> dict[str, int]:
+    counted = {}
+    for row in machine.body.get("guestAccelerators", ()):
+        metric = _METRICS[str(row["acceleratorType"]).rpartition("/")[2]]
+        counted[f"PREEMPTIBLE_{metric}" if machine.spot else metric] = int(row["acceleratorCount"])
+    return counted
+
+
+def _used(world: World, near: str) -> dict[str, int]:
+    used: dict[str, int] = {}
+    for machine in table_of(world).machines:
+        if _holds(machine) and machine.zone.startswith(near):
+            for metric, count in _counted(machine).items():
+                used[metric] = used.get(metric, 0) + count
+    return used
+
+
+def _holds(machine: Machine) -> bool:
+    """Whether it takes room and quota; one that was stopped has given both back."""
+    return not machine.gone and machine.stopped_at is None
+
+
+def _quotas(limits: Mapping[str, float], used: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [
+        {"metric": metric, "limit": float(limit), "usage": float(used.get(metric, 0))}
+        for metric, limit in limits.items()
+    ]
+
+
+def _aggregated(world: World, call: Call, kind: str, rows: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """A page of what the filter matches, by scope; a fault of kind `warning` leaves a place out."""
+    missing = world.fault(call.method, "warning")
+    found = [(scope, row) for scope, row in rows if _matches(row, call.query.get("filter", ""))]
+    start = int(call.query.get("pageToken") or 0)
+    most = min(world.scenario.page_size, int(call.query.get("maxResults", 500)))
+    items: dict[str, Any] = {f"zones/{zone}": _nothing(zone) for zone in _zones(world)[:1]} if start == 0 else {}
+    for scope, row in found[start : start + most]:
+        if missing is None or missing.place not in scope:
+            scoped = items.setdefault(scope, {})
+            scoped.pop("warning", None)
+            scoped.setdefault(kind, []).append(row)
+    if missing is not None:
+        scope = f"zones/{missing.place or _zones(world)[0]}"
+        warning = {"code": "UNREACHABLE", "message": f"The scope {scope} could not be reached."}
+        items[scope] = {"warning": warning}
+    page: dict[str, Any] = {"kind": f"compute#{_ONE_OF[kind]}AggregatedList", "id": kind, "items": items}
+    page["selfLink"] = HOST
+    if start + most < len(found):
+        page["nextPageToken"] = str(start + most)
+    return page
+
+
+def _nothing(zone: str) -> dict[str, Any]:
+    return {"warning": {"code": "NO_RESULTS_ON_PAGE", "message": f"There are no results for scope 'zones/{zone}'."}}
+
+
+def _matches(row: Mapping[str, Any], filter_text: str) -> bool:
+    """`field="value"` or `field eq "expression"` on a field or a label."""
+    if not filter_text:
+        return True
+    found = _CONDITION.fullmatch(filter_text.strip())
+    if found is None:
+        raise RefusedError(400, "invalid", f"Invalid value for field 'filter': '{filter_text}'. Invalid list filter")
+    value: Any = row
+    for part in found["field"].split(".", 1):
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
+        return False
+    return bool(re.fullmatch(found["value"], str(value))) if found["how"] == "eq" else str(value) == found["value"]
+
+
+def _named(call: Call) -> str:
+    found = _CONDITION.fullmatch(call.query.get("filter", ""))
+    return found["value"] if found and found["field"] == "name" else ""
+
+
+def _there(world: World, call: Call) -> Machine:
+    machine = table_of(world).machine(call.path["zone"], call.path["instance"])
+    if machine is None:
+        raise _not_found(f"zones/{call.path['zone']}/instances/{call.path['instance']}")
+    return machine
+
+
+def _operation(world: World, call: Call) -> Operation:
+    for known in table_of(world).operations:
+        if known.body["name"] == call.path["operation"]:
+            return known
+    raise _not_found(f"operations/{call.path['operation']}")
+
+
+def _not_found(what: str) -> RefusedError:
+    return RefusedError(404, "notFound", f"The resource '{what}' was not found")
+
+
+def _zones(world: World) -> list[str]:
+    every = [f"{near}-{letter}" for near, letters in ZONES.items() for letter in letters]
+    return [zone for zone in every if zone not in world.scenario.closed_zones]
+
+
+def _path(call: Call) -> str:
+    return f"projects/{call.path['project']}/zones/{call.path['zone']}/instances"
+
+
+def _age(world: World, operation: Operation) -> float:
+    asked = operation.done_at - timedelta(seconds=world.scenario.operation_seconds)
+    return (world.now - asked).total_seconds()

@@ -1,0 +1,72 @@
+"""The server as tests start and steer it: a process of its own, which ends with whoever started it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from tests.doubles.google.scenario import FaultRule, Scenario
+
+_SECONDS = 60.0
+
+
+class Google:
+    """Where a server listens, and what steers it. Nothing is connected between two calls: good after a fork."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def control(self, what: str, body: object = None) -> dict[str, Any]:
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=_SECONDS)
+        try:
+            connection.request("POST", f"/control/{what}", json.dumps(body or {}).encode())
+            told: dict[str, Any] = json.loads(connection.getresponse().read())
+            return told
+        finally:
+            connection.close()
+
+    def reset(self, scenario: Scenario) -> None:
+        self.control("reset", scenario.model_dump(mode="json"))
+
+    def now(self) -> datetime:
+        return datetime.fromisoformat(self.control("now")["now"])
+
+    def sleep(self, seconds: float) -> None:
+        self.control("sleep", {"seconds": seconds})
+
+    def pass_to(self, until: datetime) -> None:
+        self.control("pass", {"until": until.isoformat()})
+
+    def script(self, rule: FaultRule) -> None:
+        """One more thing that goes wrong."""
+        self.control("fault", rule.model_dump(mode="json"))
+
+
+class Process(Google):
+    """`close` ends it; it ends by itself with the process that started it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.doubles.google"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        super().__init__(self._process.stdout.readline().strip())
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=20)
+        self._process.stdout.close()

@@ -1,0 +1,209 @@
+"""The server: finds the method that a request calls, holds request and reply against Google's description, answers.
+
+`/control/…` is not Google's: it resets the world, moves its time and tells what it has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from tests.doubles import gcs
+from tests.doubles.google import compute, storage
+from tests.doubles.google.discovery import Description, Matched, ViolationError, description
+from tests.doubles.google.machines import ledger_rows
+from tests.doubles.google.scenario import FaultRule, Scenario
+from tests.doubles.google.world import Call, RefusedError, Rule, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+DOCUMENTS = ["compute.v1", "storage.v1", "cloudbilling.v1"]
+"""Which APIs are spoken; the first that has a method for a path answers."""
+HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {**compute.HANDLERS}
+LEDGERS: list[Callable[[World], list[dict[str, Any]]]] = [ledger_rows]
+"""What modules of APIs bring: methods by id, and what ever was there."""
+Reply = tuple[int, dict[str, str], bytes]
+
+
+@dataclass
+class Host:
+    """The world that is served now; `lock` is held while anybody asks."""
+
+    world: World = field(default_factory=World)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def control(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
+        world = self.world
+        match what:
+            case "reset":
+                self.world = World(Scenario.model_validate(body))
+            case "pass":
+                world.pass_to(datetime.fromisoformat(body["until"]))
+            case "sleep":
+                world.pass_by(float(body["seconds"]))
+            case "fault":
+                world.rules.append(Rule(FaultRule.model_validate(body)))
+            case "ledger":
+                return {"rows": [row for ledger in LEDGERS for row in ledger(world)]}
+            case "calls":
+                return {"calls": [call._asdict() for call in world.calls], "violations": world.violations}
+            case "objects":
+                return {"names": {name: len(there) for name, there in world.bucket.objects.items()}}
+            case _:
+                pass
+        return {"now": self.world.now.isoformat()}
+
+
+class GoogleServer:
+    """Listens on loopback, in threads of this process; `with` starts and ends it."""
+
+    def __init__(self) -> None:
+        self.host = host = Host()
+
+        class Handler(_Handler):
+            there = host
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    def __enter__(self) -> GoogleServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class LostError(Exception):
+    """No reply is sent."""
+
+
+def exchanged(world: World, asked: gcs.Asked, query: str) -> Reply:
+    """One request and its reply. Raises LostError where it is lost on its way."""
+    world.tell()
+    known = _known(asked)
+    name = storage.method_of(asked) if known is None else known.method.id
+    if name is None:
+        world.violations.append(f"{asked.method} {asked.path}: no API of Google's has this method")
+        return _json(404, RefusedError(404, "notFound", "no such method").body)
+    rule = world.fault(name, "error", "lost_request", "lost_reply")
+    if rule is not None and rule.effect == "error":
+        return _json(rule.status, RefusedError(rule.status, rule.code, rule.message).body)
+    if rule is not None and rule.effect == "lost_request":
+        raise LostError
+    reply = _answered(world, asked, query, known)
+    if rule is not None and rule.effect == "lost_reply":
+        raise LostError
+    return reply
+
+
+class Known(NamedTuple):
+    """A method, and the description that it is in."""
+
+    api: Description
+    method: Matched
+
+
+def _known(asked: gcs.Asked) -> Known | None:
+    if storage.method_of(asked) is not None:
+        return None  # what is sent and fetched whole has another path than the description says
+    for name in DOCUMENTS:
+        found = description(name).match(asked.method, asked.path)
+        if found is not None:
+            return Known(description(name), found)
+    return None
+
+
+def _answered(world: World, asked: gcs.Asked, query: str, known: Known | None) -> Reply:
+    if known is None:
+        world.calls.append(Call(str(storage.method_of(asked)), gcs.told_of(asked), asked.query, {}))
+        return storage.answered(world, asked)
+    api, found = known
+    try:
+        body = json.loads(asked.body) if asked.body else None
+        call = Call(found.id, found.path, api.check_request(found, query, body), body or {})
+        world.calls.append(call)
+        world.pass_to(world.now)
+        if found.id.startswith("storage."):
+            status, headers, data = storage.answered(world, asked)
+            if status < 300 and data:
+                api.check_reply(found, json.loads(data))
+            return status, headers, data
+        if found.id not in HANDLERS:
+            raise ViolationError(f"{found.id} is not in this double")
+        told = HANDLERS[found.id](world, call)
+        api.check_reply(found, told)
+    except ViolationError as error:
+        world.violations.append(str(error))
+        return _json(400, RefusedError(400, "invalid", f"Google's description does not allow: {error}").body)
+    except RefusedError as error:
+        return _json(error.status, error.body)
+    return _json(200, told)
+
+
+def _json(status: int, value: object) -> Reply:
+    return status, {"Content-Type": "application/json; charset=UTF-8"}, json.dumps(value).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms for the client's acknowledgement
+    there: Host
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except ConnectionError:
+            self.close_connection = True
+
+    def do(self) -> None:
+        parts = urlsplit(self.path)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        with self.there.lock:
+            if parts.path.startswith("/control/"):
+                told = self.there.control(parts.path.removeprefix("/control/"), json.loads(body or b"{}"))
+                self._send(*_json(200, told))
+                return
+            query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            asked = gcs.Asked(self.command, parts.path, query, headers, body)
+            try:
+                reply = exchanged(self.there.world, asked, parts.query)
+            except LostError:
+                self.close_connection = True
+                return
+        self._send(*reply)
+
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do
+
+    def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+def main() -> None:
+    """Serves until its standard input ends; says where on its standard output."""
+    for name in DOCUMENTS:
+        description(name)
+    with GoogleServer() as server:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        sys.stdin.read()

@@ -1,0 +1,131 @@
+"""The state that all of a double's APIs share: its time, what befalls calls, the bucket, and who acts by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from tests.doubles import gcs
+from tests.doubles.clock import NOON
+from tests.doubles.google.scenario import FaultRule, Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+class RefusedError(Exception):
+    """A reply that is not a success, as Google words it."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+    @property
+    def body(self) -> dict[str, Any]:
+        row = {"message": self.message, "domain": "global", "reason": self.reason}
+        return {"error": {"code": self.status, "message": self.message, "errors": [row]}}
+
+
+class Call(NamedTuple):
+    """One request, checked: the method's id, what path and query say, and the body."""
+
+    method: str
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: dict[str, Any]
+
+
+class Moment(NamedTuple):
+    """Something that is due by itself."""
+
+    at: datetime
+    happen: Callable[[], None]
+
+
+class Actor(Protocol):
+    """What lives in the world between calls."""
+
+    def moments(self) -> Iterator[Moment]:
+        """What may happen next, if nobody calls."""
+        ...
+
+    def tell(self) -> None:
+        """Write down what has been done by now."""
+
+
+@dataclass(slots=True)
+class Rule:
+    """A fault and how often it was met."""
+
+    rule: FaultRule
+    seen: int = 0
+
+
+@dataclass
+class World:
+    """`tables` belong to the modules of the APIs, by their name: each keeps there what it has made."""
+
+    scenario: Scenario = field(default_factory=Scenario)
+    now: datetime = NOON
+    actors: list[Actor] = field(default_factory=list)
+    bucket: gcs.World = field(default_factory=gcs.World)
+    tables: dict[str, Any] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    numbers: int = 10**15
+
+    def __post_init__(self) -> None:
+        self.now = self.began = self.scenario.began or self.now
+        self.rules = [Rule(rule) for rule in self.scenario.faults]
+        self.random = Random(self.scenario.seed)
+
+    def table(self, kind: type[Any]) -> Any:
+        """The one table of this kind, made when it is first asked for."""
+        return self.tables.setdefault(kind.__name__, kind())
+
+    def number(self) -> str:
+        """An id as Google gives them."""
+        self.numbers += 1
+        return str(self.numbers)
+
+    def stamp(self, at: datetime | None = None) -> str:
+        return (at or self.now).isoformat(timespec="milliseconds")
+
+    def pass_to(self, until: datetime) -> None:
+        """Whatever is due until then happens, in its order."""
+        while True:
+            due = [moment for actor in list(self.actors) for moment in actor.moments() if moment.at <= until]
+            if not due:
+                break
+            first = min(due, key=lambda moment: moment.at)
+            self.now = max(self.now, first.at)
+            self.tell()
+            first.happen()
+        self.now = max(self.now, until)
+        self.tell()
+
+    def pass_by(self, seconds: float) -> None:
+        self.pass_to(self.now + timedelta(seconds=seconds))
+
+    def tell(self) -> None:
+        for actor in list(self.actors):
+            actor.tell()
+
+    def fault(self, method: str, *effects: str) -> FaultRule | None:
+        """What of these effects befalls this call. Counts it."""
+        age = (self.now - self.began).total_seconds()
+        for known in self.rules:
+            rule = known.rule
+            if rule.effect not in effects or rule.operation not in ("*", method):
+                continue
+            if age < rule.after or (rule.until is not None and age > rule.until):
+                continue
+            known.seen += 1
+            spent = rule.times is not None and known.seen > rule.skip + rule.times
+            if known.seen > rule.skip and not spent and self.random.random() < rule.chance:
+                return rule
+        return None
