@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,7 +23,7 @@ from providers.stores.bucket import Bucket
 from providers.stores.patience import Patience
 from providers.stores.store import run_store
 from providers.trainer_wheel import WHEEL
-from tests.doubles.google.process import Google, Process
+from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule, Scenario
 
 if TYPE_CHECKING:
@@ -120,10 +121,6 @@ class GcpHarness:
         assert self.google.control("calls")["violations"] == []
 
 
-def started() -> Process:
-    return Process()
-
-
 def _request(call: Sequence[Any]) -> VendorRequest | None:
     """What was sent, as the seam writes it down; None for what makes nothing."""
     told: dict[str, Any] = dict(call)  # type: ignore[arg-type]
@@ -136,8 +133,6 @@ def _request(call: Sequence[Any]) -> VendorRequest | None:
 
 
 def _put(told: dict[str, str]) -> VendorRequest | None:
-    import hashlib
-
     data = base64.b64decode(told["data"])
     prefix, found, path = told["object"].partition("/attempts/")
     path = f"attempts/{path}" if found else "job.json"
