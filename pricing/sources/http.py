@@ -88,15 +88,18 @@ class UrllibHttp:
             if isinstance(error.reason, ssl.SSLCertVerificationError):
                 raise _certificate(place, error.reason) from None
             raise _AgainError(f"{place} cannot be reached: {error.reason}") from None
+        except (ValueError, http.client.InvalidURL) as error:
+            raise SourceError(f"{place} is no address: {error}") from None
         except (OSError, http.client.HTTPException) as error:
             raise _AgainError(f"{place}: the connection broke off: {str(error) or type(error).__name__}") from None
-        except ValueError as error:
-            raise SourceError(f"{place} is no address: {error}") from None
 
 
 def where(url: str) -> str:
     """The host and path of an address: what may be shown of it, without keys."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return repr(url[:60])
     return f"{parts.hostname or '?'}{parts.path}"
 
 
