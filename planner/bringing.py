@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,8 @@ from planner.data_sets import Upload, looked_at, planned, remember_bytes, upload
 from planner.estimate import fetch_seconds
 from planner.stored import format_bytes
 from providers.data_files import data_files
+from providers.errors import BadRequestError
+from providers.secrets import clouds_of, references
 from providers.stores import registry
 from providers.stores.store import ObjectStore, data_store
 from providers.stores.unfinished import Unfinished
@@ -41,15 +43,29 @@ class Bringing:
     upload: Upload | None = None
 
     @property
+    def is_missing(self) -> bool:
+        """Something has to be sent before a machine can read it."""
+        return self.upload is not None and not self.upload.complete
+
+    @property
     def missing_bytes(self) -> int:
         return self.upload.missing_bytes if self.upload else 0
 
 
-def providers_of(data: DataSpec) -> tuple[str, ...]:
-    """The only providers whose machines can read it; () for any. Raises BadRequestError for no address of a bucket."""
-    if data.url is None or data.url.startswith("https://"):
-        return ()
-    return (place(data.url).provider,)
+def providers_of(job: TrainingJob) -> tuple[str, ...]:
+    """The only providers whose machines can read the job's data and resolve its secrets; () for any.
+
+    Raises BadRequestError for no address of a bucket, and where nobody can do both.
+    """
+    needed = clouds_of(job.secrets)
+    if job.data.url is not None and not job.data.url.startswith("https://"):
+        needed |= {place(job.data.url).provider}
+    if len(needed) > 1:
+        raise BadRequestError(
+            f"the job's data and secrets are at {' and '.join(sorted(needed))}",
+            hint="a machine has the identity of one cloud: keep what it needs there",
+        )
+    return tuple(needed)
 
 
 def bringing(
@@ -62,18 +78,21 @@ def bringing(
     """What the job's data takes to get to a machine of this provider; nothing at one that has no storage.
 
     Reads the folder (`heard` hears of the bytes) unless it was read before, and asks the store or the web what is
-    there. Sends and makes nothing. Raises BadInputError, ThisMachineError and ProviderError.
+    there. Sends and makes nothing. Raises BadInputError, ThisMachineError and ProviderError, also for secrets that no
+    machine there could resolve.
     """
+    secrets = references(job, provider)
     if provider not in registry.FACTORIES:
         return Bringing(job=job)
     if job.data.path is not None:
         return _of_a_folder(job, provider, settings, rates, heard)
-    return _of_elsewhere(job, provider, settings)
+    brought = _of_elsewhere(job, provider, settings)
+    return replace(brought, bound=brought.bound or bool(secrets))
 
 
 def send(brought: Bringing, provider: str, settings: ProviderSettings, heard: Callable[[int], None]) -> None:
     """Upload what is missing; an earlier try is gone on with. Raises ThisMachineError and ProviderError."""
-    if brought.upload is None or brought.folder is None or brought.upload.complete:
+    if brought.upload is None or brought.folder is None or not brought.is_missing:
         return
     with open_data_store(provider, settings) as store:
         upload(brought.upload, brought.folder, store, heard)
@@ -131,13 +150,13 @@ def _of_a_folder(
 
 def _of_elsewhere(job: TrainingJob, provider: str, settings: ProviderSettings) -> Bringing:
     files = data_files(job.data, provider, settings)
-    size = sum(file.size_bytes for file in files)
-    if job.data.url is None:
+    size, url = sum(file.size_bytes for file in files), job.data.url
+    if url is None:
         text = f"data {job.data.name}: {format_bytes(size)} in the storage of {provider}"
         return Bringing(job=job, lines=(text,) if files else (), bound=job.data.name is DataName.IMAGENET)
-    remember_bytes(job.data.url, size, settings.home)
-    job = _with_data(job, job.data.url, size)
-    return Bringing(job=job, lines=(f"data {data_line(job)}",), bound=bool(providers_of(job.data)))
+    remember_bytes(url, size, settings.home)
+    job = _with_data(job, url, size)
+    return Bringing(job=job, lines=(f"data {data_line(job)}",), bound=not url.startswith("https://"))
 
 
 def _with_data(job: TrainingJob, url: str, size_bytes: int) -> TrainingJob:

@@ -15,6 +15,12 @@ KINDS = {"aws": "aws-sm", "gcp": "gcp-sm", "azure": "akv"}
 """How a reference to a provider's own store of secrets begins."""
 
 
+def clouds_of(secrets: Mapping[str, str]) -> set[str]:
+    """The providers whose machines could resolve them: more than one is too many for a single machine."""
+    kinds = {reference.partition(":")[0] for reference in secrets.values()}
+    return {provider for provider, kind in KINDS.items() if kind in kinds}
+
+
 def references(job: TrainingJob, provider: str) -> Mapping[str, str]:
     """The job's secrets for a machine of this provider. Raises BadRequestError where it could not resolve one."""
     for name, reference in job.secrets.items():

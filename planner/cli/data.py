@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from planner.bringing import Bringing, bringing, open_data_store, send, terms
+from planner.bringing import Bringing, bringing, open_data_store, providers_of, send, terms
 from planner.cli import build, options
 from planner.data_sets import Kept, Upload, listed, looked_at, named, planned, remove, upload
 from planner.errors import BadInputError, RefusedError, from_provider
@@ -121,6 +121,17 @@ def bring(job: TrainingJob, provider: str, settings: Settings) -> Bringing:
     """What the job's data takes to get to a machine of the provider; its folder is read. Raises PlanError."""
     try:
         return bringing(job, provider, provider_settings(provider, settings, {}), rates_of(provider), _progress("read"))
+    except ProviderError as error:
+        raise from_provider(error) from error
+
+
+def only_providers(job: TrainingJob) -> tuple[str, ...]:
+    """The only providers that can train the job, since its data or its secrets are there; () for any.
+
+    Raises BadInputError.
+    """
+    try:
+        return providers_of(job)
     except ProviderError as error:
         raise from_provider(error) from error
 

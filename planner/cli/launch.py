@@ -11,7 +11,9 @@ from typing import Annotated
 
 import typer
 
+from planner.bringing import Bringing
 from planner.cli import build, options
+from planner.cli.data import bring, only_providers, send_brought
 from planner.cli.live import LiveView, bills_line
 from planner.cli.person import hang_up_detaches, person
 from planner.creating import MakeRequest
@@ -75,7 +77,8 @@ def command(
         include_retired=allow_retired,
     )
     made = build.providers(settings)
-    proposal = propose(job, settings, wanted, made)
+    proposal, brought = with_data(job, settings, wanted, made)
+    job = brought.job
     if dry_run:
         _print_requests(job, proposal, settings, as_json)
         return
@@ -89,9 +92,13 @@ def command(
         request = request_for(job, clock, client=settings.client)
         limits = limits_text(draft, first_at.timers(request(draft, 1, draft.targets[0])), clock.now())
         watchful = Watchful(made, clock.now, proposal.offers)
-        view.pause_for(lambda: _ask(job, proposal, earlier, limits, assume_yes=yes))
-        if watchful.is_stale():
-            proposal = still_agreed(proposal, made, view)
+        view.pause_for(lambda: _ask(job, proposal, earlier, (*brought.lines, *limits), assume_yes=yes))
+        if brought.is_missing:
+            view.pause_for(lambda: send_brought(brought, first_at.name, settings))
+            # Its time begins when its data is there.
+            draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
+        if watchful.is_stale() and proposal.plan is not None:
+            proposal = still_agreed(proposal.plan, made, view)
             draft = replace(draft, targets=proposal.targets)
             watchful = Watchful(made, clock.now, proposal.offers)
         runner.prepare(request(draft, 1, draft.targets[0]))
@@ -114,6 +121,23 @@ def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, unt
         raise
     print_receipt(receipt, as_json)
     finish(run)
+
+
+def with_data(
+    job: TrainingJob, settings: Settings, wanted: Wanted, made: Callable[[str], Provider]
+) -> tuple[Proposal, Bringing]:
+    """Where the job would be launched, and what its data takes to get there; where the data can be read there alone.
+
+    Raises what `propose` raises, and PlanError where the data is not to be had or read.
+    """
+    only = () if wanted.providers or job.constraints.providers else only_providers(job)
+    proposal = propose(job, settings, wanted._replace(providers=only) if only else wanted, made)
+    first = proposal.targets[0].offer.provider
+    brought = bring(job, first, settings)
+    if proposal.plan is None or not brought.bound:
+        return proposal, brought
+    there = tuple(ranked for ranked in proposal.plan.candidates if ranked.offer.provider == first)
+    return rented(proposal.plan._replace(candidates=there), proposal.dearer), brought
 
 
 def propose(job: TrainingJob, settings: Settings, wanted: Wanted, made: Callable[[str], Provider]) -> Proposal:
@@ -140,11 +164,10 @@ def propose(job: TrainingJob, settings: Settings, wanted: Wanted, made: Callable
     return rented(now, dearer(plan, now))
 
 
-def still_agreed(proposal: Proposal, made: Callable[[str], Provider], view: LiveView) -> Proposal:
-    """The proposal at the prices of now, since the answer took its time; one that is dearer is asked about again."""
-    assert proposal.plan is not None
-    plan = refined(proposal.plan, made, _tell)
-    again = rented(plan, dearer(proposal.plan, plan))
+def still_agreed(shown: Plan, made: Callable[[str], Provider], view: LiveView) -> Proposal:
+    """What was shown at the prices of now, since the answer took its time; what is dearer is asked about again."""
+    plan = refined(shown, made, _tell)
+    again = rented(plan, dearer(shown, plan))
     if again.dearer:
         view.pause_for(lambda: _ask_price(again.dearer))
     return again

@@ -12,11 +12,14 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
+from planner.cli.stored import look_stored, remove_stored, stored_json, stored_text
 from planner.errors import BadInputError, RefusedError, TeardownUnverifiedError
 from planner.journal import readable_runs
 from planner.render import Column, table
 from planner.run import Run
 from planner.settings import Settings
+from planner.stored import format_bytes
+from planner.stored_runs import StoredRun, removable
 from planner.sweep import Fate, Found, Sweep, end, look
 from pricing.money import format_usd_per_hour
 from providers.base import OwnedResource
@@ -48,6 +51,9 @@ def command(
     everything: Annotated[
         bool, typer.Option("--all", help="End also what other computers made, and what is just being made")
     ] = False,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Remove also what ended runs of this computer have left in storage")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -58,12 +64,15 @@ def command(
     for one in looked:
         if one.left_out:
             sys.stderr.write(f"{one.name}: {one.left_out}, not looked at\n")
-    _show(swept, as_json)
+    kept = _stored(swept, settings)
+    _show(swept, kept, as_json)
     ending = {name: _ending(found, everything) for name, found in swept.items()}
     left: list[str] = []
     if any(ending.values()) and not dry_run:
-        _ask(sum(map(len, ending.values())), assume_yes=yes)
+        _ask(f"end {sum(map(len, ending.values()))} of these?", assume_yes=yes)
         left = [line for name, wanted in ending.items() for line in _end(name, wanted, settings)]
+    if stored and not dry_run:
+        _remove_stored(removable(kept), settings, assume_yes=yes)
     _settle_unverified(settings, dry_run)
     _complain(left, looked)
 
@@ -105,6 +114,21 @@ def _runs(settings: Settings) -> Mapping[str, Run] | None:
     return runs
 
 
+def _stored(swept: Mapping[str, Sweep], settings: Settings) -> list[StoredRun]:
+    """What runs have left in storage, at those that answered."""
+    existing = {known.resource.run_id for sweep in swept.values() for known in sweep.found}
+    return look_stored(swept, settings, readable_runs(settings.journal), existing)
+
+
+def _remove_stored(going: list[StoredRun], settings: Settings, *, assume_yes: bool) -> None:
+    if not going:
+        sys.stderr.write("no ended run of this computer has left anything in storage\n")
+        return
+    size = format_bytes(sum(known.stored.size_bytes for known in going))
+    _ask(f"remove {size} of {len(going)} ended runs from storage, with their checkpoints?", assume_yes=assume_yes)
+    remove_stored(going, settings)
+
+
 def _ending(found: Sweep, everything: bool) -> list[OwnedResource]:
     if everything:
         return [known.resource for known in found.found if known.fate is not Fate.LIVE]
@@ -129,12 +153,12 @@ def _settle_unverified(settings: Settings, dry_run: bool) -> None:
             build.runner(journal, settings, lambda _: None, run.provider).settle(run)
 
 
-def _ask(count: int, *, assume_yes: bool) -> None:
+def _ask(question: str, *, assume_yes: bool) -> None:
     if assume_yes:
         return
     if not sys.stdin.isatty():
         raise BadInputError("nobody is there to ask", "--yes ends them without asking, --dry-run only looks")
-    if not typer.confirm(f"end {count} of these?", default=True, err=True):
+    if not typer.confirm(question, default=True, err=True):
         raise typer.Abort
 
 
@@ -156,11 +180,19 @@ def _complain(left: list[str], looked: Sequence[_Looked]) -> None:
     raise RefusedError(f"could not look everywhere: {told}", "plan doctor tells what is missing")
 
 
-def _show(swept: Mapping[str, Sweep], as_json: bool) -> None:
+def _show(swept: Mapping[str, Sweep], kept: list[StoredRun], as_json: bool) -> None:
     found = [known for sweep in swept.values() for known in sweep.found]
     if as_json:
-        sys.stdout.write(json.dumps([_json(known) for known in found]) + "\n")
-    elif not found and any(sweep.unanswered for sweep in swept.values()):
+        rows = [*(_json(known) for known in found), *(stored_json(known) for known in kept)]
+        sys.stdout.write(json.dumps(rows) + "\n")
+        return
+    _show_found(found, swept)
+    if kept:
+        sys.stdout.write(f"\n{stored_text(kept)}\n")
+
+
+def _show_found(found: list[Found], swept: Mapping[str, Sweep]) -> None:
+    if not found and any(sweep.unanswered for sweep in swept.values()):
         sys.stdout.write("nothing was found where somebody answered\n")
     elif not found:
         sys.stdout.write(f"nothing of ours exists at {', '.join(swept) or 'any provider'}\n")

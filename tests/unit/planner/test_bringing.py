@@ -154,10 +154,29 @@ def test_imagenet_needs_a_data_set_of_that_name(folder: Path, at_google: Provide
     assert brought.lines == ("data imagenet: 10 kB in the storage of gcp",)
 
 
-def test_whose_machines_can_read_an_address() -> None:
+SECRET = {"TOKEN": "aws-sm:arn:aws:secretsmanager:eu-west-1:1:secret:token"}
+
+
+def test_whose_machines_can_train_a_job() -> None:
     wanted = {"s3://b/x": ("aws",), "gs://b/x": ("gcp",), "az://a/b/x": ("azure",), "https://example.org/x": ()}
-    assert {url: providers_of(DataSpec(url=url)) for url in wanted} == wanted
-    assert providers_of(DataSpec(name="cifar10")) == ()
+    assert {url: providers_of(own_job(url=url)) for url in wanted} == wanted
+    assert providers_of(a_job()) == ()
+    assert providers_of(a_job(secrets=SECRET)) == ("aws",)
+    assert providers_of(a_job(model=MODEL, data={"url": "s3://b/x"}, secrets=SECRET)) == ("aws",)
+    for data, secrets in (({"url": "gs://b/x"}, SECRET), ({"url": "s3://b/x"}, {"TOKEN": "akv:https://v/secrets/x"})):
+        with pytest.raises(BadRequestError, match="are at"):
+            providers_of(a_job(model=MODEL, data=data, secrets=secrets))
+
+
+def test_a_secret_that_nobody_there_could_resolve_is_refused_before_anything_is_read(
+    folder: Path, at_google: ProviderSettings
+) -> None:
+    job = own_job(path=str(folder)).model_copy(update={"secrets": SECRET})
+    for provider in ("gcp", "local", "sim"):
+        with pytest.raises(BadRequestError, match="TOKEN"):
+            bringing(job, provider, at_google, RATES, silent)
+    at_home = a_job(secrets={"TOKEN": "gcp-sm:projects/p/secrets/s/versions/1"})
+    assert bringing(at_home, "gcp", at_google, RATES, silent).bound
 
 
 # --- the estimate ------------------------------------------------------------------------------------------------
