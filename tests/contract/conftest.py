@@ -11,9 +11,12 @@ from providers.local.api import EngineName
 from providers.local.command import SystemRunner
 from providers.local.engine import CliEngine
 from providers.local.provider import engines_of
+from tests.contract.azure import AzureHarness
 from tests.contract.gcp import GcpHarness
 from tests.contract.local import EngineDoubleHarness, ProcessHarness, RealEngineHarness, build_tiny_image
 from tests.contract.sim import SimHarness
+from tests.contract.tpu import TpuHarness
+from tests.doubles.azure.client import Double
 from tests.doubles.google.process import Process
 
 if TYPE_CHECKING:
@@ -29,8 +32,10 @@ HARNESSES = {
     "local-engine": RealEngineHarness,
     "sim": SimHarness,
     "gcp": GcpHarness,
+    "gcp-tpu": TpuHarness,
+    "azure": AzureHarness,
 }
-NEEDS = {"local-engine": "engine", "gcp": "google"}
+NEEDS = {"local-engine": "engine", "gcp": "google", "gcp-tpu": "google", "azure": "azure"}
 """Harnesses that are made with what a fixture starts once."""
 
 
@@ -53,6 +58,13 @@ def google() -> Iterator[Google]:
     process = Process()
     yield process
     process.close()
+
+
+@pytest.fixture(scope="session")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
+    """Azure's double, in a process of its own."""
+    with Double(tmp_path_factory.mktemp("azure")) as made:
+        yield made
 
 
 @pytest.fixture(

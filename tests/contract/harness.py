@@ -18,11 +18,10 @@ from workloads.job import TrainingJob
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from providers.base import Instance, InstanceRef, OwnedResource, Provider, RunStore, VendorRequest
+    from providers.base import Instance, InstanceRef, OwnedResource, Provider, VendorRequest
 
 _LOOK_SECONDS = 5.0
 _MOST_LOOKS = 200
-_AT_WORK = ("starting", "running")
 
 
 class Harness(Protocol):
@@ -48,12 +47,6 @@ class Harness(Protocol):
     def tells_training(self) -> bool:
         """Whether an instance tells of its training (that it was asked to end, how it ended) and can be asked when it
         is gone. Else the run directory alone tells, and an instance that has ended may be unknown."""
-        ...
-
-    @property
-    def tells_the_end(self) -> bool:
-        """Whether the provider itself says how an instance has ended, with its exit code. Else the run directory does,
-        and the provider may not know the instance any more."""
         ...
 
     def break_launch(self) -> None:
@@ -158,37 +151,10 @@ def how_it_ended(harness: Harness, provider: Provider, run: LaunchRequest, ref: 
     return EndKind.BAD_JOB if told.get("reason") == "BAD_JOB" else EndKind(told["state"])
 
 
-def wait_until_over(provider: Provider, ref: InstanceRef, run_id: str, attempt: int = 1) -> EndKind | None:
-    """How it has ended, once it has: as the provider tells, or where it does not, as the run directory does; None where
-    neither says."""
-    store = provider.store(RunId(run_id))
-
-    def known() -> Instance | None:
-        try:
-            return provider.get(ref)
-        except InstanceNotFoundError:
-            return None
-
-    def over() -> bool:
-        seen = known()
-        return seen.state is InstanceState.ENDED if seen else _last_word(store, attempt) not in ("", *_AT_WORK)
-
-    eventually(provider, over, f"{ref.id} has ended")
-    seen = known()
-    return seen.end if seen and seen.end not in (None, EndKind.LOST) else finished(store, attempt, seen)
-
-
 def wait_until_it_trains(provider: Provider, run: LaunchRequest) -> None:
     """Until the trainer has written its first status: from then on it follows a request to end."""
     path = f"attempts/{run.attempt}/status.json"
     eventually(provider, lambda: path in provider.store(run.run_id).list(), "the trainer writes its status")
-
-
-def _last_word(store: RunStore, attempt: int) -> str:
-    try:
-        return str(json.loads(store.get(f"attempts/{attempt}/status.json"))["state"])
-    except KeyError:
-        return ""
 
 
 def _now(provider: Provider) -> datetime:

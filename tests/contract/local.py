@@ -59,7 +59,6 @@ def no_engine(name: EngineName) -> None:
 class ProcessHarness:
     provider_name = "local"
     keeps_ended = True
-    tells_the_end = True
     tells_training = True
 
     def __init__(self, home: Path) -> None:
@@ -96,7 +95,6 @@ class ProcessHarness:
 class EngineDoubleHarness:
     provider_name = "local"
     keeps_ended = True
-    tells_the_end = True
     tells_training = True
 
     def __init__(self, home: Path) -> None:
@@ -131,7 +129,6 @@ class RealEngineHarness:
 
     provider_name = "local"
     keeps_ended = True
-    tells_the_end = True
     tells_training = True
 
     def __init__(self, home: Path, engine: CliEngine) -> None:

@@ -116,7 +116,6 @@ class Recorder:
 class SimHarness:
     provider_name = "sim"
     keeps_ended = False
-    tells_the_end = True
     tells_training = True
 
     def __init__(self, home: Path, scenario: Scenario | None = None) -> None:

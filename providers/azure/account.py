@@ -1,0 +1,236 @@
+"""What the subscription is and may do, looked up once: state, set-up, permissions, sizes, quotas, images."""
+
+from __future__ import annotations
+
+import fnmatch
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from providers.azure.api import Call
+from providers.azure.errors import refusal
+from providers.azure.names import API, identity_path, machine_role, role_path, subscription_path
+from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
+
+if TYPE_CHECKING:
+    from providers.azure.api import Arm, Reply
+    from providers.azure.settings import AzureSettings
+
+Found = TypeVar("Found")
+GRANTS = "Microsoft.Authorization/roleAssignments/write"
+DEFINES = "Microsoft.Authorization/roleDefinitions/write"
+SET_UP = "plan setup azure"
+
+
+class Identity(NamedTuple):
+    """Who the machines are: the resource's path, and its id in the directory."""
+
+    path: str
+    principal: str
+
+
+class Quota(NamedTuple):
+    """Cores of a family, or of all: `name` as Azure calls it for people."""
+
+    name: str
+    limit: int
+    used: int
+
+    @property
+    def free(self) -> int:
+        return self.limit - self.used
+
+
+class Size(NamedTuple):
+    """A size at a place: `refused` says in Azure's words why the subscription does not get it, "" where it does."""
+
+    family: str
+    zones: tuple[str, ...]
+    refused: str
+    capabilities: Mapping[str, str]
+
+
+class Account:
+    """Asks Azure on behalf of one provider object; what was answered is kept, also that it was refused."""
+
+    def __init__(self, settings: AzureSettings, arm: Arm) -> None:
+        self.settings = settings
+        self.arm = arm
+        self._known: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    def ask(self, call: Call, what: str = "") -> Reply:
+        """One call, once. Raises ProviderError for any answer that is none."""
+        reply = self.arm.send(call)
+        if reply.status >= 400:
+            raise refusal(reply.status, reply.body, what or call.name)
+        return reply
+
+    def get(self, path: str, api: str, **query: str) -> Mapping[str, Any]:
+        """One document. Raises ProviderError; InstanceNotFoundError where there is none."""
+        body = self.ask(Call(method="GET", path=path, api=API[api], query=query)).body
+        return body if isinstance(body, Mapping) else {}
+
+    def pages(self, path: str, api: str, **query: str) -> Iterator[Mapping[str, Any]]:
+        """Every item of every page of a list. Raises ProviderError."""
+        call: Call | None = Call(method="GET", path=path, api=API[api], query=query)
+        while call is not None:
+            body = self.ask(call).body or {}
+            yield from body.get("value", ())
+            more = body.get("nextLink")
+            call = Call(method="GET", path=more) if more else None
+
+    def once(self, what: str, look: Callable[[], Found]) -> Found:
+        """What `look` gives, or the ProviderError that it raises: asked once for each `what`."""
+        with self._lock:
+            if what not in self._known:
+                try:
+                    self._known[what] = look()
+                except ProviderError as error:
+                    self._known[what] = error
+            found = self._known[what]
+        if isinstance(found, ProviderError):
+            raise found
+        return found  # type: ignore[no-any-return]
+
+    def forget(self) -> None:
+        """Ask anew from now on: what was looked up may have changed."""
+        with self._lock:
+            self._known.clear()
+
+    @property
+    def subscription(self) -> str:
+        """The id of the subscription: the one that is named, else the only one there is.
+
+        Raises BadRequestError where there are several, PermissionDeniedError where there is none.
+        """
+        return self.settings.subscription or self.once("the subscription", self._only_subscription)
+
+    @property
+    def home(self) -> str:
+        return subscription_path(self.subscription)
+
+    def state(self) -> str:
+        """`Enabled`, or what else the subscription is."""
+        return self.once("state", lambda: str(self.get(self.home, "subscriptions").get("state", "unknown")))
+
+    def registered(self, namespace: str) -> bool:
+        """Whether the subscription may use a resource provider at all."""
+        found = self.once(f"provider {namespace}", lambda: self.get(f"{self.home}/providers/{namespace}", "resources"))
+        return str(found.get("registrationState", "")).lower() in ("registered", "registering")
+
+    def may(self, action: str) -> bool:
+        """Whether the sign-in may do this anywhere in the subscription (`Microsoft.Compute/virtualMachines/write`)."""
+        return any(
+            _matches(action, granted.get("actions", ())) and not _matches(action, granted.get("notActions", ()))
+            for granted in self.once("permissions", self._permissions)
+        )
+
+    def identity(self) -> Identity:
+        """Who the machines are. Raises BadRequestError where set-up has not made it."""
+        return self.once("identity", self._identity)
+
+    def role(self) -> str:
+        """The id of the role by which a machine may delete its group; "" where it cannot be given.
+
+        It cannot where set-up has not defined it, or where the sign-in may not assign roles (Contributor may not).
+        """
+        return self.once("role", self._role)
+
+    def size(self, region: str, name: str) -> Size | None:
+        """The size at the place, None where Azure does not have it there."""
+        return self.once(f"sizes in {region}", lambda: self._sizes(region)).get(name.lower())
+
+    def quotas(self, region: str) -> Mapping[str, Quota]:
+        """By Azure's own name of each, in small letters."""
+        return self.once(f"quotas in {region}", lambda: self._quotas(region))
+
+    def newest_image(self, region: str, urn: str) -> tuple[str, Mapping[str, Any]]:
+        """`publisher:offer:sku:VERSION` of the newest version there, and what Azure says of that version."""
+        return self.once(f"image {urn} in {region}", lambda: self._newest_image(region, urn))
+
+    def _only_subscription(self) -> str:
+        found = [row for row in self.pages("/subscriptions", "subscriptions") if row.get("state") == "Enabled"]
+        if len(found) == 1:
+            return str(found[0]["subscriptionId"])
+        names = ", ".join(f"{row.get('displayName')} ({row['subscriptionId']})" for row in found)
+        said = f"the sign-in has {len(found)} subscriptions: {names}" if found else "the sign-in has no subscription"
+        raise BadRequestError(said, hint="set `subscription` in the table [azure] of the settings")
+
+    def _permissions(self) -> Sequence[Mapping[str, Any]]:
+        path = f"{self.home}/providers/Microsoft.Authorization/permissions"
+        return list(self.pages(path, "authorization"))
+
+    def _identity(self) -> Identity:
+        path = identity_path(self.subscription, self.settings.group)
+        try:
+            found = self.get(path, "identity")
+        except InstanceNotFoundError as error:
+            raise BadRequestError(
+                f"the machines' identity is not there: {path}", hint=f"{SET_UP} makes what launches need"
+            ) from error
+        return Identity(path=path, principal=str(found["properties"]["principalId"]))
+
+    def _role(self) -> str:
+        if not self.may(GRANTS):
+            return ""
+        role = machine_role(self.subscription)
+        try:
+            self.get(role_path(self.subscription, role), "authorization")
+        except InstanceNotFoundError:
+            return ""
+        return role
+
+    def _sizes(self, region: str) -> Mapping[str, Size]:
+        rows = self.pages(
+            f"{self.home}/providers/Microsoft.Compute/skus", "skus", **{"$filter": f"location eq '{region}'"}
+        )
+        return {str(row["name"]).lower(): _size(row) for row in rows if row.get("resourceType") == "virtualMachines"}
+
+    def _quotas(self, region: str) -> Mapping[str, Quota]:
+        rows = self.pages(f"{self.home}/providers/Microsoft.Compute/locations/{region}/usages", "compute")
+        return {
+            str(row["name"]["value"]).lower(): Quota(
+                name=str(row["name"].get("localizedValue") or row["name"]["value"]),
+                limit=int(row["limit"]),
+                used=int(row["currentValue"]),
+            )
+            for row in rows
+        }
+
+    def _newest_image(self, region: str, urn: str) -> tuple[str, Mapping[str, Any]]:
+        publisher, offer, sku, _ = urn.split(":")
+        path = (
+            f"{self.home}/providers/Microsoft.Compute/locations/{region}/publishers/{publisher}"
+            f"/artifacttypes/vmimage/offers/{offer}/skus/{sku}/versions"
+        )
+        reply = self.ask(
+            Call(method="GET", path=path, api=API["compute"], query={"$top": "1", "$orderby": "name desc"}), urn
+        )
+        if not isinstance(reply.body, list) or not reply.body:
+            raise BadRequestError(f"{region} has no image {urn}", hint="choose another region")
+        version = str(reply.body[0]["name"])
+        told = self.get(f"{path}/{version}", "compute")
+        return f"{publisher}:{offer}:{sku}:{version}", told.get("properties", {})
+
+
+def _size(row: Mapping[str, Any]) -> Size:
+    limits = row.get("restrictions") or ()
+    refused = [str(limit.get("reasonCode")) for limit in limits if limit.get("type") == "Location"]
+    closed = {
+        zone
+        for limit in limits
+        if limit.get("type") == "Zone"
+        for zone in (limit.get("restrictionInfo") or {}).get("zones", ())
+    }
+    zones = {zone for place in row.get("locationInfo") or () for zone in place.get("zones") or ()}
+    return Size(
+        family=str(row.get("family", "")),
+        zones=tuple(sorted(zones - closed)),
+        refused=refused[0] if refused else "",
+        capabilities={str(item["name"]): str(item["value"]) for item in row.get("capabilities") or ()},
+    )
+
+
+def _matches(action: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(action.lower(), pattern.lower()) for pattern in patterns)

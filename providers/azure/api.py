@@ -1,0 +1,243 @@
+"""The calls of Azure Resource Manager as they leave, and the client that sends them: one call, one request."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from providers.base import VendorRequest
+from providers.errors import CredentialsError, MachineError, TransientError
+
+if TYPE_CHECKING:
+    from providers.azure.settings import AzureSettings
+
+SIGN_IN = "az login"
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """`path` begins with /subscriptions or is a whole address that Azure gave (of an operation, of a next page)."""
+
+    method: str
+    path: str
+    api: str = ""
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """`PUT virtualMachines`: the method, and the last word of what kind of thing it is about."""
+        return f"{self.method} {kind_of(self.path)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """`headers` have small letters; `body` is JSON, None where there is none."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+
+    @property
+    def operation(self) -> str | None:
+        """Where a long-running operation is asked about."""
+        return self.headers.get("azure-asyncoperation") or self.headers.get("location")
+
+
+class Arm(Protocol):
+    """What is asked of Azure. `subscriptions/…` paths only; the subscription is part of the path."""
+
+    def send(self, call: Call) -> Reply:
+        """One request, once. Raises TransientError where no answer came, CredentialsError where nobody is signed in."""
+        ...
+
+    def fetch(self, url: str) -> bytes:
+        """What lies at an address that needs no sign-in (a signed one). Raises TransientError."""
+        ...
+
+    def person(self) -> str | None:
+        """The id in the directory of whoever is signed in; None where the token does not tell."""
+        ...
+
+
+def recorded(call: Call) -> VendorRequest:
+    """A call as it is journalled and shown."""
+    parameters: dict[str, object] = {"path": call.path, "api-version": call.api}
+    if call.query:
+        parameters["query"] = dict(call.query)
+    if call.body is not None:
+        parameters["body"] = dict(call.body)
+    return VendorRequest(service=namespace_of(call.path), operation=call.name, parameters=parameters)
+
+
+def replayed(request: VendorRequest) -> Call:
+    """A recorded call, to be sent byte for byte as it was."""
+    given: Mapping[str, Any] = request.parameters
+    return Call(
+        method=request.operation.partition(" ")[0],
+        path=given["path"],
+        api=given["api-version"],
+        query=given.get("query", {}),
+        body=given.get("body"),
+    )
+
+
+def kind_of(path: str) -> str:
+    """The last type in a path: `virtualMachines`, `resourceGroups`, or what is done to it (`deallocate`)."""
+    parts = [part for part in path.partition("?")[0].split("/") if part]
+    if "providers" in parts:
+        last = len(parts) - 1 - parts[::-1].index("providers")
+        rest = parts[last + 2 :]
+        if len(rest) > 1 and rest[0].lower() == "locations":
+            return rest[2] if len(rest) > 2 else rest[0]
+        return rest[-1] if len(rest) % 2 else (rest[-2] if rest else "providers")
+    return parts[-1] if len(parts) % 2 else parts[-2]
+
+
+def namespace_of(path: str) -> str:
+    """Microsoft.Resources where the path names none."""
+    parts = path.split("/")
+    if "providers" not in parts:
+        return "Microsoft.Resources"
+    return parts[len(parts) - parts[::-1].index("providers")]
+
+
+class ArmClient:
+    """Azure's own pipeline (azure-mgmt-compute): sign-in, claims challenges, certificates; no retries of its own.
+
+    Made at the first call. `transport` is azure-core's own but in tests; `credential` is who signs in.
+    """
+
+    def __init__(
+        self,
+        settings: AzureSettings,
+        *,
+        credential: Callable[[], Any] | None = None,
+        transport: Callable[[], Any] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._credential_of = credential or (lambda: credential_of(settings))
+        self._transport = transport
+        self._lock = threading.Lock()
+        self._made: tuple[Any, Any, Any] | None = None
+
+    def send(self, call: Call) -> Reply:
+        client, _, _ = self._clients()
+        from azure.core.rest import HttpRequest
+
+        query = {"api-version": call.api, **call.query} if call.api else dict(call.query)
+        url = call.path if call.path.startswith("https://") else f"{self._settings.arm_endpoint}{call.path}"
+        request = HttpRequest(call.method, url, params=query or None, json=call.body)
+        answer = _answered(lambda: client.send_request(request), call.name)
+        return Reply(
+            status=answer.status_code,
+            headers={name.lower(): value for name, value in answer.headers.items()},
+            body=_json(answer.text()),
+        )
+
+    def fetch(self, url: str) -> bytes:
+        _, anonymous, _ = self._clients()
+        from azure.core.rest import HttpRequest
+
+        answer = _answered(lambda: anonymous.send_request(HttpRequest("GET", url)), "a signed address")
+        if answer.status_code != 200:
+            raise TransientError(f"{url.partition('?')[0]}: {answer.status_code}", hint="try again")
+        return bytes(answer.content)
+
+    def person(self) -> str | None:
+        _, _, credential = self._clients()
+        token = _answered(lambda: credential.get_token(f"{self._settings.arm_endpoint}/.default"), "the sign-in")
+        found = claims(token.token).get("oid")
+        return found if isinstance(found, str) else None
+
+    def _clients(self) -> tuple[Any, Any, Any]:
+        with self._lock:
+            if self._made is None:
+                try:
+                    self._made = self._new_clients()
+                except ImportError as error:
+                    raise MachineError(
+                        f"Azure's libraries are not installed here: {error}", hint="pip install 'trainplan[azure]'"
+                    ) from error
+            return self._made
+
+    def _new_clients(self) -> tuple[Any, Any, Any]:
+        from azure.core import PipelineClient
+        from azure.core.pipeline import policies
+        from azure.mgmt.compute import ComputeManagementClient
+        from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
+
+        settings, credential = self._settings, self._credential_of()
+        given: dict[str, Any] = {"connection_timeout": 10, "read_timeout": _SECONDS, **certificates(settings)}
+        if self._transport is not None:
+            given["transport"] = self._transport()
+        common = [policies.RequestIdPolicy(), policies.UserAgentPolicy(base_user_agent="trainplan")]
+        # Azure's default policies would register resource providers by themselves, and repeat what failed.
+        signed = [*common, ARMChallengeAuthenticationPolicy(credential, f"{settings.arm_endpoint}/.default")]
+        client = ComputeManagementClient(
+            credential, settings.subscription or "", base_url=settings.arm_endpoint, policies=signed, **given
+        )
+        return client, PipelineClient(settings.arm_endpoint, policies=common, **given), credential
+
+
+def credential_of(settings: AzureSettings) -> Any:
+    """Who signs in: a service principal that the environment names, else whatever azure-identity finds here."""
+    from azure.identity import ClientSecretCredential, DefaultAzureCredential
+
+    given = settings.environment
+    authority = (
+        {} if settings.authority is None else {"authority": settings.authority, "disable_instance_discovery": True}
+    )
+    named = [given.get(f"AZURE_{name}") for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")]
+    if all(named):
+        return ClientSecretCredential(*named, **authority, **certificates(settings))
+    return DefaultAzureCredential(**authority)
+
+
+def certificates(settings: AzureSettings) -> dict[str, str]:
+    """Whose certificates count, where the environment says so as requests reads it."""
+    found = settings.environment.get("REQUESTS_CA_BUNDLE")
+    return {"connection_verify": found} if found else {}
+
+
+def claims(token: str) -> Mapping[str, Any]:
+    """What a token says of whoever has it; nothing for one that is no JSON Web Token. Its signature is not checked."""
+    import base64
+    import binascii
+
+    try:
+        body = token.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except (IndexError, ValueError, binascii.Error):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _answered(ask: Callable[[], Any], what: str) -> Any:
+    from azure.core import exceptions as sdk
+
+    try:
+        return ask()
+    except sdk.ClientAuthenticationError as error:
+        raise CredentialsError(f"nobody is signed in to Azure: {_first_line(error)}", hint=SIGN_IN) from error
+    except (sdk.ServiceRequestError, sdk.ServiceResponseError, sdk.IncompleteReadError) as error:
+        raise TransientError(
+            f"Azure does not answer {what}: {_first_line(error)}", hint="look at the network, then try again"
+        ) from error
+    except sdk.AzureError as error:
+        raise TransientError(f"{what}: {_first_line(error)}", hint="try again", code=type(error).__name__) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return {"error": {"code": "", "message": text[:500]}}

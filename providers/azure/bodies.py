@@ -1,0 +1,266 @@
+"""The calls of one launch at Azure: a group, its network, the machine's right to end itself, the machine. Pure."""
+
+from __future__ import annotations
+
+import base64
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pricing.offers import Market
+from providers.azure.api import Call
+from providers.azure.names import (
+    API,
+    NIC_API,
+    group_of,
+    group_path,
+    machine_path,
+    role_path,
+    subscription_path,
+    unique,
+)
+from providers.azure.translate import tags_of
+from providers.errors import BadRequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from providers.base import LaunchRequest
+
+TIMER_GRACE = timedelta(minutes=10)
+"""From the machine's own deadline to when Azure deallocates it: its own end comes first, and takes minutes."""
+SUBSCRIPTION, IDENTITY, PRINCIPAL, ROLE = "subscription", "identity", "principal", "machine_role"
+IMAGE, TRUSTED, SSH_KEY = "image", "trusted_launch", "ssh_key"
+"""Names in a request's `resolved`."""
+NEEDED = (SUBSCRIPTION, IDENTITY, PRINCIPAL, IMAGE, SSH_KEY)
+SECURE = "secure_boot"
+"""Values of TRUSTED: `secure_boot`, `vtpm` (drivers that nobody signed for secure boot), or "" for neither."""
+_USER = "trainplan"
+_ADDRESSES, _SUBNET = "10.0.0.0/24", "default"
+_LEAST_DISK_GIB = 64
+_MOST_CUSTOM_DATA = 64 * 1024
+_MOST_PRICE_PLACES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a machine is made of beside the request: its start-up text, and the least disk of its image in GiB."""
+
+    user_data: str
+    least_disk_gib: int
+
+
+def launch_calls(request: LaunchRequest, machine: Machine, *, cloud_timer: bool) -> tuple[Call, ...]:
+    """Every call after the puts. Raises BadRequestError for a request that was not resolved."""
+    missing = [name for name in NEEDED if not request.resolved.get(name)]
+    if missing:
+        raise BadRequestError(f"run {request.run_id}: {', '.join(missing)} was not looked up", hint="launch it anew")
+    calls = [_group(request), _security_group(request), _network(request)]
+    if request.resolved.get(ROLE):
+        calls.append(_right(request))
+    calls.append(_machine(request, machine))
+    if cloud_timer:
+        calls.append(_timer(request))
+    return tuple(calls)
+
+
+def end_of(request: LaunchRequest) -> dict[str, str]:
+    """How the machine ends itself (providers.agent.end)."""
+    group = group_of(request.run_id, request.attempt)
+    subscription = request.resolved.get(SUBSCRIPTION, "")
+    return {"kind": "azure_group", "subscription": subscription, "group": group, "machine": group}
+
+
+def timer_of(request: LaunchRequest) -> datetime:
+    """When Azure deallocates the machine."""
+    return request.deadline + TIMER_GRACE
+
+
+def disk_gib(request: LaunchRequest, least_gib: int) -> int:
+    """Room for image, software and checkpoints, and for the data as it comes and as it is unpacked."""
+    data_gib = sum(file.size_bytes for file in request.data) / 2**30
+    return max(least_gib, _LEAST_DISK_GIB + math.ceil(3 * data_gib))
+
+
+def _group(request: LaunchRequest) -> Call:
+    body = {"location": request.offer.region, "tags": tags_of(request)}
+    return Call(method="PUT", path=_home(request), api=API["resources"], body=body)
+
+
+def _security_group(request: LaunchRequest) -> Call:
+    """Nothing comes in: Azure's own last rules let in only what is in the network, which is this machine."""
+    deny = {
+        "name": "nothing-in",
+        "properties": {
+            "priority": 100,
+            "direction": "Inbound",
+            "access": "Deny",
+            "protocol": "*",
+            "sourceAddressPrefix": "*",
+            "sourcePortRange": "*",
+            "destinationAddressPrefix": "*",
+            "destinationPortRange": "*",
+        },
+    }
+    return _placed(request, "networkSecurityGroups", {"securityRules": [deny]})
+
+
+def _network(request: LaunchRequest) -> Call:
+    subnet = {
+        "name": _SUBNET,
+        "properties": {
+            "addressPrefix": _ADDRESSES,
+            "networkSecurityGroup": {"id": _id(request, "networkSecurityGroups")},
+        },
+    }
+    return _placed(request, "virtualNetworks", {"addressSpace": {"addressPrefixes": [_ADDRESSES]}, "subnets": [subnet]})
+
+
+def _right(request: LaunchRequest) -> Call:
+    """The machine's identity may delete this group, and nothing else."""
+    subscription = request.resolved[SUBSCRIPTION]
+    name = unique(subscription.lower(), group_of(request.run_id, request.attempt))
+    body = {
+        "properties": {
+            "roleDefinitionId": role_path(subscription, request.resolved[ROLE]),
+            "principalId": request.resolved[PRINCIPAL],
+            "principalType": "ServicePrincipal",
+            "description": f"run {request.run_id}, attempt {request.attempt}: the machine ends itself",
+        }
+    }
+    path = f"{_home(request)}/providers/Microsoft.Authorization/roleAssignments/{name}"
+    return Call(method="PUT", path=path, api=API["authorization"], body=body)
+
+
+def _machine(request: LaunchRequest, machine: Machine) -> Call:
+    offer = request.offer
+    properties: dict[str, Any] = {
+        "hardwareProfile": {"vmSize": offer.instance_type},
+        **_market(request),
+        "storageProfile": _storage(request, machine),
+        "osProfile": _system(request, machine),
+        "networkProfile": _interface(request),
+        "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
+        **_security(request),
+    }
+    body: dict[str, Any] = {
+        "location": offer.region,
+        "tags": tags_of(request),
+        "identity": {"type": "UserAssigned", "userAssignedIdentities": {request.resolved[IDENTITY]: {}}},
+        "properties": properties,
+    }
+    if request.zone:
+        body["zones"] = [request.zone]
+    path = machine_path(request.resolved[SUBSCRIPTION], group_of(request.run_id, request.attempt))
+    return Call(method="PUT", path=path, api=API["compute"], body=body)
+
+
+def _market(request: LaunchRequest) -> Mapping[str, Any]:
+    """Spot never costs more than the plan counted with: the price of on demand, where it is known."""
+    offer = request.offer
+    if offer.market is not Market.SPOT:
+        return {"priority": "Regular"}
+    most = -1.0
+    if offer.on_demand_usd_per_hour is not None:
+        most = round(float(max(offer.on_demand_usd_per_hour, offer.usd_per_hour)), _MOST_PRICE_PLACES)
+    return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": most}}
+
+
+def _storage(request: LaunchRequest, machine: Machine) -> Mapping[str, Any]:
+    return {
+        "imageReference": _image(request.resolved[IMAGE]),
+        "osDisk": {
+            "createOption": "FromImage",
+            "deleteOption": "Delete",
+            "diskSizeGB": disk_gib(request, machine.least_disk_gib),
+            "managedDisk": {"storageAccountType": "StandardSSD_LRS"},
+        },
+    }
+
+
+def _image(image: str) -> Mapping[str, str]:
+    if image.startswith("/"):
+        return {"id": image}
+    publisher, offer, sku, version = image.split(":")
+    return {"publisher": publisher, "offer": offer, "sku": sku, "version": version}
+
+
+def _system(request: LaunchRequest, machine: Machine) -> Mapping[str, Any]:
+    """Azure wants a key where it is to have no password; nobody has the other half of this one, and no port is open."""
+    data = machine.user_data.encode()
+    if len(data) > _MOST_CUSTOM_DATA:
+        raise BadRequestError(f"the start-up text has {len(data)} bytes; Azure takes {_MOST_CUSTOM_DATA}")
+    key = {"path": f"/home/{_USER}/.ssh/authorized_keys", "keyData": request.resolved[SSH_KEY]}
+    return {
+        "computerName": group_of(request.run_id, request.attempt)[:64],
+        "adminUsername": _USER,
+        "customData": base64.b64encode(data).decode(),
+        "linuxConfiguration": {"disablePasswordAuthentication": True, "ssh": {"publicKeys": [key]}},
+    }
+
+
+def _interface(request: LaunchRequest) -> Mapping[str, Any]:
+    """Interface and address come with the machine and go with it. Since 2026-03-31 only an address of its own, or a
+    NAT gateway, lets a machine out."""
+    address = {
+        "name": "address",
+        "sku": {"name": "Standard"},
+        "properties": {"deleteOption": "Delete", "publicIPAllocationMethod": "Static"},
+    }
+    ip = {
+        "name": "ip",
+        "properties": {
+            "primary": True,
+            "subnet": {"id": f"{_id(request, 'virtualNetworks')}/subnets/{_SUBNET}"},
+            "publicIPAddressConfiguration": address,
+        },
+    }
+    interface = {
+        "name": "interface",
+        "properties": {
+            "primary": True,
+            "deleteOption": "Delete",
+            "networkSecurityGroup": {"id": _id(request, "networkSecurityGroups")},
+            "ipConfigurations": [ip],
+        },
+    }
+    return {"networkApiVersion": NIC_API, "networkInterfaceConfigurations": [interface]}
+
+
+def _security(request: LaunchRequest) -> Mapping[str, Any]:
+    trusted = request.resolved.get(TRUSTED, "")
+    if not trusted:
+        return {}
+    settings = {"secureBootEnabled": trusted == SECURE, "vTpmEnabled": True}
+    return {"securityProfile": {"securityType": "TrustedLaunch", "uefiSettings": settings}}
+
+
+def _timer(request: LaunchRequest) -> Call:
+    """Azure deallocates the machine, whatever is in it: from then on its disk and its address bill, and no more."""
+    subscription, group = request.resolved[SUBSCRIPTION], group_of(request.run_id, request.attempt)
+    at = timer_of(request).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    body = {
+        "schedule": {"deadLine": at, "timeZone": "UTC", "deadlineType": "InitiateAt"},
+        "executionParameters": {"retryPolicy": {"retryCount": 5, "retryWindowInMinutes": 60}},
+        "resources": {"ids": [machine_path(subscription, group)]},
+        "correlationid": unique(subscription.lower(), group, "timer"),
+    }
+    where = f"{subscription_path(subscription)}/providers/Microsoft.ComputeSchedule/locations/{request.offer.region}"
+    return Call(method="POST", path=f"{where}/virtualMachinesSubmitDeallocate", api=API["schedule"], body=body)
+
+
+def _placed(request: LaunchRequest, kind: str, properties: Mapping[str, Any]) -> Call:
+    body = {"location": request.offer.region, "tags": tags_of(request), "properties": dict(properties)}
+    return Call(method="PUT", path=_id(request, kind), api=API["network"], body=body)
+
+
+def _id(request: LaunchRequest, kind: str) -> str:
+    return f"{_home(request)}/providers/Microsoft.Network/{kind}/{_KINDS[kind]}"
+
+
+def _home(request: LaunchRequest) -> str:
+    return group_path(request.resolved[SUBSCRIPTION], group_of(request.run_id, request.attempt))
+
+
+_KINDS = {"networkSecurityGroups": "nothing-in", "virtualNetworks": "network"}

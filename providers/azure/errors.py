@@ -1,0 +1,194 @@
+"""What Azure says in refusing, as the errors of ours that it calls for. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    InstanceNotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+    ThrottledError,
+    TransientError,
+    UnrecognizedError,
+)
+
+_ELSEWHERE = "another zone, region or size may have one"
+_SIGN_IN = "az login"
+_AGAIN = "try again"
+_GRANT = "plan doctor azure tells which role is missing; whoever owns the subscription grants it"
+_REGISTER = "plan setup azure registers what is missing (or: az provider register --namespace NAMESPACE)"
+_OFFER = "choose another offer: plan estimate --explain shows why each was passed over"
+_SPOT = "spot is for pay-as-you-go, enterprise and sponsored subscriptions; take --market on_demand"
+_RAISE = "raise it at https://portal.azure.com/#view/Microsoft_Azure_Capacity/QuotaMenuBlade/~/myQuotas"
+_REPORT = "this is a mistake of the program or of an offer: choose another offer, and report it"
+
+# Code of Resource Manager or Compute -> (our error, what to do); Quota and OperationNotAllowed are told apart below.
+# The codes are Azure's own (docs of error codes, of spot, and the error lists of Karpenter's Azure provider).
+CODES: Mapping[str, tuple[type[ProviderError], str]] = {
+    "SkuNotAvailable": (CapacityError, _ELSEWHERE),
+    "AllocationFailed": (CapacityError, _ELSEWHERE),
+    "OverconstrainedAllocationRequest": (CapacityError, _ELSEWHERE),
+    "ZonalAllocationFailed": (CapacityError, _ELSEWHERE),
+    "OverconstrainedZonalAllocationRequest": (CapacityError, _ELSEWHERE),
+    "SpotPriceGreaterThanProvidedMaxPrice": (CapacityError, "spot costs more than on demand here now"),
+    "QuotaExceeded": (QuotaError, _RAISE),
+    "PublicIPCountLimitReached": (QuotaError, _RAISE),
+    "AzureSpotFeatureNotEnabledForSubscription": (BadRequestError, _SPOT),
+    "AzureSpotIsNotSupportedForThisVMSize": (BadRequestError, "take --market on_demand for this size"),
+    "InvalidParameter": (BadRequestError, _REPORT),
+    "InvalidRequestContent": (BadRequestError, _REPORT),
+    "InvalidRequestFormat": (BadRequestError, _REPORT),
+    "InvalidResource": (BadRequestError, _REPORT),
+    "InvalidTemplateDeployment": (BadRequestError, _REPORT),
+    "BadRequest": (BadRequestError, _REPORT),
+    "PropertyChangeNotAllowed": (BadRequestError, "an attempt is launched once, as it was recorded"),
+    "ImageNotFound": (BadRequestError, _OFFER),
+    "PlatformImageNotFound": (BadRequestError, _OFFER),
+    "GalleryImageNotFound": (BadRequestError, _OFFER),
+    "MarketplacePurchaseEligibilityFailed": (BadRequestError, "accept the terms of the image, or choose another offer"),
+    "LocationNotAvailableForResourceType": (BadRequestError, _OFFER),
+    "NoRegisteredProviderFound": (BadRequestError, _OFFER),
+    "InvalidResourceReference": (TransientError, _AGAIN),
+    "AuthorizationFailed": (PermissionDeniedError, _GRANT),
+    "LinkedAuthorizationFailed": (PermissionDeniedError, _GRANT),
+    "AuthorizationPermissionMismatch": (PermissionDeniedError, _GRANT),
+    "RequestDisallowedByPolicy": (PermissionDeniedError, "a policy of the subscription forbids it: its owner lifts it"),
+    "RequestDisallowedByAzure": (PermissionDeniedError, "the subscription may not use this region: choose another"),
+    "ReadOnlyDisabledSubscription": (PermissionDeniedError, "the subscription is disabled: look at its billing"),
+    "SubscriptionNotFound": (PermissionDeniedError, "az account list shows the subscriptions of the sign-in"),
+    "MissingSubscriptionRegistration": (PermissionDeniedError, _REGISTER),
+    "SubscriptionNotRegistered": (PermissionDeniedError, _REGISTER),
+    "ScopeLocked": (PermissionDeniedError, "a lock forbids it: az lock list, then az lock delete"),
+    "InvalidAuthenticationToken": (CredentialsError, _SIGN_IN),
+    "InvalidAuthenticationTokenTenant": (CredentialsError, "az login --tenant, into the subscription's directory"),
+    "ExpiredAuthenticationToken": (CredentialsError, _SIGN_IN),
+    "AuthenticationFailed": (CredentialsError, _SIGN_IN),
+    "TooManyRequests": (ThrottledError, "wait a little"),
+    "SubscriptionRequestsThrottled": (ThrottledError, "wait a little"),
+    "ResourceRequestsThrottled": (ThrottledError, "wait a little"),
+    "InternalServerError": (TransientError, _AGAIN),
+    "InternalExecutionError": (TransientError, _AGAIN),
+    "InternalOperationError": (TransientError, _AGAIN),
+    "ServerTimeout": (TransientError, _AGAIN),
+    "ServiceUnavailable": (TransientError, _AGAIN),
+    "NetworkingInternalOperationError": (TransientError, _AGAIN),
+    "RetryableError": (TransientError, _AGAIN),
+    "AnotherOperationInProgress": (TransientError, _AGAIN),
+    "OperationPreempted": (TransientError, _AGAIN),
+    "OperationCancelled": (TransientError, _AGAIN),
+    "OSProvisioningTimedOut": (TransientError, _AGAIN),
+    "ReferencedResourceNotProvisioned": (TransientError, _AGAIN),
+    "Conflict": (TransientError, _AGAIN),
+    "ResourceGroupBeingDeleted": (TransientError, "the group of an earlier try is still being deleted"),
+    "PrincipalNotFound": (TransientError, "a new identity takes minutes to be known everywhere"),
+    "NicReservedForAnotherVm": (TransientError, "Azure keeps an interface for 180 s after a failed create"),
+    "ResourceNotFound": (InstanceNotFoundError, ""),
+    "ResourceGroupNotFound": (InstanceNotFoundError, ""),
+    "NotFound": (InstanceNotFoundError, ""),
+}
+_STATUSES: Mapping[int, tuple[type[ProviderError], str]] = {
+    401: (CredentialsError, _SIGN_IN),
+    408: (TransientError, _AGAIN),
+    429: (ThrottledError, "wait a little"),
+}
+_NOT_ALLOWED = "OperationNotAllowed"
+# What says nothing by itself, where something within it does.
+_WRAPPERS = frozenset(
+    {"DeploymentFailed", "InvalidTemplateDeployment", "ResourceOperationFailure", "ResourceDeploymentFailure",
+     "BadRequest", "Conflict", "NotFound", "MultipleErrorsOccurred", ""}
+)  # fmt: skip
+_QUOTA_NAME = re.compile(r"exceeding (?:approved|quota limits of)?\s*(?P<name>[\w .-]*?[Cc]ores) [Qq]uota")
+_TOO_MANY = re.compile(r"too many requests|throttl", re.IGNORECASE)
+_NEW_LIMIT = re.compile(r"Current Limit: (?P<limit>\d+).*?New Limit Required: (?P<needed>\d+)", re.DOTALL)
+
+
+class Said(NamedTuple):
+    """One error of Azure's: its code, and what it says."""
+
+    code: str
+    message: str
+
+
+def refusal(status: int, body: Any, what: str) -> ProviderError:
+    """The error of a refused call, or of an operation that failed (whose document came with status 200)."""
+    return _error(telling(body), status, what)
+
+
+def telling(body: Any) -> Said:
+    """The code that says most of an error, which may be nested: the innermost that is known, else the outermost."""
+    found = list(_said(body.get("error", body) if isinstance(body, Mapping) else {}))
+    known = [said for said in found if said.code not in _WRAPPERS and (said.code in CODES or said.code == _NOT_ALLOWED)]
+    named = [said for said in found if said.code not in _WRAPPERS]
+    return (known or named or found or [Said("", "")])[-1 if known else 0]
+
+
+def _said(error: Any) -> Iterator[Said]:
+    """From the outside in; details in their order, the last first found counts as the innermost."""
+    if not isinstance(error, Mapping):
+        return
+    yield Said(str(error.get("code") or ""), str(error.get("message") or ""))
+    inner = error.get("details")
+    for detail in reversed(inner if isinstance(inner, list) else []):
+        yield from _said(detail)
+    yield from _said(_within(error.get("message")))
+
+
+def _within(message: object) -> object:
+    """Deployments put the error of a resource into their message, as JSON text."""
+    import json
+
+    if not isinstance(message, str) or not message.lstrip().startswith("{"):
+        return None
+    try:
+        found = json.loads(message)
+    except ValueError:
+        return None
+    return found.get("error", found) if isinstance(found, dict) else None
+
+
+def _error(said: Said, status: int, what: str) -> ProviderError:
+    code, message = said.code, f"{what}: {_first_line(said.message) or f'status {status}'}"
+    make = _BY_TEXT.get(code)
+    if make is not None:
+        return make(said, message)
+    kind, hint = CODES.get(code) or _by_status(status)
+    if kind is QuotaError:
+        return _quota(said, message)
+    if kind is UnrecognizedError:
+        message = f"{message} (Azure's code: {code or status})"
+    return kind(message, hint=hint, code=code or str(status))
+
+
+def _by_status(status: int) -> tuple[type[ProviderError], str]:
+    if status >= 500:
+        return TransientError, _AGAIN
+    return _STATUSES.get(status, (UnrecognizedError, "look up what exists in the portal; report the code"))
+
+
+def _not_allowed(said: Said, message: str) -> ProviderError:
+    if _TOO_MANY.search(said.message):
+        return ThrottledError(message, hint="wait a little", code=said.code)
+    if "quota" in said.message.lower():
+        return _quota(said, message)
+    return BadRequestError(message, hint=_OFFER, code=said.code)
+
+
+def _quota(said: Said, message: str) -> QuotaError:
+    found, limits = _QUOTA_NAME.search(said.message), _NEW_LIMIT.search(said.message)
+    name = found["name"].strip() if found else said.code
+    needed = f" from {limits['limit']} to {limits['needed']}" if limits else ""
+    return QuotaError(message, quota=name, hint=f"{_RAISE} ({name}{needed})", code=said.code)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+_BY_TEXT: Mapping[str, Callable[[Said, str], ProviderError]] = {_NOT_ALLOWED: _not_allowed}

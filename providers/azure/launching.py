@@ -1,0 +1,206 @@
+"""One launch at Azure: its calls in order, until the machine is allocated; what was refused is taken back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from providers.azure.account import Account
+from providers.azure.api import Call, replayed
+from providers.azure.errors import refusal
+from providers.azure.names import API, group_path, machine_path
+from providers.azure.translate import failure_of, instance, power_of, provisioning_of, ref_of
+from providers.base import Instance, InstanceState
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    InstanceNotFoundError,
+    ProviderError,
+    QuotaError,
+    TransientError,
+)
+from providers.rented import Rented
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from providers.azure.api import Reply
+    from providers.base import LaunchRequest, VendorRequest
+
+VIEW = {"$expand": "instanceView"}
+FORCED = {"forceDeletionTypes": "Microsoft.Compute/virtualMachines"}
+_MACHINE, _TIMER = "PUT virtualMachines", "POST virtualMachinesSubmitDeallocate"
+_THERE_ALREADY = "RoleAssignmentExists"
+_DEAD = "its machine was here, and is gone"
+
+
+def _wait(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often Azure is asked how far it is, and for how long. `allocation`: for a machine (a refused quota took it
+    up to five minutes to say); `part`: for a network; `withdrawal`: for what a refused launch had made."""
+
+    poll: timedelta = timedelta(seconds=3)
+    allocation: timedelta = timedelta(minutes=10)
+    part: timedelta = timedelta(minutes=2)
+    withdrawal: timedelta = timedelta(minutes=3)
+    sleep: Callable[[float], None] = _wait
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Sends what was recorded; looks first whether the attempt has its machine, or had it."""
+
+    account: Account
+    rented: Rented
+    now: Callable[[], datetime]
+    pace: Pace
+
+    def launch(self, request: LaunchRequest, group: str, calls: Sequence[VendorRequest]) -> Instance:
+        """The attempt's machine, dead or alive; made where there never was one. Raises ProviderError.
+
+        After a CapacityError or a QuotaError nothing of it is left, or what is left bills nothing and is going.
+        """
+        told = self._machine(group)
+        if told is not None:
+            return self._again(group, calls, told)
+        if self._has_lived(request):
+            return self._dead(request, group)
+        try:
+            return self._made(request, group, calls)
+        except (CapacityError, QuotaError):
+            self._withdraw(group)
+            raise
+
+    def _made(self, request: LaunchRequest, group: str, calls: Sequence[VendorRequest]) -> Instance:
+        operation = None
+        for call in calls:
+            if self.rented.is_put(call):
+                self.rented.put(request.run_id, call)
+                continue
+            reply = self._sent(replayed(call), call.operation)
+            if call.operation == _MACHINE:
+                operation = reply.operation
+            elif call.service == "Microsoft.Network":
+                self._until_there(replayed(call))
+        return instance(self._allocated(group, operation), self.now())
+
+    def _again(self, group: str, calls: Sequence[VendorRequest], told: Mapping[str, Any]) -> Instance:
+        """A second try found its machine: what comes after the create is made sure of, a create that failed is told."""
+        if provisioning_of(told) == "failed" and not power_of(told):
+            return self._failed(group, refusal(200, failure_of(told), group))
+        found = instance(told, self.now())
+        if found.state in (InstanceState.PENDING, InstanceState.RUNNING):
+            for call in calls:
+                if call.operation == _TIMER:
+                    self._sent(replayed(call), call.operation)
+        return found
+
+    def _failed(self, group: str, error: ProviderError) -> Instance:
+        if isinstance(error, CapacityError | QuotaError):
+            self._withdraw(group)
+        raise error
+
+    def _dead(self, request: LaunchRequest, group: str) -> Instance:
+        """Azure remembers nothing of a machine that was deleted; the run directory does."""
+        return Instance(
+            ref=ref_of(group, request.offer.region),
+            state=InstanceState.ENDED,
+            run_id=request.run_id,
+            attempt=request.attempt,
+            reason=_DEAD,
+        )
+
+    def _has_lived(self, request: LaunchRequest) -> bool:
+        """Whether the attempt's folder has anything that only its machine writes."""
+        ours = f"attempts/{request.attempt}/machine/"
+        return any(
+            not path.startswith(ours) for path in self.rented.store(request.run_id).list(f"attempts/{request.attempt}")
+        )
+
+    def _sent(self, call: Call, what: str) -> Reply:
+        reply = self.account.arm.send(call)
+        if reply.status < 400:
+            return reply
+        error = refusal(reply.status, reply.body, what)
+        if error.code == _THERE_ALREADY:
+            return reply
+        if call.name == _TIMER and isinstance(error, BadRequestError):
+            raise BadRequestError(
+                f"Azure does not schedule the machine's end: {error.message}",
+                hint='shorten the deadline, or set `cloud_timer = "none"` in the table [azure]: then only the machine '
+                "itself ends it when this computer is lost",
+                code=error.code,
+            )
+        if isinstance(error, InstanceNotFoundError):
+            raise TransientError(error.message, hint="the group went while it was being filled", code=error.code)
+        raise error
+
+    def _until_there(self, call: Call) -> None:
+        """Until a network is provisioned: a machine in one that is not is refused."""
+        until = self.now() + self.pace.part
+        while True:
+            told = self.account.get(call.path, "network")
+            state = str(told.get("properties", {}).get("provisioningState", "")).lower()
+            if state == "succeeded":
+                return
+            if state == "failed" or self.now() > until:
+                raise TransientError(f"{call.name}: it is {state}", hint="try again")
+            self.pace.sleep(self.pace.poll.total_seconds())
+
+    def _allocated(self, group: str, operation: str | None) -> Mapping[str, Any]:
+        """The machine once Azure has found a place for it. Raises CapacityError and whatever else a create ends in."""
+        until = self.now() + self.pace.allocation
+        while True:
+            told = self._machine(group)
+            if told is None or (provisioning_of(told) == "failed" and not power_of(told)):
+                raise self._why(group, operation, told)
+            if provisioning_of(told) == "succeeded" or power_of(told) or self.now() > until:
+                return told
+            self.pace.sleep(self.pace.poll.total_seconds())
+
+    def _why(self, group: str, operation: str | None, told: Mapping[str, Any] | None) -> ProviderError:
+        """What a failed create says of itself: the operation first, then the machine's own status."""
+        if operation is not None:
+            reply = self.account.arm.send(Call(method="GET", path=operation))
+            body = reply.body if isinstance(reply.body, dict) else {}
+            if body.get("error"):
+                return refusal(reply.status, body, group)
+        if told is None:
+            return TransientError(f"{group}: Azure took the create and has no machine", hint="try again")
+        return refusal(200, failure_of(told), group)
+
+    def _machine(self, group: str) -> Mapping[str, Any] | None:
+        try:
+            return self.account.get(machine_path(self.account.subscription, group), "compute", **VIEW)
+        except InstanceNotFoundError:
+            return None
+
+    def _withdraw(self, group: str) -> None:
+        """The failed machine gone, then its group: the next attempt begins with nothing of this one.
+
+        Raises ProviderError: then the launch is tried again, finds what it has left, and ends it.
+        """
+        subscription = self.account.subscription
+        forced = {"forceDeletion": "true"}
+        machine = Call(method="DELETE", path=machine_path(subscription, group), api=API["compute"], query=forced)
+        self._gone(machine, "compute")
+        home = Call(method="DELETE", path=group_path(subscription, group), api=API["resources"], query=FORCED)
+        self._gone(home, "resources")
+
+    def _gone(self, call: Call, api: str) -> None:
+        """Told to go, and looked for until it is gone; whatever takes longer than it should is left to the teardown."""
+        until = self.now() + self.pace.withdrawal
+        try:
+            self.account.ask(call)
+            while self.now() <= until:
+                self.account.get(call.path, api)
+                self.pace.sleep(self.pace.poll.total_seconds())
+        except InstanceNotFoundError:
+            return

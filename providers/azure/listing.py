@@ -1,0 +1,203 @@
+"""Everything of ours that there is at Azure, by its labels, and its end."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from providers.azure.api import Call
+from providers.azure.errors import refusal
+from providers.azure.launching import FORCED
+from providers.azure.names import API, OURS, OURS_VALUE, attempt_of, group_path, machine_path
+from providers.azure.translate import KINDS, owned
+from providers.base import LABEL_RUN, OwnedResource
+from providers.errors import (
+    BadRequestError,
+    CredentialsError,
+    IncompleteListingError,
+    InstanceNotFoundError,
+    ProviderError,
+    TransientError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from providers.azure.account import Account
+    from providers.base import InstanceRef, RunId
+
+_WORKERS = 8
+_GROUP_TYPE = "Microsoft.Resources/resourceGroups"
+_ROLE_TYPE = "Microsoft.Authorization/roleAssignments"
+# The version that each kind is deleted by itself with.
+_APIS = {
+    "machine": API["compute"],
+    "disk": "2024-03-02",
+    "interface": API["network"],
+    "address": API["network"],
+    "security_group": API["network"],
+    "network": API["network"],
+    "role_assignment": API["authorization"],
+}
+_ORDER = tuple(KINDS.values())
+
+
+def list_owned(account: Account, run_id: RunId | None) -> Sequence[OwnedResource]:
+    """Groups with our tag and all that is in them, and rights of the machines' identity whose group is gone.
+
+    Raises IncompleteListingError where one of these lists did not come whole, CredentialsError.
+    """
+    found: list[OwnedResource] = []
+    unanswered: list[str] = []
+    groups: list[Mapping[str, Any]] = []
+    try:
+        groups = list(_groups(account, run_id))
+    except CredentialsError:
+        raise
+    except ProviderError as error:
+        unanswered.append(f"the list of resource groups: {error.message}")
+    for rows, trouble in _contents(account, groups):
+        found += rows
+        if trouble is not None:
+            unanswered.append(trouble)
+    try:
+        found += _rights(account, run_id, {str(group["name"]).lower(): group for group in groups})
+    except CredentialsError:
+        raise
+    except ProviderError as error:
+        unanswered.append(f"the rights of the machines' identity: {error.message}")
+    if unanswered:
+        raise IncompleteListingError(
+            f"{len(unanswered)} lists of Azure did not come whole: {unanswered[0]}",
+            found=tuple(found),
+            unanswered=tuple(unanswered),
+            hint="look again when they answer",
+        )
+    return found
+
+
+def delete(account: Account, ref: InstanceRef | OwnedResource) -> None:
+    """Ask for the end of an attempt's group, and with it of all that is in it. Idempotent.
+
+    Where the group is going already and the thing is still listed, it is asked to go by itself: a group whose deletion
+    is stuck must not keep alive what bills. Raises ProviderError.
+    """
+    group, path, kind = _where(account, ref)
+    if group is None:
+        return
+    state = _group_state(account, group)
+    if state is None and kind != "role_assignment":
+        return
+    if state is not None and state != "deleting":
+        _accepted(
+            account,
+            Call(method="DELETE", path=group_path(account.subscription, group), api=API["resources"], query=FORCED),
+        )
+        return
+    if path is not None and kind in _APIS:
+        forced = {"forceDeletion": "true"} if kind == "machine" else {}
+        _accepted(account, Call(method="DELETE", path=path, api=_APIS[kind], query=forced))
+
+
+def _accepted(account: Account, call: Call) -> None:
+    reply = account.arm.send(call)
+    if reply.status < 400:
+        return
+    error = refusal(reply.status, reply.body, call.name)
+    if isinstance(error, InstanceNotFoundError) or _on_its_way(reply.status, error):
+        return
+    raise error
+
+
+def _on_its_way(status: int, error: ProviderError) -> bool:
+    """A conflict with something that is under way (its own deletion, an interface that is held for 180 s) passes."""
+    return status == 409 and isinstance(error, TransientError)
+
+
+def _where(account: Account, ref: InstanceRef | OwnedResource) -> tuple[str | None, str | None, str]:
+    """The group something belongs to, its own path, and its kind; no group for what was never ours."""
+    if isinstance(ref, OwnedResource) and not ref.instance:
+        return _group_in(ref.id), ref.id if ref.kind in _APIS else None, ref.kind
+    if attempt_of(ref.id) is None:
+        return None, None, "machine"
+    return ref.id, machine_path(account.subscription, ref.id), "machine"
+
+
+def _group_in(path: str) -> str | None:
+    parts = path.split("/")
+    at = next((number for number, part in enumerate(parts) if part.lower() == "resourcegroups"), None)
+    return parts[at + 1] if at is not None and at + 1 < len(parts) else None
+
+
+def _group_state(account: Account, group: str) -> str | None:
+    try:
+        told = account.get(group_path(account.subscription, group), "resources")
+    except InstanceNotFoundError:
+        return None
+    return str(told.get("properties", {}).get("provisioningState", "")).lower()
+
+
+def _groups(account: Account, run_id: RunId | None) -> Iterator[Mapping[str, Any]]:
+    """Azure filters by one tag; that it is ours, and whose, is looked at here."""
+    tag, value = (OURS, OURS_VALUE) if run_id is None else (LABEL_RUN, run_id)
+    rows = account.pages(
+        f"{account.home}/resourcegroups", "resources", **{"$filter": f"tagName eq '{tag}' and tagValue eq '{value}'"}
+    )
+    for row in rows:
+        if (row.get("tags") or {}).get(tag) == value:
+            yield row
+
+
+def _contents(
+    account: Account, groups: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[list[OwnedResource], str | None]]:
+    if len(groups) < 2:
+        yield from map(lambda group: _content(account, group), groups)
+        return
+    with ThreadPoolExecutor(min(_WORKERS, len(groups))) as pool:
+        yield from pool.map(lambda group: _content(account, group), groups)
+
+
+def _content(account: Account, group: Mapping[str, Any]) -> tuple[list[OwnedResource], str | None]:
+    """The group and everything in it; the second is why that is not known."""
+    path = group_path(account.subscription, str(group["name"]))
+    itself = {"type": _GROUP_TYPE, "id": path, "createdTime": group.get("createdTime")}
+    rows: list[Mapping[str, Any]] = [itself]
+    trouble = None
+    try:
+        rows += account.pages(f"{path}/resources", "resources", **{"$expand": "createdTime,provisioningState"})
+    except InstanceNotFoundError:
+        return [], None
+    except ProviderError as error:
+        trouble = f"what is in {group['name']}: {error.message}"
+    made = [one for one in (owned(row, group) for row in rows) if one is not None]
+    return sorted(made, key=_rank), trouble
+
+
+def _rank(one: OwnedResource) -> int:
+    """Machines first, then what bills most."""
+    return _ORDER.index(one.kind) if one.kind in _ORDER else len(_ORDER)
+
+
+def _rights(account: Account, run_id: RunId | None, groups: Mapping[str, Mapping[str, Any]]) -> Iterator[OwnedResource]:
+    """What the machines' identity may do to groups of ours; Azure deletes a right with its group, or forgets to."""
+    try:
+        principal = account.identity().principal
+    except BadRequestError:
+        return  # there is no such identity: nothing was given to it
+    rows = account.pages(
+        f"{account.home}/providers/Microsoft.Authorization/roleAssignments",
+        "authorization",
+        **{"$filter": f"principalId eq '{principal}'"},
+    )
+    for row in rows:
+        group = _group_in(str(row.get("properties", {}).get("scope", "")))
+        whose = attempt_of(group) if group else None
+        if not group or not whose or run_id not in (None, whose[0]):
+            continue
+        known = groups.get(group.lower())
+        # Of a group that is there and was not listed, nobody knows whose it is: it is left alone.
+        if known is not None or _group_state(account, group) is None:
+            shown = owned({"type": _ROLE_TYPE, "id": row["id"]}, known or {"name": group})
+            if shown is not None:
+                yield shown

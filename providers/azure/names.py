@@ -1,0 +1,91 @@
+"""What things are called at Azure: deterministic, so that they are found again by whoever knows run and attempt."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+
+PROVIDER = "azure"
+OURS = "trainplan"
+"""A tag on every group and machine of a run, whatever its other tags say."""
+OURS_VALUE = "run"
+STANDING_VALUE = "set-up"
+"""The same tag's value on what `plan setup azure` makes, which no sweep takes."""
+STANDING_GROUP = "trainplan"
+IDENTITY = "trainplan-machine"
+MACHINE_ROLE = "trainplan machine"
+BLOB_DATA_CONTRIBUTOR = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
+"""The built-in role of this name has this id in every directory (Microsoft's list of built-in roles)."""
+NAMESPACES = (
+    "Microsoft.Compute",
+    "Microsoft.Network",
+    "Microsoft.Storage",
+    "Microsoft.ManagedIdentity",
+    "Microsoft.ComputeSchedule",
+)
+"""Resource providers that a subscription has to have registered."""
+
+API = {
+    "authorization": "2022-04-01",
+    "compute": "2026-04-01",
+    "identity": "2023-01-31",
+    "network": "2024-05-01",
+    "resources": "2021-04-01",
+    "schedule": "2025-05-01",
+    "skus": "2021-07-01",
+    "storage": "2023-05-01",
+    "subscriptions": "2022-12-01",
+}
+"""Versions of Azure's APIs, pinned: a recorded request is sent again as it was."""
+NIC_API = "2022-11-01"
+"""The version in which a machine's create describes its interface and address."""
+
+_NAMESPACE = uuid.UUID("6f1d6a52-6f0e-5c0c-9d55-2f3b5a3c7f10")
+_GROUP = re.compile(r"trainplan-(?P<run>.+)-(?P<attempt>\d+)")
+
+
+def group_of(run_id: str, attempt: int) -> str:
+    """The resource group of one attempt, and the machine in it."""
+    return f"trainplan-{run_id}-{attempt}"
+
+
+def attempt_of(group: str) -> tuple[str, int] | None:
+    """Run and attempt out of a group's name; None for a name that is none of ours."""
+    found = _GROUP.fullmatch(group)
+    return (found["run"], int(found["attempt"])) if found else None
+
+
+def unique(*what: str) -> str:
+    """The same GUID for the same words."""
+    return str(uuid.uuid5(_NAMESPACE, "\n".join(what)))
+
+
+def account_of(subscription: str) -> str:
+    """The storage account that `plan setup azure` makes where the person names none: 3 to 24 small letters, digits."""
+    return f"trainplan{hashlib.sha256(subscription.lower().encode()).hexdigest()[:14]}"
+
+
+def subscription_path(subscription: str) -> str:
+    return f"/subscriptions/{subscription}"
+
+
+def group_path(subscription: str, group: str) -> str:
+    return f"/subscriptions/{subscription}/resourceGroups/{group}"
+
+
+def machine_path(subscription: str, group: str) -> str:
+    return f"{group_path(subscription, group)}/providers/Microsoft.Compute/virtualMachines/{group}"
+
+
+def identity_path(subscription: str, group: str) -> str:
+    return f"{group_path(subscription, group)}/providers/Microsoft.ManagedIdentity/userAssignedIdentities/{IDENTITY}"
+
+
+def role_path(subscription: str, role: str) -> str:
+    return f"/subscriptions/{subscription}/providers/Microsoft.Authorization/roleDefinitions/{role}"
+
+
+def machine_role(subscription: str) -> str:
+    """The id of our own role in this subscription."""
+    return unique(subscription.lower(), MACHINE_ROLE)

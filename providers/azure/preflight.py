@@ -1,0 +1,160 @@
+"""Whether Azure would let a launch in: what it says of the account, of the size, and of the quotas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pricing.offers import LifecycleState, Market
+from providers.azure.account import GRANTS, SET_UP
+from providers.azure.names import NAMESPACES
+from providers.base import Check, PreflightState
+from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pricing.offers import Offer
+    from providers.azure.account import Account
+
+OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
+_QUOTA = "https://portal.azure.com/#view/Microsoft_Azure_Capacity/QuotaMenuBlade/~/myQuotas"
+_SPOT_CORES, _CORES = "lowprioritycores", "cores"
+LAUNCH_ACTIONS = (
+    "Microsoft.Resources/subscriptions/resourceGroups/write",
+    "Microsoft.Resources/subscriptions/resourceGroups/delete",
+    "Microsoft.Compute/virtualMachines/write",
+    "Microsoft.Network/virtualNetworks/write",
+    "Microsoft.Network/networkSecurityGroups/write",
+    "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
+)
+"""What a launch cannot do without."""
+
+
+def account_checks(account: Account) -> tuple[Check, ...]:
+    """The lines that every launch needs, whatever the offer."""
+    return (
+        checked("subscription", lambda: _subscription(account)),
+        checked("resource providers", lambda: _registered(account)),
+        checked("permission", lambda: _permission(account)),
+        checked("set-up", lambda: _set_up(account)),
+        checked("self-deletion", lambda: _self_deletion(account)),
+    )
+
+
+def offer_checks(account: Account, offer: Offer) -> tuple[Check, ...]:
+    """Whether the subscription gets this size at this place, and how many cores it may have."""
+    found = [
+        checked("offered here", lambda: _offered(account, offer)),
+        checked("quota", lambda: _quota(account, offer)),
+    ]
+    if offer.lifecycle.state is LifecycleState.RETIRED:
+        found.append(_retired(offer))
+    return tuple(found)
+
+
+def checked(name: str, look: Callable[[], Check]) -> Check:
+    """A line, whatever becomes of the question: refused where Azure refuses it, unknown where it does not answer."""
+    try:
+        return look()
+    except (CredentialsError, BadRequestError) as error:
+        return Check(name=name, state=REFUSED, detail=error.message, fix=error.hint)
+    except PermissionDeniedError as error:
+        # Who may not look may still be let in.
+        state = REFUSED if name == "subscription" else UNKNOWN
+        return Check(name=name, state=state, detail=error.message, fix=error.hint)
+    except ProviderError as error:
+        return Check(name=name, state=UNKNOWN, detail=error.message, fix=error.hint)
+
+
+def _subscription(account: Account) -> Check:
+    state = account.state()
+    if state != "Enabled":
+        fix = "https://portal.azure.com/#view/Microsoft_Azure_Billing shows what is owed or has ended"
+        return Check(name="subscription", state=REFUSED, detail=f"{account.subscription} is {state}", fix=fix)
+    return Check(name="subscription", state=OK, detail=f"{account.subscription} is enabled")
+
+
+def _registered(account: Account) -> Check:
+    missing = [name for name in NAMESPACES if not account.registered(name)]
+    if missing:
+        detail = f"not registered: {', '.join(missing)}"
+        return Check(name="resource providers", state=REFUSED, detail=detail, fix=f"{SET_UP} registers them")
+    return Check(name="resource providers", state=OK, detail=f"{len(NAMESPACES)} registered")
+
+
+def _permission(account: Account) -> Check:
+    missing = [action for action in LAUNCH_ACTIONS if not account.may(action)]
+    if missing:
+        detail = f"the sign-in may not: {', '.join(missing)}"
+        fix = "whoever owns the subscription grants the role of docs/permissions/azure/client.json, or Contributor"
+        return Check(name="permission", state=REFUSED, detail=detail, fix=fix)
+    return Check(name="permission", state=OK, detail="the sign-in may launch and delete")
+
+
+def _set_up(account: Account) -> Check:
+    identity = account.identity()
+    return Check(name="set-up", state=OK, detail=f"machines are {identity.path.rpartition('/')[2]}")
+
+
+def _self_deletion(account: Account) -> Check:
+    """Without it a machine that has ended is only deallocated, by Azure's timer: disk and address bill on."""
+    if account.role():
+        return Check(name="self-deletion", state=OK, detail="a machine may delete its own group")
+    lacks = "its role is not defined" if account.may(GRANTS) else f"the sign-in may not {GRANTS} (Contributor may not)"
+    behind = (
+        "Azure deallocates it after its deadline, disk and address bill on"
+        if account.settings.cloud_timer
+        else ("nothing stands behind this computer: `cloud_timer` is none")
+    )
+    return Check(
+        name="self-deletion",
+        state=UNKNOWN if account.settings.cloud_timer else REFUSED,
+        detail=f"a machine cannot delete its own group: {lacks}; if this computer is lost, {behind}",
+        fix="whoever owns the subscription grants Role Based Access Control Administrator, then plan setup azure",
+    )
+
+
+def _offered(account: Account, offer: Offer) -> Check:
+    size, where = account.size(offer.region, offer.instance_type), f"{offer.instance_type} in {offer.region}"
+    if size is None:
+        return Check(name="offered here", state=REFUSED, detail=f"there is no {where}", fix="choose another region")
+    if size.refused:
+        fix = "ask for access in the portal (Help + support, quota, Compute-VM), or choose another region"
+        return Check(
+            name="offered here", state=REFUSED, detail=f"the subscription does not get {where}: {size.refused}", fix=fix
+        )
+    return Check(name="offered here", state=OK, detail=f"{where} is offered to the subscription")
+
+
+def _quota(account: Account, offer: Offer) -> Check:
+    quotas = account.quotas(offer.region)
+    names = _quota_names(account, offer)
+    needed = offer.vcpus or 0
+    said = []
+    for name in names:
+        quota = quotas.get(name)
+        if quota is None:
+            continue
+        said.append(f"{quota.used} of {quota.limit} used: {quota.name}")
+        if quota.free < needed:
+            fix = f"raise {quota.name} in {offer.region} to at least {quota.used + needed}: {_QUOTA}"
+            return Check(name="quota", state=REFUSED, detail=f"{said[-1]}, {needed} needed", fix=fix)
+    if not said:
+        detail = f"Azure lists no quota for {offer.instance_type} in {offer.region}"
+        return Check(name="quota", state=UNKNOWN, detail=detail)
+    return Check(name="quota", state=OK, detail="; ".join(said))
+
+
+def _quota_names(account: Account, offer: Offer) -> Sequence[str]:
+    """All spot counts as one; on demand counts by family and altogether."""
+    if offer.market is Market.SPOT:
+        return (_SPOT_CORES,)
+    size = account.size(offer.region, offer.instance_type)
+    return ((size.family.lower(),) if size else ()) + (_CORES,)
+
+
+def _retired(offer: Offer) -> Check:
+    cycle = offer.lifecycle
+    detail = f"{offer.instance_type} was retired on {cycle.date}; take {cycle.successor}"
+    fix = "Azure takes no new ones; only an account that still has some may be let in"
+    return Check(name="lifecycle", state=UNKNOWN, detail=detail, fix=fix)

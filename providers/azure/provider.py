@@ -1,0 +1,241 @@
+"""The seam over Azure: a resource group for each attempt, and in it one machine that deletes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from providers.azure import listing
+from providers.azure.account import Account
+from providers.azure.api import Arm, ArmClient, Call, recorded
+from providers.azure.bodies import (
+    IDENTITY,
+    IMAGE,
+    PRINCIPAL,
+    ROLE,
+    SECURE,
+    SSH_KEY,
+    SUBSCRIPTION,
+    TRUSTED,
+    Machine,
+    end_of,
+    launch_calls,
+    timer_of,
+)
+from providers.azure.launching import VIEW, Launcher, Pace
+from providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
+from providers.azure.preflight import account_checks, offer_checks
+from providers.azure.settings import AzureSettings, with_account
+from providers.azure.translate import instance
+from providers.base import Instance, Preflight, RunId, Timers
+from providers.errors import BadRequestError, InstanceNotFoundError
+from providers.rented import Rented, mirrors_of
+
+if TYPE_CHECKING:
+    from pricing.offers import Offer, OfferQuery
+    from providers.base import (
+        Check,
+        InstanceRef,
+        LaunchRequest,
+        OwnedResource,
+        ProviderSettings,
+        RunStore,
+        SetupStep,
+        VendorRequest,
+    )
+    from providers.launchable import HostImage
+    from providers.stores.store import ObjectStore
+
+LISTING_LAG = timedelta(seconds=30)
+"""Resource Manager's lists are replicated; nobody publishes a bound (assumed)."""
+_LOG_LINES = 1000
+
+
+def make(settings: ProviderSettings) -> AzureProvider:
+    """Azure with these settings (docs/clouds/azure.md); nobody is asked anything before the first call.
+
+    Raises BadRequestError for an option that is wrong.
+    """
+    given = AzureSettings.of(settings)
+    return made(settings, ArmClient(given))
+
+
+def made(settings: ProviderSettings, arm: Arm, **changes: Any) -> AzureProvider:
+    """The provider over a client of Resource Manager; `changes` are fields of it, for tests."""
+    given = AzureSettings.of(settings)
+    account = Account(given, arm)
+    rented = Rented(
+        cloud=PROVIDER,
+        service="blob",
+        store=cache(lambda run_id: _store(settings, account, run_id)),
+        region=lambda: given.region or "",
+        now=settings.now,
+        mirrors=mirrors_of(settings),
+        endpoints=given.machine_endpoints,
+        own_image=given.image,
+    )
+    return AzureProvider(**{"account": account, "rented": rented, "now": settings.now, **changes})
+
+
+def _store(settings: ProviderSettings, account: Account, run_id: RunId) -> ObjectStore:
+    from providers.stores.registry import run_directory
+
+    return run_directory(PROVIDER, with_account(settings, account.subscription), run_id)
+
+
+def new_public_key() -> str:
+    """An RSA public key whose private half is forgotten at once."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=3072).public_key()
+    form = (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return f"{key.public_bytes(*form).decode()} nobody"
+
+
+@dataclass(frozen=True)
+class AzureProvider:
+    """`account` asks Azure, `rented` is all of a launch but Azure's part; `pace` is how long is waited for what."""
+
+    account: Account
+    rented: Rented
+    now: Callable[[], datetime]
+    pace: Pace = field(default_factory=Pace)
+    public_key: Callable[[], str] = new_public_key
+
+    @property
+    def name(self) -> str:
+        return PROVIDER
+
+    @property
+    def listing_lag(self) -> timedelta:
+        return LISTING_LAG
+
+    def offers(self, query: OfferQuery) -> Sequence[Offer]:
+        from pricing.catalog import Catalog
+
+        if query.providers is not None and PROVIDER not in query.providers:
+            return []
+        with Catalog.open() as catalog:
+            return catalog.offers(query._replace(providers=frozenset({PROVIDER})), self.now().date())
+
+    def preflight(self, offer: Offer) -> Preflight:
+        return Preflight(checks=(*account_checks(self.account), *offer_checks(self.account, offer)))
+
+    def doctor(self) -> Sequence[Check]:
+        """Looks at the account (providers.base.Doctor)."""
+        from providers.azure.doctor import examine
+
+        return examine(self.account, self.rented)
+
+    def lacking(self) -> Sequence[SetupStep]:
+        """What launches need and the account lacks (providers.base.SetUp)."""
+        from providers.azure.setup import SettingUp
+
+        return SettingUp(self.account, self.now, self.pace).lacking()
+
+    def removable(self) -> Sequence[SetupStep]:
+        from providers.azure.setup import SettingUp
+
+        return SettingUp(self.account, self.now, self.pace).removable()
+
+    def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
+        from providers.azure.setup import SettingUp
+
+        SettingUp(self.account, self.now, self.pace).carry_out(step, report)
+
+    def resolve(self, request: LaunchRequest) -> LaunchRequest:
+        """Looks up image, identity and what may be granted (providers.base.Resolver)."""
+        known = self.rented.resolved(request)
+        account, offer = self.account, request.offer
+        host = self.rented.launchable(request).host
+        identity = account.identity()
+        image, told = (host.image, {}) if host.kind == "own" else account.newest_image(offer.region, host.image)
+        known |= {
+            SUBSCRIPTION: account.subscription,
+            IDENTITY: identity.path,
+            PRINCIPAL: identity.principal,
+            ROLE: account.role(),
+            IMAGE: image,
+            TRUSTED: _trusted(host, told, _capabilities(account, offer)),
+        }
+        known.setdefault(SSH_KEY, self.public_key())
+        return replace(request, resolved=known)
+
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
+        part = self.rented.machine(request, end_of(request))
+        least = self.rented.launchable(request).host.least_disk_gib
+        machine = Machine(user_data=part.user_data, least_disk_gib=least)
+        calls = launch_calls(request, machine, cloud_timer=self.account.settings.cloud_timer)
+        return [*self.rented.puts(part), *map(recorded, calls)]
+
+    def timers(self, request: LaunchRequest) -> Timers:
+        """The machine deletes its group; Azure deallocates it where it does not."""
+        if not self.account.settings.cloud_timer:
+            return Timers(machine=request.deadline, cloud=None)
+        return Timers(
+            machine=request.deadline, cloud=timer_of(request), gap="from the create to the call that schedules its end"
+        )
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        calls = request.calls or self.requests(request if request.resolved else self.resolve(request))
+        launcher = Launcher(self.account, self.rented, self.now, self.pace)
+        return launcher.launch(request, group_of(request.run_id, request.attempt), calls)
+
+    def get(self, ref: InstanceRef) -> Instance:
+        return instance(self._shown(ref), self.now())
+
+    def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
+        return listing.list_owned(self.account, run_id)
+
+    def delete(self, ref: InstanceRef | OwnedResource) -> None:
+        listing.delete(self.account, ref)
+
+    def stop(self, ref: InstanceRef) -> None:
+        whose = attempt_of(ref.id)
+        if whose is not None:
+            self.rented.ask_to_stop(RunId(whose[0]))
+
+    def logs(self, ref: InstanceRef) -> Iterator[str]:
+        """The serial console, as boot diagnostics keep it; nothing where there is none."""
+        path = f"{self._path(ref)}/retrieveBootDiagnosticsData"
+        try:
+            told = self.account.ask(Call(method="POST", path=path, api=API["compute"])).body
+        except InstanceNotFoundError:
+            return
+        url = (told or {}).get("serialConsoleLogBlobUri")
+        if url:
+            text = self.account.arm.fetch(url).decode(errors="replace")
+            yield from text.splitlines()[-_LOG_LINES:]
+
+    def store(self, run_id: RunId) -> RunStore:
+        return self.rented.store(run_id)
+
+    def _shown(self, ref: InstanceRef) -> Mapping[str, Any]:
+        return self.account.get(self._path(ref), "compute", **VIEW)
+
+    def _path(self, ref: InstanceRef) -> str:
+        if attempt_of(ref.id) is None:
+            raise InstanceNotFoundError(f"{ref.id!r} is nothing that this program makes at Azure")
+        return machine_path(self.account.subscription, ref.id)
+
+
+def _capabilities(account: Account, offer: Offer) -> Mapping[str, str]:
+    size = account.size(offer.region, offer.instance_type)
+    if size is None:
+        raise BadRequestError(
+            f"there is no {offer.instance_type} in {offer.region}", hint="choose another region or offer"
+        )
+    return size.capabilities
+
+
+def _trusted(host: HostImage, image: Mapping[str, Any], size: Mapping[str, str]) -> str:
+    """Trusted launch where image and size have it; secure boot only where no driver is loaded that nobody signed."""
+    features = {str(one.get("name")): str(one.get("value")) for one in image.get("features") or ()}
+    supported = "TrustedLaunch" in features.get("SecurityType", "")
+    if not supported or image.get("hyperVGeneration") != "V2" or size.get("TrustedLaunchDisabled") == "True":
+        return ""
+    return "vtpm" if "cpu" not in host.architectures else SECURE

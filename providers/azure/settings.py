@@ -1,0 +1,108 @@
+"""What a person sets for Azure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from providers.azure.names import PROVIDER, STANDING_GROUP, account_of
+from providers.errors import BadRequestError
+from providers.rented import known_options
+from providers.stores.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from providers.base import ProviderSettings
+
+OPTIONS = (
+    "subscription",
+    "region",
+    "account",
+    "bucket",
+    "keep_days",
+    "group",
+    "cloud_timer",
+    "image",
+    "mirrors",
+    "endpoint",
+    "arm_endpoint",
+    "authority",
+    "machine_endpoints",
+)
+ARM = "https://management.azure.com"
+_GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.()-]{0,88}")
+_URL = re.compile(r"https://[^\s/]+")
+_IMAGE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+:[\w.-]+|/subscriptions/\S+")
+_TIMER = re.compile(r"deallocate|none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureSettings:
+    """`subscription` None: the only one that the sign-in may use. `region` is where `plan setup` puts what stands.
+
+    `group` has what stands. `cloud_timer` False: no scheduled deallocate. `image` is a machine
+    image of the person's own. `arm_endpoint` and `authority` are Azure's
+    own but for a test double; `machine_endpoints` are addresses that machines use instead of Azure's.
+    """
+
+    subscription: str | None = None
+    region: str | None = None
+    group: str = STANDING_GROUP
+    cloud_timer: bool = True
+    image: str = ""
+    keep_days: int = 90
+    arm_endpoint: str = ARM
+    authority: str | None = None
+    machine_endpoints: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: ProviderSettings) -> AzureSettings:
+        """Out of a provider's options and environment. Raises BadRequestError naming the one that is wrong."""
+        options = known_options(settings, PROVIDER, OPTIONS)
+        store = StoreSettings.of(settings, PROVIDER)
+        return cls(
+            subscription=subscription_of(settings),
+            region=store.region,
+            group=_fits(options, "group", _GROUP, "the name of a resource group") or STANDING_GROUP,
+            cloud_timer=_fits(options, "cloud_timer", _TIMER, "deallocate or none") != "none",
+            image=_fits(options, "image", _IMAGE, "publisher:offer:sku:version, or the id of an image"),
+            keep_days=store.keep_days,
+            arm_endpoint=_fits(options, "arm_endpoint", _URL, "https:// and a host") or ARM,
+            authority=_fits(options, "authority", _URL, "https:// and a host") or None,
+            machine_endpoints=_endpoints(options.get("machine_endpoints", "")),
+            environment=settings.environment,
+        )
+
+
+def subscription_of(settings: ProviderSettings) -> str | None:
+    """The id of the subscription that is named. Raises BadRequestError for what is none."""
+    given = settings.options.get("subscription") or settings.environment.get("AZURE_SUBSCRIPTION_ID") or None
+    if given is not None and not _GUID.fullmatch(given):
+        raise BadRequestError(
+            f"{PROVIDER}: subscription {given!r} is no id of one", hint="az account list shows ids of 36 characters"
+        )
+    return given
+
+
+def with_account(settings: ProviderSettings, subscription: str) -> ProviderSettings:
+    """The same settings, naming the storage account that set-up makes where the person names none."""
+    if settings.options.get("account") or settings.environment.get("AZURE_STORAGE_ACCOUNT"):
+        return settings
+    return replace(settings, options={**settings.options, "account": account_of(subscription)})
+
+
+def _fits(options: Mapping[str, str], key: str, pattern: re.Pattern[str], wanted: str) -> str:
+    value = options.get(key, "")
+    if value and not pattern.fullmatch(value):
+        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {wanted}")
+    return value
+
+
+def _endpoints(text: str) -> dict[str, str]:
+    pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
+    if any(not name or not url for name, _, url in pairs):
+        raise BadRequestError(f"{PROVIDER}: machine_endpoints {text!r} cannot be", hint="name=address,name=address")
+    return {name: url for name, _, url in pairs}

@@ -1,0 +1,244 @@
+"""Resource Manager's calls on the double: groups, what is in them, rights, operations; the first route that fits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from providers.azure.api import kind_of
+from providers.sim.values import Effect
+from tests.doubles.azure import compute, lookups
+from tests.doubles.azure.rules import SUBSCRIPTION
+from tests.doubles.azure.values import Answer, ArmError, Asked, Group, Right, Thing
+from tests.doubles.azure.wire import SdkModels, WireError
+from tests.doubles.azure.world import LostError, World, matching, thing_of
+
+HOME = f"/subscriptions/{SUBSCRIPTION}"
+GROUP = HOME + r"/resourceGroups/(?P<group>[^/]+)"
+_MODELS = {"networkSecurityGroups": "NetworkSecurityGroup", "virtualNetworks": "VirtualNetwork"}
+
+
+class Arm:
+    """`base` is where it is reached, for the addresses of operations and of next pages."""
+
+    def __init__(self, world: World, base: str) -> None:
+        self.world = world
+        self.base = base
+
+    def handle(self, method: str, target: str, authorization: str | None, raw: bytes) -> Answer:
+        """Raises LostError where no answer goes out."""
+        url = urlsplit(target)
+        path, query = unquote(url.path), dict(parse_qsl(url.query))
+        body = json.loads(raw) if raw else None
+        asked = Asked(method, path, query, body)
+        self.world.calls.append(
+            {"method": method, "path": path, "query": query, "body": body, "at": self.world.now.isoformat()}
+        )
+        try:
+            return self._answered(asked, authorization)
+        except ArmError as error:
+            return Answer(error.status, error.body)
+        except WireError as error:
+            return Answer(400, {"error": {"code": "InvalidRequestContent", "message": str(error)}})
+
+    def _answered(self, asked: Asked, authorization: str | None) -> Answer:
+        if authorization is None or not authorization.startswith("Bearer "):
+            raise ArmError(401, "AuthenticationFailed", "Authentication failed.")
+        if authorization.endswith("expired"):
+            raise ArmError(401, "ExpiredAuthenticationToken", "The access token expiry UTC time has passed.")
+        if "api-version" not in asked.query:
+            raise ArmError(400, "MissingApiVersionParameter", "The api-version query parameter is required.")
+        effect = self.world.reply_to(f"{asked.method} {kind_of(asked.path)}", _where(asked.path))
+        try:
+            answer = self._routed(asked)
+        except ArmError:
+            if effect is Effect.LOST_REPLY:
+                raise LostError from None
+            raise
+        if effect is Effect.LOST_REPLY:
+            raise LostError
+        return answer
+
+    def _routed(self, asked: Asked) -> Answer:
+        for method, pattern, take in _ROUTES:
+            if asked.method == method and (found := matching(pattern, asked.path)):
+                return take(self, asked, found.groupdict())
+        raise ArmError(404, "InvalidResourceType", f"the double does not have {asked.method} {asked.path}")
+
+    def operation(self, region: str, ready_at: Any, error: dict[str, str] | None = None) -> dict[str, str]:
+        """The headers of a reply whose work is still to be done."""
+        made = self.world.operation(ready_at, error)
+        url = f"{self.base}{HOME}/providers/Microsoft.Compute/locations/{region}/operations/{made.id}"
+        return {"Azure-AsyncOperation": f"{url}?api-version=2026-04-01", "Retry-After": "0"}
+
+    def paged(self, asked: Asked, rows: list[Any]) -> Answer:
+        """A page of a list, with where the next one is."""
+        start, size = int(asked.query.get("$skiptoken", "0")), self.world.rules.page_size
+        more = {}
+        if start + size < len(rows):
+            query = urlencode({**asked.query, "$skiptoken": str(start + size)})
+            more = {"nextLink": f"{self.base}{asked.path}?{query}"}
+        return Answer(200, {"value": rows[start : start + size], **more})
+
+
+Take = Callable[[Arm, Asked, dict[str, str]], Answer]
+
+
+def _where(path: str) -> dict[str, str]:
+    found = matching(GROUP + "(/.*)?", path)
+    return {"group": found["group"]} if found else {}
+
+
+def shown_group(world: World, group: Group) -> dict[str, Any]:
+    state = "Deleting" if group.goes_at is not None else "Succeeded"
+    return {
+        "id": group.id, "name": group.name, "type": "Microsoft.Resources/resourceGroups", "location": group.location,
+        "tags": group.tags, "properties": {"provisioningState": state},
+    }  # fmt: skip
+
+
+def _put_group(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    _known_keys(asked.body, {"location", "tags"})
+    return Answer(201, shown_group(arm.world, arm.world.put_group(given["group"], asked.body)))
+
+
+def _get_group(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    return Answer(200, shown_group(arm.world, arm.world.group(given["group"])))
+
+
+def _delete_group(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    group = arm.world.group(given["group"])
+    arm.world.delete_group(group)
+    assert group.goes_at is not None
+    return Answer(202, None, arm.operation(group.location, group.goes_at))
+
+
+def _list_groups(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    world = arm.world
+    wanted = matching(r"tagName eq '(?P<tag>[^']+)'( and tagValue eq '(?P<value>[^']*)')?", asked.query["$filter"])
+    assert wanted
+    rows = [
+        shown_group(world, group)
+        for group in world.groups
+        if group.ended_at is None
+        and group.created_at + world.rules.listing_lag <= world.now
+        and wanted["tag"] in group.tags
+        and wanted["value"] in (None, group.tags[wanted["tag"]])
+    ]
+    return arm.paged(asked, rows)
+
+
+def _list_resources(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    world = arm.world
+    world.group(given["group"])
+    rows = [
+        {"id": one.id, "name": one.name, "type": one.type, "location": one.location, "tags": one.tags,
+         "createdTime": one.created_at.isoformat(), "provisioningState": one.state(world.now)}
+        for one in world.in_group(given["group"])
+    ]  # fmt: skip
+    return arm.paged(asked, rows)
+
+
+def _put_network(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    """Both kinds that a launch makes before its machine."""
+    world = arm.world
+    group = world.open_group(given["group"])
+    SdkModels("azure.mgmt.network", _MODELS[given["kind"]]).check(asked.body)
+    known = world.things.get(asked.path.lower())
+    if known is None:
+        known = world.add(
+            Thing(
+                id=asked.path, type=f"Microsoft.Network/{given['kind']}", name=given["name"], group=group.name,
+                location=asked.body["location"], body=asked.body, tags=asked.body.get("tags") or {},
+                created_at=world.now, ready_at=world.now + world.rules.network,
+            )
+        )  # fmt: skip
+    return Answer(201, shown(world, known), arm.operation(known.location, known.ready_at))
+
+
+def shown(world: World, thing: Thing) -> dict[str, Any]:
+    state = "Updating" if thing.state(world.now) == "Creating" else thing.state(world.now)
+    properties = {**thing.body.get("properties", {}), "provisioningState": state}
+    return {**thing.body, "id": thing.id, "name": thing.name, "type": thing.type, "properties": properties}
+
+
+def _get_thing(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    return Answer(200, shown(arm.world, thing_of(arm.world, asked.path)))
+
+
+def _delete_thing(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    found = arm.world.things.get(asked.path.lower())
+    if found is None:
+        return Answer(204)
+    arm.world.remove(found)
+    return Answer(202, None, arm.operation(found.location, found.goes_at))
+
+
+def _put_right(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    world, properties = arm.world, asked.body["properties"]
+    scope = asked.path[: asked.path.lower().index("/providers/microsoft.authorization")]
+    if "/resourcegroups/" in scope.lower():
+        world.open_group(scope.split("/")[4])
+    if properties["roleDefinitionId"].lower() not in world.roles and not lookups.is_built_in(properties):
+        raise ArmError(400, "RoleDefinitionDoesNotExist", "The specified role definition does not exist.")
+    known = world.rights.get(asked.path.lower())
+    if known is None:
+        known = Right(
+            id=asked.path, scope=scope, role=properties["roleDefinitionId"], principal=properties["principalId"],
+            body=asked.body, created_at=world.now,
+        )  # fmt: skip
+        world.rights[asked.path.lower()] = known
+        world.past_rights.append(known)
+    return Answer(201, shown_right(known))
+
+
+def shown_right(right: Right) -> dict[str, Any]:
+    return {
+        "id": right.id, "name": right.id.rpartition("/")[2], "type": "Microsoft.Authorization/roleAssignments",
+        "properties": {**right.body["properties"], "scope": right.scope},
+    }  # fmt: skip
+
+
+def _list_rights(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    wanted = matching(r"principalId eq '(?P<principal>[^']+)'", asked.query["$filter"])
+    assert wanted
+    rows = [shown_right(right) for right in arm.world.rights.values() if right.principal == wanted["principal"]]
+    return arm.paged(asked, rows)
+
+
+def _delete_right(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    right = arm.world.rights.get(asked.path.lower())
+    if right is None:
+        return Answer(204)
+    arm.world.end_right(right)
+    return Answer(200, shown_right(right))
+
+
+def _known_keys(body: Any, known: set[str]) -> None:
+    more = set(body) - known
+    if more:
+        raise ArmError(400, "InvalidRequestContent", f"could not find member {sorted(more)}")
+
+
+_RIGHT = r"/.+/providers/Microsoft\.Authorization/roleAssignments/[^/]+"
+_ROUTES: list[tuple[str, str, Take]] = [
+    ("GET", HOME + "/resourcegroups", _list_groups),
+    ("PUT", GROUP, _put_group),
+    ("GET", GROUP, _get_group),
+    ("DELETE", GROUP, _delete_group),
+    ("GET", GROUP + "/resources", _list_resources),
+    ("PUT", _RIGHT, _put_right),
+    ("DELETE", _RIGHT, _delete_right),
+    ("GET", HOME + r"/providers/Microsoft\.Authorization/roleAssignments", _list_rights),
+    *compute.routes(GROUP, HOME),
+    *lookups.routes(GROUP, HOME),
+    (
+        "PUT",
+        GROUP + r"/providers/Microsoft\.Network/(?P<kind>networkSecurityGroups|virtualNetworks)/(?P<name>[^/]+)",
+        _put_network,
+    ),
+    ("GET", GROUP + r"/providers/[^/]+/[^/]+/[^/]+", _get_thing),
+    ("DELETE", GROUP + r"/providers/[^/]+/[^/]+/[^/]+", _delete_thing),
+]

@@ -1,0 +1,77 @@
+"""A container in memory (providers.stores.bucket.Bucket): its runs are the run directories of the double's machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from providers.errors import UnrecognizedError
+from providers.stores.bucket import Entry, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.doubles.azure.world import World
+
+_RUNS = "runs/"
+
+
+@dataclass(frozen=True)
+class MemoryBucket:
+    """`ask(operation, key, data)` reaches the world, wherever it lives."""
+
+    ask: Callable[[str, str, bytes], Any]
+    provider: str = "azure"
+    uri: str = "azblob://trainplantests/trainplan"
+    ours: bool = False
+
+    def make(self) -> None:
+        """It is always there."""
+
+    def put(self, key: str, data: bytes) -> None:
+        self.ask("put", key, data)
+
+    def get(self, key: str, start: int, size: int | None) -> bytes:
+        found = self.ask("get", key, b"")
+        if found is None:
+            raise KeyError(key)
+        data = bytes(found)[start:]
+        return data if size is None else data[:size]
+
+    def page(self, prefix: str, after: str) -> Page:
+        rows = self.ask("list", prefix, b"")
+        return Page(tuple(Entry(key, size) for key, size in rows), "")
+
+    def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self.ask("delete", key, b"")
+
+    def begin(self, key: str, size_bytes: int) -> Any:
+        raise UnrecognizedError("nothing so large is sent to the double")
+
+    resume = begin  # type: ignore[assignment]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def carry_out(world: World, operation: str, key: str, data: bytes) -> Any:
+    """What a bucket is asked, done in the world. The files of a run are those that its machines write and read."""
+    run, _, path = key.removeprefix(_RUNS).partition("/")
+    objects = world.life.physics.state.objects
+    world.life.physics.tell(run)
+    match operation:
+        case "put":
+            world.life.physics.files.write(run, path, data)
+            if path == "control/stop":
+                world.life.ask_to_stop(run)
+            return None
+        case "get":
+            return objects.get(f"{run}/{path}")
+        case "list":
+            whole = key.removeprefix(_RUNS)
+            return sorted((f"{_RUNS}{name}", len(held)) for name, held in objects.items() if name.startswith(whole))
+        case _:
+            objects.pop(f"{run}/{path}", None)
+            return None

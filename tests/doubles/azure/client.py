@@ -1,0 +1,76 @@
+"""How tests start the double, and steer it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import subprocess
+import sys
+import urllib.request
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from tests.conftest import ROOT
+from tests.doubles.azure.bucket import MemoryBucket
+from tests.doubles.azure.rules import SUBSCRIPTION
+
+_CLIENT = {"AZURE_TENANT_ID": "tests", "AZURE_CLIENT_ID": "client", "AZURE_CLIENT_SECRET": "secret"}
+
+
+class Double:
+    """A double in a process of its own, in `folder`; ends with `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tests.doubles.azure", str(folder)],
+            cwd=ROOT,
+            env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self.url = self._process.stdout.readline().strip()
+        self.authority = folder / "authority.pem"
+        self._context = ssl.create_default_context(cafile=str(self.authority))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._process.communicate(timeout=10)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Settings of the provider that lead to it."""
+        return {"subscription": SUBSCRIPTION, "arm_endpoint": self.url, "authority": self.url, "account": "trainplantests"}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of a command that signs in to it as a service principal."""
+        return {**_CLIENT, "REQUESTS_CA_BUNDLE": str(self.authority)}
+
+    def control(self, what: str, **given: Any) -> Any:
+        """See tests.doubles.azure.server."""
+        request = urllib.request.Request(f"{self.url}/control/{what}", json.dumps(given).encode(), method="POST")
+        with urllib.request.urlopen(request, context=self._context, timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def now(self) -> datetime:
+        return datetime.fromisoformat(self.control("now")["now"])
+
+    def sleep(self, seconds: float) -> None:
+        self.control("advance", seconds=seconds)
+
+    def bucket(self) -> MemoryBucket:
+        """The container of its machines."""
+        return MemoryBucket(self._bucket)
+
+    def _bucket(self, operation: str, key: str, data: bytes) -> Any:
+        held = self.control("bucket", operation=operation, key=key, data=base64.b64encode(data).decode())
+        return base64.b64decode(held) if isinstance(held, str) else held

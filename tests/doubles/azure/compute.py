@@ -1,0 +1,260 @@
+"""Machines of the double: their create with all that comes with it, what they look like, their timer, their console."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from providers.sim.values import Why
+from tests.conftest import ROOT, SHARED_VARIABLE
+from tests.doubles.azure.rules import SIZES
+from tests.doubles.azure.values import Answer, ArmError, Group, Thing, Timer
+from tests.doubles.azure.wire import SdkModels, Types
+from tests.doubles.azure.world import VM, World, thing_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.doubles.azure.arm import Arm, Take
+    from tests.doubles.azure.values import Asked
+
+TYPES_FILE = "oracles/azure-compute-2026-04-01-types.json"
+_USD = {"machine": 0.526, "disk": 0.013, "address": 0.005}
+_PARTS = (
+    ("disk", "Microsoft.Compute/disks"),
+    ("interface", "Microsoft.Network/networkInterfaces"),
+    ("address", "Microsoft.Network/publicIPAddresses"),
+)
+_CODES = {"sync": "SkuNotAvailable", "lro": "AllocationFailed"}
+
+
+def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
+    machine = group + r"/providers/Microsoft\.Compute/virtualMachines/(?P<name>[^/]+)"
+    place = home + r"/providers/Microsoft\.Compute(Schedule)?/locations/(?P<region>[^/]+)"
+    return [
+        ("PUT", machine, _put),
+        ("GET", machine, _get),
+        ("POST", machine + "/retrieveBootDiagnosticsData", _console),
+        ("POST", machine + "/simulateEviction", _evict),
+        ("POST", machine + "/deallocate", _deallocate),
+        ("GET", place + "/operations/(?P<id>[^/]+)", _operation),
+        ("POST", place + "/virtualMachinesSubmitDeallocate", _schedule),
+    ]
+
+
+def types_file() -> Path | None:
+    """Microsoft's own description of the API, where it is."""
+    found = ROOT / os.environ.get(SHARED_VARIABLE, "../shared") / TYPES_FILE
+    return found if found.is_file() else None
+
+
+@cache
+def _oracles() -> tuple[SdkModels | Types, ...]:
+    models = SdkModels("azure.mgmt.compute", "VirtualMachine")
+    file = types_file()
+    return (models,) if file is None else (models, Types(file, VM))
+
+
+def _put(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    world, body = arm.world, asked.body
+    group = world.open_group(given["group"])
+    for oracle in _oracles():
+        oracle.check(body)
+    known = world.things.get(asked.path.lower())
+    if known is not None:
+        if json.dumps(known.body, sort_keys=True) != json.dumps(body, sort_keys=True):
+            raise ArmError(409, "PropertyChangeNotAllowed", "Changing property 'customData' is not allowed.")
+        return Answer(200, shown(world, known))
+    _check_references(world, body)
+    _check_quota(world, body)
+    error = _refused(world, body)
+    made = _made(world, group, asked, error)
+    return Answer(201, shown(world, made), arm.operation(made.location, made.ready_at, error))
+
+
+def _check_references(world: World, body: dict[str, Any]) -> None:
+    properties = body["properties"]
+    for path in body.get("identity", {}).get("userAssignedIdentities", {}):
+        if path.lower() not in world.things:
+            raise ArmError(400, "FailedIdentityOperation", f"Identity {path} was not found")
+    interface = properties["networkProfile"]["networkInterfaceConfigurations"][0]["properties"]
+    subnet = interface["ipConfigurations"][0]["properties"]["subnet"]["id"]
+    for path in (subnet.rpartition("/subnets/")[0], interface["networkSecurityGroup"]["id"]):
+        found = world.things.get(path.lower())
+        if found is None:
+            raise ArmError(400, "InvalidResourceReference", f"Resource {path} was not found.")
+        if found.state(world.now) != "Succeeded":
+            raise ArmError(429, "ReferencedResourceNotProvisioned", f"{path} is in {found.state(world.now)} state")
+    if not properties["osProfile"]["linuxConfiguration"]["ssh"]["publicKeys"]:
+        raise ArmError(400, "InvalidParameter", "Authentication using either SSH or by user name and password")
+
+
+def _check_quota(world: World, body: dict[str, Any]) -> None:
+    size, region = body["properties"]["hardwareProfile"]["vmSize"], body["location"]
+    family, cores = SIZES[size]
+    spot = body["properties"].get("priority") == "Spot"
+    for name, said in ((("lowPriorityCores", "Total Regional Low Priority Cores"),) if spot else (
+        (family, f"{family} Cores"), ("cores", "Total Regional Cores"))):  # fmt: skip
+        limit, used = limit_of(world, region, name), used_of(world, region, name)
+        if used + cores > limit:
+            message = (
+                f"Operation could not be completed as it results in exceeding approved {said} quota. Additional "
+                f"details - Deployment Model: Resource Manager, Location: {region}, Current Limit: {limit}, Current "
+                f"Usage: {used}, Additional Required: {cores}, (Minimum) New Limit Required: {used + cores}."
+            )
+            raise ArmError(409, "OperationNotAllowed", message)
+
+
+def limit_of(world: World, region: str, name: str) -> int:
+    return world.rules.limits.get((region, name), world.rules.limits.get(("*", name), 1000))
+
+
+def used_of(world: World, region: str, name: str) -> int:
+    """Cores of machines that are allocated."""
+    used = 0
+    for thing in world.machines():
+        properties = thing.body["properties"]
+        family, cores = SIZES[properties["hardwareProfile"]["vmSize"]]
+        spot = properties.get("priority") == "Spot"
+        counts = name == "lowPriorityCores" if spot else name in (family, "cores")
+        if thing.location == region and thing.stopped_at is None and not thing.error and counts:
+            used += cores
+    return used
+
+
+def _refused(world: World, body: dict[str, Any]) -> dict[str, str] | None:
+    """Why there is no room, told by the operation; raised as ArmError where it is told at once."""
+    properties = body["properties"]
+    market = "spot" if properties.get("priority") == "Spot" else "on_demand"
+    asked = (body["location"], properties["hardwareProfile"]["vmSize"], market)
+    if not any(all(rule in ("*", value) for rule, value in zip(row, asked, strict=True)) for row in world.rules.full):
+        return None
+    code = _CODES[world.rules.refuses]
+    message = f"{code}: no capacity for {asked[1]} in {asked[0]}."
+    if world.rules.refuses == "sync":
+        raise ArmError(409, code, message)
+    return {"code": code, "message": message}
+
+
+def _made(world: World, group: Group, asked: Asked, error: dict[str, str] | None) -> Thing:
+    body = asked.body
+    made = Thing(
+        id=asked.path, type=VM, name=asked.path.rpartition("/")[2], group=group.name, location=body["location"],
+        body=body, tags=body.get("tags") or {}, created_at=world.now, usd_per_hour=_USD["machine"], error=error,
+    )  # fmt: skip
+    if error is None:
+        try:
+            life = world.life.begin(f"{made.name} {len(world.past)}", body)
+        except ValueError as trouble:
+            raise ArmError(400, "InvalidParameter", str(trouble)) from trouble
+        made.life, made.ready_at = life.id, life.boots_at
+    else:
+        made.ready_at = world.now + world.rules.network
+        made.stopped_at = world.now
+    world.add(made)
+    for kind, type_name in _PARTS:
+        path = f"{group.id}/providers/{type_name}/{made.name}-{kind}"
+        part = Thing(
+            id=path, type=type_name, name=f"{made.name}-{kind}", group=group.name, location=made.location, body={},
+            tags={}, created_at=world.now, usd_per_hour=_USD.get(kind, 0.0),
+        )  # fmt: skip
+        world.add(part)
+        if _delete_option(body, kind):
+            made.parts.append(part.id.lower())
+    return made
+
+
+def _delete_option(body: dict[str, Any], kind: str) -> bool:
+    """Whether the part goes with its machine."""
+    properties = body["properties"]
+    interface = properties["networkProfile"]["networkInterfaceConfigurations"][0]["properties"]
+    address = interface["ipConfigurations"][0]["properties"]["publicIPAddressConfiguration"]["properties"]
+    row = {"disk": properties["storageProfile"]["osDisk"], "interface": interface, "address": address}[kind]
+    return bool(row.get("deleteOption") == "Delete")
+
+
+def shown(world: World, vm: Thing) -> dict[str, Any]:
+    """As Azure shows it: no custom data, the interface by its id."""
+    body = json.loads(json.dumps(vm.body))
+    properties = body["properties"]
+    properties["osProfile"].pop("customData", None)
+    properties["networkProfile"] = {"networkInterfaces": [{"id": path} for path in vm.parts if "interface" in path]}
+    properties |= {
+        "provisioningState": vm.state(world.now),
+        "vmId": vm.life or "",
+        "timeCreated": vm.created_at.isoformat(),
+    }
+    return {**body, "id": vm.id, "name": vm.name, "type": vm.type}
+
+
+def _view(world: World, vm: Thing) -> dict[str, Any]:
+    state = vm.state(world.now).lower()
+    first: dict[str, Any] = {"code": f"ProvisioningState/{state}", "level": "Info"}
+    if vm.error and state == "failed":
+        first = {
+            "code": f"ProvisioningState/failed/{vm.error['code']}",
+            "level": "Error",
+            "message": vm.error["message"],
+        }
+    power = [{"code": f"PowerState/{vm.power}", "level": "Info"}] if vm.power else []
+    return {"statuses": [first, *power]}
+
+
+def _found(arm: Arm, asked: Asked, suffix: str = "") -> Thing:
+    return thing_of(arm.world, asked.path.removesuffix(suffix))
+
+
+def _get(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    vm = _found(arm, asked)
+    told = shown(arm.world, vm)
+    if asked.query.get("$expand", "").lower() == "instanceview":
+        told["properties"]["instanceView"] = _view(arm.world, vm)
+    return Answer(200, told)
+
+
+def _console(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    vm = _found(arm, asked, "/retrieveBootDiagnosticsData")
+    return Answer(200, {"serialConsoleLogBlobUri": f"{arm.base}/signed/{vm.life}?sig=1"})
+
+
+def _evict(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    vm = _found(arm, asked, "/simulateEviction")
+    if vm.life is not None:
+        arm.world.life.end(vm.life, Why.RECLAIMED)
+        arm.world.advance(arm.world.now)
+    return Answer(204)
+
+
+def _deallocate(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    vm = _found(arm, asked, "/deallocate")
+    arm.world.timers.append(Timer(arm.world.now, vm.id.lower(), "now"))
+    arm.world.advance(arm.world.now)
+    return Answer(202)
+
+
+def _operation(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    known = arm.world.operations[given["id"]]
+    over = arm.world.now >= known.ready_at
+    state = "InProgress" if not over else "Failed" if known.error else "Succeeded"
+    return Answer(200, {"name": known.id, "status": state, **({"error": known.error} if over and known.error else {})})
+
+
+def _schedule(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    world, body = arm.world, asked.body
+    SdkModels("azure.mgmt.computeschedule", "SubmitDeallocateRequest").check(body)
+    at = datetime.fromisoformat(body["schedule"]["deadLine"])
+    rows = []
+    for path in body["resources"]["ids"]:
+        if path.lower() not in world.things:
+            raise ArmError(404, "ResourceNotFound", f"{path} was not found")
+        if not any(timer.correlation == body["correlationid"] for timer in world.timers):
+            world.timers.append(Timer(at, path.lower(), body["correlationid"]))
+        rows.append(
+            {"resourceId": path, "operation": {"operationId": body["correlationid"], "state": "PendingScheduling"}}
+        )
+    return Answer(
+        200, {"description": "Deallocate", "type": "virtualMachines", "location": given["region"], "results": rows}
+    )

@@ -1,0 +1,161 @@
+"""What the double says of the account: subscription, permissions, sizes, quotas, images, identities, roles, storage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.doubles.azure.compute import limit_of, used_of
+from tests.doubles.azure.rules import PRINCIPAL, REGIONS, SIZES, SUBSCRIPTION
+from tests.doubles.azure.values import Answer, ArmError, Thing
+
+if TYPE_CHECKING:
+    from tests.doubles.azure.arm import Arm, Take
+    from tests.doubles.azure.values import Asked
+
+BUILT_IN = ("ba92f5b4-2d11-453d-a403-e96b0029c9fe",)
+
+
+def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
+    compute = home + r"/providers/Microsoft\.Compute"
+    identity = group + r"/providers/Microsoft\.ManagedIdentity/userAssignedIdentities/(?P<name>[^/]+)"
+    account = group + r"/providers/Microsoft\.Storage/storageAccounts/(?P<name>[^/]+)"
+    role = r"/.*providers/Microsoft\.Authorization/roleDefinitions/(?P<role>[^/]+)"
+    versions = (
+        r"/locations/(?P<region>[^/]+)/publishers/(?P<publisher>[^/]+)/artifacttypes/vmimage/offers/[^/]+/skus/[^/]+"
+    )
+    return [
+        ("GET", "/subscriptions", _subscriptions),
+        ("GET", home, _subscription),
+        ("GET", home + r"/providers/Microsoft\.Authorization/permissions", _permissions),
+        ("GET", home + r"/providers/(?P<namespace>[^/]+)", _provider),
+        ("POST", home + r"/providers/(?P<namespace>[^/]+)/register", _register),
+        ("GET", compute + "/skus", _sizes),
+        ("GET", compute + "/locations/(?P<region>[^/]+)/usages", _usages),
+        ("GET", compute + versions + "/versions", _versions),
+        ("GET", compute + versions + "/versions/(?P<version>[^/]+)", _version),
+        ("PUT", identity, _put_identity),
+        ("GET", role, _get_role),
+        ("PUT", role, _put_role),
+        ("DELETE", role, _delete_role),
+        ("PUT", account + "(?P<inner>/.+)?", _put_storage),
+    ]
+
+
+def is_built_in(properties: dict[str, Any]) -> bool:
+    return str(properties["roleDefinitionId"]).rpartition("/")[2] in BUILT_IN
+
+
+def _subscriptions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    return arm.paged(asked, [_shown_subscription(arm)])
+
+
+def _subscription(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    return Answer(200, _shown_subscription(arm))
+
+
+def _shown_subscription(arm: Arm) -> dict[str, Any]:
+    return {"subscriptionId": SUBSCRIPTION, "displayName": "tests", "state": arm.world.rules.state}
+
+
+def _permissions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    return Answer(200, {"value": list(arm.world.rules.granted)})
+
+
+def _provider(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    state = "NotRegistered" if given["namespace"] in arm.world.rules.unregistered else "Registered"
+    return Answer(200, {"namespace": given["namespace"], "registrationState": state})
+
+
+def _register(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    left = tuple(name for name in arm.world.rules.unregistered if name != given["namespace"])
+    arm.world.change(unregistered=left)
+    return Answer(200, {"namespace": given["namespace"], "registrationState": "Registering"})
+
+
+def _sizes(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    region = asked.query["$filter"].split("'")[1]
+    rows = [_size(arm, region, name) for name in SIZES] if region in REGIONS else []
+    return arm.paged(asked, [*rows, {"resourceType": "disks", "name": "Premium_LRS"}])
+
+
+def _size(arm: Arm, region: str, name: str) -> dict[str, Any]:
+    shut = (region, name) in arm.world.rules.restricted
+    limits = [{"type": "Location", "values": [region], "reasonCode": "NotAvailableForSubscription"}] if shut else []
+    return {
+        "resourceType": "virtualMachines", "name": name, "family": SIZES[name][0], "locations": [region],
+        "locationInfo": [{"location": region, "zones": ["1", "2", "3"]}], "restrictions": limits,
+        "capabilities": [{"name": "vCPUs", "value": str(SIZES[name][1])}],
+    }  # fmt: skip
+
+
+def _usages(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    region = given["region"]
+    names = ["cores", "lowPriorityCores", *(family for family, _ in SIZES.values())]
+    rows = [
+        {"name": {"value": name, "localizedValue": f"{name} vCPUs"}, "unit": "Count",
+         "limit": limit_of(arm.world, region, name), "currentValue": used_of(arm.world, region, name)}
+        for name in names
+    ]  # fmt: skip
+    return arm.paged(asked, rows)
+
+
+def _versions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    if asked.query.get("$orderby") != "name desc":
+        raise ArmError(400, "InvalidParameter", "the newest version is asked for by $orderby=name desc")
+    return Answer(200, [{"name": "24.04.202611110", "location": given["region"]}])
+
+
+def _version(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    features = [{"name": "SecurityType", "value": "TrustedLaunchSupported"}]
+    return Answer(200, {"name": given["version"], "properties": {"hyperVGeneration": "V2", "features": features}})
+
+
+def _put_identity(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    group = arm.world.open_group(given["group"])
+    known = arm.world.things.get(asked.path.lower())
+    if known is None:
+        known = _stands(arm, asked, group.name, {"properties": {"principalId": PRINCIPAL}})
+    return Answer(201, {"id": known.id, "location": known.location, **known.body})
+
+
+def _stands(arm: Arm, asked: Asked, group: str, body: dict[str, Any]) -> Thing:
+    parts = asked.path.split("/providers/")[1].split("/")
+    return arm.world.add(
+        Thing(
+            id=asked.path, type="/".join([parts[0], *parts[1::2]]), name=parts[-1], group=group,
+            location=asked.body.get("location", ""), body=body, tags=asked.body.get("tags") or {},
+            created_at=arm.world.now,
+        )
+    )  # fmt: skip
+
+
+def _get_role(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    for path, role in arm.world.roles.items():
+        if path.endswith(given["role"].lower()):
+            return Answer(200, {"id": path, "properties": role})
+    raise ArmError(404, "RoleDefinitionDoesNotExist", "The specified role definition does not exist.")
+
+
+def _put_role(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    properties = asked.body["properties"]
+    actions = [action for row in properties["permissions"] for action in row["actions"]]
+    arm.world.roles[asked.path.lower()] = {"actions": actions, "name": given["role"]}
+    return Answer(201, {"id": asked.path, "properties": properties})
+
+
+def _delete_role(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    for right in list(arm.world.rights.values()):
+        if right.role.lower() == asked.path.lower():
+            raise ArmError(400, "RoleDefinitionHasAssignments", "There are existing role assignments.")
+    arm.world.roles.pop(asked.path.lower(), None)
+    return Answer(200)
+
+
+def _put_storage(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    """An account, and what is set within it."""
+    group = arm.world.open_group(given["group"])
+    known = arm.world.things.get(asked.path.lower())
+    if known is None:
+        known = _stands(arm, asked, group.name, asked.body)
+    known.body = asked.body
+    return Answer(200, {"id": known.id, "location": known.location, **known.body})

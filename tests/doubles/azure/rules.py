@@ -1,0 +1,78 @@
+"""How the double behaves: how long things take, what it has and lets one have, what goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from providers.sim.scenario import Scenario
+from tests.doubles.clock import NOON
+
+SUBSCRIPTION = "00000000-1111-2222-3333-444444444444"
+PRINCIPAL = "99999999-0000-0000-0000-000000000001"
+"""Of the machines' identity."""
+PERSON = "99999999-0000-0000-0000-0000000000aa"
+REGIONS = ("eastus", "westus3", "northeurope", "australiacentral")
+SIZES = {
+    "Standard_D8as_v5": ("standardDASv5Family", 8),
+    "Standard_NC4as_T4_v3": ("standardNCASv3_T4Family", 4),
+    "Standard_NC24ads_A100_v4": ("StandardNCADSA100v4Family", 24),
+    "Standard_NC40ads_H100_v5": ("StandardNCadsH100v5Family", 40),
+    "Standard_NC6s_v3": ("standardNCSv3Family", 6),
+}
+"""Family, and cores."""
+PHYSICS: dict[str, Any] = {
+    "boot": (timedelta(seconds=10), timedelta(seconds=20)),
+    "deletion": (timedelta(seconds=2), timedelta(seconds=4)),
+    "reclaims_per_hour": 0.0,
+    "standing_reaper": False,
+    "cloud_timer_works": False,
+    "stock": 1000,
+    "quota": 1000,
+    "listing_lag": timedelta(0),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """`full` has (region, size, market), "*" for any, where there is no room; `refuses` says how that is told: at once
+    ("sync", as spot is) or by the operation ("lro"). `limits` are cores by (region, name of a quota); else there are
+    plenty. `stuck` groups stay for so long after their deletion was accepted. `forgets_delete_option` leaves disk
+    and address of a machine that goes by itself. `role_holds_after` is how long a new right takes to count.
+    """
+
+    start: datetime = NOON
+    listing_lag: timedelta = timedelta(seconds=5)
+    network: timedelta = timedelta(seconds=2)
+    deletion: timedelta = timedelta(seconds=6)
+    stuck: timedelta = timedelta(0)
+    role_holds_after: timedelta = timedelta(seconds=20)
+    page_size: int = 2
+    full: tuple[tuple[str, str, str], ...] = ()
+    refuses: str = "lro"
+    limits: dict[tuple[str, str], int] = field(default_factory=dict)
+    forgets_delete_option: bool = False
+    leaves_rights: bool = False
+    machine_timer_works: bool = True
+    cloud_timer_works: bool = True
+    granted: tuple[dict[str, Any], ...] = ({"actions": ["*"], "notActions": []},)
+    unregistered: tuple[str, ...] = ()
+    restricted: tuple[tuple[str, str], ...] = ()
+    state: str = "Enabled"
+    set_up: bool = True
+    faults: tuple[dict[str, Any], ...] = ()
+    incidents: tuple[dict[str, Any], ...] = ()
+    notice: timedelta = timedelta(seconds=15)
+
+    def physics(self) -> Scenario:
+        """What the machines live by: the simulated cloud's, without its own timers."""
+        return Scenario.model_validate(
+            {
+                **PHYSICS,
+                "machine_timer_works": self.machine_timer_works,
+                "notice": self.notice,
+                "incidents": list(self.incidents),
+                "faults": list(self.faults),
+            }
+        )

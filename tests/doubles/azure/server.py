@@ -1,0 +1,143 @@
+"""The double as an HTTPS server: Resource Manager, the sign-in, and under /control/ what only tests do with it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from providers.sim.scenario import Script
+from providers.sim.training import Trainer
+from tests.doubles.azure.arm import Arm
+from tests.doubles.azure.bucket import carry_out
+from tests.doubles.azure.ledger import ledger
+from tests.doubles.azure.rules import PERSON, Rules
+from tests.doubles.azure.values import Answer
+from tests.doubles.azure.world import LostError, World
+
+LOOPBACK = "127.0.0.1"
+
+
+class AzureServer:
+    """One double in threads of this process; `url` is where it is."""
+
+    def __init__(self, pem: Path, rules: Rules | None = None, trainer: Trainer | None = None) -> None:
+        self._trainer = trainer
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer((LOOPBACK, 0), _handler(self))
+        self._server.daemon_threads = True
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pem)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"https://{LOOPBACK}:{self._server.server_port}"
+        self.reset(rules or Rules())
+
+    def start(self) -> None:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def reset(self, rules: Rules) -> None:
+        self.world = World(rules, self._trainer)
+        self.arm = Arm(self.world, self.url)
+
+    def answer(self, method: str, target: str, authorization: str | None, body: bytes) -> Answer:
+        """Raises LostError."""
+        path = urlsplit(target).path
+        with self._lock:
+            if path.startswith("/control/"):
+                return Answer(200, self._control(path.removeprefix("/control/"), json.loads(body or b"{}")))
+            if path.startswith("/signed/"):
+                return Answer(200, self.world.life.physics.console(path.removeprefix("/signed/")))
+            if path.startswith("/subscriptions"):
+                return self.arm.handle(method, target, authorization, body)
+        return _sign_in(self.url, path)
+
+    def _control(self, what: str, given: dict[str, Any]) -> Any:
+        world = self.world
+        match what:
+            case "reset":
+                self.reset(Rules())
+            case "rules":
+                world.change(**{name: _rule(name, value) for name, value in given.items()})
+            case "advance":
+                world.advance(world.now + timedelta(seconds=given["seconds"]))
+            case "script":
+                world.life.physics.play(Script.model_validate(given))
+            case "bucket":
+                held = carry_out(world, given["operation"], given["key"], base64.b64decode(given["data"]))
+                return base64.b64encode(held).decode() if isinstance(held, bytes) else held
+            case "calls":
+                return world.calls
+            case "ledger":
+                return ledger(world)
+            case _:
+                pass
+        return {"now": world.now.isoformat()}
+
+
+def _rule(name: str, value: Any) -> Any:
+    if name in ("listing_lag", "network", "deletion", "stuck", "role_holds_after", "notice"):
+        return timedelta(seconds=value)
+    if name == "limits":
+        return {tuple(key.split("/")): limit for key, limit in value.items()}
+    return tuple(tuple(row) if isinstance(row, list) else row for row in value) if isinstance(value, list) else value
+
+
+def token_for(person: str) -> str:
+    """A token as the directory gives it out, as far as a client looks into one."""
+    parts = [{"alg": "none"}, {"oid": person, "tid": "tests"}, {}]
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+
+
+def _sign_in(url: str, path: str) -> Answer:
+    """OpenID's discovery and the token endpoint."""
+    if path.endswith("/token"):
+        return Answer(200, {"token_type": "Bearer", "expires_in": 3600, "access_token": token_for(PERSON)})
+    home = url + "/" + path.split("/")[1]
+    told = {
+        "token_endpoint": f"{home}/oauth2/v2.0/token",
+        "authorization_endpoint": f"{home}/oauth2/v2.0/authorize",
+        "issuer": f"{home}/v2.0",
+    }
+    return Answer(200, told)
+
+
+def _handler(server: AzureServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: pytest has no use for it."""
+
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            try:
+                told = server.answer(self.command, self.path, self.headers.get("Authorization"), body)
+            except LostError:
+                self.close_connection = True
+                return
+            data = b"" if told.body is None else told.body.encode() if isinstance(told.body, str) else _json(told.body)
+            self.send_response(told.status)
+            for name, value in told.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Type", "application/json; charset=utf-8")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer
+
+    return Handler
+
+
+def _json(body: Any) -> bytes:
+    return json.dumps(body).encode()

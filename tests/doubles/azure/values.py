@@ -1,0 +1,115 @@
+"""What there is in the double: groups, what is in them, rights, operations, timers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ArmError(Exception):
+    """A refusal as Resource Manager tells it."""
+
+    def __init__(self, status: int, code: str, message: str, details: list[dict[str, Any]] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = {"error": {"code": code, "message": message, **({"details": details} if details else {})}}
+
+
+@dataclass
+class Group:
+    """`goes_at` is when its deletion is done, None where nobody asked for it."""
+
+    id: str
+    name: str
+    location: str
+    tags: dict[str, str]
+    created_at: datetime
+    goes_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass
+class Thing:
+    """Anything in a group. Kept for ever, for the ledger; `ended_at` is when it was gone.
+
+    `stopped_at` is when a machine stopped to bill its compute; `life` is its name among the machines that live.
+    """
+
+    id: str
+    type: str
+    name: str
+    group: str
+    location: str
+    body: dict[str, Any]
+    tags: dict[str, str]
+    created_at: datetime
+    usd_per_hour: float = 0.0
+    ready_at: datetime | None = None
+    goes_at: datetime | None = None
+    ended_at: datetime | None = None
+    stopped_at: datetime | None = None
+    power: str = ""
+    error: dict[str, str] | None = None
+    life: str | None = None
+    parts: list[str] = field(default_factory=list)
+
+    def state(self, now: datetime) -> str:
+        if self.goes_at is not None:
+            return "Deleting"
+        if self.ready_at is not None and now < self.ready_at:
+            return "Creating"
+        return "Failed" if self.error else "Succeeded"
+
+
+@dataclass
+class Right:
+    """A role assignment."""
+
+    id: str
+    scope: str
+    role: str
+    principal: str
+    body: dict[str, Any]
+    created_at: datetime
+    ended_at: datetime | None = None
+
+
+@dataclass
+class Operation:
+    """A long-running one: what it comes to at `ready_at`."""
+
+    id: str
+    ready_at: datetime
+    error: dict[str, str] | None = None
+
+
+@dataclass
+class Timer:
+    """A scheduled deallocate."""
+
+    at: datetime
+    machine: str
+    correlation: str
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request, its path without the query."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: Any
+
+
+class Answer(NamedTuple):
+    """Status, JSON, headers."""
+
+    status: int
+    body: Any = None
+    headers: Mapping[str, str] = {}

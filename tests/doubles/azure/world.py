@@ -1,0 +1,273 @@
+"""What the double of Azure knows and how its time passes. No network, no clock."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from providers.sim.faults import hit_by
+from providers.sim.values import Effect, MachineState, Why
+from tests.doubles.azure.life import Life
+from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION, Rules
+from tests.doubles.azure.values import ArmError, Group, Operation, Right, Thing, Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from providers.sim.training import Trainer
+
+VM = "Microsoft.Compute/virtualMachines"
+COMPUTE_ENDS = (Why.TRAINER_ENDED, Why.MACHINE_TIMER, Why.DEVICE_LOST)
+"""After these the machine itself deletes its group."""
+_PART_SECONDS = timedelta(seconds=2)
+_STATUSES = {
+    "TooManyRequests": 429, "InternalServerError": 500, "ExpiredAuthenticationToken": 401, "AuthorizationFailed": 403,
+    "ServiceUnavailable": 503, "InvalidParameter": 400, "QuotaExceeded": 400, "ResourceNotFound": 404,
+}  # fmt: skip
+
+
+class LostError(Exception):
+    """The connection ends without an answer."""
+
+
+class World:
+    """One subscription. The same rules, calls and times give the same world."""
+
+    def __init__(self, rules: Rules, trainer: Trainer | None = None) -> None:
+        self.rules = rules
+        self.now = rules.start
+        self.life = Life(rules, trainer)
+        self.groups: list[Group] = []
+        self.things: dict[str, Thing] = {}
+        self.past: list[Thing] = []
+        self.rights: dict[str, Right] = {}
+        self.past_rights: list[Right] = []
+        self.roles: dict[str, dict[str, Any]] = {}
+        self.operations: dict[str, Operation] = {}
+        self.timers: list[Timer] = []
+        self.calls: list[dict[str, Any]] = []
+        self._made = 0
+        if rules.set_up:
+            self._set_up()
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    def advance(self, until: datetime) -> None:
+        """Everything that is due happens at its own instant."""
+        while (at := self._next_at()) is not None and at <= until:
+            self._step(at)
+        self._step(max(until, self.now))
+
+    def _next_at(self) -> datetime | None:
+        due = [timer.at for timer in self.timers if not timer.done]
+        due += [thing.goes_at for thing in self.things.values() if thing.goes_at is not None]
+        due += [thing.ready_at for thing in self._waiting() if thing.ready_at is not None]
+        due += [group.goes_at for group in self.groups if group.goes_at is not None and group.ended_at is None]
+        life = self.life.next_at()
+        return min([max(at, self.now) for at in (*due, *([life] if life else []))], default=None)
+
+    def _waiting(self) -> list[Thing]:
+        return [thing for thing in self.things.values() if thing.type == VM and thing.power == "" and not thing.error]
+
+    def _step(self, at: datetime) -> None:
+        self.now = at
+        self.life.physics.advance(at)
+        for thing in list(self.things.values()):
+            if thing.type == VM:
+                self._live(thing)
+        for timer in self.timers:
+            if not timer.done and timer.at <= at:
+                self._deallocate(timer)
+        for group in self.groups:
+            if group.ended_at is None and group.goes_at is not None and group.goes_at <= at:
+                self._group_gone(group)
+        for thing in list(self.things.values()):
+            if thing.goes_at is not None and thing.goes_at <= at:
+                self._gone(thing)
+
+    def _live(self, vm: Thing) -> None:
+        """What its life has brought a machine to by now."""
+        if vm.life is None or vm.stopped_at is not None:
+            return
+        machine = self.life.of(vm.life)
+        if machine.state is MachineState.RUNNING and vm.power == "":
+            vm.power = "running"
+            vm.ready_at = self.now
+        if machine.live:
+            return
+        why, at = machine.why, machine.ended_at or self.now
+        if why in COMPUTE_ENDS and self._may_end_itself(vm):
+            self.delete_group(self.group(vm.group))
+        elif why in COMPUTE_ENDS:
+            vm.power = "stopped"  # the guest is off; Azure bills on
+        elif why is Why.MAINTENANCE:
+            vm.power, vm.stopped_at = "deallocated", at
+        elif why is not Why.DELETED:
+            vm.stopped_at = at
+            self.remove(vm)
+
+    def _may_end_itself(self, vm: Thing) -> bool:
+        scope = self.group(vm.group).id.lower()
+        return any(
+            right.scope.lower() == scope and right.principal == PRINCIPAL and self._deletes(right.role)
+            for right in self.rights.values()
+        )
+
+    def _deletes(self, role: str) -> bool:
+        wanted = "microsoft.resources/subscriptions/resourcegroups/delete"
+        actions = self.roles.get(role.lower(), {}).get("actions", ())
+        return any(wanted == action.lower() for action in actions)
+
+    def _deallocate(self, timer: Timer) -> None:
+        timer.done = True
+        vm = self.things.get(timer.machine)
+        if vm is None or not self.rules.cloud_timer_works or vm.stopped_at is not None:
+            return
+        vm.power, vm.stopped_at = "deallocated", self.now
+        if vm.life is not None:
+            self.life.end(vm.life, Why.CLOUD_TIMER)
+
+    # --- what is made and goes -----------------------------------------------------------------------------------
+
+    def group(self, name: str) -> Group:
+        """Raises ArmError."""
+        for group in self.groups:
+            if group.name.lower() == name.lower() and group.ended_at is None:
+                return group
+        raise ArmError(404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found.")
+
+    def open_group(self, name: str) -> Group:
+        group = self.group(name)
+        if group.goes_at is not None:
+            said = f"The resource group '{name}' is in deprovisioning state and cannot perform this operation."
+            raise ArmError(409, "ResourceGroupBeingDeleted", said)
+        return group
+
+    def put_group(self, name: str, body: dict[str, Any]) -> Group:
+        try:
+            known = self.open_group(name)
+        except ArmError as error:
+            if error.status == 409:
+                raise
+        else:
+            known.tags = dict(body.get("tags") or {})
+            return known
+        made = Group(
+            id=f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{name}", name=name, location=body["location"],
+            tags=dict(body.get("tags") or {}), created_at=self.now,
+        )  # fmt: skip
+        self.groups.append(made)
+        return made
+
+    def delete_group(self, group: Group) -> None:
+        """Accepted: machines stop to bill, and it takes its time."""
+        if group.goes_at is not None:
+            return
+        group.goes_at = self.now + self.rules.deletion + self.rules.stuck
+        if not self.rules.stuck:
+            for thing in self.in_group(group.name):
+                self._switch_off(thing)
+
+    def in_group(self, name: str) -> list[Thing]:
+        return [thing for thing in self.things.values() if thing.group.lower() == name.lower()]
+
+    def add(self, thing: Thing) -> Thing:
+        self._made += 1
+        self.things[thing.id.lower()] = thing
+        self.past.append(thing)
+        return thing
+
+    def remove(self, thing: Thing) -> None:
+        """A machine takes with it what has the delete option; anything else goes alone."""
+        if thing.goes_at is not None:
+            return
+        self._switch_off(thing)
+        thing.goes_at = self.now + _PART_SECONDS
+        if self.rules.forgets_delete_option:
+            return
+        for part in thing.parts:
+            if part in self.things:
+                self.things[part].goes_at = self.now + 2 * _PART_SECONDS
+
+    def operation(self, ready_at: datetime, error: dict[str, str] | None = None) -> Operation:
+        made = Operation(str(uuid.uuid5(uuid.NAMESPACE_URL, f"operation {len(self.operations)}")), ready_at, error)
+        self.operations[made.id] = made
+        return made
+
+    def reply_to(self, call: str, where: dict[str, str]) -> Effect | None:
+        """What the scenario does to this call. Raises ArmError, LostError."""
+        fault = hit_by(self.life.physics.state.faults, 0, call, where, self.now)
+        if fault is None:
+            return None
+        if fault.effect is Effect.ERROR:
+            status = _STATUSES.get(fault.code, 409)
+            raise ArmError(status, fault.code, f"{call} is refused, as the test says")
+        if fault.effect is Effect.LOST_REQUEST:
+            raise LostError
+        if fault.effect is Effect.SLOW:
+            self.advance(self.now + timedelta(seconds=fault.seconds))
+        return fault.effect
+
+    def _switch_off(self, thing: Thing) -> None:
+        if thing.type == VM and thing.stopped_at is None:
+            thing.stopped_at = self.now
+        if thing.life is not None:
+            self.life.end(thing.life, Why.DELETED)
+
+    def _group_gone(self, group: Group) -> None:
+        group.ended_at = self.now
+        for thing in self.in_group(group.name):
+            self._switch_off(thing)
+            self._gone(thing)
+        for right in list(self.rights.values()):
+            if right.scope.lower() == group.id.lower() and not self.rules.leaves_rights:
+                self.end_right(right)
+
+    def end_right(self, right: Right) -> None:
+        right.ended_at = self.now
+        del self.rights[right.id.lower()]
+
+    def _gone(self, thing: Thing) -> None:
+        thing.ended_at = self.now
+        self.things.pop(thing.id.lower(), None)
+
+    def _set_up(self) -> None:
+        """What `plan setup azure` makes."""
+        from providers.azure.names import IDENTITY, STANDING_GROUP, identity_path, machine_role, role_path
+        from providers.azure.roles import MACHINE_ACTIONS
+
+        self.put_group(STANDING_GROUP, {"location": "eastus", "tags": {"trainplan": "set-up"}})
+        path = identity_path(SUBSCRIPTION, STANDING_GROUP)
+        self.add(
+            Thing(
+                id=path, type="Microsoft.ManagedIdentity/userAssignedIdentities", name=IDENTITY, group=STANDING_GROUP,
+                location="eastus", body={"properties": {"principalId": PRINCIPAL}}, tags={}, created_at=self.now,
+            )
+        )  # fmt: skip
+        role = role_path(SUBSCRIPTION, machine_role(SUBSCRIPTION))
+        self.roles[role.lower()] = {"actions": list(MACHINE_ACTIONS), "name": machine_role(SUBSCRIPTION)}
+
+    # --- for tests -----------------------------------------------------------------------------------------------
+
+    def change(self, **rules: Any) -> None:
+        """Other rules from now on."""
+        self.rules = replace(self.rules, **rules)
+
+    def machines(self) -> Iterator[Thing]:
+        yield from (thing for thing in self.things.values() if thing.type == VM)
+
+
+def thing_of(world: World, path: str) -> Thing:
+    """Raises ArmError."""
+    found = world.things.get(path.lower())
+    if found is None:
+        world.group(path.split("/")[4])
+        raise ArmError(404, "ResourceNotFound", f"The Resource '{path}' was not found.")
+    return found
+
+
+def matching(pattern: str, path: str) -> re.Match[str] | None:
+    return re.fullmatch(pattern, path, re.IGNORECASE)
