@@ -93,8 +93,8 @@ class Watchful:
         self._observed = {_machine(offer) for offer in offers if offer.price_grade is PriceGrade.OBSERVED}
 
     def is_stale(self) -> bool:
-        """Whether the offers that were looked at have the prices of a while ago."""
-        return bool(self._observed) and self._now() - self._began >= FRESH
+        """Whether the plan has the prices of a while ago."""
+        return self._now() - self._began >= FRESH
 
     def over(self, make: MakeRequest) -> MakeRequest:
         """The same requests, at live prices. Raises DearerError or CapacityError: the run passes the place over."""

@@ -1,4 +1,4 @@
-"""A fake provider that can do what some can besides: a doctor, a set-up, live prices, and letting go."""
+"""A fake provider that can do what some can besides: a time of its own, a doctor, a set-up, live prices, letting go."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.doubles.fake_provider import FakeProvider
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from providers.base import ProviderSettings
 
@@ -42,6 +43,12 @@ class FakeCloud(FakeProvider):
     made: list[str] = field(default_factory=list)
     live: Callable[[Offer], dict[str, str] | None] = lambda _: None
     closed: int = 0
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        self.clock.sleep(seconds)
 
     def doctor(self) -> Sequence[Check]:
         with self._call("doctor", ""):

@@ -222,7 +222,6 @@ def test_what_was_just_looked_at_is_not_again(desk: Desk) -> None:
     assert watching.is_stale()
     with pytest.raises(DearerError):
         requested(watching, desk)
-    assert not watchful(cloud, TARGET.offer).is_stale()
 
 
 def test_a_price_is_refused_only_to_those_who_have_agreed_to_less() -> None:
