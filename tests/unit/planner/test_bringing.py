@@ -21,12 +21,16 @@ from planner.estimate import (
     run_usage,
 )
 from pricing.cost import FREE_RATES
+from providers.agent import reading
+from providers.agent.fetching import fetch
+from providers.agent.stores import open_store
 from providers.base import ProviderSettings
 from providers.data_files import data_files, data_on_the_machine
 from providers.errors import BadRequestError
 from tests.builders import a_job
 from tests.doubles.gcs import GcsDouble
 from tests.unit.planner.cli import plan
+from tests.unit.providers.agent.machine import Rented
 from workloads.job import DataSpec
 
 if TYPE_CHECKING:
@@ -101,6 +105,48 @@ def test_a_folder_is_told_sent_and_found_by_the_machine(folder: Path, at_google:
     assert files[0].to.startswith(str(data_on_the_machine(again.job.data).path).lstrip("/"))
     with open_data_store("gcp", at_google) as store:
         assert sorted(path.rpartition("/")[2] for path in store.list()) == ["index.json", "shard-00000.tar"]
+
+
+def test_from_a_folder_here_to_the_trainer_there(
+    folder: Path, at_google: ProviderSettings, gcs: GcsDouble, tmp_path: Path
+) -> None:
+    """The shards that were sent, fetched by the machine's own client, unpacked, and opened by the trainer."""
+    pytest.importorskip("numpy")
+    from workloads.trainer.data import open_data
+
+    for number in range(40):  # enough for one in ten to be held out
+        for name in ("cat", "dog"):
+            (folder / name / f"{number:02}.png").write_bytes(f"{name} {number}".encode())
+    brought = bringing(own_job(path=str(folder)), "gcp", at_google, None, silent)
+    send(brought, "gcp", at_google, silent)
+
+    def asked(method: str, url: str, headers: Any = None, body: Any = None, timeout: float = 20.0) -> Any:
+        if "computeMetadata" in url:
+            return 200, {}, b'{"access_token": "token", "expires_in": 3599}'
+        return reading.send(method, url, headers, body, timeout)
+
+    boot = {
+        "cloud": "gcp",
+        "run_uri": "gs://trainplan-p-us-central1/runs/r1",
+        "region": "",
+        "endpoints": {"gcs": gcs.url},
+    }
+    access = reading.Access(boot, asked)
+    store = open_store(access)
+    store.put("job.json", b"{}")
+    rented = Rented(tmp_path / "machine", files=data_files(brought.job.data, "gcp", at_google))
+    machine = dataclasses.replace(rented.machine, access=access, store=store)
+    for _ in fetch(machine):
+        pass
+    root = machine.paths.root / "data"
+    there = root / str(data_on_the_machine(brought.job.data).path).rpartition("/")[2]
+    assert {path.relative_to(there): path.read_bytes() for path in there.rglob("*.png")} == {
+        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.png")
+    }
+    job = brought.job.model_copy(update={"data": data_on_the_machine(brought.job.data), "global_batch_size": 8})
+    split = open_data(job.model_copy(update={"data": job.data.model_copy(update={"images": None})}), root)
+    assert split.class_names == ("cat", "dog")
+    assert split.train.count + split.hold_out.count == 83
 
 
 def test_other_data_is_another_training(folder: Path, at_google: ProviderSettings) -> None:
