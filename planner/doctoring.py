@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pricing.money import format_usd_per_hour
 from pricing.offers import Offer
 from providers.base import Check, Doctor, Preflight, PreflightState
-from providers.errors import CredentialsError, PermissionDeniedError, ProviderError
+from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +24,12 @@ _MOST_AT_ONCE = 16
 HERE = "local"
 IDENTITY, QUOTA = "identity", "quota"
 """Names of a preflight's checks: the one that every offer shares, and the one that another place may pass."""
+_REFUSING: dict[type[ProviderError], str] = {
+    CredentialsError: IDENTITY,
+    PermissionDeniedError: "permission",
+    BadRequestError: "offer",
+}
+"""What a raised error refuses; any other leaves open how it stands."""
 _Answer = TypeVar("_Answer")
 
 
@@ -91,6 +97,9 @@ def examine(asked: Provider, ranked: Sequence[Offer], patience: timedelta = PATI
     judged = [
         Judged(offer=offer, preflight=Preflight(checks=checks)) for offer, checks in zip(wanted, found, strict=True)
     ]
+    nobody = next((known.reason for known in judged if known.is_closed), None)
+    if nobody is not None:  # what the offers would need is of no use then
+        judged, account = [], account if nobody in account else (nobody, *account)
     shown = _up_to_the_first_let_in(judged)
     state, sentence = _verdict(asked.name, account, shown)
     return Examination(provider=asked.name, account=account, offers=shown, state=state, sentence=sentence)
@@ -154,10 +163,9 @@ def _preflight(asked: Provider, offer: Offer) -> Preflight:
 
 
 def _failed(error: ProviderError) -> Check:
-    refused = isinstance(error, CredentialsError | PermissionDeniedError)
-    state = PreflightState.REFUSED if refused else PreflightState.UNKNOWN
-    name = "permission" if isinstance(error, PermissionDeniedError) else IDENTITY if refused else "answer"
-    return Check(name=name, state=state, detail=error.message, fix=error.hint)
+    name = next((name for kind, name in _REFUSING.items() if isinstance(error, kind)), None)
+    state = PreflightState.UNKNOWN if name is None else PreflightState.REFUSED
+    return Check(name=name or "answer", state=state, detail=error.message, fix=error.hint)
 
 
 def _silent(patience: timedelta) -> tuple[Check, ...]:

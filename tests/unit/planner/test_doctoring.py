@@ -11,7 +11,7 @@ import pytest
 from planner.doctoring import MOST_OFFERS, at_once, examine, judge, one_of_each_pool
 from pricing.offers import Market, Offer
 from providers.base import Check, PreflightState
-from providers.errors import CredentialsError, PermissionDeniedError, TransientError
+from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, TransientError
 from tests.builders import an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import IDENTITY, NO_QUOTA, OK, FakeCloud
@@ -95,6 +95,12 @@ def test_an_account_that_is_refused_launches_nothing_whatever_its_offers_say() -
     assert told.sentence == "aws: nothing can be launched; identity: nobody is signed in (aws sso login)"
 
 
+def test_where_nobody_is_signed_in_the_offers_are_left_out() -> None:
+    told = examine(cloud({"us-east-1": OK, "us-west-2": NOBODY}), [EAST, WEST])
+    assert (told.account, told.offers, told.state) == ((NOBODY, IDENTITY), (), PreflightState.REFUSED)
+    assert examine(cloud({"us-east-1": NOBODY}, account=(NOBODY,)), [EAST]).account == (NOBODY,)
+
+
 def test_nothing_for_the_job_is_said() -> None:
     told = examine(cloud({}), [])
     assert (told.state, told.sentence) == (PreflightState.REFUSED, "aws: it has nothing that suits the job")
@@ -115,6 +121,7 @@ def test_a_quota_is_looked_at_once() -> None:
     [
         (CredentialsError("expired", hint="sign in"), PreflightState.REFUSED, "identity"),
         (PermissionDeniedError("may not"), PreflightState.REFUSED, "permission"),
+        (BadRequestError("nothing launches that"), PreflightState.REFUSED, "offer"),
         (TransientError("lost"), PreflightState.UNKNOWN, "answer"),
     ],
 )
@@ -123,7 +130,7 @@ def test_what_is_raised_is_a_line(operation: str, error: Exception, state: Prefl
     asked = cloud({"us-east-1": OK})
     asked.down[operation] = error
     told = examine(asked, [EAST])
-    (check,) = told.account if operation == "doctor" else told.offers[0].preflight.checks
+    check = told.account[0] if operation == "doctor" or name == "identity" else told.offers[0].preflight.checks[0]
     assert (check.state, check.name, check.detail) == (state, name, str(error))
 
 
