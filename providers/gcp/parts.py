@@ -37,7 +37,7 @@ def stores_of(settings: ProviderSettings) -> Callable[[RunId], ObjectStore]:
     """Run directories in one bucket, which is opened with the first of them."""
     bucket = cache(lambda: store.make(settings))
     unfinished = Unfinished(settings.home / "uploads")
-    return lambda run_id: run_store(bucket(), run_id, unfinished=unfinished)
+    return cache(lambda run_id: run_store(bucket(), run_id, unfinished=unfinished))
 
 
 def rented_of(

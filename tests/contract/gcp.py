@@ -74,7 +74,7 @@ class Client:
     def stores(self) -> Callable[[RunId], ObjectStore]:
         opened = cache(lambda: self.bucket(store.make(self.settings())))
         patience = Patience(sleep=self.google.sleep)
-        return lambda run_id: run_store(opened(), run_id, patience=patience)
+        return cache(lambda run_id: run_store(opened(), run_id, patience=patience))
 
     def rented(self, stores: Callable[[RunId], ObjectStore]) -> Rented:
         return replace(rented_of(self.settings(), stores, {}), digest=lambda _: DIGEST)

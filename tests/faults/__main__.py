@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tests.faults.all_points import all_trials, named_points, some, summary, tell, undisturbed, verdicts
 from tests.faults.cases import CASES
 from tests.faults.defects import CONTROL, DEFECTS
+from tests.faults.gcp import GcpCloud
 from tests.faults.planted import against_defects, tell_caught, trials_for_defects
 from tests.faults.sim import SimCloud
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.faults.trial import MakeCloud, Trial, Verdict
 
-CLOUDS: dict[str, MakeCloud] = {"sim": SimCloud}
+CLOUDS: dict[str, MakeCloud] = {"sim": SimCloud, "gcp": GcpCloud}
 MOST_MISSED = 1
 """Of twenty defects."""
 
@@ -26,7 +27,7 @@ MOST_MISSED = 1
 def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     cloud = CLOUDS[asked.provider]
-    cases = [case for case in CASES if not asked.case or case.name in asked.case]
+    cases = [case for case in CASES if case.name in (asked.case or cloud.cases)]
     began = undisturbed(cases, cloud, asked.workers)
     trials = all_trials(began)
     noticed = not asked.defects or _notices(began, trials, cloud, asked)

@@ -40,10 +40,12 @@ class Case:
     break_code: Callable[[], None] = nothing
 
 
+# A cloud has those cases that its double has a scenario for.
 CASES = (
     Case(name="plain", then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP)),
     Case(name="failover", then=(Then.STATUS, Then.ATTACH, Then.BESIDE)),
     Case(name="reclaim", then=(Then.STATUS, Then.ATTACH, Then.BESIDE, Then.STOP), market="spot", machines=2),
+    Case(name="maintenance", then=(Then.STATUS, Then.ATTACH), machines=2),
     Case(name="throttled", budget_usd="0.12"),
     Case(name="lost reply", then=(Then.STATUS, Then.TWICE, Then.ATTACH), budget_usd="0.12"),
     Case(name="unclear", budget_usd="0.15", machines=2),

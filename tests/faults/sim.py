@@ -120,6 +120,8 @@ class Hung(Simulated):
 class SimCloud:
     """The world of one case."""
 
+    cases = frozenset(SCENARIOS)
+
     def __init__(self, case: str) -> None:
         self.scenario = Scenario.model_validate({**QUICK, **SCENARIOS[case]})
         self.world = World(self.scenario, NOON, Hung() if case in HUNG else None)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from planner.journal import Journal
 from planner.run import Outcome, Phase
@@ -26,7 +25,15 @@ if TYPE_CHECKING:
     from planner.run import Run
     from tests.faults.harness import Ask, Cloud, Lived
 
-MakeCloud = Callable[[str], "Cloud"]
+
+class MakeCloud(Protocol):
+    """A provider's double: `cases` are the names of those that it has a scenario for, each a world of its own."""
+
+    cases: frozenset[str]
+
+    def __call__(self, case: str) -> Cloud: ...
+
+
 PAUSES = (0.0, 0.0, 1.0, 8.0, 45.0, 400.0)
 """Seconds from the death of a client to the next command; one of them is drawn for each point."""
 SECOND_DEATH = 60

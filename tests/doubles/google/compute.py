@@ -359,7 +359,7 @@ def _aggregated(world: World, call: Call, kind: str, rows: Iterable[tuple[str, d
     missing = world.fault(call.method, "warning")
     found = [(scope, row) for scope, row in rows if _matches(row, call.query.get("filter", ""))]
     start = int(call.query.get("pageToken") or 0)
-    most = min(world.scenario.page_size, int(call.query.get("maxResults", 500)))
+    most = 500 if kind in ("machineTypes", "acceleratorTypes") else world.scenario.page_size
     items: dict[str, Any] = {f"zones/{zone}": _nothing(zone) for zone in _zones(world)[:1]} if start == 0 else {}
     for scope, row in found[start : start + most]:
         if missing is None or missing.place not in scope:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.google.guest import Guest
@@ -48,7 +49,7 @@ class Operation:
 
     @property
     def done(self) -> bool:
-        return self.body["status"] == "DONE"
+        return str(self.body["status"]) == "DONE"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -84,7 +85,11 @@ class Machine:
 
     @property
     def spot(self) -> bool:
-        return bool(self.body["scheduling"].get("provisioningModel") == "SPOT")
+        return bool(self.scheduling.get("provisioningModel") == "SPOT")
+
+    @property
+    def scheduling(self) -> Mapping[str, Any]:
+        return dict(self.body.get("scheduling", {}))
 
 
 @dataclass(eq=False)
@@ -100,13 +105,13 @@ class Table:
     def moments(self) -> Iterator[Moment]:
         for operation in self.operations:
             if not operation.done:
-                yield Moment(operation.done_at, lambda known=operation: self.finish(known))
+                yield Moment(operation.done_at, partial(self.finish, operation))
         for machine in self.machines:
             if not machine.gone:
                 yield from self._of(machine)
         for disk in self.disks:
             if disk.goes_at is not None and disk.ended_at is None:
-                yield Moment(disk.goes_at, lambda known=disk: self._drop(known))
+                yield Moment(disk.goes_at, partial(self._drop, disk))
 
     def tell(self) -> None:
         for machine in self.machines:
@@ -131,7 +136,7 @@ class Table:
         world = self._world
         machine.made, machine.started_at = True, world.now
         machine.body.update(status="RUNNING", lastStartTimestamp=world.stamp())
-        limit = machine.body["scheduling"].get("maxRunDuration")
+        limit = machine.scheduling.get("maxRunDuration")
         if limit is not None:
             machine.terminates_at = world.now + timedelta(seconds=int(limit["seconds"]))
             when = {"terminationTimestamp": world.stamp(machine.terminates_at)}
