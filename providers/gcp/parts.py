@@ -10,6 +10,7 @@ from providers.gcp.api import GoogleApi
 from providers.gcp.machines import Machines
 from providers.gcp.part import PROVIDER
 from providers.gcp.provider import GcpProvider
+from providers.gcp.tpu import provider as tpu
 from providers.rented import Rented, mirrors_of
 from providers.stores.store import run_store
 from providers.stores.unfinished import Unfinished
@@ -30,7 +31,8 @@ def made(settings: ProviderSettings, account: Account) -> GcpProvider:
     """Nobody is asked anything. Where `endpoint` is set, machines are sent there too."""
     stores = stores_of(settings)
     rented = rented_of(settings, stores, endpoints_of(account.settings.endpoint))
-    return GcpProvider(account, (Machines(GoogleApi(account), account, rented),), stores, settings.now)
+    parts = (Machines(GoogleApi(account), account, rented), tpu.made(account, rented))
+    return GcpProvider(account, parts, stores, settings.now)
 
 
 def stores_of(settings: ProviderSettings) -> Callable[[RunId], ObjectStore]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pytest
 
@@ -60,6 +60,14 @@ class Harness(Protocol):
 
     def clean(self) -> None:
         """Leave nothing behind."""
+
+
+@runtime_checkable
+class Silent(Protocol):
+    """A world whose instances have no console that could be read."""
+
+    @property
+    def silent(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from providers.errors import (
 from tests.contract.conftest import HARNESSES
 from tests.contract.harness import (
     Ask,
+    Silent,
     eventually,
     how_it_ended,
     launched,
@@ -62,6 +63,14 @@ def ids(provider: Provider, run_id: str) -> list[str]:
 def nothing_left(provider: Provider, run_id: str) -> None:
     """Wait until the provider says that nothing of the run is there."""
     eventually(provider, lambda: not provider.list_owned(RunId(run_id)), f"nothing of {run_id} is left")
+
+
+def gone_by_itself(provider: Provider, run_id: str) -> None:
+    """Wait until no instance of the run is there; what came with it (a timer) goes at the latest when it is deleted."""
+    eventually(provider, lambda: not ids(provider, run_id), f"no instance of {run_id} is left")
+    for owned in provider.list_owned(RunId(run_id)):
+        provider.delete(owned)
+    nothing_left(provider, run_id)
 
 
 def test_every_provider_has_a_harness() -> None:
@@ -135,7 +144,7 @@ def test_how_it_ended_is_told(
     if harness.keeps_ended:
         assert ids(provider, run_id) == [ref.id]
     else:
-        nothing_left(provider, run_id)
+        gone_by_itself(provider, run_id)
 
 
 def test_a_dead_attempt_is_not_started_again(provider: Provider, harness: Harness, run_id: str) -> None:
@@ -226,6 +235,8 @@ def test_a_launch_that_fails_leaves_nothing(provider: Provider, harness: Harness
 
 
 def test_logs_are_what_the_instance_printed(provider: Provider, harness: Harness, run_id: str) -> None:
+    if isinstance(harness, Silent):
+        pytest.skip("its instances have no console that could be read")
     run = request(provider, Ask(behaviour="finish" if harness.tells_training else "wait", run_id=run_id))
     ref = provider.launch(run).ref
     if harness.tells_training:
@@ -316,7 +327,7 @@ def test_a_replay_after_the_death_tells_of_it(provider: Provider, harness: Harne
     ref = provider.launch(run).ref
     assert how_it_ended(harness, provider, run, ref) is EndKind.FAILED
     if not harness.keeps_ended:
-        nothing_left(provider, run_id)
+        gone_by_itself(provider, run_id)
     again = harness.provider().launch(run)
     assert (again.ref, again.state) == (ref, InstanceState.ENDED)
     if harness.tells_training:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from providers.base import EndKind, Instance, InstanceRef, InstanceState, OwnedResource, Timers
+from providers.base import Instance, InstanceRef, InstanceState, OwnedResource, Timers
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -189,11 +189,15 @@ class TpuMachines:
         return found
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
-        place = place_of(ref.id)
+        """A queued resource takes its node and, once its own end has begun, its timers with it."""
+        place, word = place_of(ref.id), word_of(ref.id)
         if place is not None:
-            self._delete(place, ref.id)
-        elif word_of(ref.id) == TASK:
-            self._disarm(ref.id.partition("/")[2])
+            self._delete(place, word)
+        if place is not None and word == WORD:
+            for name in self._timers_of(place):
+                self._disarm(name)
+        elif word == TASK:
+            self._delete_timer(ref.id.partition("/")[2])
 
     def stop(self, ref: InstanceRef) -> None:
         with contextlib.suppress(InstanceNotFoundError):
@@ -237,9 +241,9 @@ class TpuMachines:
             return
         if isinstance(refused, CapacityError | QuotaError):
             with contextlib.suppress(InstanceNotFoundError):
-                self._delete(_made_by(call), "")
+                self._delete(_made_by(call), WORD)
             for name in made:
-                self._of_tasks("DeleteTask", partial(reaper.disarm, self.tasks, name))
+                self._disarm(name)
         raise refused
 
     def _armed(self, call: VendorRequest) -> bool:
@@ -272,7 +276,7 @@ class TpuMachines:
             node = self._unless_gone("GetNode", {"name": place.full(project, "nodes")})
         return resource, node
 
-    def _delete(self, place: Place, identity: str) -> None:
+    def _delete(self, place: Place, word: str) -> None:
         """The queued resource with its node; the node alone where nothing else is left."""
         project = self.account.project
         asked = {"name": place.full(project, "queuedResources"), "force": True}
@@ -280,21 +284,29 @@ class TpuMachines:
             self.tpu.call("DeleteQueuedResource", asked)
         except Refused as error:
             if error.status == "NOT_FOUND":
-                if word_of(identity) == NODE:
+                if word == NODE:
                     self._unless_gone("DeleteNode", {"name": place.full(project, "nodes")})
             elif not self._is_going(place):
                 raise error_of(error, f"{TPU} DeleteQueuedResource", TPU) from error
 
     def _is_going(self, place: Place) -> bool:
-        """Whether it is being deleted already, which a second delete may be refused for."""
+        """Whether it is being deleted already, or gone: a second delete may be refused for the first."""
         found = self._look(place)
         return found is None or found.state is InstanceState.STOPPING
 
-    def _disarm(self, name: str) -> None:
-        """A timer goes last: not before what it ends is gone."""
+    def _delete_timer(self, name: str) -> None:
+        """A timer goes last: not before the end of what it ends has begun."""
         known = reaper.read_task({"name": name})
-        if known is None or self._look(Place(known.zone, known.ends)) is None:
-            self._of_tasks("DeleteTask", partial(reaper.disarm, self.tasks, name))
+        if known is None or self._is_going(Place(known.zone, known.ends)):
+            self._disarm(name)
+
+    def _disarm(self, name: str) -> None:
+        self._of_tasks("DeleteTask", partial(reaper.disarm, self.tasks, name))
+
+    def _timers_of(self, place: Place) -> list[str]:
+        project = self.account.project
+        there = self._of_tasks("ListTasks", lambda: list(reaper.tasks(self.tasks, project, None)))
+        return [task.name for task in there if (task.zone, task.ends) == (place.zone, place.name)]
 
     def _in_zones(self) -> Iterable[Found]:
         try:
@@ -382,6 +394,5 @@ def _dead(request: LaunchRequest, place: Place, reason: str) -> Instance:
         state=InstanceState.ENDED,
         run_id=request.run_id,
         attempt=request.attempt,
-        end=EndKind.LOST,
         reason=reason,
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from tests.doubles import gcs
-from tests.doubles.google import compute, storage
+from tests.doubles.google import compute, iam, storage, tasks, tpu
 from tests.doubles.google.discovery import Description, Matched, ViolationError, description
 from tests.doubles.google.machines import ledger_rows
 from tests.doubles.google.scenario import FaultRule, Scenario
@@ -25,10 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-DOCUMENTS = ["compute.v1", "storage.v1", "cloudbilling.v1"]
+DOCUMENTS = ["compute.v1", "storage.v1", "cloudbilling.v1", "tpu.v2", "cloudtasks.v2", *iam.DOCUMENTS]
 """Which APIs are spoken; the first that has a method for a path answers."""
-HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {**compute.HANDLERS}
-LEDGERS: list[Callable[[World], list[dict[str, Any]]]] = [ledger_rows]
+HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
+    **compute.HANDLERS,
+    **tpu.HANDLERS,
+    **tasks.HANDLERS,
+    **iam.HANDLERS,
+}
+LEDGERS: list[Callable[[World], list[dict[str, Any]]]] = [ledger_rows, tpu.ledger, tasks.ledger]
 """What modules of APIs bring: methods by id, and what ever was there."""
 Reply = tuple[int, dict[str, str], bytes]
 

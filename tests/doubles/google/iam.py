@@ -1,0 +1,166 @@
+"""Who may what, on loopback: service accounts, roles of the project, its policy; which APIs it uses; quotas of TPUs.
+
+Services answer whether or not they are enabled, and nobody is refused anything: tests say what is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.doubles.google.rpc import StatusError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tests.doubles.google.world import Call, World
+
+DOCUMENTS = ("iam.v1", "cloudresourcemanager.v1", "serviceusage.v1", "serviceusage.v1beta1")
+SERVICES = ("compute", "storage", "iam", "cloudresourcemanager", "serviceusage", "tpu", "cloudtasks", "cloudbilling")
+
+
+@dataclass
+class Iam:
+    """`denied` are permissions that whoever asks does not have; `disabled` services that the project does not use."""
+
+    accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    roles: dict[str, dict[str, Any]] = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=lambda: {"version": 3, "etag": "ZTAw", "bindings": []})
+    denied: set[str] = field(default_factory=set)
+    disabled: set[str] = field(default_factory=set)
+    tpu_quotas: dict[str, int] = field(default_factory=lambda: {"TPU v3 cores": 8, "Preemptible TPU v3 cores": 16})
+
+
+def _account(world: World, call: Call) -> dict[str, Any]:
+    found = world.table(Iam).accounts.get(call.path["serviceAccountsId"])
+    if found is None:
+        raise StatusError("NOT_FOUND", f"Unknown service account {call.path['serviceAccountsId']}")
+    return dict(found)
+
+
+def _account_made(world: World, call: Call) -> dict[str, Any]:
+    project, table = call.path["projectsId"], world.table(Iam)
+    email = f"{call.body['accountId']}@{project}.iam.gserviceaccount.com"
+    if email in table.accounts:
+        raise StatusError("ALREADY_EXISTS", f"Service account {call.body['accountId']} already exists")
+    name = f"projects/{project}/serviceAccounts/{email}"
+    table.accounts[email] = {"name": name, "email": email, "projectId": project, **call.body.get("serviceAccount", {})}
+    return dict(table.accounts[email])
+
+
+def _account_deleted(world: World, call: Call) -> dict[str, Any]:
+    _account(world, call)
+    del world.table(Iam).accounts[call.path["serviceAccountsId"]]
+    return {}
+
+
+def _role(world: World, call: Call) -> dict[str, Any]:
+    found = world.table(Iam).roles.get(_role_name(call))
+    if found is None:
+        raise StatusError("NOT_FOUND", f"The role named {_role_name(call)} was not found.")
+    return dict(found)
+
+
+def _role_made(world: World, call: Call) -> dict[str, Any]:
+    name = f"projects/{call.path['projectsId']}/roles/{call.body['roleId']}"
+    table = world.table(Iam)
+    if name in table.roles:
+        raise StatusError("ALREADY_EXISTS", f"A role named {name} already exists.")
+    table.roles[name] = {**call.body["role"], "name": name, "etag": "ZTAw"}
+    return dict(table.roles[name])
+
+
+def _role_changed(world: World, call: Call) -> dict[str, Any]:
+    found = {**_role(world, call), **call.body}
+    found["deleted"] = bool(call.body.get("deleted", False))
+    world.table(Iam).roles[_role_name(call)] = found
+    return found
+
+
+def _role_deleted(world: World, call: Call) -> dict[str, Any]:
+    """Kept for seven days, and shown as deleted."""
+    found = {**_role(world, call), "deleted": True}
+    world.table(Iam).roles[_role_name(call)] = found
+    return found
+
+
+def _role_back(world: World, call: Call) -> dict[str, Any]:
+    found = {**_role(world, call), "deleted": False}
+    world.table(Iam).roles[_role_name(call)] = found
+    return found
+
+
+def _policy(world: World, call: Call) -> dict[str, Any]:
+    return dict(world.table(Iam).policy)
+
+
+def _policy_set(world: World, call: Call) -> dict[str, Any]:
+    table, wanted = world.table(Iam), dict(call.body["policy"])
+    if wanted.get("etag") != table.policy["etag"]:
+        raise StatusError("FAILED_PRECONDITION", "There were concurrent policy changes.")
+    table.policy = {**wanted, "etag": f"ZTA{len(table.policy['bindings']) % 10}w"[:4]}
+    return dict(table.policy)
+
+
+def _permissions(world: World, call: Call) -> dict[str, Any]:
+    denied = world.table(Iam).denied
+    return {"permissions": [name for name in call.body["permissions"] if name not in denied]}
+
+
+def _services(world: World, call: Call) -> dict[str, Any]:
+    off, home = world.table(Iam).disabled, f"{call.path['v1Id']}/{call.path['v1Id1']}"
+    names = [f"{name}.googleapis.com" for name in SERVICES if name not in off]
+    return {
+        "services": [
+            {"name": f"{home}/services/{name}", "config": {"name": name}, "state": "ENABLED"} for name in names
+        ]
+    }
+
+
+def _enabled(world: World, call: Call) -> dict[str, Any]:
+    for name in call.body["serviceIds"]:
+        world.table(Iam).disabled.discard(name.removesuffix(".googleapis.com"))
+    return {"name": f"operations/acf.{world.number()}", "done": False}
+
+
+def _operation(world: World, call: Call) -> dict[str, Any]:
+    return {"name": f"operations/{call.path['operationsId']}", "done": True}
+
+
+def _quotas(world: World, call: Call) -> dict[str, Any]:
+    rows = [
+        {
+            "name": f"projects/1/services/tpu.googleapis.com/consumerQuotaMetrics/{number}",
+            "metric": f"tpu.googleapis.com/{name.lower().replace(' ', '_')}",
+            "displayName": name,
+            "consumerQuotaLimits": [
+                {"metric": name, "unit": "1/{project}/{zone}", "quotaBuckets": [{"effectiveLimit": str(limit)}]}
+            ],
+        }
+        for number, (name, limit) in enumerate(world.table(Iam).tpu_quotas.items())
+    ]
+    return {"metrics": rows}
+
+
+HANDLERS: Mapping[str, Callable[[World, Call], dict[str, Any]]] = {
+    "iam.projects.serviceAccounts.get": _account,
+    "iam.projects.serviceAccounts.create": _account_made,
+    "iam.projects.serviceAccounts.delete": _account_deleted,
+    "iam.projects.roles.get": _role,
+    "iam.projects.roles.create": _role_made,
+    "iam.projects.roles.patch": _role_changed,
+    "iam.projects.roles.delete": _role_deleted,
+    "iam.projects.roles.undelete": _role_back,
+    "cloudresourcemanager.projects.getIamPolicy": _policy,
+    "cloudresourcemanager.projects.setIamPolicy": _policy_set,
+    "cloudresourcemanager.projects.testIamPermissions": _permissions,
+    "serviceusage.services.list": _services,
+    "serviceusage.services.batchEnable": _enabled,
+    "serviceusage.operations.get": _operation,
+    "serviceusage.services.consumerQuotaMetrics.list": _quotas,
+}
+"""Methods by their ids in Google's descriptions."""
+
+
+def _role_name(call: Call) -> str:
+    return f"projects/{call.path['projectsId']}/roles/{call.path['rolesId']}"
