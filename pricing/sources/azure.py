@@ -60,7 +60,7 @@ def _region(http: Http, endpoints: Endpoints, region: str, today: date) -> Parse
         rows += page.rows
         parsed.skipped += page.parsed.skipped
         if not page.next_url:
-            parsed.prices = _settled(rows, parsed)
+            parsed.prices = settled(rows, parsed)
             if not parsed.prices:
                 raise SourceError(f"Azure lists no prices of Linux machines for {region}")
             return parsed
@@ -146,7 +146,7 @@ def _priced(item: dict[str, Any], region: str) -> Row | Count:
     return Row(found, since[:10] if isinstance(since, str) else "", item.get("isPrimaryMeterRegion") is True)
 
 
-def _settled(rows: list[Row], parsed: Parsed) -> list[PriceFound]:
+def settled(rows: list[Row], parsed: Parsed) -> list[PriceFound]:
     """One price for each machine and market: the primary meter's, then the newest, then the dearer."""
     best: dict[tuple[str, Market], Row] = {}
     for row in rows:

@@ -1,0 +1,249 @@
+"""Mutated price lists by the thousand: whatever comes, a parser answers or says what is wrong, and what it answers can
+be taken over. `python -m tests.fuzz.prices [--inputs N] [--seed S]` prints the count."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from pricing.compile import TEXT_DIR
+from pricing.grades import Market
+from pricing.merge import Known, News, merge
+from pricing.overlay import Overlay, overlaid, overlay_text
+from pricing.refresh import price_sources
+from pricing.sources import aws, aws_account, azure, gcp
+from pricing.sources.offerings import parse_azure, parse_google
+from pricing.sources.reading import Parsed, Part, SourceError, json_object
+from pricing.tables import Tables, read_tables
+from tests.doubles.price_lists import advisor_file, aws_file, aws_index, aws_row, retail, retail_page, sku
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+TODAY = NOW.date()
+_ODD: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 5, 1e308, -0.0, 10**30, "", " ", "0", "-1", "NaN", "Infinity", "1e400", "9" * 50),
+    *("\x00", "\ud800", "²", "USD", "EUR", "Hrs", "0 Hours", "999999 Hours", "../..", "us-east-1", "g5.xlarge"),
+    *([], {}, [None], {"": ""}, [[[]]], {"USD": "1"}, {"units": "1", "nanos": "1"}),
+)
+_CHUNKS = (
+    b"",
+    b"\x00",
+    b'"',
+    b'""',
+    b",",
+    b"\n",
+    b"\r\n",
+    b"\xff\xfe",
+    b"{",
+    b"]",
+    b"\\u0000",
+    b"1" * 50,
+    b"<html>",
+    b"-",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A parser with an input that it understands; `structured`: the input is JSON, and is mutated as such too."""
+
+    name: str
+    content: bytes
+    parse: Callable[[bytes], Parsed | None]
+    structured: bool
+
+
+class Crash(Exception):
+    """A parser let an error through that nobody expects."""
+
+
+def run(inputs: int, seed: int, targets: Sequence[Target] = ()) -> Counter[str]:
+    """Feed so many mutated inputs; what came of them, counted. Raises Crash with the seed of the input."""
+    tables = read_tables(TEXT_DIR)
+    targets = targets or make_targets(tables)
+    outcomes: Counter[str] = Counter()
+    for number in range(inputs):
+        random = Random(f"{seed}/{number}")
+        target = targets[number % len(targets)]
+        content = mutated(target, random)
+        try:
+            parsed = target.parse(content)
+        except SourceError:
+            outcomes["refused"] += 1
+            continue
+        except Exception as error:
+            raise Crash(f"{target.name}, seed {seed}/{number}: {type(error).__name__}: {error}") from error
+        outcomes["understood"] += 1
+        if parsed is not None and number % 10 == 0:
+            _take_over(tables, target.name.partition(" ")[0], parsed)
+            outcomes["taken over"] += 1
+    return outcomes
+
+
+def make_targets(tables: Tables) -> list[Target]:
+    """Every parser of the sources."""
+    types = [kind for (provider, _), kind in tables.types.items() if provider == "gcp"]
+    return [
+        Target("aws file", _AWS_FILE, lambda content: aws.parse_offers(aws.lines([content]), REGION), False),
+        Target("aws index", aws_index([REGION]), _nothing(aws.parse_index), True),
+        Target("aws advisor", _ADVICE, _nothing(aws.parse_advisor), True),
+        Target("aws product", _bytes(_PRODUCT), _product, True),
+        Target("aws history", _bytes({"changes": [_CHANGE]}), _history, True),
+        Target("gcp skus", _bytes(_SKUS), lambda content: _skus(content, types), True),
+        Target("gcp offerings", _bytes(_GOOGLE), _nothing(lambda content: parse_google(_json(content))), True),
+        Target("azure page", _PAGE, _page, True),
+        Target(
+            "azure offerings", _bytes(_SIZES), _nothing(lambda content: parse_azure(_json(content), "eastus")), True
+        ),
+    ]
+
+
+def _bytes(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+REGION = "us-east-1"
+_AWS_FILE = aws_file([aws_row("g4dn.xlarge", "0.526"), aws_row("g5.xlarge", "1.006")])
+_ADVICE = advisor_file({REGION: {"g4dn.xlarge": (60, 3), "g5.xlarge": (50, 1)}})
+_PRODUCT = {
+    "product": {"attributes": {"instanceType": "g5.xlarge", "regionCode": REGION}},
+    "terms": {"OnDemand": {"a": {"priceDimensions": {"b": {"unit": "Hrs", "pricePerUnit": {"USD": "1.006"}}}}}},
+}
+_CHANGE = {
+    "AvailabilityZone": f"{REGION}a",
+    "InstanceType": "g5.xlarge",
+    "ProductDescription": "Linux/UNIX",
+    "SpotPrice": "0.4",
+    "Timestamp": 3,
+}
+_SKUS = {
+    "skus": [
+        sku("N1 Predefined Instance Core running in Americas", "0.031611"),
+        sku("N1 Predefined Instance Ram running in Americas", "0.004237", unit="GiBy.h"),
+        sku("Nvidia Tesla T4 GPU running in Americas", "0.35"),
+        sku("Tpu-v3 Accelerator running in Americas", "8", group="TPU"),
+    ],
+    "nextPageToken": "",
+}
+_NAME = "Standard_NC4as_T4_v3"
+_PAGE = retail_page([retail(_NAME, 0.526), retail(_NAME, 0.1, skuName="NC4as T4 v3 Spot")])
+_GOOGLE = {"items": {"zones/us-central1-a": {"machineTypes": [{"name": "n1-standard-4"}], "acceleratorTypes": []}}}
+_SIZES = {
+    "value": [
+        {
+            "resourceType": "virtualMachines",
+            "name": _NAME,
+            "locationInfo": [{"location": "eastus", "zones": ["1"]}],
+            "restrictions": [],
+        }
+    ]
+}
+
+
+def _json(content: bytes) -> dict[str, Any]:
+    return json_object(content, "offerings")
+
+
+def _product(content: bytes) -> Parsed:
+    return aws_account.parse_products([content.decode("utf-8", "replace")], REGION)
+
+
+def mutated(target: Target, random: Random) -> bytes:
+    """One to four changes of the input: of its bytes, or of its values where it is JSON."""
+    if target.structured and random.random() < 0.6:
+        value = json.loads(target.content)
+        for _ in range(random.randint(1, 4)):
+            value = _changed(value, random)
+        return _bytes(value)
+    content = bytearray(target.content)
+    for _ in range(random.randint(1, 4)):
+        begin = random.randrange(len(content) + 1)
+        end = min(len(content), begin + random.choice((0, 1, 1, 2, 8, 64, 4096)))
+        piece = random.choice((*_CHUNKS, bytes([random.randrange(256)]), bytes(content[begin:end]) * 2))
+        content[begin:end] = piece
+    return bytes(content)
+
+
+def _changed(value: Any, random: Random) -> Any:
+    """The value with one place in it replaced, doubled or removed."""
+    if not isinstance(value, dict | list) or not value or random.random() < 0.1:
+        return random.choice(_ODD)
+    if isinstance(value, list):
+        index = random.randrange(len(value))
+        listed = [*value]
+        if random.random() < 0.2:
+            return listed[:index] + listed[index:] * 2
+        listed[index] = _changed(listed[index], random)
+        return listed
+    key = random.choice(list(value))
+    if random.random() < 0.2:
+        return {name: item for name, item in value.items() if name != key}
+    return {**value, key: _changed(value[key], random)}
+
+
+def _nothing(parse: Callable[[bytes], object]) -> Callable[[bytes], None]:
+    def silent(content: bytes) -> None:
+        parse(content)
+
+    return silent
+
+
+def _history(content: bytes) -> Parsed:
+    """The vendor's library makes instants of timestamps; a number stands for days ago here."""
+    listed = json_object(content, "history").get("changes")
+    entries = []
+    for entry in listed if isinstance(listed, list) else []:
+        days = entry.get("Timestamp") if isinstance(entry, dict) else None
+        if isinstance(days, int) and not isinstance(days, bool) and abs(days) < 1000:
+            entries.append({**entry, "Timestamp": NOW - timedelta(days=days)})
+        else:
+            entries.append(entry)
+    return aws_account.parse_history(entries, REGION, NOW)
+
+
+def _skus(content: bytes, types: list[Any]) -> Parsed:
+    page = gcp.parse_page(content)
+    page.parsed.prices = gcp.machines(page.prices, types, page.parsed)
+    return page.parsed
+
+
+def _page(content: bytes) -> Parsed:
+    page = azure.parse_page(content, "eastus", TODAY)
+    page.parsed.prices = azure.settled(page.rows, page.parsed)
+    return page.parsed
+
+
+def _take_over(tables: Tables, provider: str, parsed: Parsed) -> None:
+    """What was understood becomes a catalog's text, and that text can be read."""
+    offers = [row for row in tables.offers if row.type.provider == provider and row.region in ("us-east-1", "eastus")]
+    known = Known(provider=provider, offers=offers, types=tables.types, sources=price_sources())
+    part = Part(name="fuzz", markets=frozenset(Market), regions=None, parsed=parsed)
+    merged = merge(known, News(parts=[part], on=TODAY))
+    new_types = [row.type for row in merged.offers if (provider, row.type.name) not in tables.types]
+    types, sources, text = overlay_text(merged.offers, set(new_types), price_sources().values())
+    overlay = Overlay(provider=provider, read_on=TODAY, types=types, sources=sources, offers=text, parts="{}")
+    overlaid(tables, [overlay])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    began = time.perf_counter()
+    outcomes = run(options.inputs, options.seed)
+    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
+    sys.stdout.write(f"{options.inputs:,} mutated price lists, seed {options.seed}: {counts}, no unhandled error ")
+    sys.stdout.write(f"({time.perf_counter() - began:.0f} s)\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

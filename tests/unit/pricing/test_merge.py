@@ -1,0 +1,184 @@
+"""What was read, over what was known: what is replaced, what stays, what is new."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from pricing.grades import Market
+from pricing.merge import Known, Merged, News, merge
+from pricing.offers import ACTIVE, BY_LIFECYCLE, Availability
+from pricing.refresh import price_sources
+from pricing.sources.aws import ADVISOR_ID, LIST_ID, Advice
+from pricing.sources.aws_account import HISTORY_ID
+from pricing.sources.reading import Offered, Parsed, Part, PriceFound, TypeSeen
+from pricing.tables import InstanceType, OfferRow, Price, SpotHistory
+
+BEFORE, TODAY = date(2026, 7, 20), date(2026, 11, 21)
+SOURCES = price_sources()
+OD, SPOT = Market.ON_DEMAND, Market.SPOT
+
+
+def kind(name: str, **changes: Any) -> InstanceType:
+    base = InstanceType(
+        provider="aws", name=name, family=name.split(".")[0], cpu_architecture="x86_64", device="T4", device_count=1,
+        device_fraction=Fraction(1), device_memory_gib=16.0, vcpus=4, memory_gib=16.0, hosts=1, lifecycle=ACTIVE,
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+TYPES = {
+    ("aws", one.name): one for one in (kind("g4dn.xlarge"), kind("g4dn.2xlarge"), kind("g5.xlarge", device="A10G"))
+}
+
+
+def price(usd: str, source: str = LIST_ID, on: date = BEFORE) -> Price:
+    return Price(usd_per_hour=Decimal(usd), as_of=on, as_of_text="", source=SOURCES[source])
+
+
+def row(
+    name: str, region: str = "us-east-1", on_demand: str | None = "1", spot: Price | None = None, **more: Any
+) -> OfferRow:
+    return OfferRow(
+        type=TYPES["aws", name], region=region, zones=(), on_demand=price(on_demand), spot=spot,
+        interruption_bucket=None, host_usd_per_hour=None, device_usd_per_hour=None, note="",
+    )  # fmt: skip
+
+
+def found(name: str, usd: str, region: str = "us-east-1", market: Market = OD, **more: Any) -> PriceFound:
+    return PriceFound(region, name, market, Decimal(usd), more.pop("source", LIST_ID), **more)
+
+
+def part(*prices: PriceFound, region: str = "us-east-1", market: Market = OD, **more: Any) -> Part:
+    parsed = Parsed(prices=list(prices), types=more.pop("types", []))
+    return Part(name=region, markets=frozenset({market}), regions=frozenset({region}), parsed=parsed, **more)
+
+
+def merged(offers: list[OfferRow], *parts: Part, **news: Any) -> Merged:
+    known = Known(provider="aws", offers=offers, types=TYPES, sources=SOURCES)
+    return merge(known, News(parts=parts, on=TODAY, **news))
+
+
+def shown(result: Merged) -> dict[tuple[str, str, str, str], tuple[str, date | None]]:
+    """(region, type, market, zones) to price and day."""
+    table = {}
+    for one in result.offers:
+        for market, it in ((OD, one.on_demand), (SPOT, one.spot)):
+            if it is not None:
+                zones = " ".join(one.zones)
+                table[one.region, one.type.name, market.value, zones] = (str(it.usd_per_hour.normalize()), it.as_of)
+    return table
+
+
+def test_a_part_replaces_its_markets_and_regions_only() -> None:
+    stale = price("0.4", HISTORY_ID)
+    offers = [row("g4dn.xlarge", spot=stale), row("g4dn.xlarge", "eu-west-1", "2")]
+    assert shown(merged(offers, part(found("g4dn.xlarge", "0.9")))) == {
+        ("us-east-1", "g4dn.xlarge", "on_demand", ""): ("0.9", TODAY),
+        ("us-east-1", "g4dn.xlarge", "spot", ""): ("0.4", BEFORE),
+        ("eu-west-1", "g4dn.xlarge", "on_demand", ""): ("2", BEFORE),
+    }
+
+
+def test_a_part_that_failed_leaves_the_last_good_one() -> None:
+    offers = [row("g4dn.xlarge")]
+    assert shown(merged(offers, part(error="answers 503"))) == {
+        ("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE)
+    }
+
+
+def test_gone_is_what_the_list_has_elsewhere() -> None:
+    """g5 is in no list at all: it may have another name by now, and stays as it was."""
+    offers = [row("g4dn.xlarge"), row("g4dn.xlarge", "eu-west-1"), row("g5.xlarge")]
+    one = Part(
+        name="all",
+        markets=frozenset({OD}),
+        regions=None,
+        parsed=Parsed(prices=[found("g4dn.xlarge", "3", "eu-west-1")]),
+    )
+    result = merged(offers, one)
+    assert shown(result) == {
+        ("eu-west-1", "g4dn.xlarge", "on_demand", ""): ("3", TODAY),
+        ("us-east-1", "g5.xlarge", "on_demand", ""): ("1", BEFORE),
+    }
+    assert result.kept == 1
+
+
+def test_zones_have_prices_of_their_own_beside_on_demand() -> None:
+    week = SpotHistory(Decimal("0.3"), Decimal("0.2"), Decimal("0.4"))
+    zones = [
+        found("g4dn.xlarge", usd, market=SPOT, source=HISTORY_ID, zones=(zone,), history=week)
+        for zone, usd in (("us-east-1a", "0.2"), ("us-east-1b", "0.4"))
+    ]
+    result = merged([row("g4dn.xlarge", spot=price("0.1", ADVISOR_ID))], part(*zones, market=SPOT))
+    assert shown(result) == {
+        ("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE),
+        ("us-east-1", "g4dn.xlarge", "spot", "us-east-1a"): ("0.2", TODAY),
+        ("us-east-1", "g4dn.xlarge", "spot", "us-east-1b"): ("0.4", TODAY),
+    }
+    assert [one.history for one in result.offers] == [None, week, week]
+
+
+def test_a_spot_price_of_nothing_is_none() -> None:
+    """What a stub of the API answers for every type."""
+    zone = found("g4dn.xlarge", "0.00001", market=SPOT, source=HISTORY_ID, zones=("us-east-1a",))
+    result = merged([row("g4dn.xlarge")], part(zone, market=SPOT))
+    assert list(shown(result)) == [("us-east-1", "g4dn.xlarge", "on_demand", "")]
+    assert result.skipped["a spot price of next to nothing"] == 1
+
+
+ADVICE = Advice({("us-east-1", "g4dn.xlarge"): (3, 60), ("us-east-1", "p9.xlarge"): (0, 10)}, 0)
+
+
+def test_advice_is_an_estimate_where_no_price_counts() -> None:
+    result = merged(
+        [row("g4dn.xlarge", spot=price("0.3", HISTORY_ID))], part(found("g4dn.xlarge", "0.9")), advice=ADVICE
+    )
+    (one,) = result.offers
+    assert one.spot is not None
+    assert (one.spot.usd_per_hour, one.spot.source.id, one.interruption_bucket) == (Decimal("0.36"), ADVISOR_ID, 3)
+
+
+def test_advice_beside_an_observed_price_is_how_often_it_is_interrupted() -> None:
+    zone = found("g4dn.xlarge", "0.3", market=SPOT, source=HISTORY_ID, zones=("us-east-1a",))
+    result = merged([row("g4dn.xlarge")], part(zone, market=SPOT), advice=ADVICE)
+    (spot,) = [one for one in result.offers if one.spot]
+    assert spot.spot is not None
+    assert (spot.spot.source.id, spot.interruption_bucket, spot.zones) == (HISTORY_ID, 3, ("us-east-1a",))
+
+
+def test_offerings_say_where_it_is() -> None:
+    zones = ("us-east-1b", "us-east-1c")
+    offered = Offered(frozenset({"us-east-1"}), {("us-east-1", "g4dn.xlarge"): zones}, TODAY)
+    offers = [row("g4dn.xlarge"), row("g5.xlarge"), row("g4dn.xlarge", "eu-west-1")]
+    there = {
+        (one.region, one.type.name): (one.availability, one.zones) for one in merged(offers, offered=offered).offers
+    }
+    assert there == {
+        ("us-east-1", "g4dn.xlarge"): (Availability(True, TODAY), zones),
+        ("us-east-1", "g5.xlarge"): (Availability(False, TODAY), ()),
+        ("eu-west-1", "g4dn.xlarge"): (BY_LIFECYCLE, ()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("seen", "known"),
+    [
+        (TypeSeen("g4dn.12xlarge", 48, 192.0, 4), True),
+        (TypeSeen("g4dn.metal", 96, 384.0, 8), False),
+        (TypeSeen("g9.xlarge", 4, 16.0, 1), False),
+        (TypeSeen("g4dn.4xlarge", 16, 64.0, 0), False),
+    ],
+)
+def test_another_size_of_a_known_family_is_new(seen: TypeSeen, *, known: bool) -> None:
+    result = merged([row("g4dn.xlarge")], part(found("g4dn.xlarge", "1"), found(seen.name, "4"), types=[seen]))
+    new = [one.type for one in result.offers if one.type.name == seen.name]
+    assert bool(new) is known
+    if new:
+        assert (new[0].device, new[0].device_count, new[0].vcpus, new[0].memory_gib) == ("T4", 4, 48, 192.0)
+    assert result.unknown_types == (() if known or not seen.device_count else (seen.name,))

@@ -1,0 +1,293 @@
+"""A refresh on top of the shipped prices: what is used afterwards, and what is held back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
+from pricing.compile import TEXT_DIR, compile_catalog
+from pricing.grades import Market, PriceGrade
+from pricing.merge import News
+from pricing.offers import Offer, OfferQuery
+from pricing.refresh import REFRESHED, current_catalog, forget, known_of, parts_of, read_overlays, refresh
+from pricing.sources.aws import LIST_ID, Advice
+from pricing.sources.aws_account import HISTORY_ID
+from pricing.sources.reading import Offered, Parsed, Part, PriceFound, TypeSeen
+from pricing.tables import SpotHistory
+from tests.unit.pricing.conftest import TextDir, on_demand
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+TODAY = date(2026, 11, 21)
+REGION = "us-east-1"
+OD, SPOT = Market.ON_DEMAND, Market.SPOT
+
+
+@pytest.fixture(autouse=True)
+def _compiled() -> None:
+    assert SHIPPED_CATALOG.is_file(), "run `python -m pricing.compile`"
+
+
+def listed(home: Path, factor: str = "1", drop: Sequence[str] = ()) -> list[PriceFound]:
+    """The region's on-demand prices as they were, times a factor."""
+    return [
+        PriceFound(REGION, row.type.name, OD, row.on_demand.usd_per_hour * Decimal(factor), LIST_ID)
+        for row in known_of("aws", home).offers
+        if row.region == REGION and row.on_demand is not None and row.type.name not in drop
+    ]
+
+
+def part(prices: list[PriceFound], market: Market = OD, error: str = "", types: Sequence[TypeSeen] = ()) -> Part:
+    parsed = Parsed(prices=prices, types=list(types))
+    return Part(name=REGION, markets=frozenset({market}), regions=frozenset({REGION}), parsed=parsed, error=error)
+
+
+def news(*parts: Part, **more: Any) -> News:
+    return News(parts=parts, on=more.pop("on", TODAY), **more)
+
+
+def offers(home: Path, name: str, market: Market = OD, today: date = TODAY) -> list[Offer]:
+    query = OfferQuery(
+        regions=frozenset({REGION}), instance_types=frozenset({name}), markets=frozenset({market}), include_retired=True
+    )
+    with Catalog.open(current_catalog(home)) as catalog:
+        return catalog.offers(query, today)
+
+
+def test_without_a_refresh_the_shipped_catalog_is_used(tmp_path: Path) -> None:
+    assert current_catalog(tmp_path) == SHIPPED_CATALOG
+    assert not forget(tmp_path)
+
+
+def test_what_was_read_is_used_from_then_on(tmp_path: Path) -> None:
+    outcome = refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
+    assert (outcome.read, outcome.failed, outcome.held) == ((REGION,), (), ())
+    assert outcome.changes.cheaper == len(listed(tmp_path))
+    assert current_catalog(tmp_path) == tmp_path / REFRESHED
+    (one,) = offers(tmp_path, "p5.48xlarge")
+    assert (one.usd_per_hour, one.price_as_of, one.price_grade) == (Decimal("49.536"), TODAY, PriceGrade.LISTED)
+    with Catalog.open(tmp_path / REFRESHED) as catalog:
+        by_name = {summary.provider: summary for summary in catalog.summary(TODAY)}
+        assert by_name["aws"].newest_price == TODAY
+        assert by_name["gcp"].newest_price == date(2026, 10, 13)  # as shipped
+    assert forget(tmp_path)
+    assert current_catalog(tmp_path) == SHIPPED_CATALOG
+
+
+def test_a_second_refresh_goes_on_from_the_first(tmp_path: Path) -> None:
+    size = TypeSeen("g5.xyzlarge", 12, 48.0, 3)
+    new = PriceFound(REGION, size.name, OD, Decimal(3), LIST_ID)
+    refresh("aws", news(part([*listed(tmp_path), new], types=[size])), tmp_path)
+    outcome = refresh("aws", news(part(listed(tmp_path, "0.9")), on=date(2026, 12, 1)), tmp_path)
+    assert (outcome.changes.added, outcome.changes.gone) == (0, ())
+    (one,) = offers(tmp_path, size.name)
+    assert (one.device, one.device_count, one.usd_per_hour) == ("A10G", 3, Decimal("2.7"))
+
+
+def test_a_failed_part_keeps_the_last_good_one_and_says_so(tmp_path: Path) -> None:
+    refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
+    spot = PriceFound(REGION, "g5.xlarge", SPOT, Decimal("0.5"), HISTORY_ID, (f"{REGION}a",))
+    later = date(2026, 12, 1)
+    ok = Part(name="spot", markets=frozenset({SPOT}), regions=frozenset({REGION}), parsed=Parsed(prices=[spot]))
+    outcome = refresh("aws", news(part([], error="answers 503"), ok, on=later), tmp_path, accept=True)
+    assert (outcome.read, outcome.failed) == (("spot",), ((REGION, "answers 503"),))
+    assert offers(tmp_path, "p5.48xlarge")[0].price_as_of == TODAY
+    parts = parts_of(read_overlays(tmp_path / REFRESHED)["aws"])
+    assert parts[REGION]["on"] == TODAY.isoformat()
+    assert parts[REGION]["failed"] == "answers 503"
+    assert parts["spot"] == {"on": later.isoformat(), "prices": 1}
+
+
+def test_where_nothing_was_read_nothing_is_written(tmp_path: Path) -> None:
+    outcome = refresh("aws", news(part([], error="no way")), tmp_path)
+    assert outcome.read == ()
+    assert not (tmp_path / REFRESHED).exists()
+
+
+def test_what_cannot_be_believed_is_held_back_until_it_is_accepted(tmp_path: Path) -> None:
+    everywhere = Part(name="all", markets=frozenset({OD}), regions=None, parsed=Parsed(prices=listed(tmp_path)))
+    outcome = refresh("aws", news(everywhere), tmp_path)
+    assert "would be gone" in outcome.held[0]
+    assert not (tmp_path / REFRESHED).exists()
+    assert refresh("aws", news(everywhere), tmp_path, accept=True).held == ()
+    assert (tmp_path / REFRESHED).exists()
+
+
+def test_zones_weeks_and_interruptions_reach_the_offers(tmp_path: Path) -> None:
+    week = SpotHistory(Decimal("0.42"), Decimal("0.3"), Decimal("0.6"))
+    zones = [
+        PriceFound(REGION, "g5.xlarge", SPOT, Decimal(usd), HISTORY_ID, (f"{REGION}{zone}",), history)
+        for zone, usd, history in (("a", "0.4", week), ("b", "0.5", None))
+    ]
+    advice = Advice({(REGION, "g5.xlarge"): (1, 60)}, 0)
+    refresh("aws", news(part(listed(tmp_path)), part(zones, SPOT), advice=advice), tmp_path, accept=True)
+    cheap, dear = offers(tmp_path, "g5.xlarge", SPOT)
+    assert (cheap.zones, cheap.usd_per_hour, cheap.planning_usd_per_hour) == (
+        (f"{REGION}a",), Decimal("0.4"), Decimal("0.42"),
+    )  # fmt: skip
+    assert (cheap.spot_low_usd_per_hour, cheap.spot_high_usd_per_hour) == (Decimal("0.3"), Decimal("0.6"))
+    assert (dear.zones, dear.planning_usd_per_hour) == ((f"{REGION}b",), Decimal("0.5"))
+    assert {one.interruption_bucket for one in (cheap, dear)} == {1}
+    assert {one.price_grade for one in (cheap, dear)} == {PriceGrade.OBSERVED}
+    assert cheap.on_demand_usd_per_hour == Decimal("1.006")
+    # Half a year later nobody knows: back to the share of on demand that was seen, or all of it.
+    stale, _ = offers(tmp_path, "g5.xlarge", SPOT, date(2027, 6, 1))
+    assert (stale.price_grade, stale.planning_usd_per_hour) == (PriceGrade.STALE, Decimal("1.006"))
+
+
+def test_what_is_not_offered_is_left_out_and_marked(tmp_path: Path) -> None:
+    offered = Offered(frozenset({REGION}), {(REGION, "g5.xlarge"): (f"{REGION}a",)}, TODAY)
+    refresh("aws", news(part(listed(tmp_path)), offered=offered), tmp_path)
+    there, gone = offers(tmp_path, "g5.xlarge"), offers(tmp_path, "p5.48xlarge")
+    assert [(one.availability, one.zones) for one in there] == [((True, TODAY), (f"{REGION}a",))]
+    assert [one.availability for one in gone] == [(False, TODAY)]
+    with Catalog.open(tmp_path / REFRESHED) as catalog:
+        wanted = OfferQuery(regions=frozenset({REGION}), providers=frozenset({"aws"}))
+        names = {rental.instance_type for rental, places in catalog.rentals(wanted, TODAY) if len(places)}
+        assert names == {"g5.xlarge"}
+        (summary,) = [one for one in catalog.summary(TODAY) if one.provider == "aws"]
+        assert summary.offerings_as_of == TODAY
+        assert summary.not_offered > 50
+        assert summary.by_lifecycle > 1000
+
+
+def test_over_another_text_it_is_compiled_anew(tmp_path: Path) -> None:
+    refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
+    (overlay,) = read_overlays(tmp_path / REFRESHED).values()
+    other = tmp_path / "text"
+    other.mkdir()
+    for path in TEXT_DIR.rglob("*"):
+        if path.suffix in (".csv", ".toml"):
+            target = other / path.relative_to(TEXT_DIR)
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(path.read_text(encoding="utf-8").replace(",Cannot,", ""), encoding="utf-8")
+    (other / "sources.csv").write_text((TEXT_DIR / "sources.csv").read_text() + "more,listed,another list\n")
+    compile_catalog(other, tmp_path / REFRESHED, [overlay])
+    assert current_catalog(tmp_path) == tmp_path / REFRESHED
+    with Catalog.open(tmp_path / REFRESHED) as catalog, Catalog.open() as shipped:
+        assert catalog.text_sha256 == shipped.text_sha256
+    assert offers(tmp_path, "p5.48xlarge")[0].price_as_of == TODAY
+
+
+def test_prices_shipped_later_win_over_an_older_refresh(tmp_path: Path) -> None:
+    refresh("aws", news(part(listed(tmp_path)), on=date(2026, 7, 1)), tmp_path)
+    (overlay,) = read_overlays(tmp_path / REFRESHED).values()
+    compile_catalog(TEXT_DIR, tmp_path / REFRESHED, [overlay])
+    _set_version(tmp_path / REFRESHED, 2)
+    assert current_catalog(tmp_path) == tmp_path / REFRESHED
+    assert offers(tmp_path, "p5.48xlarge")[0].price_as_of == date(2026, 7, 20)
+
+
+def _set_version(path: Path, version: int) -> None:
+    import sqlite3
+    from contextlib import closing
+
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+
+
+def test_a_damaged_refresh_is_an_error_in_words(tmp_path: Path) -> None:
+    (tmp_path / REFRESHED).write_bytes(b"no database at all, and long enough to look at" * 10)
+    with pytest.raises(CatalogError, match="cannot be read") as caught:
+        current_catalog(tmp_path)
+    assert "without the file the shipped prices are used" in caught.value.hint
+
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@forks
+def test_a_catalog_killed_at_any_moment_is_the_old_one_or_the_new_one(text_dir: TextDir) -> None:
+    """Evenly over all calls that touch a file, and at each of the last: a refresh writes nothing else."""
+    text_dir.add_type("g4dn.xlarge")
+    text_dir.add_offer(REGION, "g4dn.xlarge", **on_demand("1"))
+    target = text_dir.compile()
+    old = target.read_bytes()
+    offer = text_dir.offers["aws"][0]
+    offer["on_demand_usd_per_hour"] = "2"
+    text_dir.compile()
+    new = target.read_bytes()
+    calls = _calls_of(lambda: compile_catalog(text_dir.path, target))
+    seen = []
+    for kill_at in [*range(1, calls - 30, calls // 40), *range(calls - 30, calls + 1)]:
+        target.write_bytes(old)
+        _killed(lambda: compile_catalog(text_dir.path, target), kill_at)
+        seen.append(target.read_bytes())
+    assert set(seen) == {old, new}
+    assert seen == sorted(seen, key=[old, new].index), "once the new one is there it stays"
+    assert len(seen) > 60
+
+
+@forks
+def test_a_refresh_killed_on_its_way_leaves_what_was_there(tmp_path: Path) -> None:
+    refresh("aws", news(part(listed(tmp_path))), tmp_path)
+    old = (tmp_path / REFRESHED).read_bytes()
+    later = news(part(listed(tmp_path, "0.9")), on=date(2026, 11, 22))
+    calls = _calls_of(lambda: refresh("aws", later, tmp_path))
+    new = (tmp_path / REFRESHED).read_bytes()
+    seen = set()
+    for kill_at in (calls // 2, calls - 5, calls):
+        (tmp_path / REFRESHED).write_bytes(old)
+        _killed(lambda: refresh("aws", later, tmp_path), kill_at)
+        seen.add((tmp_path / REFRESHED).read_bytes())
+        assert offers(tmp_path, "p5.48xlarge")
+    assert seen == {old, new}
+    assert refresh("aws", later, tmp_path).read == (REGION,)  # what a killed one left is in nobody's way
+    assert (tmp_path / REFRESHED).read_bytes() == new
+
+
+_WRITING = ("sqlite3", "posix", "_io")
+
+
+def _calls_of(action: Any) -> int:
+    """How many calls of what touches files an action makes."""
+    count = 0
+
+    def notice(frame: object, event: str, argument: Any) -> None:
+        nonlocal count
+        count += _touches(event, argument)
+
+    sys.setprofile(notice)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def _killed(action: Any, kill_at: int) -> None:
+    """Do it in a process that is killed at its n-th such call."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    count = 0
+
+    def notice(frame: object, event: str, argument: Any) -> None:
+        nonlocal count
+        count += _touches(event, argument)
+        if count >= kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        sys.setprofile(notice)
+        action()
+    finally:
+        os._exit(0)
+
+
+def _touches(event: str, argument: Any) -> bool:
+    if event not in ("c_call", "c_return"):
+        return False
+    owner = getattr(argument, "__self__", None)
+    module = getattr(argument, "__module__", None) or type(owner).__module__
+    return module in _WRITING or type(owner).__module__ in _WRITING
