@@ -13,13 +13,14 @@ from tests.faults.defects import CONTROL, DEFECTS
 from tests.faults.gcp import GcpCloud
 from tests.faults.planted import against_defects, tell_caught, trials_for_defects
 from tests.faults.sim import SimCloud
+from tests.faults.tpu import TpuCloud
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.faults.trial import MakeCloud, Trial, Verdict
 
-CLOUDS: dict[str, MakeCloud] = {"sim": SimCloud, "gcp": GcpCloud}
+CLOUDS: dict[str, MakeCloud] = {"sim": SimCloud, "gcp": GcpCloud, "tpu": TpuCloud}
 MOST_MISSED = 1
 """Of twenty defects."""
 

@@ -173,7 +173,7 @@ def server() -> Process:
     """This process's own; what clients import is imported before they are forked."""
     pid = os.getpid()
     if pid not in _SERVERS:
-        for name in ("google.cloud.compute_v1", "google.auth.transport.requests", "yaml"):
+        for name in ("google.cloud.compute_v1", "google.cloud.tpu_v2", "google.auth.transport.requests", "yaml"):
             import_module(name)
         _SERVERS[pid] = Process()
         atexit.register(_close, pid)

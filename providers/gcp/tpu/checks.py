@@ -53,6 +53,12 @@ def of_offer(account: Account, ask_tpu: Ask, ask_tasks: Ask, offer: Offer) -> Se
     return tuple(_lines(account, ask_tpu, ask_tasks, offer))
 
 
+def zones_of(account: Account, ask_tpu: Ask, offer: Offer) -> tuple[str, ...]:
+    """Of the offer's zones those that list its accelerator type. Raises ProviderError."""
+    wanted = accelerator_type(offer)
+    return tuple(zone for zone in offer.zones if wanted in _types(account, ask_tpu, zone))
+
+
 def timers(account: Account, ask_tasks: Ask) -> Check:
     """Whether there is what ends a TPU at its deadline."""
     try:
@@ -91,7 +97,7 @@ def _lines(account: Account, ask_tpu: Ask, ask_tasks: Ask, offer: Offer) -> Iter
 def _offered(account: Account, ask_tpu: Ask, offer: Offer) -> Check:
     wanted = accelerator_type(offer)
     try:
-        zones = [zone for zone in offer.zones if wanted in _types(account, ask_tpu, zone)]
+        zones = zones_of(account, ask_tpu, offer)
     except ProviderError as error:
         return _failed("offered", error)
     if not zones:

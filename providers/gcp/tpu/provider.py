@@ -100,6 +100,10 @@ class TpuMachines:
     def owns(self, identity: str) -> bool:
         return word_of(identity) in (WORD, NODE, TASK)
 
+    def zones(self, offer: Offer) -> Sequence[str]:
+        """Of the offer's zones those that have it for this project."""
+        return checks.zones_of(self.account, self._ask_tpu, offer)
+
     def checks(self, offer: Offer) -> Sequence[Check]:
         return checks.of_offer(self.account, self._ask_tpu, self._ask_tasks, offer)
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from providers.base import LABEL_CLIENT, LABEL_RUN
 from tests.doubles.google import tpu
 from tests.doubles.google.rpc import StatusError
 from tests.doubles.google.world import Call, Moment, RefusedError, World
@@ -78,18 +79,9 @@ def set_up(world: World, project: str, region: str = "us-central1", queue: str =
 
 
 def ledger(world: World) -> list[dict[str, Any]]:
-    """Every task that ever was; they cost nothing."""
+    """Every task that ever was; they cost nothing, and their names alone tell whose they are."""
     table = world.table(Tasks)
-    return [
-        {
-            "id": task.name,
-            "kind": "task",
-            "created_at": task.created_at,
-            "ended_at": table.past.get(task.name),
-            "left": task.name in table.tasks,
-        }
-        for task in table.made
-    ]
+    return [_row(task, table.past.get(task.name), left=task.name in table.tasks) for task in table.made]
 
 
 def _queue(world: World, call: Call) -> dict[str, Any]:
@@ -163,6 +155,21 @@ HANDLERS: Mapping[str, Callable[[World, Call], dict[str, Any]]] = {
     "cloudtasks.projects.locations.queues.tasks.delete": _deleted,
 }
 """Methods by their ids in Google's description."""
+
+
+def _row(task: Task, ended_at: datetime | None, *, left: bool) -> dict[str, Any]:
+    words = task.name.rpartition("/")[2].split("__")
+    named = len(words) > 3 and words[0] == "trainplan"
+    return {
+        "id": task.name,
+        "kind": "task",
+        "labels": {LABEL_RUN: words[1], LABEL_CLIENT: words[3]} if named else {},
+        "created_at": task.created_at.isoformat(),
+        "ended_at": None if left or ended_at is None else ended_at.isoformat(),
+        "left": left,
+        "usd_per_hour": 0.0,
+        "usd": 0.0,
+    }
 
 
 def _sent(world: World, task: Task) -> bool:

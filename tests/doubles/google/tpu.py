@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from providers.base import LABEL_ATTEMPT, LABEL_RUN
+from providers.base import LABEL_ATTEMPT
 from tests.doubles.google.guest import Guest
 from tests.doubles.google.rpc import NUMBERS, StatusError, info
 from tests.doubles.google.world import Call, Moment, World
@@ -26,6 +26,8 @@ DOCUMENT = "tpu.v2"
 ZONES = ("us-central1-a", "us-central1-b", "europe-west4-a", "asia-east1-c", "us-west4-a")
 TYPES = ("v2-8", "v3-8", "v3-32", "v4-8", "v5litepod-1", "v5litepod-4", "v5litepod-8")
 RUNTIMES = ("tpu-vm-tf-2.18.0-pjrt", "tpu-ubuntu2204-base", "v2-alpha-tpuv5-lite")
+USD_PER_HOUR = 0.5
+"""What a node costs here: as much as a small machine, so that budgets are of the same size everywhere."""
 NO_CAPACITY = (
     'There is no more capacity in the zone "{zone}"; you can try in another zone where Cloud TPU Nodes are offered '
     "(see https://cloud.google.com/tpu/docs/regions) [EID: 0x1]"
@@ -235,18 +237,7 @@ def delete_by_name(world: World, name: str, *, force: bool) -> dict[str, Any]:
 
 def ledger(world: World) -> list[dict[str, Any]]:
     """Every queued resource that ever was, as one machine each; `left` also where its node alone is."""
-    return [
-        {
-            "id": known.name,
-            "kind": "queued resource",
-            "labels": known.labels,
-            "run": known.labels.get(LABEL_RUN),
-            "created_at": known.created_at,
-            "ended_at": known.ended_at,
-            "left": known.left,
-        }
-        for known in world.table(Tpu).all
-    ]
+    return [_row(known) for known in world.table(Tpu).all]
 
 
 def document_of(script: str) -> str:
@@ -421,6 +412,24 @@ def _page(world: World, call: Call, name: str, rows: Sequence[dict[str, Any]]) -
     if start + size < len(rows):
         found["nextPageToken"] = str(start + size)
     return found
+
+
+def _row(known: Queued) -> dict[str, Any]:
+    """It costs something from READY until its end began, and as long as there is a node that nobody deletes."""
+    began, now = known.ready_at, known.world.now
+    until = known.ended_at or now
+    ends = known.guest.trains_until() if known.guest and known.ended_at is None else None
+    return {
+        "id": known.name,
+        "kind": "instance",
+        "labels": known.labels,
+        "created_at": known.created_at.isoformat(),
+        "ended_at": known.ended_at.isoformat() if known.ended_at else None,
+        "left": known.left,
+        "usd_per_hour": USD_PER_HOUR if known.node else 0.0,
+        "usd": USD_PER_HOUR * (until - began).total_seconds() / 3600 if began else 0.0,
+        "trains_until": ends.isoformat() if ends else None,
+    }
 
 
 def _unpacked(text: str, *, packed: bool) -> str:

@@ -1,0 +1,200 @@
+"""Google's TPUs as the fault harness uses them: the double of Google Cloud, of which only the TPU API is asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.targets import Target
+from pricing.catalog import Catalog
+from pricing.offers import Market, OfferQuery
+from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from providers.gcp.tpu.api import TpuCalls
+from tests.contract.tpu import CREATE, OFFER, TpuClient, make_ready
+from tests.doubles.clock import NOON
+from tests.doubles.google.process import Google
+from tests.doubles.google.scenario import Scenario
+from tests.faults.gcp import QUICK, GcpCloud, Pointed, server
+
+if TYPE_CHECKING:
+    from providers.base import Provider
+    from providers.gcp.tpu.api import Calls
+    from tests.faults.harness import Ask
+    from tests.faults.points import Points
+
+ZONES = ("us-central1-a", "us-central1-b", "europe-west4-a")
+USD_PER_HOUR = {Market.ON_DEMAND: Decimal("0.50"), Market.SPOT: Decimal("0.16")}
+"""Not a TPU's prices: as those of the other clouds here, so that the cases' budgets last as long."""
+_API = "tpu.projects.locations"
+_GET, _LIST, _NODES = f"{_API}.queuedResources.get", f"{_API}.queuedResources.list", f"{_API}.nodes.list"
+_DELETE, _DROP = f"{_API}.queuedResources.delete", f"{_API}.nodes.delete"
+_QUEUE = "cloudtasks.projects.locations.queues.tasks"
+_READ, _WRITE = "storage.objects.get", "storage.objects.insert"
+_THROTTLED: dict[str, Any] = {"status": 429, "message": "Quota exceeded: requests per minute"}
+_FULL: dict[str, Any] = {"status": 429, "message": "There is no more capacity in the zone"}
+
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "failover": {
+        "faults": [
+            # In the first zone the request waits, and none comes; in the second it is refused at once.
+            {"operation": CREATE, "skip": 1, **_FULL},
+        ],
+        "stock": {"us-central1-a": 0},
+        "quotas": {"us-central1": {"TPUS": 9}},
+    },
+    "reclaim": {
+        "incidents": [{"event": "preempt", "attempt": 1, "after": 50}],
+        "notice_seconds": 15,
+        "disks_stay": True,
+    },
+    "maintenance": {"incidents": [{"event": "maintenance", "attempt": 1, "after": 50}]},
+    "throttled": {
+        "faults": [
+            {"operation": CREATE, **_THROTTLED, "times": 3},
+            {"operation": f"{_QUEUE}.create", **_THROTTLED, "times": 2},
+            {"operation": _LIST, **_THROTTLED, "times": None, "chance": 0.2},
+            {"operation": f"{_QUEUE}.list", **_THROTTLED, "times": None, "chance": 0.2},
+            {"operation": _GET, **_THROTTLED, "times": None, "chance": 0.2},
+            {"operation": _READ, "status": 429, "code": "rateLimitExceeded", "times": None, "chance": 0.2},
+            {"operation": _DROP, **_THROTTLED},
+            {"operation": _DELETE, **_THROTTLED},
+        ],
+        "disks_stay": True,
+    },
+    "lost reply": {
+        "faults": [
+            {"operation": CREATE, "effect": "lost_request"},
+            {"operation": CREATE, "effect": "lost_reply", "skip": 1},
+            {"operation": f"{_QUEUE}.create", "effect": "lost_request"},
+            {"operation": f"{_QUEUE}.create", "effect": "lost_reply", "skip": 1},
+            {"operation": f"{_QUEUE}.delete", "effect": "lost_reply"},
+            {"operation": _DROP, "effect": "lost_request"},
+            {"operation": _DELETE, "effect": "lost_reply"},
+            {"operation": _NODES, "effect": "lost_reply", "times": None, "chance": 0.2},
+            {"operation": _GET, "effect": "lost_reply", "times": None, "chance": 0.1},
+            {"operation": _WRITE, "effect": "lost_reply", "times": None, "chance": 0.3},
+        ],
+        "disks_stay": True,
+    },
+    # Five creates in a row without an answer, of which nobody tells; then nobody lists the zone they were sent to.
+    "unclear": {
+        "faults": [
+            {"operation": CREATE, "effect": "lost_reply"},
+            {"operation": _GET, "skip": 1, "times": 4},
+            {"operation": _LIST, "effect": "warning", "place": ZONES[0], "times": 2},
+            {"operation": _NODES, "effect": "warning", "place": ZONES[0], "times": None, "chance": 0.3},
+        ],
+    },
+    # The answer comes back for a node that Google repairs by then.
+    "dead replay": {
+        "faults": [{"operation": CREATE, "effect": "lost_reply"}, {"operation": _GET, "skip": 1, "times": 3}],
+        "boot_seconds": 1,
+        "operation_seconds": 1,
+        "incidents": [{"event": "crash", "attempt": 1, "after": 1}],
+    },
+    "expired": {
+        "faults": [{"status": 401, "code": "authError", "after": 30, "until": 150, "times": None}],
+        "disks_stay": True,
+    },
+    "silent place": {
+        "faults": [
+            {"operation": _LIST, "effect": "warning", "place": ZONES[0], "after": 15, "until": 300, "times": None}
+        ],
+    },
+    "machine's timer": {"cloud_timer_works": False, "trainer": "hung"},
+    "cloud's timer": {"machine_timer_works": False, "trainer": "hung"},
+    "swept": {"disks_stay": True, "trainer": "hung"},
+}
+
+
+class TpuCloud(GcpCloud):
+    """The world of one case."""
+
+    cases = frozenset(SCENARIOS)
+
+    def __init__(self, case: str) -> None:
+        self.google = Google(server().url)
+        self.google.reset(Scenario.model_validate({**QUICK, **SCENARIOS[case], "began": NOON}))
+        make_ready(TpuClient(self.google, Path()))
+
+    def provider(self, ask: Ask, points: Points) -> Provider:
+        del ask  # clients ask the server themselves
+        return TpuClient(
+            self.google,
+            Path(),
+            bucket=lambda bucket: Pointed(bucket, points),
+            tpu=lambda calls: PointedCalls(calls, points),
+            tasks=lambda calls: PointedCalls(calls, points),
+        ).provider()
+
+    def targets(self, market: str) -> tuple[Target, ...]:
+        return targets_of(market)
+
+    def plant(self) -> None:
+        plant(self.google)
+
+
+class PointedCalls:
+    """One service, of which every call has its two points, under its own name."""
+
+    def __init__(self, inner: Calls, points: Points) -> None:
+        self._inner = inner
+        self._points = points
+
+    def call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        with self._points.around(operation):
+            return self._inner.call(operation, parameters)
+
+
+@cache
+def targets_of(market: str) -> tuple[Target, ...]:
+    """The zones in their order."""
+    asked = OfferQuery(providers=frozenset({"gcp"}), instance_types=frozenset({OFFER}), markets=frozenset({market}))
+    with Catalog.open() as catalog:
+        offers = {
+            offer.region: replace(
+                offer,
+                usd_per_hour=USD_PER_HOUR[offer.market],
+                on_demand_usd_per_hour=USD_PER_HOUR[Market.ON_DEMAND],
+            )
+            for offer in catalog.offers(asked, NOON.date())
+        }
+    return tuple(
+        Target(
+            offer=offers[zone.rpartition("-")[0]],
+            zone=zone,
+            seconds=300.0,
+            overhead_seconds=60.0,
+            fixed_usd=Decimal("0.01"),
+        )
+        for zone in ZONES
+    )
+
+
+def plant(google: Google) -> None:
+    """Another computer's node, and a stranger's."""
+    theirs = {
+        LABEL_RUN: "261121-ffffffff",
+        LABEL_ATTEMPT: "1",
+        LABEL_DEADLINE: "20261124t120000z",
+        LABEL_CLIENT: "another-computer",
+        "trainplan": "1",
+    }
+    account = TpuClient(google, Path()).account()
+    home = f"projects/{account.project}/locations/europe-west4-a"
+    for number, labels in enumerate((theirs, {"team": "others"})):
+        node = {"acceleratorType": "v3-8", "runtimeVersion": "tpu-ubuntu2204-base", "labels": labels}
+        spec = {"parent": home, "nodeId": f"foreign-{number}", "node": node}
+        asked = {
+            "parent": home,
+            "queuedResourceId": f"foreign-{number}",
+            "requestId": f"foreign-{number}",
+            "queuedResource": {"tpu": {"nodeSpec": [spec]}},
+        }
+        TpuCalls(account).call("CreateQueuedResource", asked)
+
+
