@@ -139,6 +139,8 @@ def _in_regions(row: RentalPlaces, filters: Filters, rejected: Counter[Rejection
 def _unwanted(rental: Rental, filters: Filters) -> Reason | None:
     if rental.lifecycle.state is LifecycleState.RETIRED and not filters.include_retired:
         return Reason.RETIRED
+    if rental.availability.offered is False and not filters.include_retired:
+        return Reason.NOT_OFFERED
     if filters.providers and rental.provider not in filters.providers:
         return Reason.PROVIDER
     if filters.devices and rental.device not in filters.devices:

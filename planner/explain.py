@@ -15,6 +15,7 @@ from planner.estimate import (
     trained_images,
     uses_xla,
 )
+from planner.price_notes import explain_price, is_trusted
 from planner.render import device_text
 from planner.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
 from pricing.money import format_usd, format_usd_per_hour
@@ -68,13 +69,13 @@ def _price_lines(offer: Offer) -> list[str]:
         host, device = format_usd_per_hour(offer.host_usd_per_hour), format_usd_per_hour(offer.device_usd_per_hour)
         lines.append(f"on demand, host {host} + accelerator {device}")
     planning = offer.planning_usd_per_hour
-    if planning is not None and planning != offer.usd_per_hour:
+    if planning is not None and not is_trusted(offer) and not offer.own_rate:
         lines.append(
             f"planned at {format_usd_per_hour(planning)}: a spot price that is stale, derived or estimated counts as "
             f"the on-demand price times the 75th percentile of the spot shares observed within 90 days for this "
             f"provider and family, or as on demand where there are none"
         )
-    return lines
+    return [*lines, *explain_price(offer)]
 
 
 def _software_lines(plan: Plan, ranked: RankedOffer) -> list[str]:

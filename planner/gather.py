@@ -18,6 +18,7 @@ from planner.throughput.predict import Predictor, Question
 from planner.throughput.table import MissingTableError
 from planner.throughput.values import Basis, Throughput
 from pricing.catalog import Catalog, CatalogError
+from pricing.current import current_catalog
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.offers import OfferQuery
 from providers.local.machine import this_machine
@@ -40,7 +41,7 @@ class Wanted(NamedTuple):
 
     `every_place` ranks each offer of each place; `limit` is how many are looked up in full (None: all);
     `prices` reads the prices of all of them.
-    `catalog` is another catalog file than the shipped one; `given` puts the offers that a provider tells by itself in
+    `catalog` is another catalog file than the one in use; `given` puts the offers that a provider tells by itself in
     the place of those of the catalog.
     """
 
@@ -63,8 +64,12 @@ def make_plan(job: TrainingJob, wanted: Wanted, settings: Settings, now: datetim
     """
     job = _sized(job, settings)
     try:
-        with Catalog.open(wanted.catalog) as catalog:
-            source = catalog if wanted.given is None else wanted.given(catalog)
+        with Catalog.open(wanted.catalog or current_catalog(settings.home)) as catalog:
+            source: OfferSource = catalog if wanted.given is None else wanted.given(catalog)
+            if own := settings.own_rates:
+                from pricing.own_rates import WithOwnRates
+
+                source = WithOwnRates(source, own)
             return _plan(job, wanted, settings, source, now)
     except (CatalogError, MissingTableError) as error:
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     """Why an offer is no candidate; the list is closed."""
 
     RETIRED = "retired"
+    NOT_OFFERED = "not_offered"
     PROVIDER = "provider_not_wanted"
     REGION = "region_not_wanted"
     DEVICE = "device_not_wanted"
@@ -49,6 +50,7 @@ class Reason(StrEnum):
 
 REASON_TEXTS: dict[Reason, str] = {
     Reason.RETIRED: "retired by the vendor (--include-retired shows them)",
+    Reason.NOT_OFFERED: "not among what the vendor offers there (--include-retired shows them)",
     Reason.PROVIDER: "another provider than asked for",
     Reason.REGION: "another region than asked for",
     Reason.DEVICE: "another device than asked for",

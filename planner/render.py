@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.plan import REASON_TEXTS, Reason
+from planner.price_notes import is_trusted, price_notes, price_text
 from planner.spot import CostAndTime, spot_verdict
 from pricing.cost import run_cost
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
@@ -15,6 +16,7 @@ from workloads.layers import macs, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import date
     from decimal import Decimal
 
     from planner.doctoring import Judged
@@ -62,11 +64,11 @@ def estimate_table(plan: Plan, checked: Mapping[int, Judged] | None = None) -> s
 
     `checked` tells by rank which rows the account could launch.
     """
-    parts = [_heading(plan)]
+    parts, today = [_heading(plan)], plan.made_at.date()
     if plan.candidates and checked is None:
-        parts.append(table(ESTIMATE_COLUMNS, [_row(ranked) for ranked in plan.candidates]))
+        parts.append(table(ESTIMATE_COLUMNS, [_row(ranked, today) for ranked in plan.candidates]))
     elif plan.candidates and checked is not None:
-        rows = [(*_row(ranked), _launchable(checked.get(ranked.rank))) for ranked in plan.candidates]
+        rows = [(*_row(ranked, today), _launchable(checked.get(ranked.rank))) for ranked in plan.candidates]
         parts.append(table((*ESTIMATE_COLUMNS, Column("launch")), rows))
         parts.append("\n".join(_why_not(checked)))
     parts.append("\n".join(_under(plan)))
@@ -103,7 +105,7 @@ def _heading(plan: Plan) -> str:
     )
 
 
-def _row(ranked: RankedOffer) -> tuple[str, ...]:
+def _row(ranked: RankedOffer, today: date) -> tuple[str, ...]:
     offer, estimate = ranked.offer, ranked.candidate.estimate
     return (
         str(ranked.rank),
@@ -116,7 +118,7 @@ def _row(ranked: RankedOffer) -> tuple[str, ...]:
         format_duration(estimate.time.total),
         f"{format_usd(ranked.cost_usd)} ({_span(ranked.cost_low_usd, ranked.cost_high_usd)})",
         _rate(offer),
-        f"{offer.price_grade} {offer.price_as_of or offer.price_as_of_text or 'undated'}",
+        price_text(offer, today),
     )
 
 
@@ -154,7 +156,7 @@ def _rate(offer: Offer) -> str:
     planning = offer.planning_usd_per_hour
     if planning is None or planning == offer.usd_per_hour:
         return f"{offer.usd_per_hour:.3f}"
-    return f"{planning:.3f} (raw {offer.usd_per_hour:.3f})"
+    return f"{planning:.3f} ({'list' if offer.own_rate else 'raw'} {offer.usd_per_hour:.3f})"
 
 
 def _under(plan: Plan) -> list[str]:
@@ -165,7 +167,7 @@ def _under(plan: Plan) -> list[str]:
             lines.append(
                 f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
             )
-        lines.append(_price_note(plan))
+        lines.extend(price_notes(plan))
         lines.extend(_data_lines(plan))
         lines.extend(_spot_verdicts(plan))
     if plan.this_machine:
@@ -176,18 +178,6 @@ def _under(plan: Plan) -> list[str]:
         lines.append(f"rejected, of {plan.offers_seen:,} offers:")
         lines.extend(f"  {count:>6,}  {REASON_TEXTS[reason]} [{reason}]" for reason, count in counts)
     return lines
-
-
-def _price_note(plan: Plan) -> str:
-    untrusted = sum(row.offer.planning_usd_per_hour != row.offer.usd_per_hour for row in plan.candidates)
-    note = (
-        "cost in USD at list prices, before tax; compute, disk, address and transfer; --explain N tells more of row N"
-    )
-    if untrusted:
-        note += (
-            "\na stale, derived or estimated spot price counts as on demand or a share of it; raw: as its source says"
-        )
-    return note
 
 
 def _data_lines(plan: Plan) -> list[str]:
@@ -208,7 +198,7 @@ def _spot_verdicts(plan: Plan) -> list[str]:
     for ranked in plan.candidates:
         estimate, offer = ranked.candidate.estimate, ranked.offer
         rate = offer.on_demand_usd_per_hour
-        if estimate.spot is None or rate is None or offer.planning_usd_per_hour != offer.usd_per_hour:
+        if estimate.spot is None or rate is None or not is_trusted(offer):
             continue
         steady = estimate.steady.total
         on_demand = to_micro(run_cost(UsdPerHour(rate), steady, estimate.usage, estimate.rates).total)

@@ -10,8 +10,11 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pricing.grades import is_old
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import date
 
     from planner.doctoring import Judged
     from planner.plan import Estimate, MachineEstimate, Plan
@@ -29,6 +32,8 @@ def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None) -> st
     around = {
         "job": plan.job.model_dump(mode="json"),
         "made_at": plan.made_at.isoformat(),
+        "currency": "USD",
+        "prices": "list prices before tax and discounts; a row with own_rate is planned at the person's own",
         "advice": list(plan.advice),
         "this_machine": _machine(plan.this_machine),
         "candidates": [],
@@ -46,11 +51,12 @@ def _rows(plan: Plan, checked: Mapping[int, Judged] | None) -> Iterator[str]:
     """Candidates in their order, a comma after each. One loop: a call in it would be made a hundred thousand times."""
     machines: dict[int, _Machine] = {}
     stamps: dict[int, tuple[str, str]] = {}
+    today = plan.made_at.date()
     for rank, (estimate, (rate, region, row_id), cost) in enumerate(plan.ranking, start=1):
         machine = machines.get(id(estimate)) or machines.setdefault(id(estimate), _machine_of(estimate))
         planning, costs = machine.costs.get(rate) or machine.costs.setdefault(rate, _costs(machine, rate, cost))
         usd, stamp = plan.prices[row_id]
-        zone, graded = stamps.get(id(stamp)) or stamps.setdefault(id(stamp), _stamp_texts(stamp))
+        zone, graded = stamps.get(id(stamp)) or stamps.setdefault(id(stamp), _stamp_texts(stamp, today))
         yield (
             f'{{"rank": {rank}, {machine.text}, "region": {_quoted(region)}, "zone": {zone}, '
             f'"usd_per_hour": {usd / MICRO}, "planning_usd_per_hour": {planning}, {graded}, {costs}'
@@ -103,6 +109,7 @@ def _shared(estimate: Estimate) -> str:
             "date": life.date.isoformat() if life.date else None,
             "successor": life.successor,
         },
+        "availability": rental.availability.source,
         **_speed(estimate.throughput),
         "setup_seconds": time.setup.total_seconds(),
         "train_seconds": time.train.total_seconds(),
@@ -113,11 +120,14 @@ def _shared(estimate: Estimate) -> str:
     return json.dumps(machine)[1:-1]
 
 
-def _stamp_texts(stamp: PriceStamp) -> tuple[str, str]:
-    """The zone, then grade and date."""
+def _stamp_texts(stamp: PriceStamp, today: date) -> tuple[str, str]:
+    """The zone, then grade, date and whose rate it is."""
     zone = _quoted(stamp.zones[0]) if stamp.zones else "null"
     as_of = _quoted(stamp.price_as_of.isoformat()) if stamp.price_as_of else "null"
-    return zone, f'"price_grade": "{stamp.price_grade.value}", "price_as_of": {as_of}'
+    old = "true" if is_old(stamp.price_as_of, today) else "false"
+    own = _quoted(stamp.own_rate) if stamp.own_rate else "null"
+    graded = f'"price_grade": "{stamp.price_grade.value}", "price_as_of": {as_of}'
+    return zone, f'{graded}, "price_old": {old}, "own_rate": {own}'
 
 
 @cache

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
+from pricing.catalog import Catalog, CatalogError
 from pricing.changes import Changes, compare, unbelievable
 from pricing.compile import TEXT_DIR, compile_catalog
+from pricing.current import REFRESHED
 from pricing.grades import Market, PriceGrade
 from pricing.merge import Known, Merged, News, merge, prices_of
 from pricing.overlay import Overlay, overlaid, overlay_text
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
     from pricing.sources.reading import Part
     from pricing.tables import OfferRow
-
-REFRESHED = "catalog.sqlite"
-"""The name of the refreshed catalog in the state folder."""
 
 _HINT = "plan prices refresh reads them anew; without the file the shipped prices are used"
 
@@ -41,26 +39,6 @@ class Outcome:
     read: tuple[str, ...]
     failed: tuple[tuple[str, str], ...]
     held: tuple[str, ...]
-
-
-def current_catalog(home: Path) -> Path:
-    """The catalog to use: the refreshed one in the state folder, where there is one, else the shipped one.
-
-    A refreshed catalog that lies over another version's text is compiled anew. Raises CatalogError.
-    """
-    own = home / REFRESHED
-    if not own.is_file():
-        return SHIPPED_CATALOG
-    with Catalog.open() as shipped:
-        text = shipped.text_sha256
-    try:
-        with Catalog.open(own) as catalog:
-            fits = catalog.text_sha256 == text
-    except CatalogError:
-        fits = False
-    if not fits:
-        _compile_anew(own)
-    return own
 
 
 def known_of(provider: str, home: Path) -> Known:
@@ -90,6 +68,17 @@ def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> O
         compile_catalog(TEXT_DIR, home / REFRESHED, [overlays[name] for name in sorted(overlays)])
     failed = tuple((part.name, part.error) for part in news.parts if part.error)
     return Outcome(provider=provider, changes=changes, merged=merged, read=read, failed=failed, held=held)
+
+
+def compile_anew(own: Path) -> None:
+    """Compile a refreshed catalog over the text of this version; a provider whose shipped prices are newer than its
+    refresh takes those. Raises CatalogError."""
+    try:
+        newest = {row.provider: row.newest_price for row in _shipped_summary()}
+        kept = [one for one in read_overlays(own).values() if one.read_on >= (newest.get(one.provider) or date.min)]
+        compile_catalog(TEXT_DIR, own, kept)
+    except (OSError, ValueError) as error:
+        raise CatalogError(f"the refreshed prices in {own} cannot be used by this version: {error}", _HINT) from None
 
 
 def forget(home: Path) -> bool:
@@ -164,16 +153,6 @@ def _parts(parts: Sequence[Part], on: date, before: Mapping[str, dict[str, Any]]
         else:
             found[part.name] = {"on": on.isoformat(), "prices": len(part.parsed.prices)}
     return dict(sorted(found.items()))
-
-
-def _compile_anew(own: Path) -> None:
-    """Over the text of this version. A provider whose shipped prices are newer than its refresh takes those."""
-    try:
-        newest = {row.provider: row.newest_price for row in _shipped_summary()}
-        kept = [one for one in read_overlays(own).values() if one.read_on >= (newest.get(one.provider) or date.min)]
-        compile_catalog(TEXT_DIR, own, kept)
-    except (OSError, ValueError) as error:
-        raise CatalogError(f"the refreshed prices in {own} cannot be used by this version: {error}", _HINT) from None
 
 
 def _shipped_summary() -> list[Any]:

@@ -20,16 +20,8 @@ from planner.errors import BadInputError, RefusedError, ThisMachineError
 from planner.render_prices import Standing, outcome_json, outcome_text, standing_json, standing_text
 from pricing.catalog import Catalog, CatalogError
 from pricing.changes import Key, compare
-from pricing.refresh import (
-    REFRESHED,
-    Outcome,
-    current_catalog,
-    forget,
-    known_of,
-    parts_of,
-    read_overlays,
-    refresh,
-)
+from pricing.current import REFRESHED, current_catalog
+from pricing.refresh import Outcome, forget, known_of, parts_of, read_overlays, refresh
 from pricing.sources.http import UrllibHttp
 from pricing.sources.news import Asking, news_of
 from pricing.sources.reading import SourceError

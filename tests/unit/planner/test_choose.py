@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from planner.choose import LONGEST, Filters, choose, fits
 from planner.estimate import Workload
 from planner.plan import REASON_TEXTS, Candidate, Choice, Reason
 from pricing.catalog import Catalog
-from pricing.offers import Lifecycle, LifecycleState, Market, OfferQuery
+from pricing.offers import Availability, Lifecycle, LifecycleState, Market, OfferQuery
 from tests.builders import (
     TODAY,
     CatalogText,
@@ -62,6 +62,7 @@ HALF = Fraction(1, 2)
 REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     # reason, of the rental, of the filters, of the job
     (Reason.RETIRED, {"lifecycle": RETIRED}, {}, {}),
+    (Reason.NOT_OFFERED, {"availability": Availability(False, date(2026, 11, 21))}, {}, {}),
     (Reason.PROVIDER, {}, {"providers": frozenset({"gcp"})}, {}),
     (Reason.REGION, {}, {"regions": frozenset({"mars"})}, {}),
     (Reason.DEVICE, {}, {"devices": frozenset({"V100"})}, {}),

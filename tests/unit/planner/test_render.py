@@ -92,8 +92,8 @@ def test_the_explained_rows_show_every_kind_of_line(catalog: Catalog, said: str)
 
 CANDIDATE_KEYS = {
     "rank", "provider", "region", "zone", "instance_type", "market", "device", "device_count", "lifecycle",
-    "usd_per_hour", "planning_usd_per_hour", "price_grade", "price_as_of", "images_per_second",
-    "images_per_second_low", "images_per_second_high", "basis", "setup_seconds", "train_seconds", "total_seconds",
+    "usd_per_hour", "planning_usd_per_hour", "price_grade", "price_as_of", "price_old", "own_rate", "availability",
+    "images_per_second", "images_per_second_low", "images_per_second_high", "basis", "setup_seconds", "train_seconds", "total_seconds",
     "cost_usd", "cost_low_usd", "cost_high_usd", "cost_parts", "fits", "input_bound",
 }  # fmt: skip
 
@@ -113,7 +113,9 @@ def test_the_bucket_of_a_spot_place_is_explained_with_its_date_and_source(catalo
 
 def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
     found = as_json(a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate()))
-    assert set(found) == {"job", "made_at", "advice", "this_machine", "candidates", "rejections"}
+    assert set(found) == {
+        *("job", "made_at", "currency", "prices", "advice", "this_machine", "candidates", "rejections"),
+    }
     for row in found["candidates"]:
         assert set(row) == CANDIDATE_KEYS
         assert set(row["lifecycle"]) == {"state", "date", "successor"}

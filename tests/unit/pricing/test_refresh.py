@@ -13,10 +13,11 @@ import pytest
 
 from pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
 from pricing.compile import TEXT_DIR, compile_catalog
+from pricing.current import REFRESHED, current_catalog
 from pricing.grades import Market, PriceGrade
 from pricing.merge import News
 from pricing.offers import Offer, OfferQuery
-from pricing.refresh import REFRESHED, current_catalog, forget, known_of, parts_of, read_overlays, refresh
+from pricing.refresh import forget, known_of, parts_of, read_overlays, refresh
 from pricing.sources.aws import LIST_ID, Advice
 from pricing.sources.aws_account import HISTORY_ID
 from pricing.sources.reading import Offered, Parsed, Part, PriceFound, TypeSeen

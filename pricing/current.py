@@ -1,0 +1,35 @@
+"""Which catalog is used: the refreshed one of the state folder where there is one, else the shipped one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REFRESHED = "catalog.sqlite"
+"""The name of the refreshed catalog in the state folder."""
+
+
+def current_catalog(home: Path) -> Path:
+    """The file of the catalog to use.
+
+    A refreshed catalog that lies over another version's text is compiled anew. Raises CatalogError.
+    """
+    own = home / REFRESHED
+    if not own.is_file():
+        return SHIPPED_CATALOG
+    with Catalog.open() as shipped:
+        text = shipped.text_sha256
+    try:
+        with Catalog.open(own) as catalog:
+            fits = catalog.text_sha256 == text
+    except CatalogError:
+        fits = False
+    if not fits:
+        from pricing.refresh import compile_anew  # reads every table: only after the package itself was renewed
+
+        compile_anew(own)
+    return own
