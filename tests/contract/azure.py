@@ -120,7 +120,7 @@ class AzureHarness:
         self.double.control("rules", full=[["*", "*", "*"]])
 
     def break_listing(self) -> None:
-        self.script(operation="GET resources", code="InternalServerError", times=None)
+        self.script(operation="GET resourcegroups", code="InternalServerError", times=None)
 
     def lose_reply(self) -> None:
         self.script(operation="PUT virtualMachines", effect="lost_reply")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import ssl
 import subprocess
 import sys
-import urllib.request
+import threading
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from tests.conftest import ROOT
 from tests.doubles.azure.bucket import MemoryBucket
@@ -34,7 +36,10 @@ class Double:
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().strip()
         self.authority = folder / "authority.pem"
-        self._context = ssl.create_default_context(cafile=str(self.authority))
+        context = ssl.create_default_context(cafile=str(self.authority))
+        where = urlsplit(self.url)
+        self._line = http.client.HTTPSConnection(str(where.hostname), where.port, context=context, timeout=30)
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -43,12 +48,18 @@ class Double:
         self.close()
 
     def close(self) -> None:
+        self._line.close()
         self._process.communicate(timeout=10)
 
     @property
     def options(self) -> dict[str, str]:
         """Settings of the provider that lead to it."""
-        return {"subscription": SUBSCRIPTION, "arm_endpoint": self.url, "authority": self.url, "account": "trainplantests"}
+        return {
+            "subscription": SUBSCRIPTION,
+            "arm_endpoint": self.url,
+            "authority": self.url,
+            "account": "trainplantests",
+        }
 
     @property
     def environment(self) -> dict[str, str]:
@@ -57,9 +68,9 @@ class Double:
 
     def control(self, what: str, **given: Any) -> Any:
         """See tests.doubles.azure.server."""
-        request = urllib.request.Request(f"{self.url}/control/{what}", json.dumps(given).encode(), method="POST")
-        with urllib.request.urlopen(request, context=self._context, timeout=30) as answer:
-            return json.loads(answer.read())
+        with self._lock:
+            self._line.request("POST", f"/control/{what}", json.dumps(given))
+            return json.loads(self._line.getresponse().read())
 
     def now(self) -> datetime:
         return datetime.fromisoformat(self.control("now")["now"])
@@ -72,5 +83,5 @@ class Double:
         return MemoryBucket(self._bucket)
 
     def _bucket(self, operation: str, key: str, data: bytes) -> Any:
-        held = self.control("bucket", operation=operation, key=key, data=base64.b64encode(data).decode())
+        held = self.control("bucket", operation=operation, key=key, data=base64.b64encode(data).decode())["held"]
         return base64.b64decode(held) if isinstance(held, str) else held

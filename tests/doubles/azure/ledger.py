@@ -33,9 +33,7 @@ def ledger(world: World) -> list[dict[str, Any]]:
         for thing in world.past
         if thing.type in _KINDS
     ]
-    rows += [
-        _row(group.id, "resource_group", group.name, group.created_at, group.ended_at) for group in world.groups
-    ]
+    rows += [_row(group.id, "resource_group", group.name, group.created_at, group.ended_at) for group in world.groups]
     rows += [
         _row(right.id, "role_assignment", right.scope.rpartition("/")[2], right.created_at, right.ended_at)
         for right in world.past_rights

@@ -74,7 +74,7 @@ class AzureServer:
                 world.life.physics.play(Script.model_validate(given))
             case "bucket":
                 held = carry_out(world, given["operation"], given["key"], base64.b64decode(given["data"]))
-                return base64.b64encode(held).decode() if isinstance(held, bytes) else held
+                return {"held": base64.b64encode(held).decode() if isinstance(held, bytes) else held}
             case "calls":
                 return world.calls
             case "ledger":

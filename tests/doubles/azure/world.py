@@ -64,13 +64,12 @@ class World:
     def _next_at(self) -> datetime | None:
         due = [timer.at for timer in self.timers if not timer.done]
         due += [thing.goes_at for thing in self.things.values() if thing.goes_at is not None]
-        due += [thing.ready_at for thing in self._waiting() if thing.ready_at is not None]
+        due += [
+            thing.ready_at for thing in self.things.values() if thing.ready_at is not None and thing.ready_at > self.now
+        ]
         due += [group.goes_at for group in self.groups if group.goes_at is not None and group.ended_at is None]
         life = self.life.next_at()
         return min([max(at, self.now) for at in (*due, *([life] if life else []))], default=None)
-
-    def _waiting(self) -> list[Thing]:
-        return [thing for thing in self.things.values() if thing.type == VM and thing.power == "" and not thing.error]
 
     def _step(self, at: datetime) -> None:
         self.now = at
