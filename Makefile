@@ -7,14 +7,15 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo test lint types imports tests faults soak engine tables fit accuracy bench clean
+.PHONY: help demo test lint types imports tests faults soak engine tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
 	@echo "make test    lint, types, import rules and all tests"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
-	@echo "make bench   how fast the command answers"
+	@echo "make bench   how fast the command answers, and what a rented machine fetches before its first step"
+	@echo "make k80     train with the last TensorFlow for a K80, on this machine's processor"
 	@echo "make fit     fit the throughput model to the measurements; make accuracy: how right it is"
 
 $(BIN)/python:
@@ -84,6 +85,10 @@ accuracy: $(VENV)/.dev tables
 
 bench: $(VENV)/.dev tables
 	$(BIN)/python benchmarks/start_up.py
+	$(BIN)/python benchmarks/first_step.py
+
+k80: $(VENV)/.dev
+	TRAINPLAN_SLOW_ENV=1 $(BIN)/pytest -m slow_env tests/e2e/test_k80.py
 
 clean:
 	rm -rf $(VENV) .build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(TABLES)
