@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from providers.base import (
     LABEL_ATTEMPT,
@@ -87,29 +87,41 @@ def instance_of(told: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]
     labels = told.get("labels") or {}
     state = _STATES.get(str(told.get("status")), InstanceState.RUNNING)
     zone, name = last_of(str(told["zone"])), str(told["name"])
-    end, reason = (None, None)
+    over = Over()
     if state is InstanceState.ENDED:
-        end, reason = why_ended(operations) or _by_its_deadline(told) or (None, f"Google shows it {told['status']}")
+        stopped = instant(told.get("lastStopTimestamp"))
+        shown = Over(reason=f"Google shows it {told['status']}", at=stopped)
+        over = why_ended(operations) or _by_its_deadline(told, stopped) or shown
     return Instance(
         ref=InstanceRef(provider=PROVIDER, region=region_of(zone), id=id_of("instances", zone, name)),
         state=state,
         run_id=RunId(labels.get(LABEL_RUN, "")),
         attempt=_number(labels.get(LABEL_ATTEMPT)) or 0,
         launched_at=instant(told.get("creationTimestamp")),
-        end=end,
-        reason=reason,
+        end=over.end,
+        reason=over.reason,
+        ended_at=over.at,
     )
 
 
-def why_ended(operations: Iterable[Mapping[str, Any]]) -> tuple[EndKind, str] | None:
+class Over(NamedTuple):
+    """How a machine has ended, as far as Google tells."""
+
+    end: EndKind | None = None
+    reason: str | None = None
+    at: datetime | None = None
+
+
+def why_ended(operations: Iterable[Mapping[str, Any]]) -> Over | None:
     """What the operations on a machine say of why it is over; None where they do not."""
     for operation in operations:
+        at = instant(operation.get("endTime") or operation.get("insertTime"))
         found = _WHY.get(str(operation.get("operationType")))
         if found is not None:
-            return found
+            return Over(*found, at)
         failed = error_of_operation(operation, "compute/instances.insert") if is_insert(operation) else None
         if failed is not None:
-            return EndKind.LOST, failed.message
+            return Over(EndKind.LOST, failed.message, at)
     return None
 
 
@@ -144,13 +156,12 @@ def instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _by_its_deadline(told: Mapping[str, Any]) -> tuple[EndKind, str] | None:
+def _by_its_deadline(told: Mapping[str, Any], stopped: datetime | None) -> Over | None:
     """A machine that has stopped at its deadline or later has ended itself by its timer."""
     deadline = instant_of((told.get("labels") or {}).get(LABEL_DEADLINE))
-    stopped = instant(told.get("lastStopTimestamp"))
     if deadline is None or stopped is None or stopped < deadline:
         return None
-    return EndKind.DEADLINE, "it ended itself at its deadline"
+    return Over(EndKind.DEADLINE, "it ended itself at its deadline", stopped)
 
 
 def _number(text: str | None) -> int | None:

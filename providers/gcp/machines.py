@@ -219,8 +219,16 @@ class Machines:
             raise InstanceNotFoundError(f"{name} is not in {zone}")
         run, attempt = insert.attempt_of(name)
         state = InstanceState.PENDING if why is None else InstanceState.ENDED
-        end, reason = why or (None, None)
-        return Instance(ref=ref, state=state, run_id=RunId(run), attempt=attempt, end=end, reason=reason)
+        over = why or found.Over()
+        return Instance(
+            ref=ref,
+            state=state,
+            run_id=RunId(run),
+            attempt=attempt,
+            end=over.end,
+            reason=over.reason,
+            ended_at=over.at,
+        )
 
     def _operations_on(self, project: str, zone: str, name: str) -> list[Json]:
         rows = self.api.operations(project, zone, f'targetLink eq ".*/instances/{name}"')

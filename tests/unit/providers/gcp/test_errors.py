@@ -1,0 +1,160 @@
+"""What Google says went wrong, row by row, as the error that calls for the right reaction."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    InstanceNotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+    ThrottledError,
+    TransientError,
+    UnrecognizedError,
+)
+from providers.gcp.translate import CODES, Said, error_of, error_of_operation, error_of_reply
+
+if TYPE_CHECKING:
+    from tests.unit.providers.gcp.conftest import World
+
+REPLIES: list[tuple[int, str, str, type[ProviderError]]] = [
+    (401, "authError", "Invalid Credentials", CredentialsError),
+    (401, "required", "Login Required", CredentialsError),
+    (403, "forbidden", "Required 'compute.instances.create' permission for 'projects/p'", PermissionDeniedError),
+    (403, "IAM_PERMISSION_DENIED", "Permission denied", PermissionDeniedError),
+    (403, "accessNotConfigured", "Compute Engine API has not been used in project 1 before", PermissionDeniedError),
+    (403, "SERVICE_DISABLED", "Compute Engine API has not been used", PermissionDeniedError),
+    (403, "billingNotEnabled", "This API method requires billing to be enabled", PermissionDeniedError),
+    (403, "forbidden", "Location us-central2-b is not found or access is unauthorized.", CapacityError),
+    (403, "forbidden", "Permission denied on 'locations/us-central2-b' (or it may not exist).", CapacityError),
+    (403, "quotaExceeded", "Quota 'NVIDIA_T4_GPUS' exceeded.  Limit: 0.0 in region us-central1.", QuotaError),
+    (403, "rateLimitExceeded", "Rate Limit Exceeded", ThrottledError),
+    (403, "userRateLimitExceeded", "User Rate Limit Exceeded", ThrottledError),
+    (429, "rateLimitExceeded", "Rate Limit Exceeded", ThrottledError),
+    (429, "", "Too many requests", ThrottledError),
+    (400, "invalid", "Invalid value for field 'resource.name'", BadRequestError),
+    (400, "invalid", "Machine type with name 'x' does not exist in zone 'us-east1-b'.", CapacityError),
+    (400, "invalid", "This user agent is not allowed to use the machine type ct5lp-hightpu-1t", BadRequestError),
+    (404, "notFound", "The resource 'projects/p/zones/z/instances/i' was not found", InstanceNotFoundError),
+    (409, "alreadyExists", "The resource already exists", BadRequestError),
+    (412, "conditionNotMet", "Precondition Failed", BadRequestError),
+    (400, "resourceNotReady", "The resource is not ready", TransientError),
+    (500, "internalError", "Internal Error", TransientError),
+    (503, "backendError", "Backend Error", TransientError),
+    (502, "", "Bad Gateway", TransientError),
+    (503, "insufficientCapacity", "no capacity", CapacityError),
+    (403, "somethingNew", "nobody has seen this", UnrecognizedError),
+    (418, "", "a teapot", UnrecognizedError),
+]
+OPERATIONS: list[tuple[str, int, type[ProviderError]]] = [
+    ("ZONE_RESOURCE_POOL_EXHAUSTED", 503, CapacityError),
+    ("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", 503, CapacityError),
+    ("RESOURCE_POOL_EXHAUSTED", 503, CapacityError),
+    ("UNSUPPORTED_OPERATION", 400, CapacityError),
+    ("RESOURCE_NOT_FOUND", 404, CapacityError),
+    ("QUOTA_EXCEEDED", 403, QuotaError),
+    ("RESOURCE_OPERATION_RATE_EXCEEDED", 429, ThrottledError),
+    ("RESOURCE_NOT_READY", 400, TransientError),
+    ("INTERNAL_ERROR", 500, TransientError),
+    ("PERMISSION_DENIED", 403, PermissionDeniedError),
+    ("VPC_NOT_FOUND", 404, BadRequestError),
+    ("INVALID_FIELD_VALUE", 400, BadRequestError),
+    ("SOMETHING_NEW", 503, UnrecognizedError),
+]
+
+
+@pytest.mark.parametrize(("status", "reason", "message", "kind"), REPLIES)
+def test_a_reply_is_judged_by_its_reason(status: int, reason: str, message: str, kind: type[ProviderError]) -> None:
+    rows = [{"reason": reason, "message": message}] if reason else []
+    text = json.dumps({"error": {"code": status, "message": message, "errors": rows}})
+    error = error_of_reply(status, text, "compute/instances.insert")
+    assert type(error) is kind
+    assert message in error.message
+    assert error.code in (reason, str(status))
+
+
+@pytest.mark.parametrize(("code", "status", "kind"), OPERATIONS)
+def test_an_operation_is_judged_by_its_code(code: str, status: int, kind: type[ProviderError]) -> None:
+    operation = {"error": {"errors": [{"code": code, "message": "as it says"}]}, "httpErrorStatusCode": status}
+    error = error_of_operation(operation, "compute/instances.insert")
+    assert type(error) is kind
+    assert error.code == code
+
+
+def test_a_stockout_and_a_fault_of_googles_share_a_status_and_not_a_reaction() -> None:
+    assert {kind for code, status, kind in OPERATIONS if status == 503} == {CapacityError, UnrecognizedError}
+
+
+def test_every_code_of_the_table_is_tried() -> None:
+    tried = {reason for _, reason, _, _ in REPLIES} | {code for code, _, _ in OPERATIONS}
+    same = {"insufficientPermissions", "RATE_LIMIT_EXCEEDED", "operationRateExceeded", "BILLING_DISABLED"}
+    same |= {"UserProjectAccountProblem", "badRequest", "invalidParameter"}
+    same |= {"resourceInUseByAnotherResource", "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE"}  # test_machines.py
+    assert set(CODES) <= tried | same
+    assert not tried & same
+
+
+def test_an_operation_without_an_error_is_none() -> None:
+    assert error_of_operation({"status": "DONE"}, "compute/instances.insert") is None
+
+
+def test_a_reply_that_is_no_json_keeps_its_text() -> None:
+    error = error_of_reply(502, "<html>Bad Gateway</html>", "tpu/v2/projects/p")
+    assert isinstance(error, TransientError)
+    assert "Bad Gateway" in error.message
+
+
+def test_a_quota_is_named_by_its_details_or_else_by_the_text() -> None:
+    info = {"quotaInfo": {"limitName": "PREEMPTIBLE-NVIDIA-T4-GPUS-per-project-region"}}
+    for details, text, name in (
+        ((info,), "Quota exceeded", "PREEMPTIBLE-NVIDIA-T4-GPUS-per-project-region"),
+        ((), "Quota 'CPUS' exceeded.  Limit: 8.0 in region us-east1.", "CPUS"),
+        ((), "too much", "unknown"),
+    ):
+        error = error_of(Said(code="QUOTA_EXCEEDED", status=403, message=text, details=details), "compute/insert")
+        assert isinstance(error, QuotaError)
+        assert error.quota == name
+        assert "quotas" in error.hint
+
+
+def test_the_quota_over_all_regions_says_so() -> None:
+    text = "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 0.0 globally."
+    error = error_of(Said(code="quotaExceeded", status=403, message=text), "compute/insert")
+    assert "all regions" in error.hint
+
+
+def test_a_stockout_tells_where_there_is_room() -> None:
+    info = {"errorInfo": {"metadatas": {"zonesAvailable": "us-central1-a,us-central1-f"}}}
+    said = Said(code="ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", status=503, message="no", details=(info,))
+    error = error_of(said, "compute/insert")
+    assert isinstance(error, CapacityError)
+    assert error.elsewhere == ("us-central1-a", "us-central1-f")
+
+
+def test_an_api_that_is_off_says_how_to_switch_it_on() -> None:
+    error = error_of(Said(code="accessNotConfigured", status=403, message="off"), "tpu/v2/projects/p")
+    assert error.hint == "gcloud services enable tpu.googleapis.com"
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"),
+    [
+        ({"status": 401, "code": "authError"}, CredentialsError),
+        ({"status": 403, "code": "rateLimitExceeded"}, ThrottledError),
+        ({"status": 503, "code": "backendError"}, TransientError),
+        ({"effect": "lost_request"}, TransientError),
+    ],
+)
+def test_googles_library_says_the_same(world: World, rule: dict[str, Any], kind: type[ProviderError]) -> None:
+    """Through google-cloud-compute, whose classes are not asked; each call is sent once."""
+    run = world.request()
+    world.script("compute.zoneOperations.list", **rule, times=None)
+    with pytest.raises(kind):
+        world.provider.launch(run)
