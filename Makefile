@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo test lint types imports tests faults soak engine tables fit accuracy bench k80 clean
+.PHONY: help demo test lint types imports tests faults soak fuzz engine tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
 	@echo "make test    lint, types, import rules and all tests"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
+	@echo "make fuzz    mutated price lists, 100,000 of them: none may end in an unhandled error"
 	@echo "make bench   how fast the command answers, and what a rented machine fetches before its first step"
 	@echo "make k80     train with the last TensorFlow for a K80, on this machine's processor"
 	@echo "make fit     fit the throughput model to the measurements; make accuracy: how right it is"
@@ -75,6 +76,12 @@ faults: $(VENV)/.dev tables
 
 soak: $(VENV)/.dev tables
 	@$(BIN)/python -P -m tests.faults.soak --sequences $(SOAK_SEQUENCES)
+
+# A twentieth of these are among the tests.
+FUZZ_INPUTS ?= 100000
+
+fuzz: $(VENV)/.dev tables
+	@$(BIN)/python -P -m tests.fuzz.prices --inputs $(FUZZ_INPUTS)
 
 # Fits the throughput model anew (minutes) and writes what it can and cannot do; `accuracy` writes only the latter.
 fit: $(VENV)/.dev tables

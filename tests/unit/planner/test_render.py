@@ -93,8 +93,8 @@ def test_the_explained_rows_show_every_kind_of_line(catalog: Catalog, said: str)
 CANDIDATE_KEYS = {
     "rank", "provider", "region", "zone", "instance_type", "market", "device", "device_count", "lifecycle",
     "usd_per_hour", "planning_usd_per_hour", "price_grade", "price_as_of", "price_old", "own_rate", "availability",
-    "images_per_second", "images_per_second_low", "images_per_second_high", "basis", "setup_seconds", "train_seconds", "total_seconds",
-    "cost_usd", "cost_low_usd", "cost_high_usd", "cost_parts", "fits", "input_bound",
+    "images_per_second", "images_per_second_low", "images_per_second_high", "basis", "setup_seconds", "train_seconds",
+    "total_seconds", "cost_usd", "cost_low_usd", "cost_high_usd", "cost_parts", "fits", "input_bound",
 }  # fmt: skip
 
 

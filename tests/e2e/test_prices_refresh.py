@@ -1,0 +1,213 @@
+"""The whole of `plan prices` as a person types it, the three vendors' price lists on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pricing.catalog import Catalog
+from pricing.current import REFRESHED
+from pricing.grades import Market
+from pricing.offers import OfferQuery
+from tests.builders import TODAY
+from tests.doubles.price_lists import World, aws_row, retail, serving, sku, variables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PLAN = Path(sys.executable).parent / "plan"
+AWS, AZURE = "us-east-1", "eastus"
+
+
+@dataclass
+class Desk:
+    """A command line whose price lists are `world`."""
+
+    world: World
+    home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def plan(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [PLAN, *arguments], env=self.environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def json(self, *arguments: str) -> Any:
+        done = self.plan(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def cheapest(self, *arguments: str) -> dict[str, Any]:
+        job = ("--model", "vgg16", "--dataset", "cifar10")
+        found: dict[str, Any] = self.json("estimate", *job, *arguments)["candidates"][0]
+        return found
+
+
+def _shipped(provider: str, region: str) -> list[tuple[str, str]]:
+    """Machine types and on-demand prices that the package knows of a region."""
+    query = OfferQuery(
+        providers=frozenset({provider}), regions=frozenset({region}), markets=frozenset({Market.ON_DEMAND.value}),
+        include_retired=True,
+    )  # fmt: skip
+    with Catalog.open() as catalog:
+        return [(offer.instance_type, str(offer.usd_per_hour)) for offer in catalog.offers(query, TODAY)]
+
+
+def _world() -> World:
+    """The lists as they might be today: g4dn.xlarge is cheaper now."""
+    prices = dict(_shipped("aws", AWS)) | {"g4dn.xlarge": "0.4"}
+    azure = [retail(name, float(usd)) for name, usd in _shipped("azure", AZURE)]
+    azure += [retail("Standard_NC4as_T4_v3", 0.2, skuName="NC4as T4 v3 Spot", meterName="NC4as T4 v3 Spot")]
+    azure += [retail("Standard_NC4as_T4_v3", 0.9, productName="NCasT4_v3 Series Windows")]
+    regions = ("us-central1", "us-east1")
+    return World(
+        aws={AWS: [aws_row(name, usd) for name, usd in prices.items()]},
+        advice={AWS: {"g4dn.xlarge": (60, 1)}},
+        compute=[
+            sku("N1 Predefined Instance Core running in Americas", "0.031611", *regions),
+            sku("N1 Predefined Instance Ram running in Americas", "0.004237", *regions, unit="GiBy.h"),
+            sku("Nvidia Tesla T4 GPU running in Americas", "0.35", *regions),
+            sku("Commitment v1: T4 in Americas", "0.1", *regions),
+            *_google_hosts(),
+        ],
+        tpu=[sku("Tpu-v3 Accelerator running in Americas", "8", group="TPU")],
+        azure={AZURE: azure},
+    )
+
+
+def _google_hosts() -> list[dict[str, Any]]:
+    """Parts of most machine types, in one region: everywhere else they would be gone."""
+    skus = [
+        sku(f"{name} GPU running in Americas", "0.56")
+        for name in (
+            "Nvidia L4",
+            "Nvidia Tesla A100",
+            "Nvidia Tesla A100 80GB",
+            "Nvidia H100 80GB",
+            "Nvidia Tesla V100",
+        )
+    ]
+    for name in (
+        "G2 Instance",
+        "A2 Instance",
+        "A3 Instance",
+        "E2 Instance",
+        "N2 Instance",
+        "N2D AMD Instance",
+        "C3 Instance",
+    ):
+        skus += [sku(f"{name} Core running in x", "0.025"), sku(f"{name} Ram running in x", "0.003", unit="GiBy.h")]
+    spot = [entry | {"description": f"Spot Preemptible {entry['description']}"} for entry in skus]
+    return [*skus, *spot]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    world = _world()
+    nobody = {
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(tmp_path / "none"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"),
+        "no_proxy": "127.0.0.1",
+    }
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "AZURE_", "GOOGLE_", "PLAN_")) and "proxy" not in name.lower()
+    }
+    with serving(world) as address:
+        home = tmp_path / "home"
+        yield Desk(world, home, kept | nobody | variables(address) | {"PLAN_HOME": str(home)})
+
+
+def test_prices_are_read_anew_shown_and_used(desk: Desk) -> None:
+    before = desk.cheapest("--provider", "aws", "--device", "T4", "--region", AWS)
+    done = desk.plan("prices", "refresh", "aws", "--region", AWS)
+    assert (done.returncode, "us-east-1:" in done.stderr) == (0, True), done.stderr
+    assert "g4dn.xlarge in us-east-1, on demand: $0.526/h -> $0.400/h" in done.stdout
+    after = desk.cheapest("--provider", "aws", "--device", "T4", "--region", AWS, "--market", "on_demand")
+    assert (before["price_old"], after["price_old"]) == (True, False)
+    assert (after["usd_per_hour"], after["price_grade"]) == (0.4, "listed")
+    spot = desk.cheapest("--provider", "aws", "--device", "T4", "--region", AWS, "--market", "spot")
+    assert (spot["usd_per_hour"], spot["price_grade"], spot["planning_usd_per_hour"]) == (0.16, "estimated", 0.4)
+    shown = {one["provider"]: one for one in desk.json("prices", "show")["providers"]}
+    assert shown["aws"]["refreshed_on"] is not None
+    assert set(shown["aws"]["parts"]) == {AWS, "Spot Advisor"}
+    assert shown["aws"]["changes_since_shipped"]["cheaper"] >= 1
+    assert shown["gcp"]["refreshed_on"] is None
+    assert "aws-price-list" in {source["id"] for source in shown["aws"]["sources"]}
+    assert "since the shipped prices: " in desk.plan("prices", "show").stdout
+    assert desk.plan("prices", "forget").stdout == "the shipped prices are used\n"
+    assert desk.cheapest("--provider", "aws", "--device", "T4", "--region", AWS) == before
+
+
+def test_azure_in_pages_without_its_traps(desk: Desk) -> None:
+    done = desk.json("prices", "refresh", "azure", "--region", AZURE)
+    assert done["providers"][0]["read"] == [AZURE]
+    assert len([path for path in desk.world.asked if path.startswith("/api/retail")]) > 10
+    found = desk.cheapest("--provider", "azure", "--device", "T4", "--region", AZURE, "--market", "spot")
+    assert (found["instance_type"], found["usd_per_hour"], found["price_grade"]) == (
+        "Standard_NC4as_T4_v3", 0.2, "listed",
+    )  # fmt: skip
+
+
+def test_google_needs_a_key_and_holds_back_half_a_list(desk: Desk) -> None:
+    done = desk.plan("prices", "refresh", "gcp")
+    assert done.returncode == 4
+    assert "would be gone" in done.stdout
+    assert "plan prices refresh gcp --accept" in done.stderr
+    assert set(desk.world.keys) == {"key-of-a-test"}
+    assert not (desk.home / REFRESHED).exists()
+    assert desk.plan("prices", "refresh", "gcp", "--accept").returncode == 0
+    found = desk.cheapest("--provider", "gcp", "--device", "T4", "--market", "on_demand")
+    assert (found["instance_type"], found["usd_per_hour"]) == ("n1-standard-4+1xT4", 0.539999)
+    assert "key-of-a-test" not in (desk.home / REFRESHED).read_bytes().decode("latin-1")
+
+
+def test_google_without_a_key_says_what_to_do(desk: Desk) -> None:
+    del desk.environment["PLAN_GCP_API_KEY"]
+    desk.environment |= {"NO_GCE_CHECK": "true", "HOME": str(desk.home), "CLOUDSDK_CONFIG": str(desk.home)}
+    done = desk.plan("prices", "refresh", "gcp")
+    assert done.returncode == 4
+    assert done.stderr.splitlines()[-2:] == [
+        "error: gcp: Google tells its prices only to somebody it knows",
+        "hint: set PLAN_GCP_API_KEY to an API key (a free one will do), or run gcloud auth application-default login",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "said"),
+    [
+        (200, b"<html><body>sign in</body></html>", "a web page came"),
+        (200, b'"SKU","TermType"\n"a"', "format has changed"),
+        (404, b"gone", "answers 404"),
+    ],
+)
+def test_a_list_that_is_none_leaves_what_was_known(desk: Desk, status: int, content: bytes, said: str) -> None:
+    desk.world.aws["us-west-2"] = desk.world.aws[AWS]
+    desk.world.broken["us-west-2/index.csv"] = (status, content)
+    (done,) = desk.json("prices", "refresh", "aws", "--region", AWS, "--region", "us-west-2")["providers"]
+    assert done["read"] == [AWS, "Spot Advisor"]
+    assert [part["part"] for part in done["failed"]] == ["us-west-2"]
+    assert said in done["failed"][0]["reason"]
+    assert "us-west-2: not read on" in desk.plan("prices", "show").stdout
+    kept = desk.cheapest("--provider", "aws", "--device", "T4", "--region", "us-west-2", "--market", "on_demand")
+    assert (kept["usd_per_hour"], kept["price_old"]) == (0.526, True)
+
+
+def test_an_interrupted_download_is_no_price_list(desk: Desk) -> None:
+    desk.world.cut_off.add("index.csv")
+    done = desk.plan("prices", "refresh", "aws", "--region", AWS)
+    assert "cut off after" in done.stdout
+
+
+def test_a_provider_that_is_none(desk: Desk) -> None:
+    done = desk.plan("prices", "refresh", "ibm")
+    assert (done.returncode, "no price list of 'ibm'" in done.stderr) == (2, True)
