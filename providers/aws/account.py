@@ -5,16 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from providers.aws.api import Api
 from providers.aws.errors import NO_SUCH_THING
 from providers.aws.settings import REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP, AwsSettings
 from providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from providers.aws.api import Api
 
 Answer = TypeVar("Answer")
 _NO_ENTITY = ("NoSuchEntity", NO_SUCH_THING)

@@ -1,0 +1,199 @@
+"""moto's own models, as the world behind them changes and reads them: what reaches into moto's inside is all here."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tests.doubles.aws.objects import ACCOUNT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.doubles.aws.machines import Machine
+    from tests.doubles.aws.world import World
+
+REAPER, GROUP, PROFILE, SCHEDULE_ROLE = "trainplan-reaper", "trainplan", "trainplan-machine", "trainplan-schedule"
+HOME = "us-east-1"
+TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
+# Public parameters and the images that they name: owner, name, size of the root disk.
+PUBLIC = {
+    "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id": (
+        "ami-0d1a0000000000001",
+        "898082745236",
+        "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20261020",
+    ),
+    "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id": (
+        "ami-0cafe000000000001",
+        "099720109477",
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20261101",
+    ),
+    "/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id": (
+        "ami-0cafe000000000002",
+        "099720109477",
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-20261101",
+    ),
+}
+OWN_IMAGE = "ami-00f00000000000001"
+
+
+def reset() -> None:
+    """An account in which nothing was ever done."""
+    from moto.moto_api._internal.models import moto_api_backend
+
+    moto_api_backend.reset()
+
+
+def set_up(world: World) -> None:
+    """What stands in the account: images, networks, and what `plan setup` makes, as far as the scenario has it."""
+    for region in world.scenario.regions:
+        _images(ec2(region))
+        if region in world.scenario.no_default_network:
+            ec2(region).get_default_vpc().is_default = "false"
+    if world.scenario.setup == "none":
+        return
+    from moto.iam.models import iam_backends
+
+    iam = iam_backends[ACCOUNT]["aws"]
+    for role in (PROFILE, SCHEDULE_ROLE):
+        iam.create_role(role, TRUST, "/", None, "", [], "3600")
+    iam.create_instance_profile(PROFILE, "/", [], [])
+    iam.add_role_to_instance_profile(PROFILE, PROFILE)
+    if world.scenario.setup == "reaper":
+        _reaper(world)
+
+
+def _reaper(world: World) -> None:
+    home = scheduler(HOME)
+    home.create_schedule_group(GROUP, [])
+    target = {"Arn": f"arn:aws:lambda:{HOME}:{ACCOUNT}:function:{REAPER}", "RoleArn": "arn:aws:iam::1:role/x"}
+    home.create_schedule(
+        description="", end_date=None, flexible_time_window={"Mode": "OFF"}, group_name=GROUP, kms_key_arn=None,
+        name=REAPER, schedule_expression="rate(10 minutes)", schedule_expression_timezone="UTC", start_date=None,
+        state="ENABLED", target=target, action_after_completion=None,
+    )  # fmt: skip
+
+
+def _images(backend: Any) -> None:
+    from moto.ec2.models.amis import Ami
+
+    rows = [*PUBLIC.values(), (OWN_IMAGE, ACCOUNT, "my own image with an old driver")]
+    for name, owner, title in rows:
+        backend.amis[name] = Ami(
+            backend, name, name=title, owner_id=owner, public=True, virtualization_type="hvm", architecture="x86_64",
+            root_device_type="ebs", root_device_name="/dev/sda1", region_name=f"{backend.region_name}a",
+        )  # fmt: skip
+
+
+def ec2(region: str) -> Any:
+    from moto.ec2.models import ec2_backends
+
+    return ec2_backends[ACCOUNT][region]
+
+
+def scheduler(region: str) -> Any:
+    from moto.scheduler.models import scheduler_backends
+
+    return scheduler_backends[ACCOUNT][region]
+
+
+def instance(machine: Machine) -> Any:
+    return ec2(machine.region).get_instance_by_id(machine.id)
+
+
+def runs(machine: Machine) -> None:
+    _state(instance(machine), "running", 16)
+
+
+def shutting_down(machine: Machine, code: str, message: str, now: datetime) -> None:
+    found = instance(machine)
+    _state(found, "shutting-down", 32)
+    found.plan_end = (code, message, now)
+    _why(found)
+
+
+def terminated(machine: Machine, *, stays: bool) -> None:
+    """moto ends it with what comes with it; a disk stays where the scenario says so."""
+    found = instance(machine)
+    if stays:
+        for _, device in found.get_block_device_mapping:
+            ec2(machine.region).volumes[device.volume_id].delete_on_termination = False
+            device.delete_on_termination = False
+    found.terminate()
+    _why(found)
+    requests = ec2(machine.region).spot_instance_requests
+    for request in requests.values():
+        if request.instance is found:
+            request.state = "closed"
+
+
+def forget(machine: Machine) -> None:
+    """An ended machine is shown no more."""
+    machine.forgotten = True
+    reservations = ec2(machine.region).reservations
+    for name in [name for name, row in reservations.items() if any(one.id == machine.id for one in row.instances)]:
+        del reservations[name]
+
+
+def tag_of(machine: Machine, key: str) -> str | None:
+    found = instance(machine)
+    tags = found.get_tags() if found is not None else []
+    return next((str(tag["value"]) for tag in tags if tag["key"] == key), None)
+
+
+def reaper_stands(world: World) -> bool:
+    groups = scheduler(HOME).schedule_groups
+    found = groups[GROUP].schedules.get(REAPER) if GROUP in groups else None
+    return found is not None and found.state == "ENABLED"
+
+
+def schedules(world: World) -> Iterator[tuple[datetime, Callable[[], None]]]:
+    """One-time schedules that are still to come, and what each does."""
+    from moto.scheduler.models import scheduler_backends
+
+    for region, backend in list(scheduler_backends[ACCOUNT].items()):
+        for group in list(backend.schedule_groups.values()):
+            for row in list(group.schedules.values()):
+                if row.schedule_expression.startswith("at("):
+                    at = datetime.fromisoformat(row.schedule_expression[3:-1]).replace(tzinfo=UTC)
+                    yield at, lambda w=world, r=region, g=group, s=row: _fires(w, r, g, s)  # type: ignore[misc]
+
+
+def _fires(world: World, region: str, group: Any, schedule: Any) -> None:
+    if schedule.action_after_completion == "DELETE":
+        group.delete_schedule(schedule.name)
+    if not world.scenario.cloud_timer_works:
+        return
+    for name in json.loads(schedule.target.get("Input", "{}")).get("InstanceIds", ()):
+        machine = world.machines.get(name)
+        if machine is not None and machine.region == region:
+            text = "Client.UserInitiatedShutdown"
+            world.end(machine, text, f"{text}: User initiated shutdown")
+
+
+def exists(kind: str, region: str, name: str) -> bool:
+    """Whether a thing is still there, whatever any list shows."""
+    backend = ec2(region)
+    match kind:
+        case "volume":
+            return name in backend.volumes
+        case "network interface":
+            return name in backend.enis
+        case "spot request":
+            return name in backend.spot_instance_requests and backend.spot_instance_requests[name].state == "active"
+        case _:
+            return any(name in group.schedules for group in scheduler(region).schedule_groups.values())
+
+
+def _state(found: Any, name: str, code: int) -> None:
+    found._state.name, found._state.code = name, code
+
+
+def _why(found: Any) -> None:
+    from moto.ec2.models.instances import StateReason
+
+    code, message, at = found.plan_end
+    found.state_reason = StateReason(message, code)
+    who = "User initiated " if code.startswith("Client.") else code + " "
+    found._reason = f"{who}({at:%Y-%m-%d %H:%M:%S} GMT)"

@@ -1,0 +1,188 @@
+"""The layer in front of moto: it knows which call comes in, remembers it, lets it go wrong, and else passes it on."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from tests.doubles.aws.scenario import Fault
+from tests.doubles.aws.world import World
+
+Environ = dict[str, Any]
+Start = Callable[..., Any]
+DIGEST_OF_NOTHING = '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}'
+"""What the registry beside the double has under every name."""
+_SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
+_LISTED = re.compile(rb"MaxResults=\d+")
+
+
+class Dropped(ConnectionError):
+    """The connection ends without an answer; the server only sees that it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as it came in. `key` is an object's for S3; `body` what was sent with it."""
+
+    service: str
+    region: str
+    operation: str
+    key: str = ""
+    body: bytes = field(default=b"", repr=False)
+
+    def to_json(self) -> dict[str, str]:
+        return {"service": self.service, "region": self.region, "operation": self.operation, "key": self.key}
+
+
+@dataclass
+class Armed:
+    """A fault with what it has seen of calls."""
+
+    rule: Fault
+    chance: Random
+    seen: int = 0
+    hits: int = 0
+
+    def meets(self, call: Call, seconds: float) -> bool:
+        rule = self.rule
+        if rule.operation not in ("*", call.operation) or rule.service not in (None, call.service):
+            return False
+        if rule.region not in (None, call.region) or not _within(rule, seconds):
+            return False
+        self.seen += 1
+        if self.seen <= rule.skip or (rule.times is not None and self.hits >= rule.times):
+            return False
+        if self.chance.random() >= rule.chance:
+            return False
+        self.hits += 1
+        return True
+
+
+@dataclass
+class Front:
+    """A WSGI application. `answer` is moto's, `world` the one that is played in."""
+
+    answer: Callable[[Environ, Start], Iterable[bytes]]
+    world: World
+    armed: list[Armed] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+    def arm(self, rules: Iterable[Fault]) -> None:
+        for rule in rules:
+            seed = f"{self.world.scenario.seed}/{len(self.armed)}/{rule.operation}"
+            self.armed.append(Armed(rule, Random(seed)))
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        if environ["PATH_INFO"].startswith("/v2/"):
+            return _registry(start)
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        call = call_of(environ, body)
+        self.calls.append(call)
+        seconds = (self.world.now - self.world.began).total_seconds()
+        fault = next((known.rule for known in self.armed if known.meets(call, seconds)), None)
+        if fault is not None and fault.effect == "error":
+            return _refuse(call, fault, start)
+        if fault is not None and fault.effect == "lost_request":
+            raise Dropped
+        given = list(self._passed_on(environ, body, start if fault is None else _nobody))
+        if fault is not None:
+            raise Dropped
+        return given
+
+    def forget_calls(self) -> None:
+        self.calls.clear()
+
+    def _passed_on(self, environ: Environ, body: bytes, start: Start) -> Iterable[bytes]:
+        self.world.advance(self.world.now + timedelta(0))
+        self.world.request = body
+        paged = f"MaxResults={self.world.scenario.page_size}"
+        if b"Action=Describe" in body:
+            body = _LISTED.sub(paged.encode(), body)
+            environ["CONTENT_LENGTH"] = str(len(body))
+        query = environ.get("QUERY_STRING", "")
+        environ["QUERY_STRING"] = re.sub(r"MaxResults=\d+", paged, query)
+        environ["wsgi.input"] = io.BytesIO(body)
+        return self.answer(environ, start)
+
+
+def call_of(environ: Environ, body: bytes) -> Call:
+    """Which call this is, by the signature's scope and the service's own way of naming operations."""
+    scope = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    region, service = scope.groups() if scope else ("us-east-1", "s3")
+    method, path = environ["REQUEST_METHOD"], unquote(environ["PATH_INFO"])
+    if service == "s3":
+        return Call(service, region, _of_s3(method, path, environ.get("QUERY_STRING", "")), path, body)
+    if target := environ.get("HTTP_X_AMZ_TARGET"):
+        return Call(service, region, target.rpartition(".")[2], body=body)
+    if service in ("scheduler", "lambda"):
+        return Call(service, region, _of_rest(service, method, path), path, body)
+    action = parse_qs(body.decode(errors="replace")).get("Action", ["?"])[0]
+    return Call(service, region, action, body=body)
+
+
+def _of_s3(method: str, path: str, query: str) -> str:
+    within = path.strip("/").partition("/")[2]
+    names = {part.partition("=")[0] for part in query.split("&")}
+    if within:
+        parts = {"uploads": "CreateMultipartUpload", "uploadId": "UploadPart" if method == "PUT" else "Multipart"}
+        for name, operation in parts.items():
+            if name in names:
+                return operation
+        return {"PUT": "PutObject", "GET": "GetObject", "HEAD": "HeadObject", "DELETE": "DeleteObject"}.get(
+            method, method
+        )
+    if "delete" in names:
+        return "DeleteObjects"
+    if method == "GET":
+        return "ListObjectsV2" if "list-type" in names else "GetBucketSetting"
+    if method == "HEAD":
+        return "HeadBucket"
+    return "CreateBucket" if method == "PUT" and names <= {""} else "PutBucketSetting"
+
+
+def _of_rest(service: str, method: str, path: str) -> str:
+    if service != "scheduler":
+        return f"{method} {path}"
+    one = {"GET": "Get", "POST": "Create", "PUT": "Update", "DELETE": "Delete"}[method]
+    kind = "ScheduleGroup" if path.startswith("/schedule-groups") else "Schedule"
+    if path.strip("/") in ("schedules", "schedule-groups"):
+        return f"List{kind}s"
+    return f"{one}{kind}"
+
+
+def _within(rule: Fault, seconds: float) -> bool:
+    return (rule.start is None or seconds >= rule.start) and (rule.end is None or seconds < rule.end)
+
+
+def _refuse(call: Call, fault: Fault, start: Start) -> Iterable[bytes]:
+    """The error in the words of the service's protocol."""
+    code, said = fault.code, fault.message
+    kind, body = "text/xml", f"<Error><Code>{code}</Code><Message>{said}</Message></Error>"
+    headers = []
+    if call.service == "ec2":
+        body = f"<Response><Errors>{body}</Errors><RequestID>r</RequestID></Response>"
+    elif call.service in ("iam", "sts"):
+        body = f"<ErrorResponse>{body}<RequestId>r</RequestId></ErrorResponse>"
+    elif call.service != "s3":
+        kind, body = "application/json", json.dumps({"__type": code, "message": said, "Message": said})
+        headers = [("x-amzn-ErrorType", code)]
+    data = body.encode()
+    start(f"{fault.status} no", [("Content-Type", kind), ("Content-Length", str(len(data))), *headers])
+    return [data]
+
+
+def _registry(start: Start) -> Iterable[bytes]:
+    data = DIGEST_OF_NOTHING.encode()
+    start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(data)))])
+    return [data]
+
+
+def _nobody(*_: Any, **__: Any) -> Callable[[bytes], None]:
+    return lambda data: None

@@ -1,0 +1,148 @@
+"""A machine of the double: it reads its user data and its part of the run directory, trains, and ends itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from providers.sim.training import newest_checkpoint
+from providers.sim.values import Course, Ending
+from tests.doubles.aws import objects
+
+if TYPE_CHECKING:
+    from tests.doubles.aws.world import World
+
+STOP = "control/stop"
+POLL = timedelta(seconds=15)
+"""How often the agent looks whether it is to stop."""
+_DEADLINE = re.compile(r"\[ \"\$now\" -lt (\d+) \] \|\| systemctl --no-block start trainplan-deadline")
+_RUN = re.compile(r'run_uri\\": \\"s3://([^/]+)/([^"\\]+)\\"')
+_ATTEMPT = re.compile(r'\\"attempt\\": (\d+)')
+_HASHES = re.compile(r"[0-9a-f]{64}")
+_NO_TIMER = "the machine's own timer"
+
+
+@dataclass
+class Machine:
+    """`ended_at` is when it stopped billing, `gone_at` when it has shut down."""
+
+    id: str
+    region: str
+    zone: str
+    instance_type: str
+    market: str
+    vcpus: float
+    run: str | None
+    client: str | None
+    attempt: int | None
+    user_data: str
+    has_profile: bool
+    created_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    boots_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    booted: bool = False
+    bucket: str = ""
+    prefix: str = ""
+    deadline: datetime | None = None
+    course: Course | None = None
+    told_until: datetime | None = None
+    looks_at: datetime | None = None
+    asked_at: datetime | None = None
+    ending: Ending | None = None
+    ended_at: datetime | None = None
+    gone_at: datetime | None = None
+    gone: bool = False
+    forgotten: bool = False
+    console: bytes = b""
+    befallen: set[int] = field(default_factory=set)
+
+
+def boot(world: World, machine: Machine) -> None:
+    """What the start-up text does: arm the timer, fetch what its hashes name, train. Else it powers off at once."""
+    found = _DEADLINE.search(machine.user_data)
+    machine.deadline = datetime.fromtimestamp(int(found.group(1)), UTC) if found else None
+    run, attempt = _RUN.search(machine.user_data), _ATTEMPT.search(machine.user_data)
+    if run is None or attempt is None:
+        return  # somebody else's machine: it does nothing, and stays
+    machine.bucket, machine.prefix = run.groups()
+    if not (machine.has_profile and _fetched(machine, int(attempt.group(1)))):
+        _power_off(world, machine, "the machine found nothing to train")
+        return
+    if machine.deadline is not None and machine.deadline <= world.now:
+        return  # its timer's event comes next
+    job_json = (objects.get(machine.bucket, f"{machine.prefix}/job.json") or b"").decode()
+    marks = [
+        objects.get(machine.bucket, name) or b""
+        for name in objects.names(machine.bucket, f"{machine.prefix}/checkpoints/")
+        if name.endswith("/complete.json")
+    ]
+    machine.course = Course(
+        run=machine.run or "",
+        attempt=int(attempt.group(1)),
+        job_json=job_json,
+        device=machine.instance_type,
+        device_count=1,
+        images_per_second=world.scenario.images_per_second,
+        began_at=world.now,
+        start_step=newest_checkpoint(marks, job_json),
+        deadline=machine.deadline,
+    )
+    machine.told_until = world.now
+    machine.looks_at = world.now + POLL
+    _written(machine, world.trainer.begins(machine.course))
+    machine.ending = world.trainer.ends(machine.course)
+
+
+def live_on(world: World, machine: Machine, until: datetime) -> None:
+    """What it writes until then, and whether it was asked to stop."""
+    course = machine.course
+    if course is None or machine.told_until is None or machine.ended_at is not None:
+        return
+    _written(machine, world.trainer.writes(course, machine.told_until, until))
+    machine.told_until = until
+    if machine.looks_at is not None and until >= machine.looks_at:
+        machine.looks_at = until + POLL
+        if machine.asked_at is None and objects.get(machine.bucket, f"{machine.prefix}/{STOP}") is not None:
+            machine.asked_at = until
+            machine.ending = world.trainer.stops(course, until) or machine.ending
+
+
+def finish(world: World, machine: Machine, ending: Ending | None) -> None:
+    """The trainer has ended, or (None) the machine's own timer ends it whatever it does."""
+    if machine.ended_at is not None:
+        return
+    live_on(world, machine, world.now)
+    if ending is not None and machine.course is not None:
+        _written(machine, world.trainer.finishes(machine.course, ending))
+    _power_off(world, machine, "" if ending else _NO_TIMER)
+
+
+def _fetched(machine: Machine, attempt: int) -> bool:
+    """Whether agent and spec are there and are those that the user data names."""
+    named = set(_HASHES.findall(machine.user_data))
+    for name in ("agent.pyz", "spec.json"):
+        data = objects.get(machine.bucket, f"{machine.prefix}/attempts/{attempt}/machine/{name}")
+        if data is None or hashlib.sha256(data).hexdigest() not in named:
+            return False
+        if name == "spec.json" and json.loads(data)["attempt"] != attempt:
+            return False
+    return True
+
+
+def _written(machine: Machine, writes: object) -> None:
+    for write in writes:  # type: ignore[attr-defined]
+        if write.path is None:
+            machine.console += write.data
+            continue
+        key = f"{machine.prefix}/{write.path}"
+        before = (objects.get(machine.bucket, key) or b"") if write.append else b""
+        objects.put(machine.bucket, key, before + write.data)
+
+
+def _power_off(world: World, machine: Machine, why: str) -> None:
+    machine.console += f"{why}\n".encode() if why else b""
+    text = "Client.InstanceInitiatedShutdown"
+    world.end(machine, text, f"{text}: Instance initiated shutdown")

@@ -1,0 +1,85 @@
+"""The double's process as a test has it: started, steered over HTTP, and ended with the test."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.conftest import ROOT
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+"""Somebody is signed in, and nothing of this computer's own sign-in is read."""
+UNSET = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_REGION")
+
+
+class Double:
+    """`url` is what the SDK is pointed at."""
+
+    def __init__(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if name not in UNSET}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tests.doubles.aws"],
+            cwd=ROOT,
+            env={**environment, **ENVIRONMENT, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self.port = int(self._process.stdout.readline())
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    @property
+    def mirror(self) -> str:
+        """A registry that has every image, as the setting `mirrors` names it."""
+        return f"127.0.0.1:{self.port}/mirror"
+
+    def ask(self, what: str, **given: Any) -> Any:
+        """One of `tests.doubles.aws.server.Server.steered`."""
+        self._connection.request("POST", f"/double/{what}", json.dumps(given, default=str).encode())
+        answer = self._connection.getresponse()
+        data = answer.read()
+        assert answer.status == http.client.OK, data
+        return json.loads(data)
+
+    def reset(self, **scenario: Any) -> None:
+        """Another world (tests.doubles.aws.scenario.Scenario)."""
+        self.ask("reset", **scenario)
+
+    def now(self) -> datetime:
+        return datetime.fromisoformat(self.ask("now"))
+
+    def advance(self, until: datetime) -> None:
+        self.ask("advance", until=until.isoformat())
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(self.now() + timedelta(seconds=seconds))
+
+    def script(self, **fault: Any) -> None:
+        """One more thing that goes wrong (tests.doubles.aws.scenario.Fault)."""
+        self.ask("script", faults=[fault])
+
+    def left(self) -> list[str]:
+        """What of ours is still there."""
+        return [row["id"] for row in self.ask("ledger") if row["left"] and row["ours"]]
+
+    def close(self) -> None:
+        self._connection.close()
+        self._process.terminate()
+        self._process.wait(timeout=20)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()

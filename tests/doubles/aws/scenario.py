@@ -1,0 +1,114 @@
+"""What a test wants of the double: its account, its stock and quotas, how long things take, and what goes wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+REGIONS = ("af-south-1", "eu-west-1", "us-east-1", "us-west-2")
+VCPUS = 256.0
+STOCK = 8
+
+
+class Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Place(Value):
+    """Other stock in some places, and another spot price; None: any."""
+
+    region: str | None = None
+    zone: str | None = None
+    instance_type: str | None = None
+    market: str | None = None
+    stock: int | None = None
+    spot_price: str | None = None
+    score: int | None = None
+
+
+class QuotaRule(Value):
+    """vCPUs of one quota code in some region."""
+
+    code: str
+    vcpus: float
+    region: str | None = None
+
+
+class Fault(Value):
+    """Something that goes wrong with calls of an operation (`*`: any): the first `skip` pass, then `times` (None: all)
+    are hit, each with probability `chance`, between `start` and `end` seconds of the world.
+
+    `error`: refused with `code` and `status`. `lost_request`: no answer, and nothing happened. `lost_reply`: no
+    answer, and it happened.
+    """
+
+    operation: str = "*"
+    service: str | None = None
+    region: str | None = None
+    effect: Literal["error", "lost_request", "lost_reply"] = "error"
+    code: str = "InternalError"
+    message: str = "as the test wants it"
+    status: int = 400
+    skip: int = 0
+    times: int | None = 1
+    chance: float = 1.0
+    start: float | None = None
+    end: float | None = None
+
+
+class Incident(Value):
+    """Befalls machines of an attempt (None: each) so many seconds after they run: `reclaim` (spot takes it back,
+    after its notice), `crash` (its host fails)."""
+
+    event: Literal["reclaim", "crash"]
+    attempt: int | None = None
+    after: float
+
+
+class Scenario(Value):
+    """Durations in seconds. `setup` is what stands in the account: the standing reaper and all it needs, everything
+    but the reaper, or nothing. `trainer` is how machines train: by the job's name as tests/contract/sim.py has it, or
+    never to an end. `retired` are types that this account still has.
+    """
+
+    seed: int = 0
+    regions: tuple[str, ...] = REGIONS
+    setup: Literal["reaper", "schedule", "none"] = "reaper"
+    retired: tuple[str, ...] = ()
+    trainer: Literal["named", "hung"] = "named"
+    images_per_second: float = 100.0
+    boot: tuple[float, float] = (10.0, 20.0)
+    deletion: tuple[float, float] = (2.0, 4.0)
+    listing_lag: float = 5.0
+    notice: float = 120.0
+    reaper_every: float = 300.0
+    page_size: int = 100
+    machine_timer_works: bool = True
+    cloud_timer_works: bool = True
+    disks_stay: bool = False
+    forgets_after: float = 3600.0
+    vcpus: float = VCPUS
+    stock: int = STOCK
+    no_default_network: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    quotas: tuple[QuotaRule, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+
+
+def scenario_of(given: Mapping[str, Any]) -> Scenario:
+    return Scenario.model_validate(given)
+
+
+def last_that_fits(places: Sequence[Place], key: str, **where: str) -> Any:
+    """What the last place with a value for `key` says that fits; None: none does."""
+    found = None
+    for place in places:
+        fits = all(getattr(place, name) in (None, value) for name, value in where.items())
+        if fits and getattr(place, key) is not None:
+            found = getattr(place, key)
+    return found

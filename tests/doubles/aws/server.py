@@ -1,0 +1,74 @@
+"""The double's server: AWS under every path but /double/, where a test steers it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tests.doubles.aws import backends, patches
+from tests.doubles.aws.front import Environ, Front, Start
+from tests.doubles.aws.ledger import ledger
+from tests.doubles.aws.scenario import Fault, Scenario, scenario_of
+from tests.doubles.aws.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+STEER = "/double/"
+
+
+class Server:
+    """One world at a time, one request at a time."""
+
+    def __init__(self) -> None:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+        self._lock = threading.Lock()
+        self.front = Front(DomainDispatcherApplication(create_backend_app), World(Scenario()))
+        patches.install(lambda: self.front.world)
+        self.reset(Scenario())
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        with self._lock:
+            path = environ["PATH_INFO"]
+            if not path.startswith(STEER):
+                return self.front(environ, start)
+            given = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            told = self.steered(path.removeprefix(STEER), json.loads(given or b"{}"))
+            data = json.dumps(told, default=str).encode()
+            start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(data)))])
+            return [data]
+
+    def reset(self, scenario: Scenario) -> None:
+        """A new account in a new world."""
+        backends.reset()
+        self.front.world = World(scenario)
+        self.front.armed.clear()
+        self.front.forget_calls()
+        self.front.arm(scenario.faults)
+        backends.set_up(self.front.world)
+
+    def steered(self, what: str, given: dict[str, Any]) -> Any:
+        world = self.front.world
+        verbs: dict[str, Callable[[], Any]] = {
+            "reset": lambda: self.reset(scenario_of(given)),
+            "now": world.now.isoformat,
+            "advance": lambda: world.advance(datetime.fromisoformat(given["until"])),
+            "script": lambda: self.front.arm(Fault.model_validate(row) for row in given["faults"]),
+            "mend": self.front.armed.clear,
+            "ledger": lambda: ledger(world),
+            "calls": lambda: [call.to_json() for call in self.front.calls],
+            "forget": self.front.forget_calls,
+            "reclaim": lambda: world.take(world.machines[given["id"]], "reclaim"),
+            "trains_until": lambda: _trains_until(world, given["run"]),
+        }
+        return verbs[what]()
+
+
+def _trains_until(world: World, run: str) -> str | None:
+    for machine in world.machines.values():
+        if machine.run == run and machine.ended_at is None and machine.ending is not None:
+            return machine.ending.at.isoformat()
+    return None

@@ -1,0 +1,206 @@
+"""The world behind the double: its time, its machines and what came with them, and what happens as time passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tests.contract.sim import NamedTrainer
+from tests.doubles.aws import backends
+from tests.doubles.aws.machines import Machine, boot, finish, live_on
+from tests.doubles.aws.scenario import Scenario, last_that_fits
+from tests.doubles.clock import NOON
+from tests.faults.sim import Hung
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from providers.sim.training import Trainer
+
+QUOTA_CODES = {
+    ("p", "on-demand"): "L-417A185B",
+    ("g", "on-demand"): "L-DB2E81BA",
+    ("standard", "on-demand"): "L-1216C47A",
+    ("p", "spot"): "L-7212CCBC",
+    ("g", "spot"): "L-3819A6DF",
+    ("standard", "spot"): "L-34B43A08",
+}
+"""The issue's own list, and not the product's: they check each other."""
+_TRAINERS: dict[str, Callable[[], Trainer]] = {"named": NamedTrainer, "hung": Hung}
+
+
+@dataclass
+class Thing:
+    """Something that came with a machine, or was made for it."""
+
+    id: str
+    kind: str
+    region: str
+    run: str | None
+    client: str | None
+    created_at: datetime
+
+
+@dataclass
+class World:
+    """One scenario's world. Time moves only by `advance`."""
+
+    scenario: Scenario
+    now: datetime = NOON
+    began: datetime = NOON
+    machines: dict[str, Machine] = field(default_factory=dict)
+    things: dict[str, Thing] = field(default_factory=dict)
+    tokens: dict[tuple[str, str, str], tuple[str, Any]] = field(default_factory=dict)
+    shown_from: dict[str, datetime] = field(default_factory=dict)
+    request: bytes = b""
+    """The body of the request that is being answered: what a token is held against."""
+
+    def __post_init__(self) -> None:
+        self.chance = Random(self.scenario.seed)
+        self.trainer = _TRAINERS[self.scenario.trainer]()
+        self.reaps_at = self.began + timedelta(seconds=self.scenario.reaper_every)
+
+    # --- what is asked before a machine is made ------------------------------------------------------------------
+
+    def stock(self, region: str, zone: str, instance_type: str, market: str) -> int:
+        """What is left in a zone."""
+        where = {"region": region, "zone": zone, "instance_type": instance_type, "market": market}
+        allowed = last_that_fits(self.scenario.places, "stock", **where)
+        taken = sum((row.zone, row.instance_type, row.market) == (zone, instance_type, market) for row in self._live())
+        return int(self.scenario.stock if allowed is None else allowed) - taken
+
+    def vcpus_allowed(self, region: str, code: str) -> float:
+        found = self.scenario.vcpus
+        for rule in self.scenario.quotas:
+            if rule.code == code and rule.region in (None, region):
+                found = rule.vcpus
+        return found
+
+    def vcpus_used(self, region: str, code: str) -> float:
+        return sum(
+            row.vcpus for row in self._live() if row.region == region and code_of(row.instance_type, row.market) == code
+        )
+
+    def spot_price(self, region: str, zone: str, instance_type: str) -> str:
+        where = {"region": region, "zone": zone, "instance_type": instance_type, "market": "spot"}
+        given = last_that_fits(self.scenario.places, "spot_price", **where)
+        return str(given) if given else f"0.{1500 + 100 * (ord(zone[-1]) - ord('a'))}"
+
+    def hidden(self, name: str) -> bool:
+        """Whether no list and no look-up shows it yet."""
+        return self.shown_from.get(name, self.now) > self.now
+
+    # --- what happens --------------------------------------------------------------------------------------------
+
+    def born(self, machine: Machine, things: list[Thing]) -> None:
+        """A machine was made, and what comes with it."""
+        machine.created_at = self.now
+        machine.boots_at = self.now + self._span(self.scenario.boot)
+        self.machines[machine.id] = machine
+        self.shown_from[machine.id] = self.now + timedelta(seconds=self.scenario.listing_lag)
+        for thing in things:
+            self.things[thing.id] = thing
+            self.shown_from[thing.id] = self.shown_from[machine.id]
+
+    def end(self, machine: Machine, code: str, message: str) -> None:
+        """It stops billing now, and is gone a little later."""
+        if machine.ended_at is None:
+            machine.ended_at = self.now
+            machine.gone_at = self.now + self._span(self.scenario.deletion)
+            backends.shutting_down(machine, code, message, self.now)
+
+    def advance(self, until: datetime) -> None:
+        """Everything that happens until then, in its order."""
+        while True:
+            upcoming = [event for event in self._events() if event[0] <= until]
+            if not upcoming:
+                break
+            at, _, happens = min(upcoming, key=lambda event: (event[0], event[1]))
+            self.now = max(self.now, at)
+            happens()
+        self.now = max(self.now, until)
+        for machine in self._live():
+            live_on(self, machine, self.now)
+
+    def take(self, machine: Machine, event: str) -> None:
+        """An incident befalls it."""
+        if machine.ended_at is not None:
+            return
+        live_on(self, machine, self.now)
+        if event == "reclaim":
+            self.end(
+                machine, "Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination"
+            )
+        else:
+            self.end(machine, "Server.InternalError", "Server.InternalError: Internal error on launch")
+
+    def _events(self) -> Iterator[tuple[datetime, int, Callable[[], None]]]:
+        yield self.reaps_at, 9, self._reap
+        for at, fires in backends.schedules(self):
+            yield at, 8, fires
+        for machine in list(self.machines.values()):
+            yield from self._of(machine)
+
+    def _of(self, machine: Machine) -> Iterator[tuple[datetime, int, Callable[[], None]]]:
+        if machine.gone_at is not None and not machine.gone:
+            yield machine.gone_at, 1, lambda: self._gone(machine)
+        if machine.gone and not machine.forgotten and machine.gone_at is not None:
+            later = machine.gone_at + timedelta(seconds=self.scenario.forgets_after)
+            yield later, 7, lambda: backends.forget(machine)
+        if machine.ended_at is not None:
+            return
+        if not machine.booted:
+            yield machine.boots_at, 2, lambda: self._boots(machine)
+            return
+        if machine.deadline is not None and self.scenario.machine_timer_works:
+            ends = max(machine.deadline, machine.boots_at)
+            yield ends, 5, lambda: finish(self, machine, None)
+        ending = machine.ending
+        if ending is not None:
+            yield max(ending.at, machine.boots_at), 4, lambda: finish(self, machine, ending)
+        if machine.looks_at is not None:
+            yield machine.looks_at, 3, lambda: live_on(self, machine, self.now)
+        for number, incident in enumerate(self.scenario.incidents):
+            if number not in machine.befallen and incident.attempt in (None, machine.attempt):
+                at = machine.boots_at + timedelta(seconds=incident.after)
+                yield at, 6, lambda n=number, e=incident.event: self._befalls(machine, n, e)  # type: ignore[misc]
+
+    def _boots(self, machine: Machine) -> None:
+        machine.booted = True
+        backends.runs(machine)
+        boot(self, machine)
+
+    def _befalls(self, machine: Machine, number: int, event: str) -> None:
+        machine.befallen.add(number)
+        self.take(machine, event)
+
+    def _gone(self, machine: Machine) -> None:
+        machine.gone = True
+        backends.terminated(machine, stays=self.scenario.disks_stay)
+
+    def _reap(self) -> None:
+        """The standing reaper, where it is installed and works: whatever its tag says is over, in every region."""
+        self.reaps_at = self.now + timedelta(seconds=self.scenario.reaper_every)
+        if not (self.scenario.cloud_timer_works and backends.reaper_stands(self)):
+            return
+        for machine in self._live():
+            expires = backends.tag_of(machine, "expires-at")
+            if expires and datetime.fromisoformat(expires) <= self.now:
+                self.end(
+                    machine, "Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown"
+                )
+
+    def _live(self) -> list[Machine]:
+        return [row for row in self.machines.values() if row.ended_at is None]
+
+    def _span(self, bounds: tuple[float, float]) -> timedelta:
+        return timedelta(seconds=self.chance.uniform(*bounds))
+
+
+def code_of(instance_type: str, market: str) -> str:
+    """The quota that a machine counts in."""
+    letter = instance_type[0]
+    group = letter if letter in "pg" else "standard"
+    return QUOTA_CODES[group, market]
