@@ -196,5 +196,3 @@ def plant(google: Google) -> None:
             "queuedResource": {"tpu": {"nodeSpec": [spec]}},
         }
         TpuCalls(account).call("CreateQueuedResource", asked)
-
-

@@ -8,6 +8,7 @@ from pricing.offers import LifecycleState
 from providers.base import Check, PreflightState
 from providers.errors import (
     BadRequestError,
+    CapacityError,
     InstanceNotFoundError,
     PermissionDeniedError,
     ProviderError,
@@ -114,7 +115,10 @@ def _types(account: Account, ask_tpu: Ask, zone: str) -> frozenset[str]:
         rows = (
             row for page in pages(ask_tpu, "ListAcceleratorTypes", asked) for row in page.get("acceleratorTypes", ())
         )
-        return frozenset(str(row.get("type") or row["name"].rpartition("/")[2]) for row in rows)
+        try:
+            return frozenset(str(row.get("type") or row["name"].rpartition("/")[2]) for row in rows)
+        except CapacityError:
+            return frozenset()  # a zone that is not open to the project
 
     return frozenset(account.once(f"tpu types/{zone}", look))
 

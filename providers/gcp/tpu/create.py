@@ -27,6 +27,7 @@ ADDRESS = "tpu_address"
 """Names in a request's `resolved`, beside those of Compute Engine."""
 LONGEST_WAIT = timedelta(minutes=20)
 """How long a request waits in the queue. What comes later would have too little of its boot deadline left."""
+_LEAST_WAIT = timedelta(minutes=1)
 _NEEDED = (PROJECT, ZONE, RUNTIME, ADDRESS, MACHINE_ACCOUNT, BOOT_DEADLINE)
 
 
@@ -70,10 +71,9 @@ def create_call(request: LaunchRequest, startup_script: str, settings: GcpSettin
     place = place_for(request)
     parent = f"projects/{request.resolved[PROJECT]}/locations/{place.zone}"
     node = {"parent": parent, "nodeId": place.name, "node": _node(request, startup_script, settings)}
-    wait_until = datetime.fromisoformat(request.resolved[BOOT_DEADLINE]) - BOOT_ALLOWANCE + LONGEST_WAIT
     body: dict[str, Any] = {
         "tpu": {"nodeSpec": [node]},
-        "queueingPolicy": {"validUntilTime": rfc3339(wait_until)},
+        "queueingPolicy": {"validUntilTime": rfc3339(_wait_until(request))},
     }
     if request.offer.market is Market.SPOT:
         body["spot"] = {}
@@ -84,6 +84,12 @@ def create_call(request: LaunchRequest, startup_script: str, settings: GcpSettin
         "queuedResource": body,
     }
     return VendorRequest(service=TPU, operation=CREATE, parameters=parameters)
+
+
+def _wait_until(request: LaunchRequest) -> datetime:
+    """Until when it may wait, and at most a quarter of the time that it has: another zone is to have its chance."""
+    began = datetime.fromisoformat(request.resolved[BOOT_DEADLINE]) - BOOT_ALLOWANCE
+    return began + min(LONGEST_WAIT, max((request.deadline - began) / 4, _LEAST_WAIT))
 
 
 def _node(request: LaunchRequest, startup_script: str, settings: GcpSettings) -> dict[str, Any]:

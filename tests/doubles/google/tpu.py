@@ -421,7 +421,7 @@ def _row(known: Queued) -> dict[str, Any]:
     ends = known.guest.trains_until() if known.guest and known.ended_at is None else None
     return {
         "id": known.name,
-        "kind": "instance",
+        "kind": "instance" if known.provisioned_at else "request",
         "labels": known.labels,
         "created_at": known.created_at.isoformat(),
         "ended_at": known.ended_at.isoformat() if known.ended_at else None,
