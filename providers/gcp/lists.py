@@ -46,9 +46,10 @@ class Lists:
         label, value = (LABEL_OURS, OURS) if run_id is None else (LABEL_RUN, label_text(run_id))
         found: list[OwnedResource] = []
         unanswered: list[str] = []
+        project = self.account.project  # without one there is nothing to list
         for kind in _BILLED:
             try:
-                for place, told, warned in self._everything(kind, f'labels.{label}="{value}"'):
+                for place, told, warned in self._everything(kind, project, f'labels.{label}="{value}"'):
                     unanswered += warned
                     found += [
                         owned_of(kind, place, row, usd_per_hour_of(kind, place, row))
@@ -65,16 +66,18 @@ class Lists:
 
     def _having(self, kind: str, name: str) -> frozenset[str]:
         def look() -> frozenset[str]:
-            rows = self._everything(kind, f'name="{name}"')
+            rows = self._everything(kind, self.account.project, f'name="{name}"')
             return frozenset(place for place, told, _ in rows if any(row.get("name") == name for row in told))
 
         return frozenset(self.account.once(f"{kind}/{name}", look))
 
-    def _everything(self, kind: str, matching: str) -> Iterator[tuple[str, list[Mapping[str, Any]], list[str]]]:
+    def _everything(
+        self, kind: str, project: str, matching: str
+    ) -> Iterator[tuple[str, list[Mapping[str, Any]], list[str]]]:
         """(zone or region, what is there, what may be missing), page by page."""
         page = ""
         while True:
-            told = self.api.everywhere(kind, self.account.project, matching, page)
+            told = self.api.everywhere(kind, project, matching, page)
             missing = [f"{kind} in {place}" for place in told.get("unreachables", ())]
             missing += _warned(told, f"{kind} everywhere")
             for scope, rows in (told.get("items") or {}).items():
