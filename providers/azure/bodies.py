@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from providers.base import LaunchRequest
 
-TIMER_GRACE = timedelta(minutes=10)
+TIMER_GRACE = timedelta(minutes=5)
 """From the machine's own deadline to when Azure deallocates it: its own end comes first, and takes minutes."""
 SUBSCRIPTION, IDENTITY, PRINCIPAL, ROLE = "subscription", "identity", "principal", "machine_role"
 IMAGE, TRUSTED, SSH_KEY = "image", "trusted_launch", "ssh_key"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pricing.offers import LifecycleState, Market
@@ -11,7 +12,7 @@ from providers.base import Check, PreflightState
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pricing.offers import Offer
     from providers.azure.account import Account
@@ -32,13 +33,7 @@ LAUNCH_ACTIONS = (
 
 def account_checks(account: Account) -> tuple[Check, ...]:
     """The lines that every launch needs, whatever the offer."""
-    return (
-        checked("subscription", lambda: _subscription(account)),
-        checked("resource providers", lambda: _registered(account)),
-        checked("permission", lambda: _permission(account)),
-        checked("set-up", lambda: _set_up(account)),
-        checked("self-deletion", lambda: _self_deletion(account)),
-    )
+    return tuple(checked(name, partial(look, account)) for name, look in ACCOUNT_CHECKS.items())
 
 
 def offer_checks(account: Account, offer: Offer) -> tuple[Check, ...]:
@@ -158,3 +153,12 @@ def _retired(offer: Offer) -> Check:
     detail = f"{offer.instance_type} was retired on {cycle.date}; take {cycle.successor}"
     fix = "Azure takes no new ones; only an account that still has some may be let in"
     return Check(name="lifecycle", state=UNKNOWN, detail=detail, fix=fix)
+
+
+ACCOUNT_CHECKS: Mapping[str, Callable[[Account], Check]] = {
+    "subscription": _subscription,
+    "resource providers": _registered,
+    "permission": _permission,
+    "set-up": _set_up,
+    "self-deletion": _self_deletion,
+}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from providers.azure import listing
 from providers.azure.account import Account
-from providers.azure.api import Arm, ArmClient, Call, recorded
+from providers.azure.api import ArmClient, Call, recorded
 from providers.azure.bodies import (
     IDENTITY,
     IMAGE,
@@ -36,6 +36,7 @@ from providers.rented import Rented, mirrors_of
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
+    from providers.azure.setup import SettingUp
     from providers.base import (
         Check,
         InstanceRef,
@@ -60,12 +61,7 @@ def make(settings: ProviderSettings) -> AzureProvider:
     Raises BadRequestError for an option that is wrong.
     """
     given = AzureSettings.of(settings)
-    return made(settings, ArmClient(given))
-
-
-def made(settings: ProviderSettings, arm: Arm, **changes: Any) -> AzureProvider:
-    """The provider over a client of Resource Manager; `changes` are fields of it, for tests."""
-    given = AzureSettings.of(settings)
+    arm = ArmClient(given)
     account = Account(given, arm)
     rented = Rented(
         cloud=PROVIDER,
@@ -77,7 +73,14 @@ def made(settings: ProviderSettings, arm: Arm, **changes: Any) -> AzureProvider:
         endpoints=given.machine_endpoints,
         own_image=given.image,
     )
-    return AzureProvider(**{"account": account, "rented": rented, "now": settings.now, **changes})
+    named = settings.options.get("account") or settings.environment.get("AZURE_STORAGE_ACCOUNT", "")
+    return AzureProvider(
+        account=account,
+        rented=rented,
+        now=settings.now,
+        storage=named,
+        container=settings.options.get("bucket", ""),
+    )
 
 
 def _store(settings: ProviderSettings, account: Account, run_id: RunId) -> ObjectStore:
@@ -98,13 +101,18 @@ def new_public_key() -> str:
 
 @dataclass(frozen=True)
 class AzureProvider:
-    """`account` asks Azure, `rented` is all of a launch but Azure's part; `pace` is how long is waited for what."""
+    """`account` asks Azure, `rented` is all of a launch but Azure's part; `pace` is how long is waited for what.
+
+    `storage` and `container` are the storage account and the container that the person names, "" for our own.
+    """
 
     account: Account
     rented: Rented
     now: Callable[[], datetime]
     pace: Pace = field(default_factory=Pace)
     public_key: Callable[[], str] = new_public_key
+    storage: str = ""
+    container: str = ""
 
     @property
     def name(self) -> str:
@@ -133,19 +141,13 @@ class AzureProvider:
 
     def lacking(self) -> Sequence[SetupStep]:
         """What launches need and the account lacks (providers.base.SetUp)."""
-        from providers.azure.setup import SettingUp
-
-        return SettingUp(self.account, self.now, self.pace).lacking()
+        return self._setting_up().lacking()
 
     def removable(self) -> Sequence[SetupStep]:
-        from providers.azure.setup import SettingUp
-
-        return SettingUp(self.account, self.now, self.pace).removable()
+        return self._setting_up().removable()
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
-        from providers.azure.setup import SettingUp
-
-        SettingUp(self.account, self.now, self.pace).carry_out(step, report)
+        self._setting_up().carry_out(step, report)
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up image, identity and what may be granted (providers.base.Resolver)."""
@@ -213,6 +215,11 @@ class AzureProvider:
 
     def store(self, run_id: RunId) -> RunStore:
         return self.rented.store(run_id)
+
+    def _setting_up(self) -> SettingUp:
+        from providers.azure.setup import SettingUp
+
+        return SettingUp(self.account, self.rented, self.now, self.pace, self.storage, self.container)
 
     def _shown(self, ref: InstanceRef) -> Mapping[str, Any]:
         return self.account.get(self._path(ref), "compute", **VIEW)

@@ -14,7 +14,6 @@ from providers.base import ProviderSettings, VendorRequest
 from providers.rented import Rented
 from providers.stores.patience import Patience
 from providers.stores.store import ObjectStore, run_store
-from tests.doubles.azure.client import Double
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from providers.azure.api import Call, Reply
     from providers.base import RunId
+    from tests.doubles.azure.client import Double
 
 DIGEST = "sha256:" + "1" * 64
 PUBLIC_KEY = "ssh-rsa AAAAB3NzaC1yc2E nobody"

@@ -10,13 +10,15 @@ import subprocess
 import sys
 import threading
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from tests.conftest import ROOT
 from tests.doubles.azure.bucket import MemoryBucket
 from tests.doubles.azure.rules import SUBSCRIPTION
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _CLIENT = {"AZURE_TENANT_ID": "tests", "AZURE_CLIENT_ID": "client", "AZURE_CLIENT_SECRET": "secret"}
 

@@ -75,7 +75,7 @@ def _register(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 def _sizes(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     region = asked.query["$filter"].split("'")[1]
     rows = [_size(arm, region, name) for name in SIZES] if region in REGIONS else []
-    return arm.paged(asked, [*rows, {"resourceType": "disks", "name": "Premium_LRS"}])
+    return Answer(200, {"value": [*rows, {"resourceType": "disks", "name": "Premium_LRS"}]})
 
 
 def _size(arm: Arm, region: str, name: str) -> dict[str, Any]:

@@ -8,18 +8,21 @@ import ssl
 import threading
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from providers.sim.scenario import Script
-from providers.sim.training import Trainer
 from tests.doubles.azure.arm import Arm
 from tests.doubles.azure.bucket import carry_out
 from tests.doubles.azure.ledger import ledger
 from tests.doubles.azure.rules import PERSON, Rules
 from tests.doubles.azure.values import Answer
 from tests.doubles.azure.world import LostError, World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from providers.sim.training import Trainer
 
 LOOPBACK = "127.0.0.1"
 
@@ -114,6 +117,8 @@ def _sign_in(url: str, path: str) -> Answer:
 def _handler(server: AzureServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+        wbufsize = -1
 
         def log_message(self, format: str, *args: object) -> None:
             """Nothing: pytest has no use for it."""
@@ -133,6 +138,7 @@ def _handler(server: AzureServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+            self.wfile.flush()
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer
 

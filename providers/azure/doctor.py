@@ -1,0 +1,55 @@
+"""`plan doctor azure`: the account, looked at from every side at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from providers.azure.account import GRANTS, SET_UP
+from providers.azure.preflight import ACCOUNT_CHECKS, checked
+from providers.base import Check, PreflightState, RunId
+from providers.errors import PermissionDeniedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from providers.azure.account import Account
+    from providers.rented import Rented
+
+_NOBODY = RunId("doctor")
+_HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right takes up to 30 minutes to hold"
+
+
+def examine(account: Account, rented: Rented) -> Sequence[Check]:
+    """One line each; nothing is created, nothing is raised."""
+    looks = [
+        *((name, lambda look=look: look(account)) for name, look in ACCOUNT_CHECKS.items()),
+        ("run directories", lambda: _run_directories(rented)),
+        ("granting", lambda: _granting(account)),
+    ]
+    with ThreadPoolExecutor(len(looks)) as pool:
+        return list(pool.map(lambda row: checked(*row), looks))
+
+
+def _run_directories(rented: Rented) -> Check:
+    """Whether the person may read where machines write."""
+    try:
+        store = rented.store(_NOBODY)
+        store.list()
+    except PermissionDeniedError as error:
+        detail = f"{error.message} (owning the subscription is no right to what is in its storage)"
+        return Check(name="run directories", state=PreflightState.REFUSED, detail=detail, fix=_HOLDS_LATER)
+    return Check(name="run directories", state=PreflightState.OK, detail=store.uri.rpartition("/runs/")[0])
+
+
+def _granting(account: Account) -> Check:
+    """What a Contributor cannot have: it may make machines, and grant nothing to them."""
+    if account.may(GRANTS):
+        return Check(name="granting", state=PreflightState.OK, detail="the sign-in may assign roles")
+    return Check(
+        name="granting",
+        state=PreflightState.UNKNOWN,
+        detail="the sign-in may not assign roles: it can launch, stop and delete with the rights that somebody else "
+        "granted, but not set up, and its machines cannot delete their groups by themselves",
+        fix="an owner runs plan setup azure once, or grants Role Based Access Control Administrator",
+    )

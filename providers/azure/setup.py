@@ -1,0 +1,214 @@
+"""`plan setup azure`: what the account lacks for launches, made and waited for; and its removal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from providers.azure import listing
+from providers.azure.account import Account
+from providers.azure.api import Call, replayed
+from providers.azure.errors import refusal
+from providers.azure.launching import Pace
+from providers.azure.names import BLOB_DATA_CONTRIBUTOR, NAMESPACES, account_of, group_path
+from providers.azure.standing import MACHINE, PERSON, Standing
+from providers.base import RunId
+from providers.errors import BadRequestError, InstanceNotFoundError, PermissionDeniedError, TransientError
+from providers.rented import Rented
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from providers.base import SetupStep
+
+HOLDS_WITHIN = timedelta(minutes=30)
+"""How long a new right may take to hold (Microsoft's documentation of role assignments)."""
+_PROVISIONED = timedelta(minutes=10)
+_POLL_SECONDS = 15.0
+_PROBE = RunId("set-up")
+_THERE_ALREADY = "RoleAssignmentExists"
+_CONTAINER = "trainplan"
+_OWNER = (
+    "assigning roles needs more than Contributor: the owner of the subscription runs plan setup azure, or grants you "
+    "Role Based Access Control Administrator"
+)
+
+
+@dataclass(frozen=True)
+class SettingUp:
+    """`storage` and `container` are names that the person gave, "" for our own."""
+
+    account: Account
+    rented: Rented
+    now: Callable[[], datetime]
+    pace: Pace
+    storage: str = ""
+    container: str = ""
+
+    def lacking(self) -> Sequence[SetupStep]:
+        return list(self._lacking())
+
+    def _lacking(self) -> Iterator[SetupStep]:
+        account = self.account
+        account.forget()
+        unregistered = [name for name in NAMESPACES if not account.registered(name)]
+        standing = self._standing
+        if unregistered:
+            yield standing.register(unregistered)
+        if not self._there(group_path(account.subscription, standing.group), "resources"):
+            yield standing.make_group()
+        if not self._there(standing.identity_path, "identity"):
+            yield standing.make_identity()
+        if not self._there(standing.container_path, "storage"):
+            yield standing.make_storage()
+        if not self._there(standing.role_path, "authorization"):
+            yield standing.define_role()
+        for who in (MACHINE, PERSON):
+            if not self._granted(who):
+                yield standing.grant_blobs(who)
+
+    def removable(self) -> Sequence[SetupStep]:
+        """Rights, role and identity; the storage account has the person's runs and data, and stays."""
+        self.account.forget()
+        if listing.list_owned(self.account, None):
+            return []
+        standing = self._standing
+        rows = [
+            ("machines' data", standing.blob_right(MACHINE), "authorization"),
+            ("your data", standing.blob_right(PERSON), "authorization"),
+            ("role", standing.role_path, "authorization"),
+            ("identity", standing.identity_path, "identity"),
+        ]
+        return [standing.remove(*row) for row in rows if self._there(row[1], row[2])]
+
+    def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
+        for request in step.calls:
+            self._sent(self._filled(replayed(request)), report)
+        self.account.forget()
+        if any(request.operation.startswith("PUT roleAssignments") for request in step.calls):
+            self._until_it_holds(step, report)
+
+    def _sent(self, call: Call, report: Callable[[str], None]) -> None:
+        """One call, until it has taken effect; a new identity is not known everywhere at once."""
+        until = self.now() + _PROVISIONED
+        while True:
+            reply = self.account.arm.send(call)
+            error = refusal(reply.status, reply.body, call.name) if reply.status >= 400 else None
+            if error is None or error.code == _THERE_ALREADY:
+                break
+            if call.method == "DELETE" and isinstance(error, InstanceNotFoundError):
+                return
+            if isinstance(error, PermissionDeniedError) and "Authorization" in call.path:
+                raise PermissionDeniedError(error.message, hint=_OWNER, code=error.code)
+            if not isinstance(error, TransientError) or self.now() > until:
+                raise error
+            report(f"{error.message}; trying again")
+            self.pace.sleep(_POLL_SECONDS)
+        if call.method != "DELETE":
+            self._until_provisioned(call, until, report)
+
+    def _until_provisioned(self, call: Call, until: datetime, report: Callable[[str], None]) -> None:
+        path = call.path.removesuffix("/register")
+        while self.now() <= until:
+            told = self.account.ask(replace(call, method="GET", path=path, body=None)).body or {}
+            state = told.get("registrationState") or told.get("properties", {}).get("provisioningState") or "Succeeded"
+            if state in ("Succeeded", "Registered"):
+                return
+            report(f"{path.rpartition('/')[2]}: {state}")
+            self.pace.sleep(_POLL_SECONDS)
+        raise TransientError(f"{path} was not there within {_PROVISIONED}", hint="run plan setup azure again")
+
+    def _until_it_holds(self, step: SetupStep, report: Callable[[str], None]) -> None:
+        """A probe of what was granted to the person: what was granted to machines nobody else can try."""
+        if step.name != self._standing.grant_blobs(PERSON).name:
+            return
+        until = self.now() + HOLDS_WITHIN
+        while True:
+            try:
+                self.rented.store(_PROBE).put("probe", b"it holds\n")
+                self.rented.store(_PROBE).delete("")
+            except PermissionDeniedError:
+                if self.now() > until:
+                    raise
+                report("the new right does not hold yet; Azure takes up to 30 minutes")
+                self.pace.sleep(_POLL_SECONDS)
+            else:
+                return
+
+    def _filled(self, call: Call) -> Call:
+        """The call with the ids that were not known before."""
+        properties = (call.body or {}).get("properties", {})
+        who = properties.get("principalId")
+        if who not in (MACHINE, PERSON):
+            return call
+        return replace(call, body={"properties": {**properties, "principalId": self._principal(who)}})
+
+    def _principal(self, who: str) -> str:
+        if who == MACHINE:
+            return self.account.identity().principal
+        person = self.account.arm.person()
+        if person is None:
+            raise BadRequestError(
+                "the sign-in does not say who it is", hint="sign in with az login, as a person or a service principal"
+            )
+        return person
+
+    def _granted(self, who: str) -> bool:
+        """Whether the right is there, whoever gave it, on the container or above it."""
+        try:
+            principal = self._principal(who)
+            rows = self.account.pages(
+                f"{self._standing.container_path}/providers/Microsoft.Authorization/roleAssignments",
+                "authorization",
+                **{"$filter": f"principalId eq '{principal}'"},
+            )
+            roles = {str(row.get("properties", {}).get("roleDefinitionId", "")).rpartition("/")[2] for row in rows}
+        except (BadRequestError, InstanceNotFoundError):
+            return False
+        return BLOB_DATA_CONTRIBUTOR in roles
+
+    def _there(self, path: str, api: str) -> bool:
+        try:
+            self.account.get(path, api)
+        except InstanceNotFoundError:
+            return False
+        return True
+
+    @cached_property
+    def _standing(self) -> Standing:
+        account, group = self.account, self.account.settings.group
+        region = account.settings.region or self._region_of(group_path(account.subscription, group))
+        if region is None:
+            raise BadRequestError(
+                "where is it to stand? no region is named",
+                hint="set `region` in the table [azure] of the settings, to where most of your runs will be",
+            )
+        return Standing(
+            subscription=account.subscription,
+            group=group,
+            region=region,
+            storage=self._storage_path(),
+            container=self.container or _CONTAINER,
+            keep_days=account.settings.keep_days,
+        )
+
+    def _storage_path(self) -> str:
+        """Of the account that the person names, wherever it is; else in our group."""
+        account = self.account
+        name = self.storage or account_of(account.subscription)
+        own = f"{group_path(account.subscription, account.settings.group)}/providers/Microsoft.Storage/storageAccounts"
+        if self.storage:
+            rows = account.pages(f"{account.home}/providers/Microsoft.Storage/storageAccounts", "storage")
+            found: Any = next((row["id"] for row in rows if row.get("name") == name), None)
+            if found:
+                return str(found)
+        return f"{own}/{name}"
+
+    def _region_of(self, path: str) -> str | None:
+        try:
+            return str(self.account.get(path, "resources")["location"])
+        except InstanceNotFoundError:
+            return None

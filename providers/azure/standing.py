@@ -1,0 +1,167 @@
+"""What stands in an account that runs are launched in, as the calls that make and remove it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from providers.azure.api import Call, recorded
+from providers.azure.names import (
+    API,
+    BLOB_DATA_CONTRIBUTOR,
+    IDENTITY,
+    MACHINE_ROLE,
+    OURS,
+    STANDING_VALUE,
+    group_path,
+    identity_path,
+    machine_role,
+    role_path,
+    subscription_path,
+    unique,
+)
+from providers.azure.roles import MACHINE_ACTIONS
+from providers.base import SetupStep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MACHINE, PERSON = "{machine}", "{person}"
+"""Stand in calls for ids in the directory: of the machines' identity, not made yet, and of who is signed in."""
+_TAGS = {OURS: STANDING_VALUE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where it stands: `storage` is the path of the storage account, `container` the name of the container in it."""
+
+    subscription: str
+    group: str
+    region: str
+    storage: str
+    container: str
+    keep_days: int
+
+    @property
+    def container_path(self) -> str:
+        return f"{self.storage}/blobServices/default/containers/{self.container}"
+
+    @property
+    def identity_path(self) -> str:
+        return identity_path(self.subscription, self.group)
+
+    @property
+    def role_path(self) -> str:
+        return role_path(self.subscription, machine_role(self.subscription))
+
+    def register(self, namespaces: Sequence[str]) -> SetupStep:
+        home = subscription_path(self.subscription)
+        return _step(
+            "resource providers",
+            f"the subscription may use {', '.join(namespaces)}",
+            *(_call("POST", f"{home}/providers/{name}/register", "resources") for name in namespaces),
+        )
+
+    def make_group(self) -> SetupStep:
+        body = {"location": self.region, "tags": _TAGS}
+        path = group_path(self.subscription, self.group)
+        return _step("group", f"resource group {self.group} in {self.region}", _call("PUT", path, "resources", body))
+
+    def make_identity(self) -> SetupStep:
+        body = {"location": self.region, "tags": _TAGS}
+        return _step(
+            "identity", f"{IDENTITY}: who every machine is", _call("PUT", self.identity_path, "identity", body)
+        )
+
+    def make_storage(self) -> SetupStep:
+        """Private, no keys, nothing kept that was deleted; old runs are deleted by their age."""
+        account = {
+            "kind": "StorageV2",
+            "sku": {"name": "Standard_LRS"},
+            "location": self.region,
+            "tags": _TAGS,
+            "properties": {
+                "accessTier": "Hot",
+                "allowBlobPublicAccess": False,
+                "allowSharedKeyAccess": False,
+                "defaultToOAuthAuthentication": True,
+                "minimumTlsVersion": "TLS1_2",
+                "supportsHttpsTrafficOnly": True,
+            },
+        }
+        kept = {"deleteRetentionPolicy": {"enabled": False}, "containerDeleteRetentionPolicy": {"enabled": False}}
+        calls = [
+            _call("PUT", self.storage, "storage", account),
+            _call(
+                "PUT",
+                f"{self.storage}/blobServices/default",
+                "storage",
+                {"properties": {**kept, "isVersioningEnabled": False}},
+            ),
+            _call("PUT", self.container_path, "storage", {"properties": {"publicAccess": "None"}}),
+        ]
+        if self.keep_days:
+            calls.append(_call("PUT", f"{self.storage}/managementPolicies/default", "storage", self._age_limit()))
+        name = self.storage.rpartition("/")[2]
+        return _step("storage", f"storage account {name} in {self.region}, container {self.container}", *calls)
+
+    def define_role(self) -> SetupStep:
+        body = {
+            "properties": {
+                "roleName": f"{MACHINE_ROLE} {self.subscription[:8]}",
+                "type": "CustomRole",
+                "description": "A machine of trainplan may delete its own resource group, and nothing else.",
+                "assignableScopes": [subscription_path(self.subscription)],
+                "permissions": [
+                    {"actions": list(MACHINE_ACTIONS), "notActions": [], "dataActions": [], "notDataActions": []}
+                ],
+            }
+        }
+        return _step(
+            "role",
+            "a role for machines: to delete their own group",
+            _call("PUT", self.role_path, "authorization", body),
+        )
+
+    def grant_blobs(self, who: str) -> SetupStep:
+        """To the machines (MACHINE) or to the person (PERSON), on the container alone."""
+        body: dict[str, Any] = {
+            "properties": {
+                "roleDefinitionId": role_path(self.subscription, BLOB_DATA_CONTRIBUTOR),
+                "principalId": who,
+                "description": "trainplan: run directories and data sets",
+            }
+        }
+        if who == MACHINE:
+            body["properties"]["principalType"] = "ServicePrincipal"
+        name, whom = ("machines' data", "machines") if who == MACHINE else ("your data", "you")
+        call = _call("PUT", self.blob_right(who), "authorization", body)
+        return _step(name, f"{whom} may read and write container {self.container}", call)
+
+    def blob_right(self, who: str) -> str:
+        """The path of the right that set-up gives."""
+        name = unique(self.subscription.lower(), self.container_path.lower(), who)
+        return f"{self.container_path}/providers/Microsoft.Authorization/roleAssignments/{name}"
+
+    def remove(self, name: str, path: str, api: str) -> SetupStep:
+        return _step(name, f"removes {path.rpartition('/')[2]}", _call("DELETE", path, api))
+
+    def _age_limit(self) -> dict[str, Any]:
+        rule = {
+            "name": "old-runs",
+            "enabled": True,
+            "type": "Lifecycle",
+            "definition": {
+                "filters": {"blobTypes": ["blockBlob"], "prefixMatch": [f"{self.container}/runs/"]},
+                "actions": {"baseBlob": {"delete": {"daysAfterModificationGreaterThan": self.keep_days}}},
+            },
+        }
+        return {"properties": {"policy": {"rules": [rule]}}}
+
+
+def _call(method: str, path: str, api: str, body: dict[str, Any] | None = None) -> Call:
+    return Call(method=method, path=path, api=API[api], body=body)
+
+
+def _step(name: str, detail: str, *calls: Call) -> SetupStep:
+    return SetupStep(name=name, detail=detail, calls=tuple(map(recorded, calls)))
