@@ -8,10 +8,11 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tests.faults.all_points import all_trials, named_points, some, summary, tell, undisturbed, verdicts
+from tests.faults.azure import AzureCloud
 from tests.faults.cases import CASES
-from tests.faults.defects import CONTROL, DEFECTS
+from tests.faults.defects import CONTROL
 from tests.faults.gcp import GcpCloud
-from tests.faults.planted import against_defects, tell_caught, trials_for_defects
+from tests.faults.planted import DEFECTS_OF, against_defects, tell_caught, trials_for_defects
 from tests.faults.sim import SimCloud
 from tests.faults.tpu import TpuCloud
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.faults.trial import MakeCloud, Trial, Verdict
 
-CLOUDS: dict[str, MakeCloud] = {"sim": SimCloud, "gcp": GcpCloud, "tpu": TpuCloud}
+CLOUDS: dict[str, MakeCloud] = {"sim": SimCloud, "gcp": GcpCloud, "tpu": TpuCloud, "azure": AzureCloud}
 MOST_MISSED = 1
 """Of twenty defects."""
 
@@ -44,7 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _notices(began: Sequence[Verdict], trials: Sequence[Trial], cloud: MakeCloud, asked: argparse.Namespace) -> bool:
     """Whether the harness turns red for planted defects."""
-    names = [known.name for known in DEFECTS if asked.defects == "all" or asked.defects in known.name] or [CONTROL.name]
+    planted = DEFECTS_OF.get(asked.provider, ())
+    names = [known.name for known in planted if asked.defects == "all" or asked.defects in known.name]
+    names = names or [CONTROL.name]
     missed = 0
     for caught in against_defects(names, trials_for_defects(began, trials), cloud, asked.workers):
         tell_caught(caught)
