@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,22 +9,20 @@ from typing import TYPE_CHECKING
 
 from planner.data_sets import Upload, looked_at, planned, remember_bytes, upload
 from planner.estimate import fetch_seconds
-from planner.stored import format_bytes
+from planner.stored import format_bytes, rates_of
 from providers.data_files import data_files
 from providers.errors import BadRequestError
 from providers.secrets import clouds_of, references
-from providers.stores import registry
-from providers.stores.store import ObjectStore, data_store
-from providers.stores.unfinished import Unfinished
 from providers.stores.urls import place
 from workloads.durations import format_duration
 from workloads.job import DataName, DataSpec, TrainingJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pricing.cost import ProviderRates
     from providers.base import ProviderSettings
+    from providers.stores.store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,37 +69,28 @@ def bringing(
     job: TrainingJob,
     provider: str,
     settings: ProviderSettings,
-    rates: ProviderRates | None,
+    store: ObjectStore | None,
     heard: Callable[[int], None],
 ) -> Bringing:
-    """What the job's data takes to get to a machine of this provider; nothing at one that has no storage.
+    """What the job's data takes to get to a machine of this provider; `store` None: it has no storage, nothing.
 
     Reads the folder (`heard` hears of the bytes) unless it was read before, and asks the store or the web what is
     there. Sends and makes nothing. Raises BadInputError, ThisMachineError and ProviderError, also for secrets that no
     machine there could resolve.
     """
     secrets = references(job, provider)
-    if provider not in registry.FACTORIES:
+    if store is None:
         return Bringing(job=job)
     if job.data.path is not None:
-        return _of_a_folder(job, provider, settings, rates, heard)
-    brought = _of_elsewhere(job, provider, settings)
+        return _of_a_folder(job, store, rates_of(provider), settings.home, heard)
+    brought = _of_elsewhere(job, provider, settings, store)
     return replace(brought, bound=brought.bound or bool(secrets))
 
 
-def send(brought: Bringing, provider: str, settings: ProviderSettings, heard: Callable[[int], None]) -> None:
+def send(brought: Bringing, store: ObjectStore | None, heard: Callable[[int], None]) -> None:
     """Upload what is missing; an earlier try is gone on with. Raises ThisMachineError and ProviderError."""
-    if brought.upload is None or brought.folder is None or not brought.is_missing:
-        return
-    with open_data_store(provider, settings) as store:
+    if store is not None and brought.upload is not None and brought.folder is not None and brought.is_missing:
         upload(brought.upload, brought.folder, store, heard)
-
-
-@contextmanager
-def open_data_store(provider: str, settings: ProviderSettings) -> Iterator[ObjectStore]:
-    """Where a provider's data sets are. Raises ProviderError."""
-    with closing(registry.bucket(provider, settings)) as bucket:
-        yield data_store(bucket, unfinished=Unfinished(settings.home / "uploads"))
 
 
 def terms(plan: Upload) -> tuple[str, str]:
@@ -130,26 +118,21 @@ def data_line(job: TrainingJob) -> str:
 
 
 def _of_a_folder(
-    job: TrainingJob,
-    provider: str,
-    settings: ProviderSettings,
-    rates: ProviderRates | None,
-    heard: Callable[[int], None],
+    job: TrainingJob, store: ObjectStore, rates: ProviderRates | None, home: Path, heard: Callable[[int], None]
 ) -> Bringing:
     folder = Path(str(job.data.path))
-    data = looked_at(folder, settings.home, heard)
-    with open_data_store(provider, settings) as store:
-        plan = planned(data, store, rates)
+    data = looked_at(folder, home, heard)
+    plan = planned(data, store, rates)
     job = _with_data(job, plan.uri.replace("azblob://", "az://", 1), data.size_bytes)
-    remember_bytes(str(job.data.url), data.size_bytes, settings.home)
+    remember_bytes(str(job.data.url), data.size_bytes, home)
     whole, sending = terms(plan)
     kept = f"it stays there until plan data remove {data.content[:12]}"
     lines = (f"data {whole}", sending, kept, f"to the machine's disk: about {_lasting(fetch_seconds(job))}")
     return Bringing(job=job, lines=lines, bound=True, folder=folder, upload=plan)
 
 
-def _of_elsewhere(job: TrainingJob, provider: str, settings: ProviderSettings) -> Bringing:
-    files = data_files(job.data, provider, settings)
+def _of_elsewhere(job: TrainingJob, provider: str, settings: ProviderSettings, store: ObjectStore) -> Bringing:
+    files = data_files(job.data, provider, settings, store)
     size, url = sum(file.size_bytes for file in files), job.data.url
     if url is None:
         text = f"data {job.data.name}: {format_bytes(size)} in the storage of {provider}"

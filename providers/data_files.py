@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -12,19 +13,16 @@ from urllib.parse import unquote, urlsplit
 from providers.agent.spec import File
 from providers.agent.unpacking import ENDINGS
 from providers.errors import BadRequestError
-from providers.stores import registry
-from providers.stores.bucket import DATA, BucketMissingError
+from providers.stores.bucket import DATA
 from providers.stores.patience import Patience
-from providers.stores.store import data_store
+from providers.stores.store import ObjectStore
 from providers.stores.urls import entries, opened, place, size_bytes
-from workloads.job import DataName
+from workloads.job import DataName, DataSpec
 
 if TYPE_CHECKING:
-
     from providers.base import ProviderSettings
     from providers.stores.bucket import Bucket, Entry
     from providers.stores.urls import Place
-    from workloads.job import DataSpec
 
 DATA_DIR = "/data"
 INDEX = "index.json"
@@ -36,14 +34,14 @@ _SHARD = re.compile(r"shard-\d{5,}\.tar")
 
 
 def data_files(
-    data: DataSpec, cloud: str, settings: ProviderSettings, patience: Patience | None = None
+    data: DataSpec, cloud: str, settings: ProviderSettings, ours: ObjectStore, patience: Patience | None = None
 ) -> tuple[File, ...]:
     """What a machine of this cloud fetches before it trains; () for a set that is made or downloaded by the trainer.
 
-    Asks the store with this person's sign-in, and creates nothing; the machine reads with its own identity, so that a
-    bucket has to be of the same cloud. Shards of a data set of ours come with their hashes; what else lies in a
-    bucket or on the web with its size. Raises BadRequestError for a folder of this computer, for nothing, for too
-    much, and for another cloud's bucket; and ProviderError.
+    `ours` are the data sets in the bucket of this cloud's runs. Asks the store with this person's sign-in, and creates
+    nothing; the machine reads with its own identity, so that a bucket has to be of the same cloud. Shards of a data set
+    of ours come with their hashes; what else lies in a bucket or on the web with its size. Raises BadRequestError for a
+    folder of this computer, for nothing, for too much, and for another cloud's bucket; and ProviderError.
     """
     patience = patience or Patience()
     if data.path is not None:
@@ -52,7 +50,7 @@ def data_files(
             hint="plan data upload puts it into a bucket, plan launch does so by itself",
         )
     if data.name is DataName.IMAGENET:
-        return _of_our_own_name(data.name, cloud, settings, patience)
+        return _of_our_own_name(data.name, cloud, ours)
     if data.url is None:
         return ()
     if urlsplit(data.url).scheme == "https":
@@ -65,6 +63,23 @@ def data_files(
         )
     with opened(there, settings) as bucket:
         return _of_a_bucket(data.url, there, bucket, patience)
+
+
+Finds = Callable[[DataSpec, ObjectStore], tuple[File, ...]]
+"""`data_files` of one provider, for the request of a launch: the job's data, and the data sets beside its runs."""
+
+
+def finder(cloud: str, settings: ProviderSettings) -> Finds:
+    """With this person's settings and sign-in."""
+    return lambda data, ours: data_files(data, cloud, settings, ours)
+
+
+def no_files(data: DataSpec, ours: ObjectStore) -> tuple[File, ...]:
+    """For machines that fetch nothing. Raises BadRequestError for data of one's own."""
+    del ours
+    if data.path is not None or data.url is not None:
+        raise BadRequestError(f"{data.path or data.url} is not brought to these machines")
+    return ()
 
 
 def data_on_the_machine(data: DataSpec) -> DataSpec:
@@ -160,18 +175,10 @@ def index_files(index: bytes, uri: str, folder: str) -> tuple[File, ...]:
     )
 
 
-def _of_our_own_name(name: str, cloud: str, settings: ProviderSettings, patience: Patience) -> tuple[File, ...]:
+def _of_our_own_name(name: str, cloud: str, ours: ObjectStore) -> tuple[File, ...]:
     """The one data set of this name that was uploaded there: for what nobody may download."""
-    bucket = registry.bucket(cloud, settings)
-    try:
-        store = data_store(bucket, patience=patience)
-        indexes = [path for path in store.list() if path.endswith(f"/{INDEX}")]
-        known = [(path, index) for path in indexes if _name_in(index := store.get(path)) == name]
-        uri = store.uri
-    except BucketMissingError:
-        known, uri = [], ""
-    finally:
-        bucket.close()
+    indexes = [path for path in ours.list() if path.endswith(f"/{INDEX}")]
+    known = [(path, index) for path in indexes if _name_in(index := ours.get(path)) == name]
     if len(known) != 1:
         many = f"{len(known)} data sets are" if known else "no data set is"
         raise BadRequestError(
@@ -179,7 +186,7 @@ def _of_our_own_name(name: str, cloud: str, settings: ProviderSettings, patience
             hint=f"plan data upload a folder called {name}, or write data: {{url: …}} with what plan data upload said",
         )
     path, index = known[0]
-    return index_files(index, f"{uri}/{path.rpartition('/')[0]}", str(name))
+    return index_files(index, f"{ours.uri}/{path.rpartition('/')[0]}", str(name))
 
 
 def _name_in(index: bytes) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from planner.bringing import Bringing, bringing, open_data_store, providers_of, send, terms
+from planner.bringing import Bringing, bringing, providers_of, send, terms
 from planner.cli import build, options
 from planner.data_sets import Kept, Upload, listed, looked_at, named, planned, remove, upload
 from planner.errors import BadInputError, RefusedError, from_provider
@@ -20,10 +20,12 @@ from planner.render import Column, table
 from planner.settings import Settings
 from planner.shards import DataSet
 from planner.stored import format_bytes, rates_of
-from providers.base import ProviderSettings
+from providers.base import Provider, ProviderSettings, RunId
 from providers.errors import ProviderError
 from providers.stores import registry
-from providers.stores.store import ObjectStore
+from providers.stores.bucket import DATA
+from providers.stores.store import ObjectStore, data_store
+from providers.stores.unfinished import Unfinished
 from workloads.job import TrainingJob
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -42,6 +44,8 @@ _COLUMNS = (
     Column("a month", right=True),
 )
 _SHOWN = 12
+_ANY = RunId("any")
+"""A provider's bucket is asked for by way of a run."""
 
 
 @group.callback()
@@ -117,10 +121,11 @@ def _remove(
     sys.stderr.write(f"removed {what}\n")
 
 
-def bring(job: TrainingJob, provider: str, settings: Settings) -> Bringing:
+def bring(job: TrainingJob, asked: Provider, settings: Settings) -> Bringing:
     """What the job's data takes to get to a machine of the provider; its folder is read. Raises PlanError."""
+    known = provider_settings(asked.name, settings, {})
     try:
-        return bringing(job, provider, provider_settings(provider, settings, {}), rates_of(provider), _progress("read"))
+        return bringing(job, asked.name, known, storage_of(asked, DATA), _progress("read"))
     except ProviderError as error:
         raise from_provider(error) from error
 
@@ -136,16 +141,28 @@ def only_providers(job: TrainingJob) -> tuple[str, ...]:
         raise from_provider(error) from error
 
 
-def send_brought(brought: Bringing, provider: str, settings: Settings) -> None:
+def send_brought(brought: Bringing, asked: Provider) -> None:
     """Upload what is missing, with a line now and then. Raises PlanError."""
     try:
-        send(brought, provider, provider_settings(provider, settings, {}), _progress("sent", brought.missing_bytes))
+        send(brought, storage_of(asked, DATA), _progress("sent", brought.missing_bytes))
     except ProviderError as error:
         raise from_provider(error) from error
 
 
-def _store(name: str, given: dict[str, str | None]) -> AbstractContextManager[ObjectStore]:
-    return open_data_store(name, provider_settings(name, options.settings(), given))
+def storage_of(asked: Provider, prefix: str) -> ObjectStore | None:
+    """What lies below a prefix of the bucket in which a provider keeps its runs; None where it has none.
+
+    Raises ProviderError.
+    """
+    store = asked.store(_ANY)
+    return store.beside(prefix) if isinstance(store, ObjectStore) else None
+
+
+@contextmanager
+def _store(name: str, given: dict[str, str | None]) -> Iterator[ObjectStore]:
+    settings = provider_settings(name, options.settings(), given)
+    with closing(registry.bucket(name, settings)) as bucket:
+        yield data_store(bucket, unfinished=Unfinished(settings.home / "uploads"))
 
 
 def provider_settings(name: str, settings: Settings, given: Mapping[str, str | None]) -> ProviderSettings:

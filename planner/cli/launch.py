@@ -94,7 +94,7 @@ def command(
         watchful = Watchful(made, clock.now, proposal.offers)
         view.pause_for(lambda: _ask(job, proposal, earlier, (*brought.lines, *limits), assume_yes=yes))
         if brought.is_missing:
-            view.pause_for(lambda: send_brought(brought, first_at.name, settings))
+            view.pause_for(lambda: send_brought(brought, first_at))
             # Its time begins when its data is there.
             draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
         if watchful.is_stale() and proposal.plan is not None:
@@ -133,7 +133,7 @@ def with_data(
     only = () if wanted.providers or job.constraints.providers else only_providers(job)
     proposal = propose(job, settings, wanted._replace(providers=only) if only else wanted, made)
     first = proposal.targets[0].offer.provider
-    brought = bring(job, first, settings)
+    brought = bring(job, made(first), settings)
     if proposal.plan is None or not brought.bound:
         return proposal, brought
     there = tuple(ranked for ranked in proposal.plan.candidates if ranked.offer.provider == first)

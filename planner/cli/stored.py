@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import closing
 
-from planner.cli.data import provider_settings
+from planner.cli import build
+from planner.cli.data import storage_of
 from planner.errors import RefusedError
 from planner.render import Column, table
 from planner.run import Run
@@ -14,8 +14,7 @@ from planner.settings import Settings
 from planner.stored import format_bytes, rate_text, rates_of
 from planner.stored_runs import StoredRun, stored_runs
 from providers.errors import ProviderError
-from providers.stores import registry
-from providers.stores.store import every_run
+from providers.stores.bucket import RUNS
 
 _COLUMNS = (
     Column("run directory"), Column("at"), Column("files", right=True), Column("size", right=True),
@@ -32,11 +31,9 @@ def look_stored(
     """
     found: list[StoredRun] = []
     for name in providers:
-        if name not in registry.FACTORIES:
-            continue
         try:
-            with closing(registry.bucket(name, provider_settings(name, settings, {}))) as bucket:
-                sizes = every_run(bucket).sizes()
+            store = storage_of(build.provider(name, settings), RUNS)
+            sizes = {} if store is None else store.sizes()
         except ProviderError as error:
             sys.stderr.write(f"{name}: what is stored there is not known: {error.message}\n")
             continue
@@ -69,8 +66,9 @@ def remove_stored(going: Iterable[StoredRun], settings: Settings) -> None:
     """Delete these directories. Raises RefusedError where a store does not let us."""
     for known in going:
         try:
-            with closing(registry.bucket(known.provider, provider_settings(known.provider, settings, {}))) as bucket:
-                every_run(bucket).delete(known.run_id)
+            store = storage_of(build.provider(known.provider, settings), RUNS)
+            if store is not None:
+                store.delete(known.run_id)
         except ProviderError as error:
             raise RefusedError(f"{known.run_id} at {known.provider}: {error.message}", error.hint) from error
         sys.stderr.write(f"removed what run {known.run_id} had stored at {known.provider}\n")

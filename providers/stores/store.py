@@ -47,6 +47,10 @@ class ObjectStore:
         """Where it is, for the machine that is to find it."""
         return f"{self._bucket.uri}/{self._prefix}".rstrip("/")
 
+    def beside(self, prefix: str) -> ObjectStore:
+        """What lies below another prefix of the same bucket (providers.stores.bucket.RUNS, DATA)."""
+        return ObjectStore(self._bucket, prefix, unfinished=self._unfinished, patience=self._patience)
+
     def put(self, path: str, data: bytes) -> None:
         key = self._key(path)
         self._writing(lambda: self._patience(lambda: self._bucket.put(key, data)))
@@ -117,11 +121,6 @@ def run_store(
 ) -> ObjectStore:
     """The directory of one run. Raises BadRequestError for a run id that is no name of a folder."""
     return ObjectStore(bucket, f"{RUNS}/{_name(run_id)}", unfinished=unfinished, patience=patience)
-
-
-def every_run(bucket: Bucket, *, patience: Patience | None = None) -> ObjectStore:
-    """The directories of all runs of this bucket, each by its run id."""
-    return ObjectStore(bucket, RUNS, patience=patience)
 
 
 def data_store(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from planner import shards
-from planner.bringing import bringing, data_line, open_data_store, providers_of, send
+from planner.bringing import bringing, data_line, providers_of, send
 from planner.data_sets import known_bytes, remember_bytes
 from planner.estimate import (
     DOWNLOAD_BYTES_PER_SECOND,
@@ -20,13 +20,16 @@ from planner.estimate import (
     fetch_seconds,
     run_usage,
 )
-from pricing.cost import FREE_RATES
 from providers.agent import reading
 from providers.agent.fetching import fetch
 from providers.agent.stores import open_store
-from providers.base import ProviderSettings
+from providers.base import ProviderSettings, RunId
 from providers.data_files import data_files, data_on_the_machine
 from providers.errors import BadRequestError
+from providers.stores import registry
+from providers.stores.bucket import DATA
+from providers.stores.store import run_store
+from providers.stores.unfinished import Unfinished
 from tests.builders import a_job
 from tests.doubles.gcs import GcsDouble
 from tests.unit.planner.cli import plan
@@ -37,9 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from providers.stores.store import ObjectStore
     from workloads.job import TrainingJob
 
-RATES = FREE_RATES._replace(object_storage_usd_per_gb_month=Decimal("0.02"))
 MODEL = {"preset": "vgg11", "image_size": 32, "classes": 2}
 
 
@@ -72,13 +75,23 @@ def at_google(gcs: GcsDouble, tmp_path: Path) -> ProviderSettings:
     )
 
 
+@pytest.fixture
+def store(at_google: ProviderSettings) -> Iterator[ObjectStore]:
+    """The data sets there."""
+    with closing(registry.bucket("gcp", at_google)) as bucket:
+        unfinished = Unfinished(at_google.home / "uploads")
+        yield run_store(bucket, RunId("any"), unfinished=unfinished).beside(DATA)
+
+
 def own_job(**data: Any) -> TrainingJob:
     return a_job(model=MODEL, data={"images": 1000, **data})
 
 
-def test_a_folder_is_told_sent_and_found_by_the_machine(folder: Path, at_google: ProviderSettings) -> None:
+def test_a_folder_is_told_sent_and_found_by_the_machine(
+    folder: Path, at_google: ProviderSettings, store: ObjectStore
+) -> None:
     job = own_job(path=str(folder), channels=1)
-    brought = bringing(job, "gcp", at_google, RATES, silent)
+    brought = bringing(job, "gcp", at_google, store, silent)
     assert brought.bound
     assert brought.upload is not None
     content = brought.upload.data.content
@@ -94,21 +107,20 @@ def test_a_folder_is_told_sent_and_found_by_the_machine(folder: Path, at_google:
     ]
     assert brought.missing_bytes == 10240
     sent: list[int] = []
-    send(brought, "gcp", at_google, sent.append)
+    send(brought, store, sent.append)
     assert sum(sent) == 10240
-    again = bringing(job, "gcp", at_google, RATES, silent)
+    again = bringing(job, "gcp", at_google, store, silent)
     assert again.lines[1] == "it is there already: nothing is sent"
-    send(again, "gcp", at_google, sent.append)
+    send(again, store, sent.append)
     assert sum(sent) == 10240
-    files = data_files(again.job.data, "gcp", at_google)
+    files = data_files(again.job.data, "gcp", at_google, store)
     assert [file.size_bytes for file in files] == [10240]
     assert files[0].to.startswith(str(data_on_the_machine(again.job.data).path).lstrip("/"))
-    with open_data_store("gcp", at_google) as store:
-        assert sorted(path.rpartition("/")[2] for path in store.list()) == ["index.json", "shard-00000.tar"]
+    assert sorted(path.rpartition("/")[2] for path in store.list()) == ["index.json", "shard-00000.tar"]
 
 
 def test_from_a_folder_here_to_the_trainer_there(
-    folder: Path, at_google: ProviderSettings, gcs: GcsDouble, tmp_path: Path
+    folder: Path, at_google: ProviderSettings, store: ObjectStore, gcs: GcsDouble, tmp_path: Path
 ) -> None:
     """The shards that were sent, fetched by the machine's own client, unpacked, and opened by the trainer."""
     pytest.importorskip("numpy")
@@ -117,8 +129,8 @@ def test_from_a_folder_here_to_the_trainer_there(
     for number in range(40):  # enough for one in ten to be held out
         for name in ("cat", "dog"):
             (folder / name / f"{number:02}.png").write_bytes(f"{name} {number}".encode())
-    brought = bringing(own_job(path=str(folder)), "gcp", at_google, None, silent)
-    send(brought, "gcp", at_google, silent)
+    brought = bringing(own_job(path=str(folder)), "gcp", at_google, store, silent)
+    send(brought, store, silent)
 
     def asked(method: str, url: str, headers: Any = None, body: Any = None, timeout: float = 20.0) -> Any:
         if "computeMetadata" in url:
@@ -132,15 +144,15 @@ def test_from_a_folder_here_to_the_trainer_there(
         "endpoints": {"gcs": gcs.url},
     }
     access = reading.Access(boot, asked)
-    store = open_store(access)
-    store.put("job.json", b"{}")
-    rented = Rented(tmp_path / "machine", files=data_files(brought.job.data, "gcp", at_google))
-    machine = dataclasses.replace(rented.machine, access=access, store=store)
+    there = open_store(access)
+    there.put("job.json", b"{}")
+    rented = Rented(tmp_path / "machine", files=data_files(brought.job.data, "gcp", at_google, store))
+    machine = dataclasses.replace(rented.machine, access=access, store=there)
     for _ in fetch(machine):
         pass
     root = machine.paths.root / "data"
-    there = root / str(data_on_the_machine(brought.job.data).path).rpartition("/")[2]
-    assert {path.relative_to(there): path.read_bytes() for path in there.rglob("*.png")} == {
+    brought_to = root / str(data_on_the_machine(brought.job.data).path).rpartition("/")[2]
+    assert {path.relative_to(brought_to): path.read_bytes() for path in brought_to.rglob("*.png")} == {
         path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.png")
     }
     job = brought.job.model_copy(update={"data": data_on_the_machine(brought.job.data), "global_batch_size": 8})
@@ -149,53 +161,57 @@ def test_from_a_folder_here_to_the_trainer_there(
     assert split.train.count + split.hold_out.count == 83
 
 
-def test_other_data_is_another_training(folder: Path, at_google: ProviderSettings) -> None:
+def test_other_data_is_another_training(folder: Path, at_google: ProviderSettings, store: ObjectStore) -> None:
     """A checkpoint of the folder as it was is not gone on with on what is in it now."""
     job = own_job(path=str(folder))
-    before = bringing(job, "gcp", at_google, None, silent).job
-    assert bringing(job, "gcp", at_google, None, silent).job.digest() == before.digest()
+    before = bringing(job, "gcp", at_google, store, silent).job
+    assert bringing(job, "gcp", at_google, store, silent).job.digest() == before.digest()
     (folder / "dog" / "2.png").write_bytes(b"new")
-    assert bringing(job, "gcp", at_google, None, silent).job.digest() != before.digest()
+    assert bringing(job, "gcp", at_google, store, silent).job.digest() != before.digest()
 
 
 def test_an_interrupted_upload_is_gone_on_with(
-    folder: Path, at_google: ProviderSettings, monkeypatch: pytest.MonkeyPatch
+    folder: Path, at_google: ProviderSettings, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shards, "SHARD_BYTES", 1)
     job = own_job(path=str(folder))
-    first = bringing(job, "gcp", at_google, None, silent)
+    first = bringing(job, "gcp", at_google, store, silent)
     assert first.upload is not None
     send(dataclasses.replace(first, upload=dataclasses.replace(first.upload, missing=first.upload.missing[:1])),
-         "gcp", at_google, silent)  # fmt: skip
-    assert bringing(job, "gcp", at_google, None, silent).missing_bytes == first.missing_bytes * 2 // 3
+         store, silent)  # fmt: skip
+    assert bringing(job, "gcp", at_google, store, silent).missing_bytes == first.missing_bytes * 2 // 3
 
 
-def test_a_bucket_is_looked_at_and_remembered(folder: Path, at_google: ProviderSettings) -> None:
-    sent = bringing(own_job(path=str(folder)), "gcp", at_google, None, silent)
-    send(sent, "gcp", at_google, silent)
+def test_a_bucket_is_looked_at_and_remembered(folder: Path, at_google: ProviderSettings, store: ObjectStore) -> None:
+    sent = bringing(own_job(path=str(folder)), "gcp", at_google, store, silent)
+    send(sent, store, silent)
     address = str(sent.job.data.url)
-    brought = bringing(own_job(url=address), "gcp", at_google, RATES, silent)
+    brought = bringing(own_job(url=address), "gcp", at_google, store, silent)
     assert brought.lines == (f"data 10 kB at {address}, about 1s to a rented machine's disk",)
     assert (brought.bound, brought.upload, brought.job.data.size_bytes) == (True, None, 10240)
     assert known_bytes(DataSpec(url=address), at_google.home) == 10240
     with pytest.raises(BadRequestError, match="a machine of aws cannot read"):
-        bringing(own_job(url=address), "aws", at_google, RATES, silent)
+        bringing(own_job(url=address), "aws", at_google, store, silent)
 
 
-def test_where_nothing_has_to_be_brought(folder: Path, at_google: ProviderSettings) -> None:
-    for job, provider in ((own_job(path=str(folder)), "local"), (own_job(path=str(folder)), "sim"), (a_job(), "gcp")):
-        brought = bringing(job, provider, at_google, RATES, silent)
+def test_where_nothing_has_to_be_brought(folder: Path, at_google: ProviderSettings, store: ObjectStore) -> None:
+    for job, provider, storage in (
+        (own_job(path=str(folder)), "local", None),
+        (own_job(path=str(folder)), "sim", None),
+        (a_job(), "gcp", store),
+    ):
+        brought = bringing(job, provider, at_google, storage, silent)
         assert (brought.job, brought.lines, brought.bound, brought.missing_bytes) == (job, (), False, 0)
-        send(brought, provider, at_google, silent)
+        send(brought, storage, silent)
 
 
-def test_imagenet_needs_a_data_set_of_that_name(folder: Path, at_google: ProviderSettings) -> None:
+def test_imagenet_needs_a_data_set_of_that_name(folder: Path, at_google: ProviderSettings, store: ObjectStore) -> None:
     job = a_job(model={"preset": "vgg16"}, data={"name": "imagenet"})
     with pytest.raises(BadRequestError, match="no data set is called imagenet"):
-        bringing(job, "gcp", at_google, RATES, silent)
+        bringing(job, "gcp", at_google, store, silent)
     renamed = folder.rename(folder.with_name("imagenet"))
-    send(bringing(own_job(path=str(renamed)), "gcp", at_google, None, silent), "gcp", at_google, silent)
-    brought = bringing(job, "gcp", at_google, RATES, silent)
+    send(bringing(own_job(path=str(renamed)), "gcp", at_google, store, silent), store, silent)
+    brought = bringing(job, "gcp", at_google, store, silent)
     assert (brought.job, brought.bound) == (job, True)
     assert brought.lines == ("data imagenet: 10 kB in the storage of gcp",)
 
@@ -215,14 +231,14 @@ def test_whose_machines_can_train_a_job() -> None:
 
 
 def test_a_secret_that_nobody_there_could_resolve_is_refused_before_anything_is_read(
-    folder: Path, at_google: ProviderSettings
+    folder: Path, at_google: ProviderSettings, store: ObjectStore
 ) -> None:
     job = own_job(path=str(folder)).model_copy(update={"secrets": SECRET})
     for provider in ("gcp", "local", "sim"):
         with pytest.raises(BadRequestError, match="TOKEN"):
-            bringing(job, provider, at_google, RATES, silent)
+            bringing(job, provider, at_google, store, silent)
     at_home = a_job(secrets={"TOKEN": "gcp-sm:projects/p/secrets/s/versions/1"})
-    assert bringing(at_home, "gcp", at_google, RATES, silent).bound
+    assert bringing(at_home, "gcp", at_google, store, silent).bound
 
 
 # --- the estimate ------------------------------------------------------------------------------------------------

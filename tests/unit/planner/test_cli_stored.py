@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from planner.run import Outcome, Phase
 from providers import registry
+from providers.base import ProviderSettings, RunId
+from providers.stores import registry as stores_registry
+from providers.stores.store import run_store
 from tests.doubles import fake_provider
-from tests.doubles.clock import FakeClock
+from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FakeProvider
 from tests.doubles.gcs import GcsDouble, Stored
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from providers.stores.bucket import Bucket
     from tests.doubles.desk import Desk
 
 JOB = """\
@@ -48,10 +53,20 @@ def gcs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcsDouble]:
         yield double
 
 
+class AtGoogle(FakeProvider):
+    """Machines of Google's that are not there, and its storage; what they write stays in memory."""
+
+    bucket: Bucket
+
+    def store(self, run_id: RunId) -> Any:
+        return run_store(self.bucket, run_id) if run_id == "any" else super().store(run_id)
+
+
 @pytest.fixture
-def google(gcs: GcsDouble, monkeypatch: pytest.MonkeyPatch) -> FakeProvider:
-    """Machines of Google's that are not there, and its storage."""
-    made = FakeProvider(FakeClock(), [done_at_once], name="gcp", tidy=True)
+def google(gcs: GcsDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProvider:
+    settings = ProviderSettings(home=tmp_path / "home", options={}, environment=os.environ, now=lambda: NOON)
+    made = AtGoogle(FakeClock(), [done_at_once], name="gcp", tidy=True)
+    made.bucket = stores_registry.bucket("gcp", settings)
     monkeypatch.setitem(registry.FACTORIES, "gcp", f"{fake_provider.__name__}:make")
     monkeypatch.setattr(fake_provider, "WANTED", [made])
     return made

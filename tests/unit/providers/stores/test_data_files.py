@@ -14,8 +14,8 @@ from providers.agent.spec import File
 from providers.data_files import data_files, data_on_the_machine, index_files, is_ours
 from providers.errors import BadRequestError
 from providers.secrets import KINDS, references
+from providers.stores.bucket import DATA
 from providers.stores.patience import Patience
-from providers.stores.store import data_store
 from providers.stores.urls import size_bytes
 from tests.unit.workloads.trainer.builders import a_job
 from workloads.job import DataSpec
@@ -34,7 +34,8 @@ def root_of(world: World, *, machine: bool = False) -> str:
 
 
 def asked(world: World, **data: Any) -> tuple[File, ...]:
-    return data_files(DataSpec(**data), world.name, world.settings(), Patience(sleep=world.slept.append))
+    ours = world.store().beside(DATA)
+    return data_files(DataSpec(**data), world.name, world.settings(), ours, Patience(sleep=world.slept.append))
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def images(tmp_path: Path) -> Path:
 
 def test_a_data_set_of_ours_comes_as_its_shards(away: World, images: Path) -> None:
     data = read(images, scan(images), lambda _: None)
-    store = data_store(away.bucket(), patience=Patience(sleep=away.slept.append))
+    store = away.store().beside(DATA)
     upload(planned(data, store, None), images, store, lambda _: None)
     address = f"{root_of(away)}/data/{data.content}"
     assert is_ours(address)
