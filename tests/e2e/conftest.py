@@ -11,6 +11,7 @@ import pytest
 
 from providers.local.api import EngineName
 from tests.contract.conftest import engine
+from tests.e2e.test_container_resume import build_settings
 from tests.e2e.yard import images, stores
 from tests.e2e.yard.yard import OWN, Yard
 
@@ -36,6 +37,15 @@ def yard(engine: CliEngine) -> Iterator[Yard]:
 def plain_image(yard: Yard) -> str:
     """A person's own image, quick and without a framework: its name and digest at their registry."""
     return f"plain@{yard.registries[OWN].add('plain', images.saved(images.plain()))}"
+
+
+@pytest.fixture(scope="session")
+def trainer_image(yard: Yard, engine: CliEngine) -> str:
+    """The trainer image as a person's own, with a TensorFlow that reports the machine's accelerators."""
+    image = images.trainer(engine, build_settings(engine))
+    name = f"trainer@{yard.registries[OWN].add('trainer', images.saved(image))}"
+    yard.keep_layers(f"{OWN}/{name}")  # 2 GB: pulled once, and not by every machine
+    return name
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import shutil
 import subprocess
+import threading
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -77,14 +77,17 @@ class Running:
         self.booted_at = datetime.now(UTC)  # noqa: TID251  it lives in the real time
         self._container = container
         self._folder = folder
+        self._restarting = threading.Lock()
 
     def is_off(self) -> bool:
-        """It has ended: powered off from within, or killed."""
-        return _podman("inspect", "--format", "{{.State.Status}}", self._container).strip() != "running"
+        """It has ended: powered off from within, or killed. A machine that is being restarted has not."""
+        with self._restarting:
+            return _podman("inspect", "--format", "{{.State.Status}}", self._container).strip() != "running"
 
     def restart(self) -> None:
         """As its cloud's console does it: asked to shut down, then booted from the same disk."""
-        _podman("restart", "--time", "60", self._container)
+        with self._restarting:
+            _podman("restart", "--time", "60", self._container)
 
     def kill(self) -> None:
         """The power goes."""
@@ -113,6 +116,11 @@ class Running:
             return self.run("journalctl", "--no-pager", "--output", "short-iso").stdout
         return _podman("logs", self._container)
 
+    @property
+    def disk(self) -> Path:
+        """Where what it keeps lies on this computer."""
+        return self._folder
+
     def remove(self) -> None:
         """It and its disk, in whatever state."""
         subprocess.run(
@@ -121,7 +129,7 @@ class Running:
             timeout=_SECONDS,
             check=False,
         )
-        shutil.rmtree(self._folder, ignore_errors=True)
+        subprocess.run(["rm", "-rf", str(self._folder)], check=False)  # ten times as fast as Python's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +141,8 @@ class Site:
     folder: Path
     authority: Path
     owner: str
+    layers: Path | None = None
+    """Docker's own folder with layers that every machine has from the start."""
 
 
 def boot(machine: Machine, site: Site) -> tuple[Running, str]:
@@ -147,6 +157,8 @@ def boot(machine: Machine, site: Site) -> tuple[Running, str]:
         credentials=machine.credentials,
         token=machine.token,
     )
+    if site.layers is not None:
+        _copy_layers(site.layers, folder / "docker")
     mounts = {**_laid_out(machine, folder), str(site.authority): "/etc/ssl/certs/yard.pem:ro"}
     disk = (
         [f"--tmpfs=/var/lib/trainplan:size={machine.disk_mib}m,mode=755"]
@@ -187,7 +199,7 @@ def owners() -> set[str]:
 def _laid_out(machine: Machine, folder: Path) -> Mapping[str, str]:
     """What differs between machines, as files; where each is mounted."""
     for name in ("etc/dmi", "docker", "trainplan", "seed", "journal"):
-        (folder / name).mkdir(parents=True)
+        (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "etc" / "gpus").write_text("".join(f"{line}\n" for line in machine.gpus))
     if machine.hides_gpus:
         (folder / "etc" / "hidden").touch()
@@ -209,6 +221,14 @@ def _laid_out(machine: Machine, folder: Path) -> Mapping[str, str]:
         (folder / "seed" / "ovf-env.xml").write_text(_OVF.format(name=escape(machine.name), data=data))
         mounts["seed"] = "/var/lib/cloud/seed/azure:ro"
     return {f"{folder}/{name}": target for name, target in mounts.items()}
+
+
+def _copy_layers(source: Path, target: Path) -> None:
+    """Linked, since no machine writes into a layer; what Docker writes in place (its databases) is copied."""
+    target.mkdir(parents=True)
+    for entry in source.iterdir():
+        how = "-al" if entry.name in ("overlay2", "image") else "-a"
+        subprocess.run(["cp", how, str(entry), str(target)], check=True, capture_output=True, timeout=_SECONDS)
 
 
 def _firmware(machine: Machine) -> Mapping[str, str]:

@@ -15,7 +15,6 @@ from providers.base import (
     LABEL_CLIENT,
     LABEL_DEADLINE,
     LABEL_RUN,
-    EndKind,
     Instance,
     InstanceRef,
     InstanceState,
@@ -172,8 +171,7 @@ class OfficeProvider:
             state=InstanceState.STOPPING if row["deleted"] and not ended else state[row["state"]],
             run_id=RunId(row["labels"][LABEL_RUN]),
             attempt=int(row["labels"][LABEL_ATTEMPT]),
-            # An office knows no more than that the machine is off: the run directory tells why.
-            end=EndKind.LOST if ended else None,
+            # How it ended the run directory tells: an office knows no more than that the machine is off.
         )
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tests.doubles.registry import Registry, RegistryServer
+from tests.doubles.waiting import until
 from tests.e2e.yard import certificate, machine
+from tests.e2e.yard.machine import Machine
 from tests.e2e.yard.metadata import Metadata
 from tests.e2e.yard.names import Names
 from tests.e2e.yard.network import GATEWAY, METADATA, Network, Relay
 
 if TYPE_CHECKING:
-    from tests.e2e.yard.machine import Machine, Running
+    from tests.e2e.yard.machine import Running
 
 FIRST, SECOND, OWN = "registry-1.docker.io", "public.ecr.aws", "registry.example"
 BLOB = "blob.example"
@@ -65,7 +69,7 @@ class Yard:
         for closing in (self._metadata, self._names, self._tcp_resolver, self._served):
             closing.close()
         self._network.__exit__()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        subprocess.run(["rm", "-rf", str(self._folder)], check=False)  # ten times as fast as Python's own
 
     def boot(self, rented: Machine) -> Running:
         """Power on; returns at once."""
@@ -74,6 +78,18 @@ class Yard:
         self._running.append(running)
         machine.start(running)
         return running
+
+    def keep_layers(self, image: str) -> None:
+        """From now on machines have these layers on their disk, as one that pulled the image before; they still ask
+        its registry for it. Takes the pull of a machine that is booted for nothing else."""
+        running = self.boot(Machine(name="pulls-once", cloud="gcp", user_data="#cloud-config\n"))
+        until(lambda: not running.run("docker", "info").returncode, "Docker answers")
+        pulled = running.run("docker", "pull", "--quiet", image)
+        assert pulled.returncode == 0, pulled.stderr
+        running.run("systemctl", "poweroff")
+        until(running.is_off, "it is off", seconds=60)
+        self._site = replace(self._site, layers=running.disk / "docker")
+        self._running.remove(running)
 
     def relay(self, url: str) -> Relay:
         """The way from the machines to a server on this computer's loopback; `.url` is what they ask."""

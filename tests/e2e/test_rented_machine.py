@@ -1,0 +1,70 @@
+"""A machine that is rented, booted from what launch sent, trains for real; the model comes home and nothing is left."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+from tests.doubles.waiting import until
+from tests.e2e.yard.trial import Trial
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.yard.machine import Running
+    from tests.e2e.yard.stores import Store
+    from tests.e2e.yard.yard import Yard
+
+pytestmark = [pytest.mark.container, pytest.mark.train]
+TIMERS = ("trainplan-boot.timer", "trainplan-deadline.timer")
+PATIENCE = 240.0
+
+
+def digits(**changes: Any) -> dict[str, Any]:
+    job: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "digits-vgg.yaml").read_text(encoding="utf-8"))
+    return {**job, "epochs": 4, "checkpoint_every": "3s", **changes}
+
+
+@pytest.mark.parametrize("store", ["aws", "gcp", "azure"], indirect=True)
+def test_it_trains_restarts_and_brings_the_model_home(
+    yard: Yard, store: Store, trainer_image: str, tmp_path: Path
+) -> None:
+    with Trial(yard, store, tmp_path) as trial:
+        client = trial.launch(digits(), trainer_image, terms={"own_end": True})
+        machine = trial.machine()
+        until(lambda: armed(machine) == {TIMERS[0]: True, TIMERS[1]: True}, "both timers are armed", seconds=60)
+        machine.restart()
+        until(lambda: armed(machine)[TIMERS[1]], "the deadline is armed again", seconds=60)
+        receipt = client.wait(PATIENCE)
+
+        assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1), receipt
+        assert receipt["steps"] == receipt["total_steps"] == 4 * 44
+        assert receipt["device"].startswith("Tesla T4")
+        assert client.of("Progressed"), "the person saw it train"
+        assert brought(tmp_path / "model") == written(machine) != {}
+        assert machine.is_off()
+        assert all(instance.gone for instance in trial.office.instances.values())
+        if store.cloud != "aws":
+            assert next(iter(trial.office.instances.values())).deleted_itself
+
+
+def armed(machine: Running) -> dict[str, bool]:
+    """Which of the machine's own timers wait for their instant."""
+    return {name: machine.run("systemctl", "is-active", name).stdout.strip() == "active" for name in TIMERS}
+
+
+def written(machine: Running) -> dict[str, str]:
+    """SHA-256 by name of what the trainer made, as its manifest on the machine's disk has it."""
+    manifest = machine.disk / "trainplan" / "run-dir" / "output" / "manifest.json"
+    return {row["path"]: row["sha256"] for row in json.loads(manifest.read_text(encoding="utf-8"))}
+
+
+def brought(folder: Path) -> dict[str, str]:
+    """SHA-256 by name of what came home."""
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
