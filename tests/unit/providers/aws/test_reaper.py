@@ -1,0 +1,157 @@
+"""The standing reaper, as Lambda runs it: what it ends, what it leaves alone, and what it says of refusals."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import zipfile
+from datetime import timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from providers.aws import reaper
+from providers.aws.api import SdkApi
+from providers.aws.making import packed
+from providers.aws.settings import PROVIDER
+from providers.aws.translate import EXPIRES, OURS, tags_of
+from providers.base import LaunchRequest, RunId
+from tests.builders import an_offer
+from tests.conftest import ROOT
+from tests.doubles.aws.remote import Double
+from tests.unit.providers.aws.account_side import HOME, signed_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+MOST_LINES = 60
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Double]:
+    made = Double()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def double(server: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
+    """The function's own calls go to the double."""
+    signed_in(monkeypatch)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    server.reset(setup="none", listing_lag=0.0, cloud_timer_works=False, machine_timer_works=False)
+    return server
+
+
+@pytest.fixture
+def api(double: Double) -> Iterator[SdkApi]:
+    made = SdkApi(HOME, double.url)
+    yield made
+    made.close()
+
+
+def at(now: datetime) -> dict[str, str]:
+    """What the schedule hands over."""
+    return {"time": f"{now:%Y-%m-%dT%H:%M:%SZ}"}
+
+
+def machine(api: SdkApi, region: str, **tags: str) -> str:
+    asked = {
+        "ImageId": "ami-0cafe000000000001",
+        "InstanceType": "m5.large",
+        "MinCount": 1,
+        "MaxCount": 1,
+        "TagSpecifications": [
+            {
+                "ResourceType": "instance",
+                "Tags": [{"Key": key.replace("_", "-"), "Value": text} for key, text in tags.items()],
+            }
+        ],
+    }
+    return str(api.call("ec2", region, "RunInstances", asked)["Instances"][0]["InstanceId"])
+
+
+def state(api: SdkApi, region: str, name: str) -> str:
+    told = api.call("ec2", region, "DescribeInstances", {"InstanceIds": [name]})
+    return str(told["Reservations"][0]["Instances"][0]["State"]["Name"])
+
+
+def run(double: Double) -> dict[str, Any]:
+    return reaper.handler(at(double.now()), None)
+
+
+def test_whatever_is_over_ends_in_every_region_and_nothing_else(double: Double, api: SdkApi) -> None:
+    now = double.now()
+    over, later = (now - timedelta(seconds=1)).isoformat(), (now + timedelta(minutes=1)).isoformat()
+    ended = [machine(api, region, trainplan="1", expires_at=over) for region in (HOME, "eu-west-1", "us-west-2")]
+    kept = [
+        machine(api, HOME, trainplan="1", expires_at=later),
+        machine(api, HOME, trainplan="1"),
+        machine(api, HOME, expires_at=over),
+        machine(api, "eu-west-1", Name="somebody's"),
+    ]
+    told = run(double)
+    assert sorted(told["terminated"]) == sorted(ended)
+    places = [HOME, HOME, HOME, "eu-west-1"]
+    assert all(state(api, region, name) == "pending" for region, name in zip(places, kept, strict=True))
+    for region, name in zip((HOME, "eu-west-1", "us-west-2"), ended, strict=True):
+        assert state(api, region, name) in ("shutting-down", "terminated")
+    assert run(double) == {"terminated": []}
+
+
+def test_the_instant_counts_in_its_own_zone(double: Double, api: SdkApi) -> None:
+    now = double.now()
+    east = now.astimezone(timezone(timedelta(hours=5)))
+    over = machine(api, HOME, trainplan="1", expires_at=(east - timedelta(seconds=1)).isoformat())
+    machine(api, HOME, trainplan="1", expires_at=(east + timedelta(minutes=1)).isoformat())
+    assert run(double)["terminated"] == [over]
+
+
+def test_many_are_found_on_every_page(double: Double, api: SdkApi) -> None:
+    double.reset(setup="none", listing_lag=0.0, page_size=5, stock=40, vcpus=1000.0)
+    over = (double.now() - timedelta(seconds=1)).isoformat()
+    made = [machine(api, HOME, trainplan="1", expires_at=over) for _ in range(12)]
+    assert sorted(run(double)["terminated"]) == sorted(made)
+
+
+def test_a_refusal_does_not_keep_the_others(double: Double, api: SdkApi) -> None:
+    """It counts as an error of the function, once all is done that can be."""
+    over = (double.now() - timedelta(seconds=1)).isoformat()
+    broken = machine(api, HOME, trainplan="1", expires_at="tomorrow")
+    first, far = (machine(api, region, trainplan="1", expires_at=over) for region in (HOME, "us-west-2"))
+    double.script(operation="DescribeInstances", region="eu-west-1", code="UnauthorizedOperation")
+    with pytest.raises(RuntimeError) as caught:
+        run(double)
+    assert f"us-east-1: {broken}: Invalid isoformat string: 'tomorrow'" in str(caught.value)
+    assert "eu-west-1: An error occurred (UnauthorizedOperation)" in str(caught.value)
+    assert state(api, HOME, first) in ("shutting-down", "terminated")
+    assert state(api, "us-west-2", far) in ("shutting-down", "terminated")
+
+
+def test_it_reads_the_tags_that_launches_write(double: Double) -> None:
+    offer = an_offer(provider=PROVIDER, region=HOME)
+    request = LaunchRequest(run_id=RunId("r"), attempt=1, offer=offer, job_json="{}", deadline=double.now())
+    tags = tags_of(request)
+    assert (reaper.OURS, reaper.EXPIRES) == (OURS, EXPIRES)
+    assert {"Key": OURS, "Value": "1"} in tags
+    assert reaper._is_over({"Tags": tags}, double.now())
+    assert not reaper._is_over({"Tags": tags}, double.now() - timedelta(seconds=2))
+
+
+def test_it_is_short_and_stands_alone(double: Double, api: SdkApi, tmp_path: Path) -> None:
+    """What Lambda gets is one file that needs nothing of ours, and ends a machine just so."""
+    source = (ROOT / "providers" / "aws" / "reaper.py").read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= MOST_LINES
+    assert "providers." not in source.partition('"""\n')[2].replace("providers.aws.making", "")
+    with zipfile.ZipFile(io.BytesIO(packed())) as archive:
+        assert archive.namelist() == ["reaper.py"]
+        archive.extractall(tmp_path)
+    spec = importlib.util.spec_from_file_location("reaper", tmp_path / "reaper.py")
+    assert spec is not None
+    assert spec.loader is not None
+    alone = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(alone)
+    over = machine(api, HOME, trainplan="1", expires_at=(double.now() - timedelta(seconds=1)).isoformat())
+    assert alone.handler(at(double.now()), None) == {"terminated": [over]}
