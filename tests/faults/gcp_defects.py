@@ -1,0 +1,173 @@
+"""Planted defects of Google Cloud's provider: what careless software does at Compute Engine."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import providers.gcp.found as found
+import providers.gcp.insert as insert
+import providers.gcp.lists as lists
+import providers.gcp.machines as machines
+import providers.rented as rented
+from providers.errors import CredentialsError, InstanceNotFoundError
+from providers.gcp.machines import Machines
+from tests.faults.defects import DEFECTS as EVERYWHERE
+from tests.faults.defects import Defect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SAME = (
+    "a request is built anew for its replay",
+    "a create that was cut off is never adopted",
+    "the next attempt is launched before the last is cleared",
+    "no lock: two commands act on one run",
+    "a teardown is called done after a while",
+    "a delete is not looked after",
+    "a run is called done before it is torn down",
+    "sweep ends what another computer made",
+    "sweep knows only what the journal knows",
+)
+"""Of the engine's own, those that show in calls of any provider."""
+GCP: list[Defect] = [known for known in EVERYWHERE if known.name in _SAME]
+
+
+def defect(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    def known(plant: Callable[[], None]) -> Callable[[], None]:
+        GCP.append(Defect(f"gcp: {name}", plant))
+        return plant
+
+    return known
+
+
+def _body(change: Callable[[dict[str, Any]], None]) -> None:
+    """Change what every insert asks for."""
+    real = insert._body
+
+    def made(*given: Any) -> dict[str, Any]:
+        body = real(*given)
+        change(body)
+        return body
+
+    insert._body = made
+
+
+@defect("each create has a name and a token of its own")
+def _() -> None:
+    real, count = Machines.launch, itertools.count()
+
+    def send(self: Any, request: Any) -> Any:
+        *puts, create = request.calls
+        given = dict(create.parameters)
+        name = f"{given['body']['name']}-x{next(count)}"
+        given |= {"requestId": str(uuid.uuid4()), "body": {**given["body"], "name": name}}
+        return real(self, replace(request, calls=(*puts, replace(create, parameters=given))))
+
+    Machines.launch = send  # type: ignore[method-assign]
+
+
+@defect("the name and the token of a run, without the number of the attempt")
+def _() -> None:
+    insert.name_of = lambda request: f"plan-{request.run_id}-1"
+    insert.token_of = lambda request: str(uuid.uuid5(insert._SPACE, request.run_id))
+
+
+@defect("what the machine fetches is sent after it was made")
+def _() -> None:
+    def send(self: Any, request: Any) -> Any:
+        *puts, create = request.calls
+        operation = self._inserted(create.parameters)
+        project, zone = create.parameters["project"], create.parameters["zone"]
+        if operation is not None:
+            self._wait(project, zone, operation)
+        for call in puts:
+            self.rented.put(request.run_id, call)
+        return self._made(request, found.id_of("instances", zone, create.parameters["body"]["name"]))
+
+    Machines.launch = send  # type: ignore[method-assign]
+
+
+@defect("an operation's error is not read")
+def _() -> None:
+    machines.error_of_operation = lambda *_: None  # type: ignore[assignment]
+
+
+@defect("no maxRunDuration")
+def _() -> None:
+    _body(lambda body: body["scheduling"].pop("maxRunDuration"))
+
+
+@defect("the machine only powers off")
+def _() -> None:
+    real = rented.Rented.machine
+
+    def part(self: Any, request: Any, end: Any) -> Any:
+        return real(self, request, {"kind": "power_off"})
+
+    rented.Rented.machine = part  # type: ignore[method-assign]
+
+
+@defect("the disk does not go with its machine")
+def _() -> None:
+    _body(lambda body: body["disks"][0].update(autoDelete=False))
+
+
+@defect("disks are not listed")
+def _() -> None:
+    lists._BILLED = ("instances", "addresses")  # type: ignore[assignment]
+
+
+@defect("a machine that has stopped is not listed")
+def _() -> None:
+    real = lists.Lists._everything
+
+    def told(self: Any, *given: Any) -> Any:
+        for place, rows, warned in real(self, *given):
+            yield place, [row for row in rows if row.get("status") != "TERMINATED"], warned
+
+    lists.Lists._everything = told  # type: ignore[method-assign]
+
+
+@defect("only the first page of a list is read")
+def _() -> None:
+    real = lists.Lists._everything
+
+    def told(self: Any, *given: Any) -> Any:
+        for number, page in enumerate(real(self, *given)):
+            if number < 2:  # a zone without results comes before it
+                yield page
+
+    lists.Lists._everything = told  # type: ignore[method-assign]
+
+
+@defect("a place that did not answer is taken as empty")
+def _() -> None:
+    lists._warned = lambda *_: []
+
+
+@defect("the lag of lists is ignored")
+def _() -> None:
+    machines.LISTING_LAG = timedelta(0)
+
+
+@defect("an expired sign-in is taken as a machine that is gone")
+def _() -> None:
+    real = Machines.get
+
+    def seen(self: Any, ref: Any) -> Any:
+        try:
+            return real(self, ref)
+        except CredentialsError as error:
+            raise InstanceNotFoundError("it is not there") from error
+
+    Machines.get = seen  # type: ignore[method-assign]
+
+
+@defect("a label without the run")
+def _() -> None:
+    real = insert.labels_of
+    insert.labels_of = lambda request: {**real(request), "trainplan-run": "run"}
