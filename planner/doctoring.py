@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import timedelta
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from pricing.money import format_usd_per_hour
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 PATIENCE = timedelta(seconds=9)
 """What has not answered by then is unknown: a doctor takes ten seconds at most."""
-MOST_OFFERS = 12
+FIRST_OFFERS, MOST_OFFERS = 4, 12
 _MOST_AT_ONCE = 16
 HERE = "local"
 IDENTITY, QUOTA = "identity", "quota"
@@ -46,8 +47,10 @@ class Judged:
 
     @property
     def reason(self) -> Check | None:
-        """The first of the checks that decides; None where there are none."""
-        return next((check for check in self.preflight.checks if check.state is self.state), None)
+        """The first of the checks that decides, for one that is let in its quota; None where there are none."""
+        deciding = [check for check in self.preflight.checks if check.state is self.state]
+        quotas = [check for check in deciding if check.name == QUOTA] if self.state is PreflightState.OK else []
+        return next(iter((*quotas, *deciding)), None)
 
     @property
     def why(self) -> str:
@@ -63,7 +66,7 @@ class Judged:
     @property
     def is_closed(self) -> bool:
         """Whether nobody is signed in: no other offer of the provider would be let in either."""
-        return IDENTITY in self._refused
+        return any(map(_is_closed, self.preflight.checks))
 
     @property
     def _refused(self) -> set[str]:
@@ -89,17 +92,22 @@ class Examination:
 
 
 def examine(asked: Provider, ranked: Sequence[Offer], patience: timedelta = PATIENCE) -> Examination:
-    """The whole answer for one provider; `ranked` are its offers, the cheapest first. Creates nothing."""
-    wanted = one_of_each_pool(ranked)
-    calls: list[Callable[[], tuple[Check, ...]]] = [lambda: _account(asked)]
-    calls += [lambda offer=offer: _preflight(asked, offer).checks for offer in wanted]  # type: ignore[misc]
-    account, *found = [_silent(patience) if told is None else told for told in at_once(calls, patience)]
-    judged = [
-        Judged(offer=offer, preflight=Preflight(checks=checks)) for offer, checks in zip(wanted, found, strict=True)
-    ]
-    nobody = next((known.reason for known in judged if known.is_closed), None)
-    if nobody is not None:  # what the offers would need is of no use then
-        judged, account = [], account if nobody in account else (nobody, *account)
+    """The whole answer for one provider; `ranked` are its offers, the cheapest first. Creates nothing.
+
+    The account and the first offers are asked about at once; further offers only where none of these is let in.
+    """
+    wanted, began = one_of_each_pool(ranked), monotonic()
+    first: list[Callable[[], Sequence[Check]]] = [lambda: _account(asked)]
+    account, *found = _answers([*first, *_asking(asked, wanted[:FIRST_OFFERS])], patience)
+    nobody = next((check for checks in found for check in checks if _is_closed(check)), None)
+    if nobody is not None and nobody not in account:
+        account = (nobody, *account)
+    if _refusal(account) is not None:  # what the offers would need is of no use then
+        wanted, found = [], []
+    judged = _judged(wanted, found)
+    if not any(known.state is PreflightState.OK for known in judged):
+        left = max(timedelta(0), patience - timedelta(seconds=monotonic() - began))
+        judged += _judged(wanted[len(found) :], _answers(_asking(asked, wanted[len(found) :]), left))
     shown = _up_to_the_first_let_in(judged)
     state, sentence = _verdict(asked.name, account, shown)
     return Examination(provider=asked.name, account=account, offers=shown, state=state, sentence=sentence)
@@ -146,6 +154,28 @@ def offer_text(offer: Offer) -> str:
     return f"{offer.instance_type} ({offer.market.replace('_', ' ')}) in {offer.region} at {price}"
 
 
+def _asking(asked: Provider, offers: Sequence[Offer]) -> list[Callable[[], Sequence[Check]]]:
+    return [lambda offer=offer: _preflight(asked, offer).checks for offer in offers]  # type: ignore[misc]
+
+
+def _answers(calls: Sequence[Callable[[], Sequence[Check]]], patience: timedelta) -> list[tuple[Check, ...]]:
+    return [_silent(patience) if told is None else tuple(told) for told in at_once(calls, patience)]
+
+
+def _judged(offers: Sequence[Offer], found: Sequence[tuple[Check, ...]]) -> list[Judged]:
+    """As many as there are answers."""
+    pairs = zip(offers, found, strict=False)
+    return [Judged(offer=offer, preflight=Preflight(checks=checks)) for offer, checks in pairs]
+
+
+def _is_closed(check: Check) -> bool:
+    return check.name == IDENTITY and check.state is PreflightState.REFUSED
+
+
+def _refusal(account: Sequence[Check]) -> Check | None:
+    return next((check for check in account if check.state is PreflightState.REFUSED), None)
+
+
 def _account(asked: Provider) -> tuple[Check, ...]:
     if not isinstance(asked, Doctor):
         return ()
@@ -180,7 +210,7 @@ def _up_to_the_first_let_in(judged: Sequence[Judged]) -> tuple[Judged, ...]:
 
 def _verdict(name: str, account: Sequence[Check], offers: Sequence[Judged]) -> tuple[PreflightState, str]:
     """Whether anything can be launched, and the sentence that a doctor ends with."""
-    refused = next((check for check in account if check.state is PreflightState.REFUSED), None)
+    refused = _refusal(account)
     if refused is not None:
         return PreflightState.REFUSED, _nothing(name, refused)
     if offers and offers[-1].state is PreflightState.OK:

@@ -54,10 +54,11 @@ def _listing(account: Account) -> Check:
 
 
 def _bucket(at: Standing) -> Check:
+    """Whoever may make buckets needs no set-up for that: the first launch makes it."""
     if not at.has_bucket():
-        return _refused("bucket", f"there is no {at.bucket} for run directories", _SET_UP)
+        return _unknown("bucket", f"there is no {at.bucket} yet: the first launch makes it where it may", _SET_UP)
     if at.store.bucket is None and not at.has_made_bucket():
-        return _refused("bucket", f"{at.bucket} is half made", _SET_UP)
+        return _unknown("bucket", f"{at.bucket} is half made: the next launch goes on where it may", _SET_UP)
     return _ok("bucket", f"{at.bucket} in {at.home}")
 
 
@@ -108,5 +109,5 @@ def _refused(name: str, detail: str, fix: str) -> Check:
     return Check(name=name, state=PreflightState.REFUSED, detail=detail, fix=fix)
 
 
-def _unknown(name: str, detail: str) -> Check:
-    return Check(name=name, state=PreflightState.UNKNOWN, detail=detail)
+def _unknown(name: str, detail: str, fix: str = "") -> Check:
+    return Check(name=name, state=PreflightState.UNKNOWN, detail=detail, fix=fix)

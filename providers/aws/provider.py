@@ -15,11 +15,14 @@ from providers.aws import translate
 from providers.aws.account import Account
 from providers.aws.api import CONNECTIONS, Api, SdkApi
 from providers.aws.checks import checks
+from providers.aws.doctor import examine
 from providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_SUCH_THING
 from providers.aws.listing import Listing
 from providers.aws.live import Live
 from providers.aws.quotas import quota_text
 from providers.aws.settings import PROVIDER, SCHEDULE_GROUP, SCHEDULE_ROLE, AwsSettings
+from providers.aws.setup import AwsSetUp
+from providers.aws.standing import Standing
 from providers.aws.translate import (
     BY_SCHEDULE,
     GROUP_ID,
@@ -49,10 +52,11 @@ from providers.errors import (
     QuotaError,
 )
 from providers.rented import Rented, mirrors_of
+from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
-    from providers.base import LaunchRequest, RunStore, VendorRequest
+    from providers.base import Check, LaunchRequest, RunStore, SetupStep, VendorRequest
 
 LISTING_LAG = timedelta(minutes=2)
 """How long after a create EC2 may not show it: "a few minutes" at most, says its page on eventual consistency."""
@@ -90,18 +94,28 @@ def make(settings: ProviderSettings) -> AwsProvider:
         endpoints={"s3": given.endpoint} if given.endpoint else {},
         own_image=given.image,
     )
-    return AwsProvider(api=api, account=Account(api, given), rented=rented, now_of=settings.now)
+    account = Account(api, given)
+    return AwsProvider(
+        api=api,
+        account=account,
+        rented=rented,
+        now_of=settings.now,
+        standing=Standing(account, StoreSettings.of(settings, PROVIDER)),
+        let_go=lambda: bucket().close() if bucket.cache_info().currsize else None,
+    )
 
 
 @dataclass(frozen=True)
 class AwsProvider:
-    """`account` looks up, `rented` has what every rented launch has around its own create, `threads` is how many
-    lists are asked at once."""
+    """`account` looks up, `rented` has what every rented launch has around its own create, `standing` is what stands
+    in the account, `let_go` closes the store, `threads` is how many lists are asked at once."""
 
     api: Api
     account: Account
     rented: Rented
     now_of: Callable[[], datetime]
+    standing: Standing
+    let_go: Callable[[], None]
     threads: int = CONNECTIONS
     _asked_to_stop: set[str] = field(default_factory=set)
 
@@ -220,8 +234,23 @@ class AwsProvider:
     def store(self, run_id: RunId) -> RunStore:
         return self.rented.store(run_id)
 
+    def doctor(self) -> Sequence[Check]:
+        """The account, whatever the offer (providers.base.Doctor)."""
+        return examine(self.standing)
+
+    def lacking(self) -> Sequence[SetupStep]:
+        """What a set-up would make (providers.base.SetUp)."""
+        return AwsSetUp(self.standing).lacking()
+
+    def removable(self) -> Sequence[SetupStep]:
+        return AwsSetUp(self.standing).removable()
+
+    def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
+        AwsSetUp(self.standing).carry_out(step, report)
+
     def close(self) -> None:
         """Let go of the connections."""
+        self.let_go()
         if isinstance(self.api, SdkApi):
             self.api.close()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.doctoring import MOST_OFFERS, at_once, examine, judge, one_of_each_pool
+from planner.doctoring import FIRST_OFFERS, MOST_OFFERS, at_once, examine, judge, one_of_each_pool
 from pricing.offers import Market, Offer
 from providers.base import Check, PreflightState
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, TransientError
@@ -91,6 +91,7 @@ def test_offers_are_looked_at_up_to_the_first_that_is_let_in(
 
 def test_an_account_that_is_refused_launches_nothing_whatever_its_offers_say() -> None:
     told = examine(cloud({"us-east-1": OK}, account=(IDENTITY, NOBODY)), [EAST])
+    assert told.offers == ()
     assert told.state is PreflightState.REFUSED
     assert told.sentence == "aws: nothing can be launched; identity: nobody is signed in (aws sso login)"
 
@@ -104,6 +105,16 @@ def test_where_nobody_is_signed_in_the_offers_are_left_out() -> None:
 def test_nothing_for_the_job_is_said() -> None:
     told = examine(cloud({}), [])
     assert (told.state, told.sentence) == (PreflightState.REFUSED, "aws: it has nothing that suits the job")
+
+
+def test_further_offers_are_looked_at_where_the_first_are_refused() -> None:
+    regions = [f"region-{number}" for number in range(MOST_OFFERS)]
+    asked = cloud({region: NO_QUOTA for region in regions} | {"region-6": OK})
+    told = examine(asked, [at(region) for region in regions])
+    assert (told.offers[-1].offer.region, len(told.offers)) == ("region-6", 7)
+    early = cloud(dict.fromkeys(regions, OK))
+    examine(early, [at(region) for region in regions])
+    assert (asked.count("preflight"), early.count("preflight")) == (MOST_OFFERS, FIRST_OFFERS)
 
 
 def test_a_quota_is_looked_at_once() -> None:
