@@ -25,6 +25,7 @@ OPTIONS = (
     "service_account",
     "mirrors",
     "endpoint",
+    "machine_endpoint",
 )
 MACHINE_ACCOUNT = "trainplan-machine"
 """The service account that machines have, in the project, where the person names none: `plan setup gcp` makes it."""
@@ -37,7 +38,7 @@ class GcpSettings:
     """`project` None is that of the sign-in. `subnetwork` "": the one that the network has in each region.
 
     `service_account` "": `trainplan-machine` of the project. `endpoint`: where something answers that speaks like all
-    of Google (a test double), None for Google.
+    of Google (a test double), None for Google; `machine_endpoint` is where machines find it, None for the same.
     """
 
     project: str | None = None
@@ -45,6 +46,7 @@ class GcpSettings:
     subnetwork: str = ""
     service_account: str = ""
     endpoint: str | None = None
+    machine_endpoint: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -58,6 +60,7 @@ class GcpSettings:
             subnetwork=_fits(options, "subnetwork", _NAME, "the name of a subnetwork"),
             service_account=_fits(options, "service_account", _EMAIL, "NAME@PROJECT.iam.gserviceaccount.com"),
             endpoint=store.endpoint,
+            machine_endpoint=options.get("machine_endpoint") or store.endpoint,
             environment=settings.environment,
         )
 
