@@ -12,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.faults.all_points import first_red, named_points, some
+from tests.faults.azure_defects import AZURE
 from tests.faults.defects import CONTROL, DEFECTS
 from tests.faults.gcp_defects import GCP
 from tests.faults.trial import Trial, Verdict
@@ -26,8 +27,8 @@ _HERE = Path(__file__).parent
 SHARE = 0.1
 SEED = 20261121
 MOST_NEAR = 60
-_CREATES = ("RunInstance", "CreateSchedule", "insert", "add_attempt")
-DEFECTS_OF = {"sim": DEFECTS, "gcp": GCP}
+_CREATES = ("RunInstance", "CreateSchedule", "insert", "virtualMachinesSubmitDeallocate", "add_attempt")
+DEFECTS_OF = {"sim": DEFECTS, "gcp": GCP, "azure": AZURE}
 """Those of the engine show in launches on sim; a provider has its own beside."""
 
 

@@ -1,0 +1,225 @@
+"""Planted defects of Azure's provider: what careless software does with resource groups."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import providers.azure.bodies as bodies
+import providers.azure.errors as errors
+import providers.azure.launching as launching
+import providers.azure.listing as listing
+import providers.azure.provider as provider
+import providers.rented as rented
+from providers.azure.account import Account
+from providers.azure.launching import Launcher
+from providers.azure.provider import AzureProvider
+from providers.errors import CredentialsError, IncompleteListingError, InstanceNotFoundError
+from tests.faults.defects import DEFECTS as EVERYWHERE
+from tests.faults.defects import Defect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SAME = (
+    "a request is built anew for its replay",
+    "a create that was cut off is never adopted",
+    "the next attempt is launched before the last is cleared",
+    "no lock: two commands act on one run",
+    "a teardown is called done after a while",
+    "a delete is not looked after",
+    "a run is called done before it is torn down",
+    "sweep ends what another computer made",
+    "sweep knows only what the journal knows",
+)
+"""Of the engine's own, those that show in calls of any provider."""
+AZURE: list[Defect] = [known for known in EVERYWHERE if known.name in _SAME]
+
+
+def defect(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    def known(plant: Callable[[], None]) -> Callable[[], None]:
+        AZURE.append(Defect(f"azure: {name}", plant))
+        return plant
+
+    return known
+
+
+def _without(name: str) -> None:
+    """Leave out one of the calls of a launch, which `name` makes."""
+    real = bodies.launch_calls
+
+    def made(*given: Any, **named: Any) -> Any:
+        return tuple(call for call in real(*given, **named) if call.name != name)
+
+    provider.launch_calls = made
+
+
+def _unlisted(*kinds: str) -> None:
+    real = listing._content
+
+    def content(account: Any, group: Any) -> Any:
+        found, trouble = real(account, group)
+        return [one for one in found if one.kind not in kinds], trouble
+
+    listing._content = content
+
+
+@defect("each create has a group of its own")
+def _() -> None:
+    count = itertools.count()
+    real = AzureProvider.launch
+
+    def send(self: Any, request: Any) -> Any:
+        return real(self, replace(request, attempt=int(f"{request.attempt}{next(count)}7"), calls=()))
+
+    AzureProvider.launch = send  # type: ignore[method-assign]
+
+
+@defect("an attempt whose machine has lived and gone gets another")
+def _() -> None:
+    Launcher._has_lived = lambda *_: False  # type: ignore[method-assign]
+
+
+@defect("a machine that failed to allocate is left, and never listed")
+def _() -> None:
+    Launcher._withdraw = lambda *_: None  # type: ignore[method-assign]
+    _unlisted("resource_group", "machine", "disk", "interface", "address", "security_group", "network")
+
+
+@defect("the operation is not followed: a create is taken for a machine")
+def _() -> None:
+    def allocated(self: Any, group: str, operation: Any) -> Any:
+        told = self._machine(group)
+        assert told is not None
+        return {**told, "properties": {**told["properties"], "provisioningState": "Succeeded", "instanceView": {}}}
+
+    Launcher._allocated = allocated  # type: ignore[method-assign]
+    real = AzureProvider.get
+
+    def get(self: Any, ref: Any) -> Any:
+        found = real(self, ref)
+        return replace(found, state=found.state.PENDING, end=None) if found.reason else found
+
+    AzureProvider.get = get  # type: ignore[method-assign]
+
+
+@defect("a conflict is read as: it exists already")
+def _() -> None:
+    real = Launcher._sent
+
+    def sent(self: Any, call: Any, what: str) -> Any:
+        reply = self.account.arm.send(call)
+        return reply if reply.status == 409 else real(self, call, what)
+
+    Launcher._sent = sent  # type: ignore[method-assign]
+
+
+@defect("the machine may not delete its group")
+def _() -> None:
+    _without("PUT roleAssignments")
+
+
+@defect("the machine's own timer is not armed")
+def _() -> None:
+    real = rented.Rented.machine
+
+    def part(self: Any, request: Any, end: Any) -> Any:
+        request = replace(request, deadline=request.deadline + timedelta(days=30))
+        return real(self, request, end)
+
+    rented.Rented.machine = part  # type: ignore[method-assign]
+
+
+@defect("the group is not listed")
+def _() -> None:
+    _unlisted("resource_group")
+
+
+@defect("only the machine is listed")
+def _() -> None:
+    real = listing.list_owned
+
+    def listed(*given: Any) -> Any:
+        return [one for one in real(*given) if one.instance]
+
+    listing.list_owned = listed
+
+
+@defect("only the machine is deleted")
+def _() -> None:
+    def delete(account: Any, ref: Any) -> None:
+        group, path, kind = listing._where(account, ref)
+        if group is not None and kind == "machine":
+            listing._accepted(account, launching.Call(method="DELETE", path=path, api="2024-07-01"))
+
+    listing.delete = delete
+
+
+@defect("rights are not listed")
+def _() -> None:
+    listing._rights = lambda *_: iter(())
+
+
+@defect("only the first page of a list is read")
+def _() -> None:
+    real = Account.pages
+
+    def pages(self: Any, path: str, api: str, **query: str) -> Any:
+        return itertools.islice(real(self, path, api, **query), 1)
+
+    Account.pages = pages  # type: ignore[method-assign]
+
+
+@defect("a list that did not come is taken as empty")
+def _() -> None:
+    real = listing.list_owned
+
+    def listed(*given: Any) -> Any:
+        try:
+            return real(*given)
+        except IncompleteListingError as error:
+            return error.found
+
+    listing.list_owned = listed
+
+
+@defect("what else is in a group is not looked for")
+def _() -> None:
+    real = AzureProvider.delete
+
+    def delete(self: Any, ref: Any) -> None:
+        if getattr(ref, "instance", True):
+            real(self, ref)
+
+    AzureProvider.delete = delete  # type: ignore[method-assign]
+
+
+@defect("a lag of lists is ignored")
+def _() -> None:
+    provider.LISTING_LAG = timedelta(0)
+
+
+@defect("an expired sign-in is taken as a machine that is gone")
+def _() -> None:
+    real = AzureProvider.get
+
+    def get(self: Any, ref: Any) -> Any:
+        try:
+            return real(self, ref)
+        except CredentialsError as error:
+            raise InstanceNotFoundError(error.message) from error
+
+    AzureProvider.get = get  # type: ignore[method-assign]
+
+
+@defect("a code of want of room is not known")
+def _() -> None:
+    errors.CODES = {code: row for code, row in errors.CODES.items() if code != "AllocationFailed"}
+
+
+@defect("groups without the run's tag")
+def _() -> None:
+    real = bodies.tags_of
+    bodies.tags_of = lambda request: {**real(request), "trainplan-run": "run"}
