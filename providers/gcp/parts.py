@@ -10,8 +10,10 @@ from providers.gcp.api import GoogleApi
 from providers.gcp.machines import Machines
 from providers.gcp.part import PROVIDER
 from providers.gcp.provider import GcpProvider
+from providers.gcp.standing import Home, Standing
 from providers.gcp.tpu import provider as tpu
 from providers.rented import Rented, mirrors_of
+from providers.stores.settings import StoreSettings
 from providers.stores.store import run_store
 from providers.stores.unfinished import Unfinished
 
@@ -30,9 +32,24 @@ REGION = "us-central1"
 def made(settings: ProviderSettings, account: Account) -> GcpProvider:
     """Nobody is asked anything. Where `endpoint` is set, machines are sent there too."""
     stores = stores_of(settings)
-    rented = rented_of(settings, stores, endpoints_of(account.settings.endpoint))
+    rented = rented_of(settings, stores, endpoints_of(account.settings.machine_endpoint))
     parts = (Machines(GoogleApi(account), account, rented), tpu.made(account, rented))
-    return GcpProvider(account, parts, stores, settings.now)
+    return GcpProvider(account, parts, stores, settings.now, standing_of(settings, account))
+
+
+def standing_of(settings: ProviderSettings, account: Account) -> Standing:
+    """What set-up makes and the doctor looks at; the bucket's name is the project's, which is asked for when needed."""
+    given = StoreSettings.of(settings, PROVIDER)
+
+    def home() -> Home:
+        return Home(
+            name=store.bucket_name(given, account.project),
+            location=store.location_of(given),
+            ours=given.bucket is None,
+            settings=store.bucket_settings(given.keep_days),
+        )
+
+    return Standing(account, home)
 
 
 def stores_of(settings: ProviderSettings) -> Callable[[RunId], ObjectStore]:

@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING
 from providers.base import Instance, Preflight, RunId, RunStore
 from providers.errors import BadRequestError, IncompleteListingError, InstanceNotFoundError
 from providers.gcp.account import Account
+from providers.gcp.doctor import examine
 from providers.gcp.offers import catalog_offers
 from providers.gcp.part import PROVIDER, Part
 from providers.gcp.refusals import incomplete
 from providers.gcp.settings import GcpSettings
+from providers.gcp.setup import GcpSetUp
+from providers.gcp.standing import Standing
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
     from providers.base import (
+        Check,
         InstanceRef,
         LaunchRequest,
         OwnedResource,
         ProviderSettings,
+        SetupStep,
         Timers,
         VendorRequest,
     )
@@ -45,6 +50,8 @@ class GcpProvider:
     parts: Sequence[Part]
     stores: Callable[[RunId], RunStore]
     now: Callable[[], datetime]
+    standing: Standing | None = None
+    """What set-up makes and the doctor looks at; without it there are neither."""
 
     @property
     def name(self) -> str:
@@ -113,6 +120,27 @@ class GcpProvider:
 
     def store(self, run_id: RunId) -> RunStore:
         return self.stores(run_id)
+
+    def doctor(self) -> Sequence[Check]:
+        """The project's lines (providers.base.Doctor)."""
+        return examine(self._stands())
+
+    def lacking(self) -> Sequence[SetupStep]:
+        return self._set_up().lacking()
+
+    def removable(self) -> Sequence[SetupStep]:
+        return self._set_up().removable()
+
+    def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
+        self._set_up().carry_out(step, report)
+
+    def _set_up(self) -> GcpSetUp:
+        return GcpSetUp(self._stands(), self.list_owned)
+
+    def _stands(self) -> Standing:
+        if self.standing is None:
+            raise BadRequestError("this provider was made for launches alone", hint="this is a mistake of the program")
+        return self.standing
 
     def _for(self, offer: Offer) -> Part:
         for part in self.parts:

@@ -93,8 +93,8 @@ class GcsBucket:
         self.session = session
         self._endpoint = endpoint.rstrip("/")
         self._project = project
-        self._location = given.region or "us-central1"
-        self.name = given.bucket or f"trainplan-{re.sub(r'[^a-z0-9-]', '-', project)}-{self._location}"
+        self._location = location_of(given)
+        self.name = bucket_name(given, project)
         self.ours = given.bucket is None
         self._keep_days = given.keep_days
 
@@ -243,6 +243,16 @@ class GcsUpload:
             if answer.status_code in (404, 410):
                 raise UploadLostError(f"{self._key}: Google has forgotten the upload")
             raise _said(answer, self._key)
+
+
+def location_of(given: StoreSettings) -> str:
+    """Where a bucket of ours is made."""
+    return given.region or "us-central1"
+
+
+def bucket_name(given: StoreSettings, project: str) -> str:
+    """The person's own, or one that the project alone has."""
+    return given.bucket or f"trainplan-{re.sub(r'[^a-z0-9-]', '-', project)}-{location_of(given)}"
 
 
 def bucket_settings(keep_days: int) -> dict[str, object]:

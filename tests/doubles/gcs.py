@@ -190,7 +190,7 @@ def answered(world: World, asked: Asked) -> Answer:
         return _made(world, asked) if asked.method == "POST" else _buckets(world, asked)
     if found := _BUCKET.match(asked.path):
         world.bucket(found[1])
-        return _json(world.buckets[found[1]])
+        return _json({name: value for name, value in world.buckets[found[1]].items() if name != "project"})
     if found := _OBJECTS.match(asked.path):
         return _listed(world, asked, found[1])
     if found := _UPLOAD.match(asked.path):

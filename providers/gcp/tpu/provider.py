@@ -101,8 +101,13 @@ class TpuMachines:
         return word_of(identity) in (WORD, NODE, TASK)
 
     def zones(self, offer: Offer) -> Sequence[str]:
-        """Of the offer's zones those that have it for this project."""
-        return checks.zones_of(self.account, self._ask_tpu, offer)
+        """Of the offer's zones those that have it for this project; none where it does not use the API."""
+        try:
+            return checks.zones_of(self.account, self._ask_tpu, offer)
+        except PermissionDeniedError as error:
+            if is_off(error):
+                return ()
+            raise
 
     def checks(self, offer: Offer) -> Sequence[Check]:
         return checks.of_offer(self.account, self._ask_tpu, self._ask_tasks, offer)

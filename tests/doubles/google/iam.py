@@ -8,14 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.doubles.google import compute
 from tests.doubles.google.rpc import StatusError
+from tests.doubles.google.world import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tests.doubles.google.world import Call, World
 
-DOCUMENTS = ("iam.v1", "cloudresourcemanager.v1", "serviceusage.v1", "serviceusage.v1beta1")
+DOCUMENTS = ("iam.v1", "serviceusage.v1", "serviceusage.v1beta1", "cloudresourcemanager.v1")
 SERVICES = ("compute", "storage", "iam", "cloudresourcemanager", "serviceusage", "tpu", "cloudtasks", "cloudbilling")
 
 
@@ -28,6 +30,7 @@ class Iam:
     policy: dict[str, Any] = field(default_factory=lambda: {"version": 3, "etag": "ZTAw", "bindings": []})
     denied: set[str] = field(default_factory=set)
     disabled: set[str] = field(default_factory=set)
+    networks: dict[str, dict[str, Any]] = field(default_factory=dict)
     tpu_quotas: dict[str, int] = field(default_factory=lambda: {"TPU v3 cores": 8, "Preemptible TPU v3 cores": 16})
 
 
@@ -102,6 +105,50 @@ def _policy_set(world: World, call: Call) -> dict[str, Any]:
     return dict(table.policy)
 
 
+def _act_as(world: World, call: Call) -> dict[str, Any]:
+    _account(world, call)
+    return _permissions(world, call)
+
+
+def _network(world: World, call: Call) -> dict[str, Any]:
+    """One that was made here, or one of the scenario's."""
+    made = world.table(Iam).networks.get(call.path["network"])
+    return dict(made) if made else compute.HANDLERS["compute.networks.get"](world, call)
+
+
+def _network_made(world: World, call: Call) -> dict[str, Any]:
+    name = str(call.body["name"])
+    world.table(Iam).networks[name] = {"kind": "compute#network", "id": world.number(), **call.body}
+    known = world.scenario.networks
+    world.scenario = world.scenario.model_copy(update={"networks": (*known, name)})
+    return _global_operation(world, "insert")
+
+
+def _network_deleted(world: World, call: Call) -> dict[str, Any]:
+    _network(world, call)
+    world.table(Iam).networks.pop(call.path["network"], None)
+    left = tuple(name for name in world.scenario.networks if name != call.path["network"])
+    world.scenario = world.scenario.model_copy(update={"networks": left})
+    return _global_operation(world, "delete")
+
+
+def _no_address(world: World, call: Call) -> dict[str, Any]:
+    raise RefusedError(404, "notFound", f"The resource '{call.path['address']}' was not found")
+
+
+def _global_operation(world: World, verb: str) -> dict[str, Any]:
+    return {
+        "kind": "compute#operation",
+        "name": f"operation-{world.number()}",
+        "operationType": verb,
+        "status": "RUNNING",
+    }
+
+
+def _global_done(world: World, call: Call) -> dict[str, Any]:
+    return {"kind": "compute#operation", "name": call.path["operation"], "status": "DONE"}
+
+
 def _permissions(world: World, call: Call) -> dict[str, Any]:
     denied = world.table(Iam).denied
     return {"permissions": [name for name in call.body["permissions"] if name not in denied]}
@@ -146,6 +193,12 @@ HANDLERS: Mapping[str, Callable[[World, Call], dict[str, Any]]] = {
     "iam.projects.serviceAccounts.get": _account,
     "iam.projects.serviceAccounts.create": _account_made,
     "iam.projects.serviceAccounts.delete": _account_deleted,
+    "iam.projects.serviceAccounts.testIamPermissions": _act_as,
+    "compute.networks.get": _network,
+    "compute.networks.insert": _network_made,
+    "compute.networks.delete": _network_deleted,
+    "compute.addresses.delete": _no_address,
+    "compute.globalOperations.get": _global_done,
     "iam.projects.roles.get": _role,
     "iam.projects.roles.create": _role_made,
     "iam.projects.roles.patch": _role_changed,

@@ -1,0 +1,140 @@
+"""What every launch on Google Cloud needs of a project, looked at in parallel (providers.base.Doctor)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from providers.base import Check, PreflightState
+from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
+from providers.gcp.kinds import ALL_GPUS
+from providers.gcp.permissions import ACT_AS, CLIENT, MACHINE, STORE
+from providers.gcp.standing import SERVICES, missing
+from providers.gcp.tpu.reaper import QUEUE, REGION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from providers.gcp.standing import Standing
+
+_OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
+_SETUP = "plan setup gcp"
+_FOR_TPUS = ("tpu", "cloudtasks")
+_REFUSING = (CredentialsError, PermissionDeniedError, BadRequestError)
+_QUOTAS = "https://console.cloud.google.com/iam-admin/quotas?project="
+
+
+def examine(at: Standing) -> Sequence[Check]:
+    """One line each for: who is signed in, billing, APIs, network, what may be done, the machines' account and what it
+    may do, the queue that ends TPUs, the bucket, GPUs of all regions. Creates nothing, raises nothing."""
+    looks: dict[str, Callable[[Standing], Check]] = {
+        "identity": lambda at: at.account.identity(),
+        "billing": lambda at: at.account.billing(),
+        "services": _services,
+        "network": _network,
+        "permissions": _permissions,
+        "machine account": _machine_account,
+        "machine roles": _machine_roles,
+        "timers": _timers,
+        "bucket": _bucket,
+        "GPUs": _gpus,
+    }
+    with ThreadPoolExecutor(len(looks)) as pool:
+        return list(pool.map(lambda row: _line(row[0], row[1], at), looks.items()))
+
+
+def _services(at: Standing) -> Check:
+    off = [name for name in SERVICES if name not in at.services()]
+    if not off:
+        return Check(name="services", state=_OK, detail=f"{', '.join(SERVICES)} are on")
+    fix = f"gcloud services enable {' '.join(f'{name}.googleapis.com' for name in off)}, or {_SETUP}"
+    if set(off) <= set(_FOR_TPUS):
+        detail = f"{', '.join(off)} are off, which TPUs v2 to v5e need; the rest is on"
+        return Check(name="services", state=_OK, detail=detail, fix=fix)
+    return Check(name="services", state=_REFUSED, detail=f"{', '.join(off)} are off", fix=fix)
+
+
+def _network(at: Standing) -> Check:
+    name = at.network_name
+    if at.network() is None:
+        fix = f"{_SETUP} makes it, without a rule that lets anybody in; or name one of yours in the setting `network`"
+        return Check(name="network", state=_REFUSED, detail=f"there is no network {name!r}", fix=fix)
+    return Check(name="network", state=_OK, detail=name)
+
+
+def _permissions(at: Standing) -> Check:
+    lacking = sorted(set(CLIENT.permissions) - at.permitted(CLIENT.permissions))
+    if lacking:
+        fix = f"ask whoever owns the project for the role {at.role_name(CLIENT)} (docs/permissions/gcp)"
+        return Check(name="permissions", state=_REFUSED, detail=f"you may not {', '.join(lacking)}", fix=fix)
+    return Check(name="permissions", state=_OK, detail=f"all {len(CLIENT.permissions)} that launches take")
+
+
+def _machine_account(at: Standing) -> Check:
+    """Also whether it may be given to a machine: that takes a permission on the account itself."""
+    email = at.account.machine_account
+    found = at.machine_account()
+    if found is None:
+        return Check(name="machine account", state=_REFUSED, detail=f"there is no {email}", fix=_SETUP)
+    if found.get("disabled"):
+        fix = f"gcloud iam service-accounts enable {email}"
+        return Check(name="machine account", state=_REFUSED, detail=f"{email} is switched off", fix=fix)
+    path, body = f"/v1/projects/{at.project}/serviceAccounts/{email}:testIamPermissions", {"permissions": [ACT_AS]}
+    if ACT_AS not in at.account.ask("POST", "iam", path, None, body).get("permissions", ()):
+        fix = (
+            f"gcloud iam service-accounts add-iam-policy-binding {email} --member user:YOU "
+            "--role roles/iam.serviceAccountUser"
+        )
+        return Check(name="machine account", state=_REFUSED, detail=f"you may not give {email} to a machine", fix=fix)
+    return Check(name="machine account", state=_OK, detail=email)
+
+
+def _machine_roles(at: Standing) -> Check:
+    """The person's own account may have its rights from elsewhere: what is not seen is left open."""
+    lacking = [grant["role"].rpartition("/")[2] for grant in missing(at.grants(), at.policy())]
+    if not lacking:
+        detail = f"{MACHINE.id} and, for the bucket, {STORE.id}"
+        return Check(name="machine roles", state=_OK, detail=detail)
+    state = _REFUSED if at.account_is_ours else _UNKNOWN
+    return Check(name="machine roles", state=state, detail=f"{', '.join(lacking)} is not granted", fix=_SETUP)
+
+
+def _timers(at: Standing) -> Check:
+    found = at.queue()
+    if found is None:
+        detail = f"there is no queue {QUEUE!r} in {REGION}, so no TPU v2 to v5e is launched; the rest does without"
+        return Check(name="timers", state=_OK, detail=detail, fix=_SETUP)
+    state = str(found.get("state", "RUNNING"))
+    if state != "RUNNING":
+        fix = f"gcloud tasks queues resume {QUEUE} --location {REGION}"
+        detail = f"the queue {QUEUE!r} in {REGION} is {state.lower()}: no TPU v2 to v5e is launched"
+        return Check(name="timers", state=_OK, detail=detail, fix=fix)
+    return Check(name="timers", state=_OK, detail=f"the queue {QUEUE!r} in {REGION} ends TPUs at their deadline")
+
+
+def _bucket(at: Standing) -> Check:
+    name = at.bucket.name
+    if at.is_bucket():
+        return Check(name="bucket", state=_OK, detail=f"gs://{name}")
+    return Check(name="bucket", state=_OK, detail=f"gs://{name} is made by the first launch, in {at.bucket.location}")
+
+
+def _gpus(at: Standing) -> Check:
+    """The one quota that holds for every GPU; those of regions and markets are each offer's own."""
+    told = at.account.once("project", lambda: at.account.ask("GET", "compute", f"/compute/v1/projects/{at.project}"))
+    for row in told.get("quotas", ()):
+        if row.get("metric") == ALL_GPUS:
+            limit, used = float(row.get("limit", 0)), float(row.get("usage", 0))
+            detail = f"{ALL_GPUS}: {used:g} of {limit:g} in use"
+            fix = "" if limit else f"no GPU is let in: ask for more at {_QUOTAS}{at.project}"
+            return Check(name="GPUs", state=_OK, detail=detail, fix=fix)
+    detail, fix = f"the quota {ALL_GPUS} is not shown", f"{_QUOTAS}{at.project}"
+    return Check(name="GPUs", state=_UNKNOWN, detail=detail, fix=fix)
+
+
+def _line(name: str, look: Callable[[Standing], Check], at: Standing) -> Check:
+    try:
+        return look(at)
+    except ProviderError as error:
+        state = _REFUSED if isinstance(error, _REFUSING) and name == "identity" else _UNKNOWN
+        return Check(name=name, state=state, detail=error.message, fix=error.hint)

@@ -1,0 +1,141 @@
+"""Which permissions of Google's each call takes, and the roles that they come to: for who launches, and for machines.
+
+Sources: [R] "IAM permissions" in the reference page of the method; [P] Google's list of permissions and predefined
+roles; [M] as remembered, to be tried with an account.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ACT_AS = "iam.serviceAccounts.actAs"
+"""On the machines' service account alone, not on the project."""
+
+# Method (its id in Google's description) -> permissions. The letter is the source.
+CALLS: Mapping[str, tuple[str, ...]] = {
+    # Compute Engine [R]
+    "compute.instances.insert": (
+        "compute.instances.create",
+        "compute.instances.setMetadata",
+        "compute.instances.setLabels",
+        "compute.instances.setServiceAccount",
+        "compute.disks.create",
+        "compute.disks.setLabels",
+        "compute.subnetworks.use",
+        "compute.subnetworks.useExternalIp",
+        ACT_AS,
+    ),
+    "compute.instances.get": ("compute.instances.get",),
+    "compute.instances.delete": ("compute.instances.delete",),
+    "compute.instances.getSerialPortOutput": ("compute.instances.getSerialPortOutput",),
+    "compute.instances.aggregatedList": ("compute.instances.list",),
+    "compute.disks.aggregatedList": ("compute.disks.list",),
+    "compute.disks.delete": ("compute.disks.delete",),
+    "compute.addresses.aggregatedList": ("compute.addresses.list",),
+    "compute.addresses.delete": ("compute.addresses.delete",),
+    "compute.machineTypes.aggregatedList": ("compute.machineTypes.list",),
+    "compute.acceleratorTypes.aggregatedList": ("compute.acceleratorTypes.list",),
+    "compute.zoneOperations.wait": ("compute.zoneOperations.get",),
+    "compute.zoneOperations.list": ("compute.zoneOperations.list",),
+    "compute.images.getFromFamily": (),  # of Google's own projects, which let everybody in
+    "compute.projects.get": ("compute.projects.get",),
+    "compute.regions.get": ("compute.regions.get",),
+    "compute.networks.get": ("compute.networks.get",),
+    # Cloud TPU API [P]; those of queued resources [M]
+    "tpu.projects.locations.list": ("tpu.locations.list",),
+    "tpu.projects.locations.acceleratorTypes.list": ("tpu.acceleratortypes.list",),
+    "tpu.projects.locations.runtimeVersions.list": ("tpu.runtimeversions.list",),
+    "tpu.projects.locations.queuedResources.create": (
+        "tpu.queuedResources.create",
+        "tpu.nodes.create",
+        ACT_AS,
+    ),
+    "tpu.projects.locations.queuedResources.get": ("tpu.queuedResources.get",),
+    "tpu.projects.locations.queuedResources.list": ("tpu.queuedResources.list",),
+    "tpu.projects.locations.queuedResources.delete": ("tpu.queuedResources.delete", "tpu.nodes.delete"),
+    "tpu.projects.locations.nodes.get": ("tpu.nodes.get",),
+    "tpu.projects.locations.nodes.list": ("tpu.nodes.list",),
+    "tpu.projects.locations.nodes.delete": ("tpu.nodes.delete",),
+    # Cloud Tasks [R]
+    "cloudtasks.projects.locations.queues.get": ("cloudtasks.queues.get",),
+    "cloudtasks.projects.locations.queues.tasks.create": ("cloudtasks.tasks.create", ACT_AS),
+    "cloudtasks.projects.locations.queues.tasks.get": ("cloudtasks.tasks.get",),
+    "cloudtasks.projects.locations.queues.tasks.list": ("cloudtasks.tasks.list",),
+    "cloudtasks.projects.locations.queues.tasks.delete": ("cloudtasks.tasks.delete",),
+    # Cloud Storage [R]
+    "storage.buckets.list": ("storage.buckets.list",),
+    "storage.buckets.get": ("storage.buckets.get",),
+    "storage.buckets.insert": ("storage.buckets.create",),
+    "storage.objects.insert": ("storage.objects.create", "storage.objects.delete"),  # delete: to write over one
+    "storage.objects.get": ("storage.objects.get",),
+    "storage.objects.list": ("storage.objects.list",),
+    "storage.objects.delete": ("storage.objects.delete",),
+    # The account itself [R]
+    "cloudbilling.projects.getBillingInfo": ("resourcemanager.projects.get",),
+    "cloudresourcemanager.projects.testIamPermissions": (),
+    "cloudresourcemanager.projects.getIamPolicy": ("resourcemanager.projects.getIamPolicy",),
+    "iam.projects.serviceAccounts.get": ("iam.serviceAccounts.get",),
+    "iam.projects.serviceAccounts.testIamPermissions": (),
+    "serviceusage.services.list": ("serviceusage.services.list",),
+    "serviceusage.services.consumerQuotaMetrics.list": ("serviceusage.quotas.get",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A role of the project, as `gcloud iam roles create` takes it."""
+
+    id: str
+    title: str
+    description: str
+    permissions: tuple[str, ...]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "description": self.description,
+            "stage": "GA",
+            "includedPermissions": list(self.permissions),
+        }
+
+    @property
+    def text(self) -> str:
+        """The file in docs/permissions/gcp."""
+        return f"{json.dumps(self.body, indent=2)}\n"
+
+
+def needed(methods: Iterable[str]) -> tuple[str, ...]:
+    """The permissions of these calls on the project, sorted. Raises KeyError for a method that is in no row."""
+    found = {permission for method in methods for permission in CALLS[method]}
+    return tuple(sorted(found - {ACT_AS}))
+
+
+_STORE = ("storage.objects.insert", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
+_ENDS = ("compute.instances.delete", "tpu.projects.locations.queuedResources.delete")
+CLIENT = Role(
+    id="trainplanClient",
+    title="trainplan: launches",
+    description="What plan launch, status, stop, sweep and doctor need of a project that plan setup has set up.",
+    permissions=needed(method for method in CALLS if method != "cloudresourcemanager.projects.getIamPolicy"),
+)
+MACHINE = Role(
+    id="trainplanMachine",
+    title="trainplan: a machine that ends itself",
+    description="What a rented machine needs to delete itself, and Cloud Tasks to delete a TPU in its place.",
+    permissions=needed(_ENDS),
+)
+STORE = Role(
+    id="trainplanRuns",
+    title="trainplan: run directories",
+    description="What a rented machine needs in the bucket of run directories; granted on that bucket alone.",
+    permissions=needed(_STORE),
+)
+ROLES = (CLIENT, MACHINE, STORE)
+FILES = {"client.json": CLIENT, "machine.json": MACHINE, "runs.json": STORE}
+"""Names below docs/permissions/gcp."""

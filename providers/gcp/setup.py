@@ -1,0 +1,268 @@
+"""`plan setup gcp`: what the project lacks for launches, what of it can be removed, and the carrying out of both."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from providers.base import OwnedResource, SetupStep, VendorRequest
+from providers.errors import BadRequestError, InstanceNotFoundError, TransientError, UnrecognizedError
+from providers.gcp.permissions import CLIENT, MACHINE, ROLES, STORE, Role
+from providers.gcp.settings import MACHINE_ACCOUNT
+from providers.gcp.standing import SERVICES, Standing, missing, queue_body, with_grants, without_grants
+from providers.gcp.tpu.reaper import QUEUE, REGION, queue_name
+
+OURS = "made by plan setup gcp"
+"""The description of what can be removed again."""
+POLICY = "projects.setIamPolicy"
+PAUSE_SECONDS = 3.0
+MOST_LOOKS = 60
+_RETRIES = 5
+
+
+def _wait(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+@dataclass(frozen=True)
+class GcpSetUp:
+    """`owned` lists what runs have left anywhere; `wait` lets some seconds go by."""
+
+    at: Standing
+    owned: Callable[[], Sequence[OwnedResource]]
+    wait: Callable[[float], None] = _wait
+
+    def lacking(self) -> Sequence[SetupStep]:
+        """In the order in which they are needed. What an API that is off would tell is taken to be lacking.
+
+        Raises ProviderError.
+        """
+        on = self.at.services()
+        off = [name for name in SERVICES if name not in on]
+        return [*self._services(off), *self._after_services(off)]
+
+    def removable(self) -> Sequence[SetupStep]:
+        """All but the bucket, which has the person's models, and the APIs, which others may use.
+
+        Raises BadRequestError while machines of ours are there, which need all of it.
+        """
+        left = self.owned()
+        if left:
+            raise BadRequestError(
+                f"{len(left)} things of runs are still there: {left[0].kind} {left[0].id} in {left[0].region}",
+                hint="plan stop or plan sweep ends them first",
+            )
+        return list(self._to_remove())
+
+    def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
+        for call in step.calls:
+            if call.operation == POLICY:
+                self._change_policy(call)
+            else:
+                self._send(call, report)
+
+    # --- what is lacking
+
+    def _services(self, off: Sequence[str]) -> Iterator[SetupStep]:
+        if off:
+            names = [f"{name}.googleapis.com" for name in off]
+            path = f"/v1/projects/{self.at.project}/services:batchEnable"
+            call = _call("serviceusage", "services.batchEnable", "POST", path, {"serviceIds": names})
+            yield SetupStep(
+                name="services", detail=f"{', '.join(names)} switched on: free by themselves", calls=(call,)
+            )
+
+    def _after_services(self, off: Sequence[str]) -> Iterator[SetupStep]:
+        if "compute" in off or self.at.network() is None:
+            yield self._network()
+        if self.at.account_is_ours and ("iam" in off or self.at.machine_account() is None):
+            yield self._machine_account()
+        for role in ROLES:
+            yield from self._role(role, known=None if "iam" in off else self.at.role(role))
+        if self.at.account_is_ours:
+            yield from self._grants({} if "cloudresourcemanager" in off else self.at.policy())
+        if "cloudtasks" in off or self.at.queue() is None:
+            yield self._queue()
+        if self.at.bucket.ours and ("storage" in off or not self.at.is_bucket()):
+            yield self._bucket()
+
+    def _network(self) -> SetupStep:
+        name = self.at.network_name
+        path = f"/compute/v1/projects/{self.at.project}/global/networks"
+        body = {"name": name, "autoCreateSubnetworks": True, "description": OURS}
+        call = _call("compute", "networks.insert", "POST", path, body)
+        detail = f"{name}, with a subnetwork in each region and no rule that lets anybody in"
+        return SetupStep(name="network", detail=detail, calls=(call,))
+
+    def _machine_account(self) -> SetupStep:
+        path = f"/v1/projects/{self.at.project}/serviceAccounts"
+        shown = {"displayName": "trainplan: rented machines", "description": OURS}
+        body = {"accountId": MACHINE_ACCOUNT, "serviceAccount": shown}
+        call = _call("iam", "serviceAccounts.create", "POST", path, body)
+        return SetupStep(
+            name="machine account", detail=f"{self.at.account.machine_account}, without keys", calls=(call,)
+        )
+
+    def _role(self, role: Role, known: Mapping[str, Any] | None) -> Iterator[SetupStep]:
+        home, calls = f"/v1/projects/{self.at.project}/roles", []
+        if known is None:
+            calls.append(_call("iam", "roles.create", "POST", home, {"roleId": role.id, "role": role.body}))
+        else:
+            if known.get("deleted"):
+                calls.append(_call("iam", "roles.undelete", "POST", f"{home}/{role.id}:undelete", {}))
+            if tuple(sorted(known.get("includedPermissions", ()))) != role.permissions:
+                calls.append(_call("iam", "roles.patch", "PATCH", f"{home}/{role.id}", role.body))
+        if calls:
+            who = "for you to grant to whoever launches" if role is CLIENT else "for the machines' account"
+            detail = f"{role.id}, {len(role.permissions)} permissions (docs/permissions/gcp), {who}"
+            yield SetupStep(name=f"role {role.id}", detail=detail, calls=tuple(calls))
+
+    def _grants(self, policy: Mapping[str, Any]) -> Iterator[SetupStep]:
+        lacking = missing(self.at.grants(), policy)
+        if lacking:
+            names = " and ".join(grant["role"].rpartition("/")[2] for grant in lacking)
+            detail = (
+                f"{names} to {self.at.account.machine_account}; the bucket {self.at.bucket.name} alone is open to it"
+            )
+            yield SetupStep(name="grants", detail=detail, calls=(self._policy_call("add", lacking),))
+
+    def _queue(self) -> SetupStep:
+        path = f"/v2/{queue_name(self.at.project).rpartition('/')[0]}"
+        call = _call("cloudtasks", "queues.create", "POST", path, queue_body(self.at.project))
+        return SetupStep(name="queue", detail=f"{QUEUE} in {REGION}, which ends TPUs at their deadline", calls=(call,))
+
+    def _bucket(self) -> SetupStep:
+        home = self.at.bucket
+        body = {"name": home.name, "location": home.location, **home.settings}
+        call = _call("storage", "buckets.insert", "POST", "/storage/v1/b", body, {"project": self.at.project})
+        return SetupStep(
+            name="bucket", detail=f"gs://{home.name} in {home.location}, open to nobody else", calls=(call,)
+        )
+
+    # --- what can be removed
+
+    def _to_remove(self) -> Iterator[SetupStep]:
+        project = self.at.project
+        if self.at.queue() is not None and not self.at.waiting_timers():
+            call = _call("cloudtasks", "queues.delete", "DELETE", f"/v2/{queue_name(project)}")
+            yield SetupStep(name="queue", detail=f"{QUEUE} in {REGION}", calls=(call,))
+        if self.at.account_is_ours:
+            there = [grant for grant in self.at.grants() if not missing([grant], self.at.policy())]
+            if there:
+                yield SetupStep(
+                    name="grants",
+                    detail="what the machines' account may do",
+                    calls=(self._policy_call("remove", there),),
+                )
+        for role in (MACHINE, STORE, CLIENT):
+            known = self.at.role(role)
+            if known is not None and not known.get("deleted"):
+                call = _call("iam", "roles.delete", "DELETE", f"/v1/{self.at.role_name(role)}")
+                yield SetupStep(name=f"role {role.id}", detail="kept by Google for a week", calls=(call,))
+        yield from self._accounts_to_remove()
+        network = self.at.network()
+        if network is not None and network.get("description") == OURS:
+            path = f"/compute/v1/projects/{project}/global/networks/{self.at.network_name}"
+            call = _call("compute", "networks.delete", "DELETE", path)
+            yield SetupStep(name="network", detail=self.at.network_name, calls=(call,))
+
+    def _accounts_to_remove(self) -> Iterator[SetupStep]:
+        found = self.at.machine_account() if self.at.account_is_ours else None
+        if found is not None and found.get("description") == OURS:
+            email = self.at.account.machine_account
+            path = f"/v1/projects/{self.at.project}/serviceAccounts/{email}"
+            call = _call("iam", "serviceAccounts.delete", "DELETE", path)
+            yield SetupStep(name="machine account", detail=email, calls=(call,))
+
+    # --- carrying it out
+
+    def _policy_call(self, verb: str, grants: Sequence[Mapping[str, Any]]) -> VendorRequest:
+        """What changes of the policy: the whole of it is read and written back, and is not ours to show."""
+        parameters = {"project": self.at.project, verb: [dict(grant) for grant in grants]}
+        return VendorRequest(service="cloudresourcemanager", operation=POLICY, parameters=parameters)
+
+    def _change_policy(self, call: VendorRequest) -> None:
+        """Read, changed, and written back if nobody else has meanwhile; a new account or role may not be known yet."""
+        wanted: Mapping[str, Any] = call.parameters
+        for tries in range(1, _RETRIES + 1):
+            policy = self.at.policy()
+            if "add" in wanted:
+                changed = with_grants(policy, wanted["add"])
+            else:
+                changed = without_grants(policy, wanted["remove"])
+            path = f"/v1/projects/{self.at.project}:setIamPolicy"
+            try:
+                self.at.account.ask("POST", "cloudresourcemanager", path, None, {"policy": changed})
+            except (BadRequestError, TransientError, UnrecognizedError):
+                if tries == _RETRIES:
+                    raise
+                self.wait(PAUSE_SECONDS)
+            else:
+                return
+
+    def _send(self, call: VendorRequest, report: Callable[[str], None]) -> None:
+        asked: Mapping[str, Any] = call.parameters
+        if asked["method"] != "DELETE" and self._is_there(call):
+            return
+        try:
+            told = self.at.account.ask(
+                asked["method"], call.service, asked["path"], asked.get("query"), asked.get("body")
+            )
+        except InstanceNotFoundError:
+            if asked["method"] != "DELETE":
+                raise
+            return
+        self._until_done(call, told, report)
+
+    def _is_there(self, call: VendorRequest) -> bool:
+        """Whether a step that was cut off had made it already."""
+        looks: Mapping[str, Callable[[], object]] = {
+            "networks.insert": self.at.network,
+            "serviceAccounts.create": self.at.machine_account,
+            "queues.create": self.at.queue,
+            "buckets.insert": self.at.is_bucket,
+            "roles.create": lambda: self._made_role(call),
+        }
+        look = looks.get(call.operation)
+        return bool(look()) if look else False
+
+    def _made_role(self, call: VendorRequest) -> Mapping[str, Any] | None:
+        body: Any = call.parameters["body"]
+        return next((self.at.role(role) for role in ROLES if role.id == body["roleId"]), None)
+
+    def _until_done(self, call: VendorRequest, told: Mapping[str, Any], report: Callable[[str], None]) -> None:
+        """What goes on after its answer is waited for."""
+        paths = {
+            "services.batchEnable": f"/v1/{told.get('name')}",
+            "networks.insert": f"/compute/v1/projects/{self.at.project}/global/operations/{told.get('name')}",
+            "networks.delete": f"/compute/v1/projects/{self.at.project}/global/operations/{told.get('name')}",
+        }
+        if call.operation not in paths:
+            return None
+        for number in range(MOST_LOOKS):
+            found = self.at.account.ask("GET", call.service, paths[call.operation])
+            if found.get("done") or found.get("status") == "DONE":
+                return _check(found, call)
+            if number == 0:
+                report(f"{call.operation}: waiting until Google has done it")
+            self.wait(PAUSE_SECONDS)
+        raise TransientError(f"{call.operation} is not done after {MOST_LOOKS * PAUSE_SECONDS:.0f} s", hint="try again")
+
+
+def _check(operation: Mapping[str, Any], call: VendorRequest) -> None:
+    """Raises BadRequestError for one that failed."""
+    if operation.get("error"):
+        raise BadRequestError(f"{call.operation}: {operation['error']}", hint="look at the project, then try again")
+
+
+def _call(
+    service: str, operation: str, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None
+) -> VendorRequest:
+    parameters: dict[str, object] = {"method": method, "path": path}
+    if query is not None:
+        parameters["query"] = dict(query)
+    if body is not None:
+        parameters["body"] = body
+    return VendorRequest(service=service, operation=operation, parameters=parameters)

@@ -1,0 +1,152 @@
+"""What stands in the project besides machines: APIs that are on, network, service account, roles, queue, bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from providers.errors import InstanceNotFoundError
+from providers.gcp.account import Account
+from providers.gcp.permissions import MACHINE, STORE, Role
+from providers.gcp.tpu.reaper import queue_name
+
+SERVICES = ("compute", "storage", "iam", "cloudresourcemanager", "tpu", "cloudtasks")
+"""What launches ask; the last two are for TPUs v2 to v5e alone."""
+Binding = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """The bucket of run directories: `settings` is what its create says of it, `ours` whether its name is our own."""
+
+    name: str
+    location: str
+    ours: bool
+    settings: Mapping[str, object]
+
+
+@dataclass
+class Standing:
+    """Each look is one call, or a page of them; none is remembered. Raises ProviderError."""
+
+    account: Account
+    home: Callable[[], Home]
+
+    @cached_property
+    def bucket(self) -> Home:
+        return self.home()
+
+    @property
+    def project(self) -> str:
+        return self.account.project
+
+    def services(self) -> frozenset[str]:
+        """Those that are on, without `.googleapis.com`."""
+        path, query = f"/v1/projects/{self.project}/services", {"filter": "state:ENABLED", "pageSize": "200"}
+        found: set[str] = set()
+        while True:
+            page = self.account.ask("GET", "serviceusage", path, query)
+            found |= {row["config"]["name"].removesuffix(".googleapis.com") for row in page.get("services", ())}
+            if not page.get("nextPageToken"):
+                return frozenset(found)
+            query = {**query, "pageToken": str(page["nextPageToken"])}
+
+    def network(self) -> Mapping[str, Any] | None:
+        return self._there("compute", f"/compute/v1/projects/{self.project}/global/networks/{self.network_name}")
+
+    @property
+    def network_name(self) -> str:
+        return self.account.settings.network
+
+    def machine_account(self) -> Mapping[str, Any] | None:
+        email = self.account.machine_account
+        return self._there("iam", f"/v1/projects/{self.project}/serviceAccounts/{email}")
+
+    @property
+    def account_is_ours(self) -> bool:
+        """Whether the machines' account is the one that set-up makes; a person's own is left as it is."""
+        return not self.account.settings.service_account
+
+    def role(self, role: Role) -> Mapping[str, Any] | None:
+        """Also one that was deleted, which is kept for a week and says so."""
+        return self._there("iam", f"/v1/{self.role_name(role)}")
+
+    def role_name(self, role: Role) -> str:
+        return f"projects/{self.project}/roles/{role.id}"
+
+    def policy(self) -> Mapping[str, Any]:
+        body = {"options": {"requestedPolicyVersion": 3}}
+        path = f"/v1/projects/{self.project}:getIamPolicy"
+        return self.account.ask("POST", "cloudresourcemanager", path, None, body)
+
+    def grants(self) -> tuple[Binding, ...]:
+        """What the machines' account is to have: an end for itself, and the bucket of run directories alone."""
+        member = f"serviceAccount:{self.account.machine_account}"
+        name = f"projects/_/buckets/{self.bucket.name}"
+        condition = {
+            "title": "run directories",
+            "expression": f"resource.name == '{name}' || resource.name.startsWith('{name}/objects/')",
+        }
+        return (
+            {"role": self.role_name(MACHINE), "members": [member]},
+            {"role": self.role_name(STORE), "members": [member], "condition": condition},
+        )
+
+    def queue(self) -> Mapping[str, Any] | None:
+        return self._there("cloudtasks", f"/v2/{queue_name(self.project)}")
+
+    def waiting_timers(self) -> bool:
+        """Whether a task is in the queue."""
+        page = self.account.ask("GET", "cloudtasks", f"/v2/{queue_name(self.project)}/tasks", {"pageSize": "1"})
+        return bool(page.get("tasks"))
+
+    def is_bucket(self) -> bool:
+        return self._there("storage", f"/storage/v1/b/{self.bucket.name}") is not None
+
+    def permitted(self, permissions: Sequence[str]) -> frozenset[str]:
+        """Which of these whoever is signed in has on the project."""
+        path, body = f"/v1/projects/{self.project}:testIamPermissions", {"permissions": list(permissions)}
+        told = self.account.ask("POST", "cloudresourcemanager", path, None, body)
+        return frozenset(told.get("permissions", ()))
+
+    def _there(self, service: str, path: str) -> Mapping[str, Any] | None:
+        try:
+            return self.account.ask("GET", service, path)
+        except InstanceNotFoundError:
+            return None
+
+
+def missing(wanted: Sequence[Binding], policy: Mapping[str, Any]) -> list[Binding]:
+    """The grants that a policy does not have, one binding each."""
+    return [grant for grant in wanted if not any(_has(binding, grant) for binding in policy.get("bindings", ()))]
+
+
+def with_grants(policy: Mapping[str, Any], grants: Sequence[Binding]) -> dict[str, Any]:
+    """The policy with these besides; the version that knows conditions."""
+    bindings = [dict(binding) for binding in policy.get("bindings", ())]
+    return {**policy, "version": 3, "bindings": [*bindings, *(dict(grant) for grant in missing(grants, policy))]}
+
+
+def without_grants(policy: Mapping[str, Any], grants: Sequence[Binding]) -> dict[str, Any]:
+    """The policy without these members in these roles; what others have in them stays."""
+    gone = {(grant["role"], member) for grant in grants for member in grant["members"]}
+    bindings = []
+    for binding in policy.get("bindings", ()):
+        members = [member for member in binding.get("members", ()) if (binding["role"], member) not in gone]
+        if members:
+            bindings.append({**binding, "members": members})
+    return {**policy, "version": 3, "bindings": bindings}
+
+
+def queue_body(project: str) -> dict[str, Any]:
+    """A task that is refused is sent again for half an hour: the next one comes after a quarter of an hour."""
+    pauses = {"minBackoff": "30s", "maxBackoff": "300s", "maxDoublings": 4, "maxAttempts": 10}
+    return {"name": queue_name(project), "retryConfig": pauses}
+
+
+def _has(binding: Mapping[str, Any], grant: Binding) -> bool:
+    same = binding.get("role") == grant["role"] and set(grant["members"]) <= set(binding.get("members", ()))
+    wanted = (grant.get("condition") or {}).get("expression")
+    return bool(same and (binding.get("condition") or {}).get("expression") == wanted)

@@ -1,0 +1,77 @@
+"""A project as a test wants it: a server in this process, into whose world a test may reach, and a provider of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from providers.base import ProviderSettings
+from providers.gcp.provider import GcpProvider, make
+from providers.gcp.setup import GcpSetUp
+from tests.contract.gcp import PROJECT
+from tests.doubles.google import iam
+from tests.doubles.google.process import Google
+from tests.doubles.google.scenario import Scenario
+from tests.doubles.google.server import GoogleServer
+
+if TYPE_CHECKING:
+    from providers.base import Check, SetupStep
+    from tests.doubles.google.world import World
+
+
+def reset(server: GoogleServer) -> None:
+    """A project of which nobody has set anything up: no network, no account, nothing but three APIs."""
+    Google(server.url).reset(Scenario(networks=()))
+    server.host.world.table(iam.Iam).disabled |= {"tpu", "cloudtasks", "iam"}
+
+
+@dataclass
+class Project:
+    server: GoogleServer
+    home: Path
+
+    @cached_property
+    def provider(self) -> GcpProvider:
+        return make(self.settings())
+
+    def settings(self, **options: str) -> ProviderSettings:
+        given = {"project": PROJECT, "endpoint": self.server.url, **options}
+        now = Google(self.server.url).now
+        return ProviderSettings(home=self.home, options=given, environment={}, now=now)
+
+    @property
+    def world(self) -> World:
+        return self.server.host.world
+
+    @property
+    def iam(self) -> iam.Iam:
+        return self.world.table(iam.Iam)  # type: ignore[no-any-return]
+
+    def set_up(self, provider: GcpProvider | None = None) -> list[SetupStep]:
+        """As `plan setup gcp --yes` does it; nobody waits."""
+        asked = self._set_up(provider)
+        steps = list(asked.lacking())
+        for step in steps:
+            asked.carry_out(step, lambda _: None)
+        return steps
+
+    def remove(self) -> list[SetupStep]:
+        asked = self._set_up()
+        steps = list(asked.removable())
+        for step in steps:
+            asked.carry_out(step, lambda _: None)
+        return steps
+
+    def _set_up(self, provider: GcpProvider | None = None) -> GcpSetUp:
+        asked = provider or self.provider
+        assert asked.standing is not None
+        return GcpSetUp(asked.standing, asked.list_owned, lambda _: None)
+
+    def lines(self) -> dict[str, Check]:
+        """What the doctor of a new command says, by name."""
+        return {check.name: check for check in make(self.settings()).doctor()}
+
+    def methods(self, since: int = 0) -> set[str]:
+        return {call.method for call in self.world.calls[since:]}

@@ -1,0 +1,108 @@
+"""The roles of docs/permissions/gcp against what is really called: a whole launch of each kind, and a machine's own."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pricing.offers import OfferQuery
+from providers.base import InstanceRef, InstanceState
+from providers.gcp.permissions import ACT_AS, CALLS, CLIENT, FILES, MACHINE, STORE, needed
+from tests.conftest import ROOT
+from tests.contract.gcp import Client
+from tests.contract.harness import Ask, request, wait_for
+from tests.contract.tpu import TpuClient, make_ready
+from tests.doubles.google.discovery import description
+from tests.doubles.google.machine_side import machine_calls
+from tests.doubles.google.process import Google
+from tests.doubles.google.scenario import Scenario
+from tests.doubles.google.server import DOCUMENTS, GoogleServer
+from tests.unit.providers.gcp.account_side import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_G2 = OfferQuery(instance_types=frozenset({"g2-standard-4"}), regions=frozenset({"us-central1"}))
+SETTING_UP = {"cloudtasks.projects.locations.queues.create", "iam.projects.serviceAccounts.create"}
+"""What this test makes ready with; plan setup has permissions of its own."""
+
+OPTIONAL = {"cloudresourcemanager.projects.getIamPolicy"}
+"""What the doctor does without where it may not."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[GoogleServer]:
+    with GoogleServer() as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_files_are_the_roles(name: str) -> None:
+    text = (ROOT / "docs" / "permissions" / "gcp" / name).read_text(encoding="utf-8")
+    assert text == FILES[name].text
+    assert set(json.loads(text)) == {"title", "description", "stage", "includedPermissions"}
+
+
+def test_every_call_is_one_of_googles() -> None:
+    known = {str(method["id"]) for name in DOCUMENTS for _, _, method in description(name)._methods}
+    assert set(CALLS) <= known
+
+
+def test_launches_take_all_of_the_clients_role_and_no_more(server: GoogleServer, tmp_path: Path) -> None:
+    """From the doctor to the sweep, on a machine and on a TPU, with what a teardown finds left behind."""
+    called = {
+        method for kind in (Client, TpuClient) for method in _whole_launch(server, kind(Google(server.url), tmp_path))
+    }
+    called |= _doctor(server, tmp_path)
+    called -= SETTING_UP | OPTIONAL
+    assert set(needed(called)) == set(CLIENT.permissions)
+    assert ACT_AS in {permission for method in called for permission in CALLS[method]}
+    assert set(CALLS) - called == OPTIONAL, "a row that nothing calls"
+
+
+def test_a_machine_takes_all_of_its_roles_and_no_more(server: GoogleServer) -> None:
+    Google(server.url).reset(Scenario())
+    called = machine_calls(server)
+    assert set(needed(called)) == {*MACHINE.permissions, *STORE.permissions}
+    assert set(STORE.permissions) == set(needed(method for method in called if method.startswith("storage.")))
+
+
+def _whole_launch(server: GoogleServer, client: Client) -> set[str]:
+    google = client.google
+    google.reset(Scenario(trainer="named", disks_stay=True))
+    make_ready(client)
+    provider = client.provider()
+    run = request(provider, Ask(run_id="r1", lasting=timedelta(hours=1)))
+    provider.preflight(run.offer)
+    provider.refine([run.offer])
+    ref = provider.launch(run).ref
+    provider.launch(run)
+    wait_for(provider, ref, InstanceState.RUNNING)
+    list(provider.logs(ref))
+    provider.store(run.run_id).get("job.json")
+    provider.stop(ref)
+    google.sleep(5)
+    provider.delete(ref)
+    for _ in range(3):
+        google.sleep(120)
+        for owned in provider.list_owned(run.run_id):
+            provider.delete(owned)
+    provider.store(run.run_id).delete("")
+    left = InstanceRef(provider="gcp", region="us-central1", id="gce-address/us-central1/left")
+    provider.delete(left)  # the product makes no address, and deletes one that it finds all the same
+    provider.account.close()
+    return {call.method for call in server.host.world.calls}
+
+
+def _doctor(server: GoogleServer, home: Path) -> set[str]:
+    project = Project(server, home)
+    before = len(project.world.calls)
+    project.lines()
+    provider = project.provider
+    preflights = [provider.preflight(offer) for offer in provider.offers(_G2)]
+    assert preflights
+    return project.methods(before)

@@ -1,0 +1,198 @@
+"""`plan setup gcp`: what a bare project lacks, made once; what was made, removed again; others' things left alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.base import SetUp
+from providers.errors import BadRequestError, PermissionDeniedError
+from providers.gcp.permissions import ROLES
+from providers.gcp.provider import make
+from tests.contract.gcp import PROJECT
+from tests.doubles.google import iam, tasks
+from tests.doubles.google.process import Google
+from tests.doubles.google.scenario import FaultRule
+from tests.doubles.google.server import HANDLERS, GoogleServer
+from tests.unit.providers.gcp.account_side import Project, reset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+EMAIL = f"trainplan-machine@{PROJECT}.iam.gserviceaccount.com"
+EVERYTHING = [
+    "services",
+    "network",
+    "machine account",
+    "role trainplanClient",
+    "role trainplanMachine",
+    "role trainplanRuns",
+    "grants",
+    "queue",
+    "bucket",
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[GoogleServer]:
+    with GoogleServer() as made:
+        yield made
+
+
+@pytest.fixture
+def project(server: GoogleServer, tmp_path: Path) -> Iterator[Project]:
+    reset(server)
+    made = Project(server, tmp_path)
+    yield made
+    assert made.world.violations == []
+
+
+def test_a_bare_project_is_told_what_it_lacks_and_nothing_is_made(project: Project) -> None:
+    assert isinstance(project.provider, SetUp)
+    steps = project.provider.lacking()
+    assert [step.name for step in steps] == EVERYTHING
+    assert all(step.detail and step.calls for step in steps)
+    assert not {
+        method for method in project.methods() if method.endswith((".create", ".insert", "Enable", "setIamPolicy"))
+    }
+
+
+def test_what_is_lacking_is_made_once(project: Project) -> None:
+    assert [step.name for step in project.set_up()] == EVERYTHING
+    assert project.provider.lacking() == []
+    assert project.iam.disabled == set()
+    assert EMAIL in project.iam.accounts
+    roles = {name.rpartition("/")[2]: role["includedPermissions"] for name, role in project.iam.roles.items()}
+    assert roles == {role.id: list(role.permissions) for role in ROLES}
+    assert list(project.world.table(tasks.Tasks).queues) == [
+        f"projects/{PROJECT}/locations/us-central1/queues/trainplan"
+    ]
+    (bucket,) = project.world.bucket.buckets.values()
+    assert bucket["name"] == f"trainplan-{PROJECT}-us-central1"
+    assert bucket["iamConfiguration"]["publicAccessPrevention"] == "enforced"
+
+
+def test_the_machines_account_may_end_machines_and_write_one_bucket(project: Project) -> None:
+    project.set_up()
+    bindings = {row["role"].rpartition("/")[2]: row for row in project.iam.policy["bindings"]}
+    assert set(bindings) == {"trainplanMachine", "trainplanRuns"}
+    assert all(row["members"] == [f"serviceAccount:{EMAIL}"] for row in bindings.values())
+    assert "condition" not in bindings["trainplanMachine"]
+    bucket = f"projects/_/buckets/trainplan-{PROJECT}-us-central1"
+    assert bindings["trainplanRuns"]["condition"]["expression"] == (
+        f"resource.name == '{bucket}' || resource.name.startsWith('{bucket}/objects/')"
+    )
+    assert project.iam.policy["version"] == 3
+
+
+@pytest.mark.parametrize("cut_off", range(len(EVERYTHING)))
+def test_a_set_up_that_was_cut_off_is_gone_on_with(project: Project, cut_off: int) -> None:
+    asked = project.provider
+    steps = asked.lacking()
+    for step in steps[: cut_off + 1]:
+        asked.carry_out(step, lambda _: None)
+    asked.carry_out(steps[cut_off], lambda _: None)  # its answer was lost
+    assert [step.name for step in asked.lacking()] == EVERYTHING[cut_off + 1 :]
+    project.set_up()
+    assert asked.lacking() == []
+
+
+def test_others_grants_stay(project: Project) -> None:
+    owner = {"role": "roles/owner", "members": ["user:mary@example.com"]}
+    other = {"role": f"projects/{PROJECT}/roles/trainplanMachine", "members": ["user:mary@example.com"]}
+    project.iam.policy["bindings"] = [owner, other]
+    project.set_up()
+    assert owner in project.iam.policy["bindings"]
+    assert other in project.iam.policy["bindings"]
+    project.remove()
+    assert project.iam.policy["bindings"] == [owner, other]
+
+
+def test_a_role_that_changed_is_brought_up_to_date(project: Project) -> None:
+    project.set_up()
+    name = f"projects/{PROJECT}/roles/trainplanClient"
+    project.iam.roles[name] = {**project.iam.roles[name], "includedPermissions": ["compute.instances.get"]}
+    assert [step.name for step in project.set_up()] == ["role trainplanClient"]
+    assert project.provider.lacking() == []
+
+
+def test_what_was_made_is_removed_and_can_be_made_again(project: Project) -> None:
+    project.set_up()
+    project.remove()
+    assert project.iam.accounts == {}
+    assert project.iam.policy["bindings"] == []
+    assert all(role["deleted"] for role in project.iam.roles.values())
+    assert project.world.scenario.networks == ()
+    assert project.world.table(tasks.Tasks).queues == {}
+    assert len(project.world.bucket.buckets) == 1, "it has the person's models"
+    assert project.provider.removable() == []
+    again = [step.name for step in project.set_up()]
+    assert again == [name for name in EVERYTHING if name not in ("services", "bucket")]
+    assert project.provider.lacking() == []
+
+
+def test_what_a_person_made_is_not_removed(project: Project) -> None:
+    project.iam.networks["default"] = {"kind": "compute#network", "name": "default", "description": "mary's"}
+    project.iam.accounts[EMAIL] = {"email": EMAIL, "description": "mary's"}
+    project.set_up()
+    project.remove()
+    assert "default" in project.iam.networks
+    assert EMAIL in project.iam.accounts
+
+
+def test_the_persons_own_account_and_bucket_are_left_as_they_are(project: Project) -> None:
+    own = make(project.settings(service_account=f"mine@{PROJECT}.iam.gserviceaccount.com", bucket="my-bucket"))
+    names = [step.name for step in own.lacking()]
+    assert names == [name for name in EVERYTHING if name not in ("machine account", "grants", "bucket")]
+
+
+def test_nothing_is_removed_while_machines_are_there(project: Project) -> None:
+    project.set_up()
+    name = f"projects/{PROJECT}/locations/us-central1/queues/trainplan"
+    task = {
+        "name": f"{name}/tasks/trainplan__r1__1____us-central1-a__0",
+        "scheduleTime": "2026-11-22T12:00:00Z",
+        "httpRequest": {"url": "https://tpu.googleapis.com/v2/x", "httpMethod": "DELETE"},
+    }
+    project.provider.account.ask("POST", "cloudtasks", f"/v2/{name}/tasks", None, {"task": task})
+    with pytest.raises(BadRequestError, match="task") as caught:
+        project.provider.removable()
+    assert "plan sweep" in caught.value.hint
+
+
+def test_who_may_not_is_told(project: Project) -> None:
+    rule = FaultRule(operation="cloudresourcemanager.projects.getIamPolicy", status=403, code="forbidden", times=None)
+    Google(project.server.url).script(rule)
+    with pytest.raises(PermissionDeniedError) as caught:
+        project.provider.lacking()
+    assert "docs/permissions/gcp" in caught.value.hint
+
+
+def test_a_policy_that_somebody_else_changes_is_read_again(project: Project) -> None:
+    steps = {step.name: step for step in project.provider.lacking()}
+    for name in EVERYTHING[:6]:
+        project.provider.carry_out(steps[name], lambda _: None)
+    changed: list[float] = []
+
+    def meanwhile(seconds: float) -> None:
+        changed.append(seconds)
+
+    rule = FaultRule(operation="cloudresourcemanager.projects.setIamPolicy", status=409, code="aborted", times=2)
+    Google(project.server.url).script(rule)
+    asked = project._set_up()
+    type(asked)(asked.at, asked.owned, meanwhile).carry_out(steps["grants"], lambda _: None)
+    assert len(changed) == 2
+    assert len(project.iam.policy["bindings"]) == 2
+
+
+def test_what_google_takes_its_time_for_is_waited_for(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, method = [False, False, True], "serviceusage.operations.get"
+    real = iam.HANDLERS[method]
+    monkeypatch.setitem(HANDLERS, method, lambda world, call: {**real(world, call), "done": answers.pop(0)})
+    told: list[str] = []
+    asked = project._set_up()
+    asked.carry_out(asked.lacking()[0], told.append)
+    assert answers == []
+    assert len(told) == 1
