@@ -37,9 +37,9 @@ def cases(big: Path) -> list[Case]:
         Case("python -c pass (the floor)", (sys.executable, "-c", "pass"), None),
         Case("import typer, pydantic, yaml", (sys.executable, "-c", "import typer, pydantic, yaml"), None),
         Case("plan --version", (str(PLAN), "--version"), 0.08),
-        Case("plan estimate", estimate, 0.25, 80),
-        Case("plan estimate --include-retired", (*estimate, "--include-retired"), 0.25, 80),
-        Case("plan estimate --json", (*estimate, "--json"), 0.25, 80),
+        Case("plan estimate", estimate, 0.20, 80),
+        Case("plan estimate --include-retired", (*estimate, "--include-retired"), 0.20, 80),
+        Case("plan estimate --json", (*estimate, "--json"), 0.20, 80),
         Case("plan estimate, ten times the offers", (*estimate, "--catalog", str(big)), None),
         Case("plan estimate --json, ten times", (*estimate, "--json", "--catalog", str(big)), None),
     ]

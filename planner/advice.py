@@ -14,11 +14,13 @@ from planner.plan import Candidate, Choice, MachineEstimate
 from planner.throughput.values import Basis
 from pricing.money import format_usd, from_micro
 from workloads.durations import format_duration
-from workloads.job import Objective, Precision, TrainingJob
 from workloads.layers import moving_statistics
+from workloads.terms import Objective, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from workloads.job import TrainingJob  # noqa: TC004  no annotation is looked at, and importing it takes long
 
 
 # Someone who waits this long for nothing will not mind; beyond it, renting is worth a thought.

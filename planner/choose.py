@@ -13,9 +13,9 @@ from planner.plan import Candidate, Choice, Reason, RejectionKey
 from pricing.devices import CPU_DEVICE, Device
 from pricing.money import to_micro
 from pricing.offers import LifecycleState, Rental
-from workloads.job import Objective
 from workloads.memory import GIB
 from workloads.runtimes import runtime_of
+from workloads.terms import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

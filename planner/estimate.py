@@ -13,9 +13,9 @@ from planner.spot import Checkpoints, checkpoint_seconds, spot_rate, spot_time, 
 from pricing.cost import RunUsage, SideCost, side_cost
 from pricing.devices import CPU_DEVICE
 from pricing.offers import Market
-from workloads.job import Framework
 from workloads.layers import moving_statistics, parameters
 from workloads.memory import footprint
+from workloads.terms import Framework
 
 if TYPE_CHECKING:
     from planner.spot import SpotRate, SpotTime

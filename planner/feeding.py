@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from workloads.job import DataName
 from workloads.memory import GIB
+from workloads.terms import DataName
 
 if TYPE_CHECKING:
     from workloads.job import TrainingJob

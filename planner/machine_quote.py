@@ -19,8 +19,8 @@ from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.money import PER_SECOND, UsdPerHour, amount
 from providers.local.offers import canonical_device
 from workloads.hold_out import test_every
-from workloads.job import Framework
 from workloads.memory import GIB
+from workloads.terms import Framework
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from planner.estimate import device_kind, uses_xla
 from planner.plan import Reason, RejectionKey
 from pricing.devices import CPU_DEVICE
-from workloads.job import Framework
 from workloads.memory import accumulation
+from workloads.terms import Framework
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from providers.errors import BadRequestError
-from workloads.job import Framework
 from workloads.runtimes import Runtime, runtime_of, why_not
+from workloads.terms import Framework
 
 if TYPE_CHECKING:
     from workloads.job import TrainingJob

@@ -7,73 +7,53 @@ import json
 import re
 from datetime import timedelta
 from decimal import Decimal
-from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
 
-from workloads.datasets import DATASETS, DataSet
 from workloads.durations import parse_duration
-from workloads.layers import ImageTooSmallError, Net, figures
+from workloads.job_figures import JobFigures
+from workloads.layers import ImageTooSmallError, figures
+from workloads.terms import (
+    MAX_DATA_BYTES,
+    MAX_IMAGE_SIZE_PX,
+    MAX_IMAGES,
+    MAX_LAYERS,
+    MAX_SECRETS,
+    MAX_USD,
+    DataName,
+    Framework,
+    Objective,
+    OnSlow,
+    OptimizerName,
+    Precision,
+    Preset,
+)
 from workloads.values import Value
-from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
 
-MAX_IMAGE_SIZE_PX = 4_096
-MAX_LAYERS = 400
-MAX_IMAGES = 10**12
-MAX_USD = 10**9
-MAX_DATA_BYTES = 10**15
-MAX_SECRETS = 50
-
-
-class Precision(StrEnum):
-    FP32 = "fp32"
-    TF32 = "tf32"
-    AMP_FP16 = "amp_fp16"
-    AMP_BF16 = "amp_bf16"
-
-
-class Framework(StrEnum):
-    TENSORFLOW = "tensorflow"
-    JAX = "jax"
-    TORCH = "torch"
-
-
-class Objective(StrEnum):
-    COST = "cost"
-    TIME = "time"
-    BALANCED = "balanced"
-
-
-class OnSlow(StrEnum):
-    ASK = "ask"
-    CONTINUE = "continue"
-    STOP = "stop"
-    REPLAN = "replan"
-
-
-class OptimizerName(StrEnum):
-    SGD = "sgd"
-    ADAM = "adam"
-    RMSPROP = "rmsprop"
-
-
-class Preset(StrEnum):
-    VGG11 = "vgg11"
-    VGG13 = "vgg13"
-    VGG16 = "vgg16"
-    VGG19 = "vgg19"
-    MNIST_CNN = "mnist-cnn"
-
-
-class DataName(StrEnum):
-    DIGITS = "digits"
-    MNIST = "mnist"
-    FASHION_MNIST = "fashion_mnist"
-    CIFAR10 = "cifar10"
-    CIFAR100 = "cifar100"
-    IMAGENET = "imagenet"
-    SYNTHETIC = "synthetic"
+__all__ = [
+    "MAX_DATA_BYTES",
+    "MAX_IMAGES",
+    "MAX_IMAGE_SIZE_PX",
+    "MAX_LAYERS",
+    "MAX_SECRETS",
+    "MAX_USD",
+    "Constraints",
+    "DataName",
+    "DataSpec",
+    "Duration",
+    "Framework",
+    "ModelSpec",
+    "Objective",
+    "OnSlow",
+    "OptimizerName",
+    "OptimizerSpec",
+    "Precision",
+    "Preset",
+    "TrainingJob",
+    "job_from_json",
+    "json_schema",
+]
 
 
 def _duration(value: object) -> object:
@@ -223,7 +203,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
 
-class TrainingJob(Value):
+class TrainingJob(Value, JobFigures):
     """One training run: what is trained, on what data, how, and within which limits."""
 
     # Somebody may write a secret where its reference belongs; no error repeats it.
@@ -264,64 +244,6 @@ class TrainingJob(Value):
         except ImageTooSmallError as error:
             raise ValueError(f"{error}; give a larger model.image_size or fewer M") from None
         return self
-
-    @property
-    def micro_batch_size(self) -> int:
-        """Images that all devices train at once; `accumulate` of these make a batch, and one step of the optimizer."""
-        return self.global_batch_size // self.accumulate
-
-    @property
-    def known_data(self) -> DataSet | None:
-        """What is known of the data set; None for a folder or an address."""
-        return DATASETS[self.data.name] if self.data.name is not None else None
-
-    @property
-    def data_bytes(self) -> int | None:
-        """What is fetched to where it trains; None where that is not known."""
-        return self.known_data.download_bytes if self.known_data else self.data.size_bytes
-
-    @property
-    def train_images(self) -> int | None:
-        """Images of one epoch; None where only the trainer can count them."""
-        if self.data.images is not None:
-            return self.data.images
-        return self.known_data.train_images if self.known_data else None
-
-    @property
-    def image_size(self) -> int:
-        """Pixels a side that the net sees."""
-        known = self.known_data
-        base = self.model.image_size or (known.image_size if known else None)
-        if base is None:
-            raise ValueError("model.image_size is needed: the data set does not tell its own")
-        return max(1, round(base * self.model.image_size_multiplier))
-
-    @property
-    def classes(self) -> int:
-        known = self.known_data
-        classes = self.model.classes or (known.classes if known else None)
-        if classes is None:
-            raise ValueError("model.classes is needed: the data set does not tell its own")
-        return classes
-
-    @property
-    def channels(self) -> int:
-        return self.data.channels or (self.known_data.channels if self.known_data else 3)
-
-    def net(self) -> Net:
-        """The net as a layer list. Raises ImageTooSmallError (a ValueError) where the image vanishes on the way."""
-        image = (self.image_size, self.channels)
-        if self.model.preset is Preset.MNIST_CNN:
-            return mnist_cnn(self.classes, image)
-        head = Head(
-            dense=VGG_DENSE if self.model.dense is None else self.model.dense,
-            dropout=VGG_DROPOUT if self.model.dropout is None else self.model.dropout,
-            classes=self.classes,
-        )
-        if self.model.preset is not None:
-            name = f"{self.model.preset}{'_bn' if self.model.batch_norm else ''}"
-            return vgg(name, VGG_FEATURES[self.model.preset], head, image, batch_norm=self.model.batch_norm)
-        return vgg("custom", self.model.layers or (), head, image, batch_norm=self.model.batch_norm)
 
     def to_json(self) -> str:
         """The job as the trainer reads it; the same job gives the same text.

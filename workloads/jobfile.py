@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
-
-from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
+
+    from workloads.job import TrainingJob
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 50
@@ -36,12 +35,13 @@ class JobFileError(Exception):
         self.hint = hint
 
 
-def read_job(path: Path) -> TrainingJob:
+def read_job(path: Path, *, to_estimate: bool = False) -> TrainingJob:
     """The job in the file. A relative `data.path` is taken from the file's own folder.
 
-    Raises JobFileError where there is no file, no YAML in it, or no job in the YAML.
+    With `to_estimate` a job that is beyond doubt is read in less time, and serves for an estimate only. Raises
+    JobFileError where there is no file, no YAML in it, or no job in the YAML.
     """
-    job = parse_job(_text(path), str(path))
+    job = parse_job(_text(path), str(path), to_estimate=to_estimate)
     if job.data.path is None:
         return job
     folder = _folder(path.parent / job.data.path)
@@ -52,11 +52,20 @@ def read_job(path: Path) -> TrainingJob:
     return job.model_copy(update={"data": job.data.model_copy(update={"path": str(folder)})})
 
 
-def parse_job(text: str, source: str) -> TrainingJob:
+def parse_job(text: str, source: str, *, to_estimate: bool = False) -> TrainingJob:
     """The job in the text; `source` names it in errors. Raises JobFileError."""
     lines, data = _load(text, source)
     if not isinstance(data, dict):
         raise JobFileError(f"{source}: a job file holds keys and values, this one does not", "plan init writes one")
+    if to_estimate:
+        from workloads.plain_job import plain_job
+
+        if (job := plain_job(data)) is not None:
+            return job
+    from pydantic import ValidationError  # takes longer to import than a whole estimate
+
+    from workloads.job import TrainingJob
+
     try:
         return TrainingJob.model_validate(data)
     except ValidationError as error:
@@ -89,11 +98,13 @@ def _text(path: Path) -> str:
 
 
 def _nearest_file(path: Path) -> str:
+    from difflib import get_close_matches  # only a mistake needs it
+
     folder = path.parent
     names: list[str] = []
     with suppress(OSError):
         names = [entry.name for entry in folder.iterdir()]
-    near = difflib.get_close_matches(path.name, [name for name in names if name.endswith((".yaml", ".yml"))], n=1)
+    near = get_close_matches(path.name, [name for name in names if name.endswith((".yaml", ".yml"))], n=1)
     return f"did you mean {folder / near[0]}?" if near else "plan init writes one"
 
 
@@ -227,14 +238,20 @@ def _plain(loc: tuple[int | str, ...]) -> str:
 
 
 def _unknown_key(loc: tuple[int | str, ...]) -> _Problem:
+    from difflib import get_close_matches  # only a mistake needs it
+
     known = _keys_at(loc[:-1])
-    near = difflib.get_close_matches(str(loc[-1]), known, n=1, cutoff=0.5)
+    near = get_close_matches(str(loc[-1]), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
     inside = f" in {'.'.join(str(part) for part in loc[:-1])}" if len(loc) > 1 else ""
     return _Problem(f"there is no key {str(loc[-1])!r}{inside}", hint)
 
 
 def _keys_at(loc: Where) -> list[str]:
+    from pydantic import BaseModel
+
+    from workloads.job import TrainingJob
+
     model: type[BaseModel] = TrainingJob
     for part in loc:
         annotation = model.model_fields[str(part)].annotation
@@ -245,8 +262,10 @@ def _keys_at(loc: Where) -> list[str]:
 
 
 def _nearest(given: str, expected: str) -> str:
+    from difflib import get_close_matches  # only a mistake needs it
+
     options = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
-    near = difflib.get_close_matches(given, options, n=1, cutoff=0.5)
+    near = get_close_matches(given, options, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else ""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from workloads.job import Framework
+from workloads.terms import Framework
 
 if TYPE_CHECKING:
     from workloads.job import TrainingJob

@@ -115,7 +115,7 @@ def _text(plan: Plan, asked: Asked, checked: Mapping[int, Judged] | None) -> str
 
 def _job(asked: Asked) -> TrainingJob:
     if asked.job_file is None:
-        return jobs.job_from_options(asked.model, asked.dataset, asked.epochs, asked.batch)
+        return jobs.job_from_options(asked.model, asked.dataset, asked.epochs, asked.batch, to_estimate=True)
     if (asked.model, asked.dataset, asked.epochs, asked.batch) != (None, None, None, None):
         raise BadInputError("--model, --dataset, --epochs and --batch are for estimates without a job file")
-    return jobs.read_job_file(asked.job_file)
+    return jobs.read_job_file(asked.job_file, to_estimate=True)

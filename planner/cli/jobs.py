@@ -6,18 +6,18 @@ import os
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from planner.errors import BadInputError
 from planner.settings import Settings, load_settings
 from workloads.durations import parse_duration
-from workloads.job import MAX_USD, DataName, Objective, Preset, TrainingJob
-from workloads.jobfile import JobFileError, read_job
+from workloads.terms import MAX_USD, DataName, Preset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
     from pathlib import Path
+
+    from workloads.job import TrainingJob
+    from workloads.terms import Objective
 
 DEFAULT_EPOCHS = 90
 DEFAULT_BATCH = 128
@@ -27,16 +27,21 @@ def settings() -> Settings:
     return load_settings(os.environ)
 
 
-def read_job_file(path: Path) -> TrainingJob:
-    """The job in the file. Raises BadInputError."""
+def read_job_file(path: Path, *, to_estimate: bool = False) -> TrainingJob:
+    """The job in the file; with `to_estimate` for an estimate only, and quickly. Raises BadInputError."""
+    from workloads.jobfile import JobFileError, read_job
+
     try:
-        return read_job(path)
+        return read_job(path, to_estimate=to_estimate)
     except JobFileError as error:
         raise BadInputError(error.message, error.hint) from None
 
 
-def job_from_options(model: str | None, dataset: str | None, epochs: int | None, batch: int | None) -> TrainingJob:
-    """A job without a file. Raises BadInputError naming the option."""
+def job_from_options(
+    model: str | None, dataset: str | None, epochs: int | None, batch: int | None, *, to_estimate: bool = False
+) -> TrainingJob:
+    """A job without a file; with `to_estimate` for an estimate only, and quickly. Raises BadInputError naming the
+    option."""
     if model is None or dataset is None:
         raise BadInputError(
             "give a job file, or --model and --dataset", "plan estimate --model vgg16 --dataset cifar10"
@@ -50,6 +55,15 @@ def job_from_options(model: str | None, dataset: str | None, epochs: int | None,
         "epochs": epochs or DEFAULT_EPOCHS,
         "global_batch_size": batch or DEFAULT_BATCH,
     }
+    if to_estimate:
+        from workloads.plain_job import plain_job
+
+        if (job := plain_job(values)) is not None:
+            return job
+    from pydantic import ValidationError  # takes longer to import than a whole estimate
+
+    from workloads.job import TrainingJob
+
     try:
         return TrainingJob.model_validate(values)
     except ValidationError as error:

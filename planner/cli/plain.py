@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.cli.answer import Asked
-from workloads.job import Objective
+from workloads.terms import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
