@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pricing.offers import LifecycleState
 from providers.aws.errors import DRY_RUN
 from providers.aws.quotas import quota_of
+from providers.aws.translate import OURS
 from providers.base import Check, PreflightState
 from providers.errors import BadRequestError, CapacityError, CredentialsError, PermissionDeniedError, ProviderError
 from providers.launchable import host_image
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from providers.aws.account import Account
 
 _REFUSING = (CredentialsError, PermissionDeniedError, CapacityError, BadRequestError)
+_MARKED = ("instance", "network-interface", "volume")
+"""What a create makes; whoever may make it only with our tag is asked with it."""
 _CONSOLE = "https://console.aws.amazon.com/servicequotas/home/services/ec2/quotas"
 
 
@@ -94,7 +97,7 @@ def permission(account: Account, offer: Offer) -> Check:
         "MaxCount": 1,
         "SubnetId": subnets[zone],
         "IamInstanceProfile": {"Name": account.settings.instance_profile},
-        "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "trainplan", "Value": "1"}]}],
+        "TagSpecifications": [{"ResourceType": kind, "Tags": [{"Key": OURS, "Value": "1"}]} for kind in _MARKED],
     }
     try:
         account.api.call("ec2", offer.region, "RunInstances", asked)

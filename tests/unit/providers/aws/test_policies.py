@@ -1,0 +1,278 @@
+"""The policies of docs/permissions/aws: each allows exactly what is called by whoever has it, no more and no less."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import botocore.handlers
+import pytest
+
+from planner.cli.main import run as plan
+from providers import registry
+from providers.aws import reaper, store
+from providers.aws.account import Identity
+from providers.aws.api import SdkApi
+from providers.aws.policies import policy, trust
+from providers.base import InstanceRef, OwnedResource, RunId
+from providers.stores.bucket import Part
+from tests.builders import an_offer
+from tests.conftest import ROOT
+from tests.contract.aws import Client
+from tests.doubles.aws.remote import Double
+from tests.doubles.iam_policy import Need, Policy
+from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
+from tests.unit.providers.aws.needs import OURS, Sent, needs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from providers.base import ProviderSettings
+    from tests.contract.aws import TimedAws
+
+DOCS = ROOT / "docs" / "permissions" / "aws"
+JOB = """\
+name: train
+model: {layers: [8, M, 16, M], dense: [16]}
+data: {name: digits}
+epochs: 2
+global_batch_size: 32
+constraints: {devices: [T4], regions: [us-east-1, eu-west-1], providers: [aws], deadline: 2h}
+"""
+
+
+@pytest.fixture(scope="module")
+def double() -> Iterator[Double]:
+    made = Double()
+    ask, lock = made.ask, threading.Lock()
+
+    def one_at_a_time(what: str, **given: Any) -> Any:
+        """A doctor asks from several threads, and the time is asked over one connection."""
+        with lock:
+            return ask(what, **given)
+
+    made.ask = one_at_a_time  # type: ignore[method-assign]
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch, double: Double) -> list[Sent]:
+    """Every call that any client of the SDK sends from now on."""
+    signed_in(monkeypatch)
+    kept: list[Sent] = []
+
+    def keep(params: dict[str, Any], model: Any, context: dict[str, Any], **_: object) -> None:
+        kept.append(Sent(model.service_model.service_name, context["client_region"], model.name, dict(params)))
+
+    hooks = [*botocore.handlers.BUILTIN_HANDLERS, ("provide-client-params", keep)]
+    monkeypatch.setattr(botocore.handlers, "BUILTIN_HANDLERS", hooks)
+    return kept
+
+
+def held(name: str) -> Policy:
+    return Policy.read(DOCS / f"{name}.json", ACCOUNT, BUCKET)
+
+
+def judged(name: str, sent: list[Sent]) -> tuple[list[str], set[tuple[str, str]]]:
+    """What was called and is not allowed, and what is allowed and was not called."""
+    found = held(name)
+    return found.refused(need for call in sent for need in needs(call, ACCOUNT)), found.unused()
+
+
+# --- the person who launches -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The command line in the double's time, with a job; everything of `plan setup` stands."""
+    made: list[TimedAws] = []
+
+    def make(settings: ProviderSettings) -> TimedAws:
+        made.append(Client(double, settings.home).provider())
+        return made[-1]
+
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PLAN_AWS_ENDPOINT", double.url)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(f"{__name__}.made_here", make, raising=False)
+    monkeypatch.setitem(registry.FACTORIES, "aws", f"{__name__}:made_here")
+    (tmp_path / "job.yaml").write_text(JOB)
+    return tmp_path
+
+
+def bucket_stands(double: Double) -> None:
+    """What a set-up has made, but for what the double's scenario brings."""
+    sends = SdkApi(HOME, double.url)
+    desk = Desk(double, sends)
+    desk.carry_out([step for step in desk.set_up.lacking() if step.name == "bucket"])
+    sends.close()
+
+
+def test_whoever_launches_may_do_exactly_what_launches_do(
+    double: Double, command: Path, sent: list[Sent], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Doctor, estimate, launch (on demand, spot that is reclaimed, by schedules, without stock), status, logs, stop,
+    data sets, sweep; and by hand what only a cloud that leaves things behind makes one call."""
+    for setup, market in (("reaper", "on_demand"), ("reaper", "spot"), ("schedule", "on_demand")):
+        incidents = [{"event": "reclaim", "attempt": 1, "after": 30}] if market == "spot" else []
+        double.reset(setup=setup, incidents=incidents, disks_stay=market == "spot")
+        before = len(sent)
+        bucket_stands(double)
+        del sent[before:]
+        assert (
+            plan(["launch", "job.yaml", "--market", market, "--yes", "--fresh", "--output", f"{setup}-{market}"]) == 0
+        )
+    assert plan(["doctor", "aws", "job.yaml"]) == 0
+    assert plan(["estimate", "job.yaml", "--check", "--limit", "3"]) == 0
+    double.script(operation="GetServiceQuota", code="NoSuchResourceException", times=None)
+    assert plan(["estimate", "job.yaml", "--check", "--limit", "1", "--device", "cpu"]) == 0
+    (command / "images").mkdir()
+    (command / "images" / "one.png").write_bytes(b"x" * 1000)
+    assert plan(["data", "upload", "images", "--provider", "aws", "--yes"]) == 0
+    assert plan(["status"]) == 0
+    assert plan(["sweep", "--provider", "aws", "--yes"]) == 0
+    by_hand(double, command)
+    assert judged("client", sent) == ([], set())
+
+
+def by_hand(double: Double, home: Path) -> None:
+    provider = Client(double, home).provider()
+    for kind, name in (("volume", "vol-0123456789abcdef0"), ("network interface", "eni-0123456789abcdef0")):
+        provider.delete(OwnedResource(provider="aws", region=HOME, kind=kind, id=name, run_id=RunId("r")))
+    provider.delete(OwnedResource(provider="aws", region=HOME, kind="spot", id="sir-01234567", run_id=RunId("r")))
+    provider.has_spot(an_offer(provider="aws", region=HOME, instance_type="g4dn.xlarge"), None)
+    gone = InstanceRef(provider="aws", region=HOME, id="i-0123456789abcdef0")
+    with pytest.raises(Exception, match="i-0123456789abcdef0"):
+        list(provider.logs(gone))
+    provider.delete(gone)
+    provider.close()
+    bucket = store.make(Client(double, home).settings())
+    begun = bucket.begin("data/large", 10)
+    begun.send(Part(0, 0, b"x" * 10))
+    bucket.resume("data/large", 10, begun.token)
+    bucket.close()
+
+
+# --- the person who sets an account up ---------------------------------------------------------------------------
+
+
+def test_whoever_sets_an_account_up_may_do_exactly_what_that_takes(double: Double, sent: list[Sent]) -> None:
+    """Made, mended, looked at again, and removed with what launches elsewhere have left."""
+    double.reset(setup="none")
+    sends = SdkApi(HOME, double.url)
+    first = Desk(double, sends)
+    first.carry_out(list(first.set_up.lacking()))
+    mended = len(sent)
+    name_the_spot_role(sends)
+    for operation, changes in SPOILS.items():
+        service = "lambda" if "Function" in operation else "iam"
+        sends.call(service, HOME, operation, changes)
+    vpc = first.account.network("eu-west-1").vpc
+    tags = [{"ResourceType": "security-group", "Tags": [{"Key": "trainplan", "Value": "1"}]}]
+    group = {"GroupName": "trainplan", "Description": "x", "VpcId": vpc, "TagSpecifications": tags}
+    sends.call("ec2", "eu-west-1", "CreateSecurityGroup", group)
+    del sent[mended:]
+    again = Desk(double, sends)
+    again.carry_out(list(again.set_up.lacking()))
+    again.carry_out(list(again.set_up.removable()))
+    sends.close()
+    assert judged("setup", sent) == ([], set())
+
+
+SPOILS: dict[str, dict[str, object]] = {
+    "UpdateAssumeRolePolicy": {
+        "RoleName": "trainplan-machine",
+        "PolicyDocument": json.dumps(trust("lambda", Identity(account=ACCOUNT, arn="", partition="aws"))),
+    },
+    "UpdateFunctionCode": {"FunctionName": "trainplan-reaper", "ZipFile": b"an older one"},
+}
+
+
+# --- the roles that stand in the account -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["machine", "reaper", "schedule"])
+def test_what_a_set_up_gives_is_what_the_page_shows(name: str) -> None:
+    who = Identity(account=ACCOUNT, arn="", partition="aws")
+    assert policy(name, who, BUCKET) == held(name).document
+    assert "arn:aws-cn:" in json.dumps(policy(name, Identity(account=ACCOUNT, arn="", partition="aws-cn"), BUCKET))
+
+
+def test_the_reaper_may_do_exactly_what_it_does(
+    double: Double, sent: list[Sent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    double.reset(setup="none", listing_lag=0.0)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", double.url)
+    sends = SdkApi(HOME, double.url)
+    tags = [{"Key": "trainplan", "Value": "1"}, {"Key": "expires-at", "Value": "2020-01-01T00:00:00+00:00"}]
+    machine = {"ImageId": "ami-0cafe000000000001", "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
+    sends.call(
+        "ec2", HOME, "RunInstances", {**machine, "TagSpecifications": [{"ResourceType": "instance", "Tags": tags}]}
+    )
+    sends.close()
+    sent.clear()
+    assert reaper.handler({"time": "2026-11-21T12:00:00Z"}, None)["terminated"]
+    found = held("reaper")
+    told = {"aws:ResourceTag/trainplan": "1", "aws:ResourceTag/expires-at": tags[1]["Value"]}
+    wanted = [need for call in sent for need in needs(call, ACCOUNT)]
+    assert found.refused(replace(need, context={**need.context, **told}) for need in wanted) == []
+    assert found.unused() == set()
+
+
+@pytest.mark.parametrize("context", [{}, {"aws:ResourceTag/expires-at": "x"}, {"aws:ResourceTag/trainplan": "1"}])
+def test_the_reaper_ends_nothing_that_is_not_marked_twice(context: dict[str, str]) -> None:
+    anothers = Need("ec2:TerminateInstances", f"arn:aws:ec2:eu-west-1:{ACCOUNT}:instance/i-1", context)
+    assert not held("reaper").allows(anothers)
+
+
+def test_a_schedule_ends_machines_of_ours_and_starts_the_reaper() -> None:
+    found = held("schedule")
+    machine = f"arn:aws:ec2:eu-west-1:{ACCOUNT}:instance/i-1"
+    assert found.allows(Need("ec2:TerminateInstances", machine, OURS))
+    assert found.allows(Need("lambda:InvokeFunction", f"arn:aws:lambda:{HOME}:{ACCOUNT}:function:trainplan-reaper"))
+    assert found.unused() == set()
+    assert not found.allows(Need("ec2:TerminateInstances", machine))
+    assert not found.allows(Need("lambda:InvokeFunction", f"arn:aws:lambda:{HOME}:{ACCOUNT}:function:another"))
+
+
+RUN = f"arn:aws:s3:::{BUCKET}/runs/261121-0badcafe"
+MACHINE = [
+    Need("s3:GetObject", f"{RUN}/job.json"),
+    Need("s3:GetObject", f"arn:aws:s3:::{BUCKET}/data/0123/shard-00000.tar"),
+    Need("s3:PutObject", f"{RUN}/attempts/1/status.json"),
+    Need("s3:DeleteObject", f"{RUN}/checkpoints/step-00000010/model.keras"),
+    Need("s3:ListBucket", f"arn:aws:s3:::{BUCKET}", {"s3:prefix": "runs/261121-0badcafe/checkpoints/"}),
+    Need("ecr:GetAuthorizationToken"),
+    Need("ecr:BatchGetImage", f"arn:aws:ecr:{HOME}:{ACCOUNT}:repository/mine"),
+    Need("ecr:GetDownloadUrlForLayer", f"arn:aws:ecr:{HOME}:{ACCOUNT}:repository/mine"),
+    Need("secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:{HOME}:{ACCOUNT}:secret:trainplan/token-a1b2c3"),
+]
+"""What providers/agent does: s3.py, checkpoints.py, registries.py, vault.py, and docker's pull."""
+
+
+def test_a_machine_may_do_exactly_what_its_agent_does() -> None:
+    found = held("machine")
+    assert found.refused(MACHINE) == []
+    assert found.unused() == set()
+
+
+@pytest.mark.parametrize(
+    "need",
+    [
+        Need("s3:PutObject", f"arn:aws:s3:::{BUCKET}/data/0123/shard-00000.tar"),
+        Need("s3:DeleteObject", f"{RUN}/job.json"),
+        Need("s3:DeleteObject", f"{RUN}/output/model.keras"),
+        Need("s3:ListBucket", f"arn:aws:s3:::{BUCKET}", {"s3:prefix": "data/"}),
+        Need("s3:ListBucket", f"arn:aws:s3:::{BUCKET}"),
+        Need("s3:GetObject", "arn:aws:s3:::another/runs/x"),
+        Need("secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:{HOME}:{ACCOUNT}:secret:payroll-a1b2c3"),
+        Need("ec2:TerminateInstances", f"arn:aws:ec2:{HOME}:{ACCOUNT}:instance/i-1", OURS),
+    ],
+    ids=str,
+)
+def test_a_machine_may_do_nothing_else(need: Need) -> None:
+    assert not held("machine").allows(need)

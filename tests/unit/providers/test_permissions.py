@@ -1,0 +1,83 @@
+"""The roles and policies of docs/permissions: none names a wildcard where its cloud offers something narrower."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from providers.registry import FACTORIES
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DOCS = ROOT / "docs" / "permissions"
+FILES = sorted(path for path in DOCS.rglob("*") if path.suffix in (".json", ".yaml", ".yml"))
+ACTIONS = ("action", "actions", "dataactions", "includedpermissions")
+NEVER = ("notaction", "notresource", "notactions", "notdataactions", "notprincipal")
+# Actions for which IAM knows no resource: the Service Authorization Reference leaves that column empty.
+NO_RESOURCE = {
+    "ec2:GetSpotPlacementScores", "ecr:GetAuthorizationToken", "scheduler:ListSchedules",
+    "servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota", "sts:GetCallerIdentity",
+}  # fmt: skip
+NO_RESOURCE_BEFORE = "ec2:Describe"
+
+
+def _named(path: Path) -> str:
+    return str(path.relative_to(DOCS))
+
+
+def _read(path: Path) -> Any:
+    text = path.read_text(encoding="utf-8")
+    return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+
+
+def _under(found: Any, keys: tuple[str, ...]) -> Iterator[str]:
+    """Every text under one of these keys, however deep."""
+    if isinstance(found, dict):
+        for key, value in found.items():
+            if str(key).lower() in keys:
+                yield from [value] if isinstance(value, str) else value
+            else:
+                yield from _under(value, keys)
+    elif isinstance(found, list):
+        for one in found:
+            yield from _under(one, keys)
+
+
+def test_every_cloud_has_its_permissions_written_down() -> None:
+    clouds = {path.relative_to(DOCS).parts[0] for path in FILES}
+    assert clouds <= set(FACTORIES)
+    assert "aws" in clouds
+
+
+@pytest.mark.parametrize("path", FILES, ids=_named)
+def test_every_action_is_named(path: Path) -> None:
+    found = _read(path)
+    named = list(_under(found, ACTIONS))
+    assert named
+    assert [name for name in named if "*" in name] == []
+    assert list(_under(found, NEVER)) == []
+    assert len(named) == len(set(named)) or "aws" in path.parts  # statements differ in their conditions
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.parent.name == "aws"], ids=_named)
+def test_a_statement_on_everything_has_no_narrower_one(path: Path) -> None:
+    for row in _read(path)["Statement"]:
+        assert row["Effect"] == "Allow"
+        assert row["Action"] == sorted(row["Action"])
+        everything = [text for text in row["Resource"] if text == "*" or text.rpartition(":")[2] == "*"]
+        if everything:
+            narrower = [
+                name for name in row["Action"] if name not in NO_RESOURCE and not name.startswith(NO_RESOURCE_BEFORE)
+            ]
+            assert (row["Resource"], narrower) == (["*"], [])
+
+
+def test_no_role_is_for_every_subscription() -> None:
+    scopes = {scope for path in FILES for scope in _under(_read(path), ("assignablescopes",))}
+    assert all(scope.startswith("/subscriptions/") for scope in scopes)
