@@ -68,6 +68,7 @@ def insert(world: World, call: Call) -> dict[str, Any]:
     refused = _no_room(world, machine) or _no_quota(world, machine) or _by_fault(world)
     if refused is not None:
         operation.error, operation.http = refused
+        machine.refused = True
         operation.happens = lambda: table.forget(machine)
     else:
         operation.happens = lambda: table.start(machine) if machine.gone_at is None else None

@@ -54,8 +54,8 @@ class Operation:
 
 @dataclass(eq=False, kw_only=True)
 class Machine:
-    """`body` is the instance as it is shown. `made` from when its operation is done without an error; it bills from
-    `started_at` to `stopped_at`; `gone` when it is not shown any more."""
+    """`body` is the instance as it is shown. `made` from when its operation is done without an error, `refused`: that
+    will have one; it bills from `started_at` to `stopped_at`; `gone` when it is not shown any more."""
 
     zone: str
     body: dict[str, Any]
@@ -65,6 +65,7 @@ class Machine:
     guest: Guest | None = None
     terminates_at: datetime | None = None
     made: bool = False
+    refused: bool = False
     started_at: datetime | None = None
     stopped_at: datetime | None = None
     gone_at: datetime | None = None
@@ -82,6 +83,12 @@ class Machine:
     @property
     def status(self) -> str:
         return str(self.body["status"])
+
+    @property
+    def user_data(self) -> str:
+        """What is booted from; "" where nothing was sent."""
+        items = {row["key"]: row["value"] for row in self.body.get("metadata", {}).get("items", ())}
+        return str(items.get("user-data", ""))
 
     @property
     def spot(self) -> bool:
@@ -141,10 +148,11 @@ class Table:
             machine.terminates_at = world.now + timedelta(seconds=int(limit["seconds"]))
             when = {"terminationTimestamp": world.stamp(machine.terminates_at)}
             machine.body["resourceStatus"] = {"scheduling": when}
-        items = {row["key"]: row["value"] for row in machine.body.get("metadata", {}).get("items", ())}
+        if world.scenario.real:
+            return
         machine.guest = Guest(
             world=world,
-            user_data=items.get("user-data", ""),
+            user_data=machine.user_data,
             device="T4",
             device_count=1,
             boots_at=world.now + timedelta(seconds=world.scenario.boot_seconds),
@@ -157,7 +165,8 @@ class Table:
         if machine.gone_at is None:
             self._halt(machine)
             machine.body["status"] = "STOPPING"
-            machine.gone_at = self._world.now + timedelta(seconds=self._world.scenario.deletion_seconds)
+            if not self._world.scenario.real:
+                machine.gone_at = self._world.now + timedelta(seconds=self._world.scenario.deletion_seconds)
         return operation
 
     def stop(self, machine: Machine, kind: str) -> None:
@@ -167,6 +176,13 @@ class Table:
         machine.terminates_at = None
         machine.body.update(status="TERMINATED", lastStopTimestamp=self._world.stamp())
         machine.body.pop("resourceStatus", None)
+
+    def off(self, machine: Machine) -> None:
+        """A real machine has no power any more: gone where it was deleted, else stopped."""
+        if machine.status == "STOPPING":
+            self._gone(machine)
+        elif not machine.gone and machine.stopped_at is None:
+            self.stop(machine, "compute.instances.guestTerminate")
 
     def record(self, zone: str, kind: str, machine: Machine) -> Operation:
         """A new operation on a machine."""
@@ -282,13 +298,13 @@ def table_of(world: World) -> Table:
 def ledger_rows(world: World) -> list[dict[str, Any]]:
     """Everything that ever was, as tests/faults reads it; times in ISO."""
     table = table_of(world)
-    return [_machine_row(machine, world) for machine in table.machines if machine.made] + [
+    return [_machine_row(machine, world) for machine in table.machines if not machine.refused] + [
         _disk_row(disk, world) for disk in table.disks
     ]
 
 
 def _machine_row(machine: Machine, world: World) -> dict[str, Any]:
-    began = machine.started_at or machine.created_at
+    began = machine.created_at
     hours = ((machine.stopped_at or world.now) - began).total_seconds() / 3600
     return {
         "id": f"{machine.zone}/{machine.name}",

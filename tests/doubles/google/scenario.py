@@ -48,6 +48,7 @@ class Incident(_Frozen):
 class Scenario(_Frozen):
     """`stock` and `quotas` have no bound where they name none; a place of `stock` is a zone or a region.
 
+    `real`: machines are real ones, which somebody boots and ends (tests/e2e), and time is the computer's.
     `trainer`: `simulated` trains as the simulated cloud does, `named` behaves as tests/doubles/fake_trainer.py by the
     name of the job, `hung` never ends and does not listen.
     """
@@ -69,6 +70,7 @@ class Scenario(_Frozen):
     machine_timer_works: bool = True
     cloud_timer_works: bool = True
     disks_stay: bool = False
+    real: bool = False
     trainer: Literal["simulated", "named", "hung"] = "simulated"
     faults: tuple[FaultRule, ...] = ()
     incidents: tuple[Incident, ...] = ()

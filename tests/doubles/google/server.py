@@ -9,7 +9,7 @@ import json
 import sys
 import threading
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -97,6 +97,8 @@ class LostError(Exception):
 
 def exchanged(world: World, asked: gcs.Asked, query: str) -> Reply:
     """One request and its reply. Raises LostError where it is lost on its way."""
+    if world.scenario.real:
+        world.pass_to(datetime.now(UTC))  # noqa: TID251  its machines live in the real time
     world.tell()
     known = _known(asked)
     name = storage.method_of(asked) if known is None else known.method.id
@@ -140,6 +142,7 @@ def _answered(world: World, asked: gcs.Asked, query: str, known: Known | None) -
         body = json.loads(asked.body) if asked.body else None
         call = Call(found.id, found.path, api.check_request(found, query, body), body or {})
         world.calls.append(call)
+        world.signed.setdefault(found.id, []).append(asked.headers.get("authorization", ""))
         world.pass_to(world.now)
         if found.id.startswith("storage."):
             status, headers, data = storage.answered(world, asked)

@@ -67,7 +67,8 @@ class Rule:
 
 @dataclass
 class World:
-    """`tables` belong to the modules of the APIs, by their name: each keeps there what it has made."""
+    """`tables` belong to the modules of the APIs, by their name: each keeps there what it has made. `signed` are the
+    credentials that came with the calls of each method."""
 
     scenario: Scenario = field(default_factory=Scenario)
     now: datetime = NOON
@@ -75,6 +76,7 @@ class World:
     bucket: gcs.World = field(default_factory=gcs.World)
     tables: dict[str, Any] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    signed: dict[str, list[str]] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     numbers: int = 10**15
 
