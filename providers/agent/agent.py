@@ -115,11 +115,16 @@ class Agent:
 
     def _fetched(self) -> Steps[None]:
         """The job, the files, and the checkpoint to go on from."""
-        self.status.details["fetched_bytes"] = yield from fetch(self.machine)
+        self.status.details["fetched_bytes"] = yield from fetch(self.machine, told=self._has_come)
         found = yield from self.checkpoints.restore()
         if found:
             self.status.details["resumed_from"] = found
         yield from patiently(self.training.logs.go_on)
+
+    def _has_come(self, done: int, total: int) -> None:
+        """Said with the next heartbeat: a large data set takes its time."""
+        self.status.details["fetched_bytes"] = done
+        self.status.set("fetching", f"fetching: {done / 1e9:.1f} of {total / 1e9:.1f} GB are here")
 
     def _secrets(self) -> Steps[Path | None]:
         """Resolved into an environment file in memory; None where there are none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
 
 from providers.agent import web
 from providers.agent.checkpoints import sha256_of
@@ -27,24 +27,28 @@ class FetchError(Exception):
     """It is not there, or not what was promised."""
 
 
-def fetch(machine: Machine, opens: web.Opens = web.opens) -> Steps[int]:
+def fetch(machine: Machine, opens: web.Opens = web.opens, told: Callable[[int, int], object] = max) -> Steps[int]:
     """job.json into the run directory, and every file of the spec to its place; the bytes. Raises FetchError.
 
-    An archive goes away as soon as it is unpacked: the disk holds the data and one of them.
+    An archive goes away as soon as it is unpacked: the disk holds the data and one of them. `told` hears after each
+    file how many bytes have come, and of how many.
     """
     try:
         job = yield from patiently(partial(machine.store.get, "job.json"))
         (machine.paths.run_dir / "job.json").write_bytes(job)
         _room_for_all(machine)
+        done, total = len(job), len(job) + sum(file.size_bytes for file in machine.spec.files)
         for file in machine.spec.files:
             yield from _one(machine, file, opens)
+            done += file.size_bytes
+            told(done, total)
     except KeyError as error:
         raise FetchError(f"{error.args[0]} is not in the store") from error
     except WebError as error:
         raise FetchError(str(error)) from error
     except OSError as error:
         raise FetchError(f"the machine's disk cannot be written: {error}") from error
-    return len(job) + sum(file.size_bytes for file in machine.spec.files)
+    return total
 
 
 def _room_for_all(machine: Machine) -> None:

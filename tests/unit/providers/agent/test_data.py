@@ -204,6 +204,19 @@ def test_shards_are_unpacked_one_after_another_and_gone(tmp_path: Path) -> None:
     assert rented.status["fetched_bytes"] == sum(map(len, SHARDS)) + 2
 
 
+def test_how_much_has_come_is_told(tmp_path: Path) -> None:
+    rented = rented_with_shards(tmp_path)
+    told: list[tuple[int, int]] = []
+    done(fetch(rented.machine, told=lambda *heard: told.append(heard)))
+    total = sum(map(len, SHARDS)) + len("{}")
+    assert [count for count, _ in told] == [2 + 10240 * number for number in (1, 2, 3)]
+    assert {whole for _, whole in told} == {total}
+    assert told[-1][0] == total
+    rented.agent._has_come(3 * 10**9, 12 * 10**9)
+    rented.agent.status.write()
+    assert rented.status["message"] == "fetching: 3.0 of 12.0 GB are here"
+
+
 def test_the_disk_never_holds_more_than_the_set_and_one_shard(tmp_path: Path) -> None:
     rented = rented_with_shards(tmp_path)
     most = 0
