@@ -254,6 +254,7 @@ class World:
     def change(self, **rules: Any) -> None:
         """Other rules from now on."""
         self.rules = replace(self.rules, **rules)
+        self.life.physics.follow(self.rules.physics())
 
     def machines(self) -> Iterator[Thing]:
         yield from (thing for thing in self.things.values() if thing.type == VM)

@@ -1,0 +1,205 @@
+"""A launch against the double: what is refused leaves nothing, what is replayed makes nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pricing.offers import Market
+from providers.azure.launching import Pace
+from providers.base import EndKind, InstanceState, RunId
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+    ThrottledError,
+    TransientError,
+    UnrecognizedError,
+)
+from tests.contract.harness import state_of, wait_until_it_trains
+
+if TYPE_CHECKING:
+    from tests.unit.providers.azure.conftest import Client
+
+MakeWorld = Callable[..., "Client"]
+KINDS = ["address", "disk", "interface", "machine", "network", "resource_group", "role_assignment", "security_group"]
+"""What a launch makes."""
+
+
+def test_a_launch_makes_this_and_no_more(world: Client) -> None:
+    world.rules(listing_lag=29)
+    run = world.request()
+    made = world.provider.launch(run)
+    assert made.state is InstanceState.RUNNING
+    assert world.left() == KINDS
+    assert {owned.kind for owned in world.provider.list_owned(run.run_id)} == set()  # the list lags behind
+    world.provider.sleep(world.provider.listing_lag.total_seconds())
+    owned = world.provider.list_owned(run.run_id)
+    assert sorted(one.kind for one in owned) == KINDS
+    assert owned[0].instance
+    assert owned[0].usd_per_hour == run.offer.usd_per_hour
+
+
+@pytest.mark.parametrize("form", ["sync", "lro"])
+def test_a_place_without_room_says_so_and_keeps_nothing(make_world: MakeWorld, form: str) -> None:
+    """Said at once (spot) or by the operation: then the machine that failed is deleted before anybody goes on."""
+    world = make_world(full=[["*", "*", "*"]], refuses=form)
+    with pytest.raises(CapacityError) as caught:
+        world.provider.launch(world.request())
+    assert caught.value.code == {"sync": "SkuNotAvailable", "lro": "AllocationFailed"}[form]
+    assert world.left() == []
+    calls = world.calls("DELETE")
+    assert [call.rpartition("/")[2] for call in calls] == ["trainplan-r1-1"] * 2
+    assert "virtualMachines" in calls[0]
+    assert "virtualMachines" not in calls[1]
+
+
+@pytest.mark.parametrize(
+    ("market", "limit", "named"),
+    [
+        (Market.ON_DEMAND, "*/standardNCASv3_T4Family", "standardNCASv3_T4Family Cores"),
+        (Market.ON_DEMAND, "*/cores", "Total Regional Cores"),
+        (Market.SPOT, "*/lowPriorityCores", "Total Regional Low Priority Cores"),
+    ],
+)
+def test_a_quota_is_named_and_nothing_is_left(make_world: MakeWorld, market: Market, limit: str, named: str) -> None:
+    world = make_world(limits={limit: 3})
+    with pytest.raises(QuotaError) as caught:
+        world.provider.launch(world.request(market=market))
+    assert caught.value.quota == named
+    assert world.left() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("TooManyRequests", ThrottledError),
+        ("InternalServerError", TransientError),
+        ("ExpiredAuthenticationToken", CredentialsError),
+        ("AuthorizationFailed", PermissionDeniedError),
+        ("RequestDisallowedByPolicy", PermissionDeniedError),
+        ("MissingSubscriptionRegistration", PermissionDeniedError),
+        ("InvalidParameter", BadRequestError),
+        ("Conflict", TransientError),
+        ("NeverHeardOf", UnrecognizedError),
+    ],
+)
+@pytest.mark.parametrize("call", ["PUT resourceGroups", "PUT virtualMachines"])
+def test_other_refusals_are_what_their_code_says(
+    world: Client, call: str, code: str, kind: type[ProviderError]
+) -> None:
+    """A 409 is never read as: it is there already. Of several of these the engine's teardown takes what was made."""
+    run = world.request()
+    world.script(call, code=code)
+    with pytest.raises(kind) as caught:
+        world.provider.launch(run)
+    assert type(caught.value) is kind
+    assert caught.value.code == code
+    if kind in (ThrottledError, TransientError):
+        assert world.provider.launch(run).state is InstanceState.RUNNING
+        assert world.left() == KINDS
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "PUT resourceGroups", "PUT networkSecurityGroups", "PUT virtualNetworks", "PUT roleAssignments",
+        "PUT virtualMachines", "POST virtualMachinesSubmitDeallocate", "GET virtualNetworks",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("effect", ["lost_request", "lost_reply"])
+def test_a_call_without_an_answer_is_made_good_by_launching_again(world: Client, call: str, effect: str) -> None:
+    run = world.request()
+    world.script(call, effect=effect)
+    with pytest.raises(TransientError):
+        world.provider.launch(run)
+    made = world.another().launch(run)
+    assert made.state in (InstanceState.PENDING, InstanceState.RUNNING)
+    assert world.left() == KINDS
+    submitted = [call for call in world.calls("POST") if call.endswith("SubmitDeallocate")]
+    assert submitted, "the cloud's timer is armed also where the create was another process's"
+
+
+def test_a_machine_that_failed_for_another_is_ended_by_whoever_looks(make_world: MakeWorld) -> None:
+    """The client died after the create; the next one finds a machine that never came up."""
+    world = make_world(full=[["*", "*", "*"]])
+    run = world.request()
+    world.script("GET virtualMachines", effect="lost_reply", skip=1)
+    with pytest.raises(TransientError):
+        world.provider.launch(run)
+    world.provider.sleep(10)
+    assert world.another().get(_ref(run.run_id)).end is EndKind.LOST
+    with pytest.raises(CapacityError):
+        world.another().launch(run)
+    assert world.left() == []
+
+
+def test_an_attempt_that_lived_is_not_launched_again(world: Client) -> None:
+    run = world.request("finish")
+    world.provider.launch(run)
+    world.provider.sleep(300)
+    assert world.left() == []
+    again = world.another().launch(run)
+    assert (again.state, again.end) == (InstanceState.ENDED, None)
+    assert world.left() == []
+
+
+def test_an_attempt_whose_machine_was_evicted_is_not_launched_again(world: Client) -> None:
+    run = world.request(market=Market.SPOT)
+    world.incident("reclaim", "40s")
+    world.provider.launch(run)
+    wait_until_it_trains(world.provider, run)
+    world.provider.sleep(120)
+    assert state_of(world.provider, _ref(run.run_id)) is None
+    assert "resource_group" in world.left()
+    assert world.another().launch(run).state is InstanceState.ENDED
+
+
+def test_a_group_that_is_being_deleted_is_waited_for(make_world: MakeWorld) -> None:
+    """The same attempt's, of a try before: no second group, no machine in one that goes."""
+    world = make_world(stuck=60)
+    run = world.request()
+    world.script("PUT virtualMachines", code="InternalServerError")
+    with pytest.raises(TransientError):
+        world.provider.launch(run)
+    world.provider.delete(_ref(run.run_id))
+    with pytest.raises(TransientError) as caught:
+        world.provider.launch(run)
+    assert caught.value.code == "ResourceGroupBeingDeleted"
+    world.provider.sleep(90)
+    assert world.provider.launch(run).state is InstanceState.RUNNING
+
+
+def test_who_may_not_schedule_is_told_what_to_do(world: Client) -> None:
+    run = world.request()
+    world.script("POST virtualMachinesSubmitDeallocate", code="InvalidParameter")
+    with pytest.raises(BadRequestError, match="schedule") as caught:
+        world.provider.launch(run)
+    assert "cloud_timer" in caught.value.hint
+
+
+def test_a_create_is_not_waited_for_without_an_end(world: Client) -> None:
+    """What lasts longer is a machine that is still to come."""
+    run = world.request()
+    hasty = replace(world.provider, pace=Pace(allocation=timedelta(seconds=1), sleep=world.azure.sleep))
+    assert hasty.launch(run).state is InstanceState.PENDING
+
+
+def test_stop_and_logs_of_what_is_gone_are_no_errors(world: Client) -> None:
+    ref = _ref(RunId("never"))
+    world.provider.stop(ref)
+    assert list(world.provider.logs(ref)) == []
+    world.provider.delete(ref)
+
+
+def _ref(run_id: str):  # type: ignore[no-untyped-def]
+    from providers.azure.translate import ref_of
+
+    return ref_of(f"trainplan-{run_id}-1", "eastus")

@@ -1,0 +1,135 @@
+"""The end of an attempt: its group, forced and looked for; what still bills where that is stuck is named, and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.errors import TeardownUnverifiedError
+from planner.run import Attempt, Phase, Run
+from planner.teardown import Teardown
+from providers.base import InstanceRef, RunId
+from providers.errors import IncompleteListingError, PermissionDeniedError
+from tests.builders import a_job
+from tests.contract.harness import launched
+
+if TYPE_CHECKING:
+    from providers.base import LaunchRequest
+    from tests.unit.providers.azure.conftest import Client
+
+MakeWorld = Callable[..., "Client"]
+
+
+def the_run(world: Client, request: LaunchRequest, ref: InstanceRef) -> Run:
+    now = world.azure.now()
+    attempt = Attempt(number=1, asked_at=now, sent_at=now, ref=ref)
+    return Run(
+        run_id=request.run_id, job_name="tiny", job_digest=a_job().digest(), provider="azure", phase=Phase.TEARING_DOWN,
+        created_at=now, deadline=request.deadline, model_folder="", attempts=(attempt,),
+    )  # fmt: skip
+
+
+def cleared(world: Client, run: Run, patience: timedelta = timedelta(minutes=5)) -> None:
+    Teardown(world.provider, world.provider, lambda _: None, patience).clear(run)
+
+
+def test_the_group_is_deleted_by_force_and_looked_for(world: Client) -> None:
+    request = world.request()
+    ref = launched(world.provider, request).ref
+    cleared(world, the_run(world, request, ref))
+    assert world.left() == []
+    (forced,) = {
+        call["query"].get("forceDeletionTypes")
+        for call in world.azure.control("calls")
+        if call["method"] == "DELETE" and call["path"].endswith("/resourceGroups/trainplan-r1-1")
+    }
+    assert forced == "Microsoft.Compute/virtualMachines"
+
+
+def test_what_still_bills_is_named_where_the_deletion_is_stuck(make_world: MakeWorld) -> None:
+    """And the machine, which bills most, is ended by itself."""
+    world = make_world(stuck=3600)
+    request = world.request()
+    ref = launched(world.provider, request).ref
+    run = the_run(world, request, ref)
+    with pytest.raises(TeardownUnverifiedError) as caught:
+        cleared(world, run, timedelta(minutes=2))
+    assert "resource_group" in str(caught.value)
+    ledger = {row["kind"]: row for row in world.azure.control("ledger")}
+    assert not ledger["machine"]["left"]
+    assert not ledger["disk"]["left"]
+    assert not ledger["address"]["left"]
+    assert ledger["resource_group"]["left"]
+    world.provider.sleep(3600)
+    cleared(world, run)
+    assert world.left() == []
+
+
+def test_a_right_that_outlives_its_group_is_found_and_deleted(make_world: MakeWorld) -> None:
+    world = make_world(leaves_rights=True)
+    request = world.request()
+    ref = launched(world.provider, request).ref
+    world.provider.delete(ref)
+    world.provider.sleep(60)
+    assert world.left() == ["role_assignment"]
+    (right,) = world.provider.list_owned()
+    assert (right.kind, right.run_id, right.attempt) == ("role_assignment", "r1", 1)
+    cleared(world, the_run(world, request, ref))
+    assert world.left() == []
+
+
+def test_a_right_of_a_group_that_somebody_else_made_has_its_labels(world: Client) -> None:
+    """Or a sweep would take it for an orphan of ours, and end a stranger's machine."""
+    request = replace(world.request(), client="another computer")
+    launched(world.provider, request)
+    owned = world.provider.list_owned()
+    assert {one.kind for one in owned} >= {"role_assignment", "machine", "resource_group"}
+    assert {one.client for one in owned} == {"another computer"}
+    assert {one.deadline for one in owned} == {request.deadline}
+
+
+def test_a_right_whose_group_is_not_listed_is_left_alone(world: Client) -> None:
+    """Nobody knows whose it is: its group has lost its tags, or is not in the list yet."""
+    world.rules(listing_lag=600)
+    request = world.request()
+    world.provider.launch(request)
+    assert world.provider.list_owned() == []
+    assert "role_assignment" in world.left()
+
+
+@pytest.mark.parametrize("call", ["GET resourcegroups", "GET resources", "GET roleAssignments"])
+def test_no_list_may_fail(world: Client, call: str) -> None:
+    request = world.request()
+    launched(world.provider, request)
+    world.script(call, code="AuthorizationFailed", times=None)
+    with pytest.raises(IncompleteListingError) as caught:
+        world.provider.list_owned(request.run_id)
+    assert caught.value.unanswered
+
+
+def test_every_page_is_read(make_world: MakeWorld) -> None:
+    world = make_world(page_size=1)
+    runs = [world.request(run_id=name) for name in ("r1", "r2", "r3")]
+    for run in runs:
+        world.provider.launch(run)
+    world.provider.sleep(60)
+    machines = [one for one in world.provider.list_owned() if one.instance]
+    assert sorted(one.run_id for one in machines) == ["r1", "r2", "r3"]
+    assert [one.run_id for one in world.provider.list_owned(RunId("r2")) if one.instance] == ["r2"]
+    assert len(world.provider.list_owned()) == 24
+
+
+def test_a_delete_that_is_refused_is_told(world: Client) -> None:
+    request = world.request()
+    ref = launched(world.provider, request).ref
+    world.script("DELETE resourceGroups", code="ScopeLocked")
+    with pytest.raises(PermissionDeniedError, match="resourceGroups") as caught:
+        world.provider.delete(ref)
+    assert "lock" in caught.value.hint
+    world.provider.delete(ref)
+    world.provider.sleep(60)
+    assert world.left() == []
