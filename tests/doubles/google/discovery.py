@@ -60,6 +60,10 @@ class Description:
     def revision(self) -> str:
         return str(self._document["revision"])
 
+    def methods(self) -> frozenset[str]:
+        """The ids of all of them."""
+        return frozenset(str(method["id"]) for _, _, method in self._methods)
+
     def match(self, verb: str, path: str) -> Matched | None:
         """None: the API has no such method."""
         for known, pattern, method in self._methods:
