@@ -15,6 +15,7 @@ from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RU
 from providers.gcp.tpu.api import TpuCalls
 from tests.contract.tpu import CREATE, OFFER, TpuClient, make_ready
 from tests.doubles.clock import NOON
+from tests.doubles.google import tpu
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.faults.gcp import QUICK, GcpCloud, Pointed, server
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tests.faults.points import Points
 
 ZONES = ("us-central1-a", "us-central1-b", "europe-west4-a")
+_CLOSED = tuple(zone for zone in tpu.ZONES if zone not in ZONES)
 USD_PER_HOUR = {Market.ON_DEMAND: Decimal("0.50"), Market.SPOT: Decimal("0.16")}
 """Not a TPU's prices: as those of the other clouds here, so that the cases' budgets last as long."""
 _API = "tpu.projects.locations"
@@ -118,7 +120,8 @@ class TpuCloud(GcpCloud):
 
     def __init__(self, case: str) -> None:
         self.google = Google(server().url)
-        self.google.reset(Scenario.model_validate({**QUICK, **SCENARIOS[case], "began": NOON}))
+        closed = {"closed_zones": _CLOSED}  # every zone more is four points more in each look
+        self.google.reset(Scenario.model_validate({**QUICK, **closed, **SCENARIOS[case], "began": NOON}))
         make_ready(TpuClient(self.google, Path()))
 
     def provider(self, ask: Ask, points: Points) -> Provider:

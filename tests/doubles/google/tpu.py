@@ -252,7 +252,7 @@ def document_of(script: str) -> str:
 def _locations(world: World, call: Call) -> dict[str, Any]:
     home = f"projects/{call.path['projectsId']}/locations"
     rows = [{"name": f"{home}/{zone}", "locationId": zone} for zone in ZONES if zone not in world.scenario.closed_zones]
-    return _page(world, call, "locations", rows)
+    return {"locations": rows}
 
 
 def _created(world: World, call: Call) -> dict[str, Any]:
@@ -329,12 +329,12 @@ def _node_deleted(world: World, call: Call) -> dict[str, Any]:
 
 def _types(world: World, call: Call) -> dict[str, Any]:
     rows = [{"name": f"{_home(call)}/acceleratorTypes/{name}", "type": name} for name in TYPES]
-    return _page(world, call, "acceleratorTypes", rows)
+    return {"acceleratorTypes": rows}
 
 
 def _runtimes(world: World, call: Call) -> dict[str, Any]:
     rows = [{"name": f"{_home(call)}/runtimeVersions/{name}", "version": name} for name in RUNTIMES]
-    return _page(world, call, "runtimeVersions", rows)
+    return {"runtimeVersions": rows}
 
 
 def _open(handler: Callable[[World, Call], dict[str, Any]]) -> Callable[[World, Call], dict[str, Any]]:
