@@ -25,6 +25,8 @@ _MOST_AT_ONCE = 16
 HERE = "local"
 IDENTITY, QUOTA = "identity", "quota"
 """Names of a preflight's checks: the one that every offer shares, and the one that another place may pass."""
+PLACE, MACHINE = {"network"}, {"offered", "offered here", "lifecycle", "image"}
+"""And those that hold for a region, and for a kind of machine there."""
 _REFUSING: dict[type[ProviderError], str] = {
     CredentialsError: IDENTITY,
     PermissionDeniedError: "permission",
@@ -67,6 +69,18 @@ class Judged:
     def is_closed(self) -> bool:
         """Whether nobody is signed in: no other offer of the provider would be let in either."""
         return any(map(_is_closed, self.preflight.checks))
+
+    @property
+    def is_refused_here(self) -> bool:
+        """Whether it is the place or the machine that is refused, and not the account."""
+        return bool(self._refused & {*PLACE, *MACHINE}) and self._refused <= {*PLACE, *MACHINE, QUOTA}
+
+    def may_be_let_in_at(self, offer: Offer) -> bool:
+        """Whether what refuses this one leaves that one open."""
+        mine = self.offer
+        if (offer.provider, offer.region) != (mine.provider, mine.region):
+            return True
+        return not self._refused & PLACE and offer.instance_type != mine.instance_type
 
     @property
     def _refused(self) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -38,11 +39,14 @@ from planner.run import Outcome, Run
 from planner.runner import Runner, request_for
 from planner.settings import CLOUDS, Settings
 from pricing.offers import Offer, OfferQuery
-from providers.base import Provider
+from providers.base import LaunchRequest, Provider, Resolver
+from providers.errors import ProviderError
 from providers.registry import names
 from workloads.job import TrainingJob
 
 LOCAL = "local"
+MOST_PASSED_OVER = 10
+"""Places that are looked at, one after another, for the first that would take us."""
 
 
 def command(
@@ -90,7 +94,8 @@ def command(
         names = list(dict.fromkeys(target.offer.provider for target in proposal.targets))
         earlier = None if fresh else runner.resumable(job, names)
         request = request_for(job, clock, client=settings.client)
-        limits = limits_text(draft, first_at.timers(request(draft, 1, draft.targets[0])), clock.now())
+        first = _as_it_would_be(first_at, request(draft, 1, draft.targets[0]))
+        limits = limits_text(draft, first_at.timers(first), clock.now())
         watchful = Watchful(made, clock.now, proposal.offers)
         view.pause_for(lambda: _ask(job, proposal, earlier, (*brought.lines, *limits), assume_yes=yes))
         if brought.is_missing:
@@ -160,7 +165,7 @@ def propose(job: TrainingJob, settings: Settings, wanted: Wanted, made: Callable
             f"{', '.join(sorted(unknown))} cannot be launched on yet", f"--provider {', '.join(names())} can"
         )
     plan = _let_in(plan, made)
-    now = refined(plan, made, _tell)
+    now = _first_let_in(refined(plan, made, _tell), made)
     return rented(now, dearer(plan, now))
 
 
@@ -187,6 +192,27 @@ def _let_in(plan: Plan, made: Callable[[str], Provider]) -> Plan:
     if len(closed) == len(best):
         raise RefusedError("no provider lets us in", "plan doctor tells what is missing")
     return plan._replace(candidates=tuple(ranked for ranked in plan.candidates if ranked.offer.provider not in closed))
+
+
+def _first_let_in(plan: Plan, made: Callable[[str], Provider]) -> Plan:
+    """The plan without the first places that would not take us, where others may: a region without a network, a machine
+    without an image. The last of them stays, and the launch says what is wrong with it."""
+    for _ in range(MOST_PASSED_OVER):
+        (best,) = judge([plan.candidates[0].offer], made)
+        others = [ranked for ranked in plan.candidates if best.may_be_let_in_at(ranked.offer)]
+        if not best.is_refused_here or not others:
+            break
+        _tell(f"{best.text}: {best.why}: passed over")
+        plan = plan._replace(candidates=tuple(others))
+    return plan
+
+
+def _as_it_would_be(asked: Provider, request: LaunchRequest) -> LaunchRequest:
+    """The request with what can be looked up for it: what stands in an account tells what ends a machine there."""
+    if isinstance(asked, Resolver):
+        with suppress(ProviderError):
+            return asked.resolve(request)
+    return request
 
 
 def _signed_in(settings: Settings) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloud]:
     monkeypatch.setenv("AWS_PROFILE", "work")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.yaml").write_text(JOB)
-    for name in ("gcp", "azure"):
+    for name in ("gcp", "azure", "sim"):
         monkeypatch.delitem(registry.FACTORIES, name, raising=False)
     monkeypatch.setitem(registry.FACTORIES, "aws", fake_cloud.FACTORY)
     made = FakeCloud(FakeClock(), [done_at_once], tidy=True)
@@ -182,3 +182,20 @@ def test_a_cloud_that_nobody_is_signed_in_to_is_left_out(aws: FakeCloud, monkeyp
     said = launch("--json")
     assert (said.code, said.error) == (0, "")
     assert "not signed in, left out: gcp\n" in said.err
+
+
+def test_a_first_place_that_cannot_take_us_is_passed_over(aws: FakeCloud) -> None:
+    """The cheapest machine has no image, and its region is fine."""
+
+    def judge(offer: Offer) -> tuple[Check, ...]:
+        state = PreflightState.REFUSED if offer.instance_type == "g4dn.xlarge" else PreflightState.OK
+        return (Check(name="image", state=state, detail="there is none", fix="bring one"),)
+
+    aws.judge = judge
+    said = launch("--json")
+    assert said.code == 4  # what is left costs well above what was shown
+    assert "g4dn.xlarge (on demand) in us-east-1 at $0.526/h: image: there is none (bring one): passed over" in said.err
+    assert said.error.startswith("the cheapest costs $")
+    aws.judge = lambda _: (Check(name="network", state=PreflightState.REFUSED, detail="there is none"),)
+    again = launch("--json")
+    assert (again.code, again.error) == (4, "network: there is none")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.doctoring import FIRST_OFFERS, MOST_OFFERS, at_once, examine, judge, one_of_each_pool
+from planner.doctoring import FIRST_OFFERS, MOST_OFFERS, Judged, at_once, examine, judge, one_of_each_pool
 from pricing.offers import Market, Offer
-from providers.base import Check, PreflightState
+from providers.base import Check, Preflight, PreflightState
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, TransientError
 from tests.builders import an_offer
 from tests.doubles.clock import FakeClock
@@ -181,3 +181,28 @@ def test_offers_are_judged_at_their_own_provider() -> None:
     assert (first.state, second.state) == (PreflightState.OK, PreflightState.REFUSED)
     assert (first.is_closed, second.is_closed) == (False, True)
     assert second.why == "identity: nobody is signed in (aws sso login)"
+
+
+def refused(*names: str) -> Judged:
+    checks = tuple(Check(name=name, state=PreflightState.REFUSED, detail="no") for name in names)
+    return Judged(offer=EAST, preflight=Preflight(checks=(IDENTITY, *checks)))
+
+
+@pytest.mark.parametrize(
+    ("names", "here", "elsewhere"),
+    [
+        ((), False, {"another machine", "another region"}),
+        (("quota",), False, {"another machine", "another region"}),
+        (("network",), True, {"another region"}),
+        (("network", "image", "quota"), True, {"another region"}),
+        (("offered",), True, {"another machine", "another region"}),
+        (("image", "quota"), True, {"another machine", "another region"}),
+        (("identity", "network"), False, {"another region"}),
+        (("set-up", "offered"), False, {"another machine", "another region"}),
+    ],
+)
+def test_what_a_place_refuses_another_may_not(names: tuple[str, ...], here: bool, elsewhere: set[str]) -> None:
+    known = refused(*names)
+    offers = {"itself": EAST, "another machine": at("us-east-1", instance_type="g5.xlarge"), "another region": WEST}
+    assert known.is_refused_here is here
+    assert {name for name, offer in offers.items() if known.may_be_let_in_at(offer)} == elsewhere
