@@ -117,7 +117,7 @@ def test_whoever_launches_may_do_exactly_what_launches_do(
 ) -> None:
     """Doctor, estimate, launch (on demand, spot that is reclaimed, by schedules, without stock), status, logs, stop,
     data sets, sweep; and by hand what only a cloud that leaves things behind makes one call."""
-    for setup, market in (("reaper", "on_demand"), ("reaper", "spot"), ("schedule", "on_demand")):
+    for setup, market in (("reaper", "on_demand"), ("schedule", "spot")):
         incidents = [{"event": "reclaim", "attempt": 1, "after": 30}] if market == "spot" else []
         double.reset(setup=setup, incidents=incidents, disks_stay=market == "spot")
         before = len(sent)
