@@ -15,6 +15,7 @@ from tests.faults.all_points import first_red, named_points, some
 from tests.faults.azure_defects import AZURE
 from tests.faults.defects import CONTROL, DEFECTS
 from tests.faults.gcp_defects import GCP
+from tests.faults.tpu_defects import TPU
 from tests.faults.trial import Trial, Verdict
 
 if TYPE_CHECKING:
@@ -27,8 +28,16 @@ _HERE = Path(__file__).parent
 SHARE = 0.1
 SEED = 20261121
 MOST_NEAR = 60
-_CREATES = ("RunInstance", "CreateSchedule", "insert", "virtualMachinesSubmitDeallocate", "add_attempt")
-DEFECTS_OF = {"sim": DEFECTS, "gcp": GCP, "azure": AZURE}
+_CREATES = (
+    "RunInstance",
+    "CreateSchedule",
+    "insert",
+    "CreateQueuedResource",
+    "CreateTask",
+    "virtualMachinesSubmitDeallocate",
+    "add_attempt",
+)
+DEFECTS_OF = {"sim": DEFECTS, "gcp": GCP, "tpu": TPU, "azure": AZURE}
 """Those of the engine show in launches on sim; a provider has its own beside."""
 
 

@@ -1,0 +1,187 @@
+"""Planted defects of the part for TPUs: what careless software does with queued resources and with their timers."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import providers.gcp.tpu.create as create
+import providers.gcp.tpu.provider as provider
+import providers.gcp.tpu.reaper as reaper
+import providers.rented as rented
+from providers.errors import CapacityError, TransientError
+from providers.gcp.tpu.provider import Found, TpuMachines
+from tests.faults.defects import Defect
+from tests.faults.gcp_defects import GCP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from providers.base import Instance
+
+TPU: list[Defect] = [known for known in GCP if not known.name.startswith("gcp: ")]
+
+
+def defect(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    def known(plant: Callable[[], None]) -> Callable[[], None]:
+        TPU.append(Defect(f"tpu: {name}", plant))
+        return plant
+
+    return known
+
+
+@defect("each create has a name and a token of its own")
+def _() -> None:
+    real, count = TpuMachines.launch, itertools.count()
+
+    def send(self: Any, request: Any) -> Any:
+        *others, made = request.calls
+        name = f"{made.parameters['queuedResourceId']}-x{next(count)}"
+        given = {**made.parameters, "queuedResourceId": name, "requestId": name}
+        return real(self, replace(request, calls=(*others, replace(made, parameters=given))))
+
+    TpuMachines.launch = send  # type: ignore[method-assign]
+
+
+@defect("no timers in the cloud")
+def _() -> None:
+    real = TpuMachines.requests
+
+    def without(self: Any, request: Any) -> Any:
+        return [call for call in real(self, request) if call.operation != reaper.CREATE_TASK]
+
+    TpuMachines.requests = without  # type: ignore[method-assign]
+
+
+@defect("the timers name something else")
+def _() -> None:
+    real = provider.reaper.task_calls
+
+    def made(request: Any, ends: Any) -> Any:
+        return real(request, replace(ends, name=f"{ends.name}-x"))
+
+    provider.reaper.task_calls = made
+
+
+@defect("the machine only powers off")
+def _() -> None:
+    real = rented.Rented.machine
+
+    def part(self: Any, request: Any, end: Any) -> Any:
+        return real(self, request, {"kind": "power_off"})
+
+    rented.Rented.machine = part  # type: ignore[method-assign]
+
+
+@defect("a place that refuses keeps its timers")
+def _() -> None:
+    TpuMachines._disarm = lambda *_: None  # type: ignore[method-assign]
+
+
+@defect("a create without an answer is taken as refused")
+def _() -> None:
+    real = TpuMachines.launch
+
+    def launched(self: Any, request: Any) -> Any:
+        try:
+            return real(self, request)
+        except TransientError as error:
+            raise CapacityError(error.message) from error
+
+    TpuMachines.launch = launched  # type: ignore[method-assign]
+
+
+@defect("a request waits for ever")
+def _() -> None:
+    real = create._wait_until
+    create._wait_until = lambda request: real(request) + timedelta(days=1)
+
+
+@defect("a request that waited in vain is left where it is")
+def _() -> None:
+    real = provider.owned_resource
+
+    def listed(told: Any) -> Any:
+        return None if told["state"]["state"] == "FAILED" else real(told)
+
+    _lists(("queuedResources", listed))
+
+
+@defect("nodes are not listed")
+def _() -> None:
+    provider._LISTS = provider._LISTS[:1]  # type: ignore[misc]
+
+
+@defect("tasks are not listed")
+def _() -> None:
+    TpuMachines._in_queue = lambda *_: Found()  # type: ignore[method-assign]
+
+
+@defect("only the first page of a list is read")
+def _() -> None:
+    real = provider.pages
+    provider.pages = lambda *given: itertools.islice(real(*given), 1)
+
+
+@defect("a zone that did not answer is taken as empty")
+def _() -> None:
+    real = TpuMachines._in_zone
+
+    def found(self: Any, zone: str) -> Found:
+        return Found(real(self, zone).resources)
+
+    TpuMachines._in_zone = found  # type: ignore[method-assign]
+
+
+@defect("the lag of lists is ignored")
+def _() -> None:
+    provider.LISTING_LAG = timedelta(0)
+
+
+@defect("a delete without force")
+def _() -> None:
+    real = TpuMachines._delete
+
+    def deleted(self: Any, place: Any, word: str) -> None:
+        calls = self.tpu
+        self.tpu = _WithoutForce(calls)
+        try:
+            real(self, place, word)
+        finally:
+            self.tpu = calls
+
+    TpuMachines._delete = deleted  # type: ignore[method-assign]
+
+
+@defect("a node in repair is taken as running")
+def _() -> None:
+    real = provider.instance
+
+    def shown(resource: Any, node: Any) -> Instance:
+        return real(resource, {**node, "state": "READY"} if node else node)
+
+    provider.instance = shown
+
+
+@defect("a label without the run")
+def _() -> None:
+    real = create.labels_of
+    create.labels_of = lambda request: {**real(request), "trainplan-run": "run"}
+
+
+class _WithoutForce:
+    def __init__(self, calls: Any) -> None:
+        self._calls = calls
+
+    def call(self, operation: str, parameters: Any) -> Any:
+        given = {key: value for key, value in parameters.items() if key != "force"}
+        return self._calls.call(operation, given)
+
+
+def _lists(changed: tuple[str, Callable[[Any], Any]]) -> None:
+    rows, owned = changed
+    provider._LISTS = tuple(  # type: ignore[misc]
+        (operation, name, owned if name == rows else kept) for operation, name, kept in provider._LISTS
+    )
