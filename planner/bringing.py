@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.data_sets import Upload, looked_at, planned, remember_bytes, upload
+from planner.data_sets import UPLOAD_BYTES_PER_SECOND, Upload, looked_at, planned, remember_bytes, upload
 from planner.estimate import fetch_seconds
 from planner.stored import format_bytes, rates_of
 from providers.data_files import data_files
@@ -114,7 +114,17 @@ def data_line(job: TrainingJob) -> str:
             "(data.size_bytes in the job file tells)"
         )
     text = f"{format_bytes(data.size_bytes)} at {data.path or data.url}, about {_lasting(fetch_seconds(job))}"
-    return f"{text} to a rented machine's disk"
+    return f"{text} to a rented machine's disk{_before(data, data.size_bytes)}"
+
+
+def _before(data: DataSpec, size_bytes: int) -> str:
+    """What has to be done, or to be so, before a machine can fetch it."""
+    if data.path is not None:
+        lasting = _lasting(size_bytes / UPLOAD_BYTES_PER_SECOND)
+        return f"; sent to its storage before, once, in about {lasting} at 20 Mbit/s"
+    if data.url is None or data.url.startswith("https://"):
+        return ""
+    return f", which machines of {place(data.url).provider} alone can fetch"
 
 
 def _of_a_folder(

@@ -187,7 +187,9 @@ def test_a_bucket_is_looked_at_and_remembered(folder: Path, at_google: ProviderS
     send(sent, store, silent)
     address = str(sent.job.data.url)
     brought = bringing(own_job(url=address), "gcp", at_google, store, silent)
-    assert brought.lines == (f"data 10 kB at {address}, about 1s to a rented machine's disk",)
+    assert brought.lines == (
+        f"data 10 kB at {address}, about 1s to a rented machine's disk, which machines of gcp alone can fetch",
+    )
     assert (brought.bound, brought.upload, brought.job.data.size_bytes) == (True, None, 10240)
     assert known_bytes(DataSpec(url=address), at_google.home) == 10240
     with pytest.raises(BadRequestError, match="a machine of aws cannot read"):
@@ -273,7 +275,11 @@ def test_what_the_estimate_says_of_the_data() -> None:
     assert data_line(a_job()) == ""
     assert "is not counted" in data_line(own_job(url="s3://b/x"))
     sized = own_job(url="s3://b/x", size_bytes=12 * 10**9, images=100_000)
-    assert data_line(sized) == "12 GB at s3://b/x, about 2m 33s to a rented machine's disk"
+    assert data_line(sized) == (
+        "12 GB at s3://b/x, about 2m 33s to a rented machine's disk, which machines of aws alone can fetch"
+    )
+    web = own_job(url="https://example.org/x.tar", size_bytes=12 * 10**9, images=100_000)
+    assert data_line(web).endswith("about 2m 33s to a rented machine's disk")
 
 
 def test_plan_estimate_counts_a_folder_and_says_so(
@@ -283,7 +289,10 @@ def test_plan_estimate_counts_a_folder_and_says_so(
     text = "name: own\nmodel: {preset: vgg11, image_size: 32, classes: 2}\nepochs: 1\nglobal_batch_size: 8\n"
     (tmp_path / "job.yaml").write_text(f"{text}data: {{path: images, images: 1000}}\n")
     said = plan("estimate", tmp_path / "job.yaml", "--provider", "aws")
-    assert f"data: 2.7 kB at {folder}, about 1s to a rented machine's disk" in said.out
+    line = (
+        f"data: 2.7 kB at {folder}, about 1s to a rented machine's disk; sent to its storage before, once, in about 1s"
+    )
+    assert line in said.out
     (tmp_path / "job.yaml").write_text(f"{text}data: {{url: 's3://b/x', images: 1000}}\n")
     without = plan("estimate", tmp_path / "job.yaml", "--provider", "aws", "--json")
     assert "s3://b/x is not counted" in plan("estimate", tmp_path / "job.yaml", "--provider", "aws").out
