@@ -120,7 +120,7 @@ class ArmClient:
         transport: Callable[[], Any] | None = None,
     ) -> None:
         self._settings = settings
-        self._credential_of = credential or (lambda: credential_of(settings))
+        self._credential_of = credential or (lambda: credential_of(settings.environment, settings.authority))
         self._transport = transport
         self._lock = threading.Lock()
         self._made: tuple[Any, Any, Any] | None = None
@@ -172,7 +172,11 @@ class ArmClient:
         from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 
         settings, credential = self._settings, self._credential_of()
-        given: dict[str, Any] = {"connection_timeout": 10, "read_timeout": _SECONDS, **certificates(settings)}
+        given: dict[str, Any] = {
+            "connection_timeout": 10,
+            "read_timeout": _SECONDS,
+            **certificates(settings.environment),
+        }
         if self._transport is not None:
             given["transport"] = self._transport()
         common = [policies.RequestIdPolicy(), policies.UserAgentPolicy(base_user_agent="trainplan")]
@@ -184,23 +188,23 @@ class ArmClient:
         return client, PipelineClient(settings.arm_endpoint, policies=common, **given), credential
 
 
-def credential_of(settings: AzureSettings) -> Any:
-    """Who signs in: a service principal that the environment names, else whatever azure-identity finds here."""
+def credential_of(given: Mapping[str, str], authority: str | None) -> Any:
+    """Who signs in: a service principal that the environment names, else whatever azure-identity finds here.
+
+    `authority` is Azure's own but for a test double.
+    """
     from azure.identity import ClientSecretCredential, DefaultAzureCredential
 
-    given = settings.environment
-    authority = (
-        {} if settings.authority is None else {"authority": settings.authority, "disable_instance_discovery": True}
-    )
+    where: dict[str, Any] = {"authority": authority, "disable_instance_discovery": True} if authority else {}
     named = [given.get(f"AZURE_{name}") for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")]
     if all(named):
-        return ClientSecretCredential(*named, **authority, **certificates(settings))
-    return DefaultAzureCredential(**authority)
+        return ClientSecretCredential(*named, **where, **certificates(given))
+    return DefaultAzureCredential(**where)
 
 
-def certificates(settings: AzureSettings) -> dict[str, str]:
+def certificates(given: Mapping[str, str]) -> dict[str, str]:
     """Whose certificates count, where the environment says so as requests reads it."""
-    found = settings.environment.get("REQUESTS_CA_BUNDLE")
+    found = given.get("REQUESTS_CA_BUNDLE")
     return {"connection_verify": found} if found else {}
 
 

@@ -7,6 +7,9 @@ import contextlib
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from providers.azure.api import certificates, credential_of
+from providers.azure.names import account_of
+from providers.azure.settings import subscription_of
 from providers.errors import (
     BadRequestError,
     CredentialsError,
@@ -57,30 +60,38 @@ _STATUSES: Mapping[int, tuple[type[ProviderError], str]] = {
 
 
 def make(settings: ProviderSettings) -> BlobBucket:
-    """The container of these settings; `account` (which is needed), `bucket` and `endpoint` are options."""
+    """The container of these settings: `account`, `bucket` and `endpoint` are options. The account is the one that
+    set-up makes in the subscription where none is named; raises BadRequestError where neither is.
+    """
     given = StoreSettings.of(settings, "azure")
     account = given.account or given.environment.get("AZURE_STORAGE_ACCOUNT")
-    if not account:
+    subscription = subscription_of(settings)
+    if not account and not subscription:
         raise BadRequestError(
-            "no storage account is named", hint="set `account`, or AZURE_STORAGE_ACCOUNT, to one in the run's region"
+            "no storage account is named",
+            hint="set `account`, or AZURE_STORAGE_ACCOUNT, or `subscription` for the one that plan setup azure makes",
         )
     with _translated("Azure"):
-        return _made(given, account)
+        return _made(given, account or account_of(str(subscription)), settings.options.get("authority"))
 
 
-def _made(given: StoreSettings, account: str) -> BlobBucket:
+def _made(given: StoreSettings, account: str, authority: str | None) -> BlobBucket:
     from azure.storage.blob import BlobServiceClient
 
     credential: Any
     if key := given.environment.get("AZURE_STORAGE_KEY"):
         credential = {"account_name": account, "account_key": key}
     else:
-        from azure.identity import DefaultAzureCredential
-
-        credential = DefaultAzureCredential()
+        credential = credential_of(given.environment, authority)
     url = f"{given.endpoint.rstrip('/')}/{account}" if given.endpoint else f"https://{account}.blob.core.windows.net"
     service = BlobServiceClient(
-        url, credential=credential, retry_total=0, connection_timeout=10, read_timeout=60, max_single_get_size=2**26
+        url,
+        credential=credential,
+        retry_total=0,
+        connection_timeout=10,
+        read_timeout=60,
+        max_single_get_size=2**26,
+        **certificates(given.environment),
     )
     return BlobBucket(service, given, account)
 
