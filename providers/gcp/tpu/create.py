@@ -15,6 +15,7 @@ from providers.gcp.tpu.api import TPU
 from providers.gcp.tpu.reaper import resource_id, rfc3339
 from providers.gcp.tpu.translate import Place
 from providers.rented import BOOT_ALLOWANCE, BOOT_DEADLINE
+from workloads.job import job_from_json
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
@@ -27,6 +28,9 @@ ADDRESS = "tpu_address"
 """Names in a request's `resolved`, beside those of Compute Engine."""
 LONGEST_WAIT = timedelta(minutes=20)
 """How long a request waits in the queue. What comes later would have too little of its boot deadline left."""
+CORES_PER_CHIP = {"TPU v2": 2, "TPU v3": 2}
+"""Devices that JAX and TensorFlow see for each chip; from v4 on the two cores of a chip are one (Cloud TPU, system
+architecture)."""
 _LEAST_WAIT = timedelta(minutes=1)
 _NEEDED = (PROJECT, ZONE, RUNTIME, ADDRESS, MACHINE_ACCOUNT, BOOT_DEADLINE)
 
@@ -51,15 +55,31 @@ def why_not(offer: Offer) -> str:
     return ""
 
 
+def why_not_batch(offer: Offer, job_json: str) -> str:
+    """Why the job's batch cannot be trained on the offer's cores, "" where it can: its chips are not what counts."""
+    batch = job_from_json(job_json).micro_batch_size
+    cores = offer.device_count * CORES_PER_CHIP.get(offer.device, 1)
+    if batch % cores:
+        return f"{offer.instance_type} trains on {cores} cores at once, over which a batch of {batch} does not divide"
+    return ""
+
+
 def place_for(request: LaunchRequest) -> Place:
     """Where what the request makes is found again."""
     return Place(request.resolved[ZONE], resource_id(request.run_id, request.attempt))
 
 
-def checked(request: LaunchRequest) -> LaunchRequest:
-    """The request, where all that it needs was looked up. Raises BadRequestError."""
+def trainable(request: LaunchRequest) -> None:
+    """Raises BadRequestError for a slice or a batch that cannot be trained here."""
     if reason := why_not(request.offer):
         raise BadRequestError(reason, hint="choose a slice of one machine; plan estimate shows them")
+    if reason := why_not_batch(request.offer, request.job_json):
+        raise BadRequestError(reason, hint="make the batch a multiple of it; 8 for each core fill it best")
+
+
+def checked(request: LaunchRequest) -> LaunchRequest:
+    """The request, where all that it needs was looked up. Raises BadRequestError."""
+    trainable(request)
     missing = [name for name in _NEEDED if not request.resolved.get(name)]
     if missing:
         raise BadRequestError(f"run {request.run_id}: {', '.join(missing)} was not looked up", hint="launch it anew")

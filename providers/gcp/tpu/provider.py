@@ -27,7 +27,7 @@ from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, label_text
 from providers.gcp.part import word_of
 from providers.gcp.tpu import checks, reaper
 from providers.gcp.tpu.api import PAGE, TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls, pages
-from providers.gcp.tpu.create import ADDRESS, CREATE, RUNTIME, checked, create_call, place_for, takes, why_not
+from providers.gcp.tpu.create import ADDRESS, CREATE, RUNTIME, checked, create_call, place_for, takes, trainable
 from providers.gcp.tpu.runtimes import runtime_for
 from providers.gcp.tpu.startup import as_shell
 from providers.gcp.tpu.translate import (
@@ -114,8 +114,7 @@ class TpuMachines:
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up the runtime version, and whether there is a queue that would end the machine."""
-        if reason := why_not(request.offer):
-            raise BadRequestError(reason, hint="choose a slice of one machine; plan estimate shows them")
+        trainable(request)
         project = self.account.project
         zone = request.zone or next(iter(request.offer.zones), "")
         if not zone:

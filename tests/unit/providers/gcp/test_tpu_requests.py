@@ -190,6 +190,21 @@ def test_a_slice_of_several_machines_is_refused_with_the_reason() -> None:
     assert "slice of 4 machines" in line.detail
 
 
+@pytest.mark.parametrize(
+    ("instance_type", "batch", "refused"),
+    [("tpu-v3-8", 100, True), ("tpu-v3-8", 104, False), ("tpu-v4-8", 100, False), ("tpu-v5litepod-8", 100, True)],
+)
+def test_a_batch_divides_over_cores_not_chips(instance_type: str, batch: int, refused: bool) -> None:
+    request = a_request(an_offer(instance_type), job_json=a_job(global_batch_size=batch).to_json())
+    if not refused:
+        assert machines().requests(request)
+        return
+    for asked in (machines().requests, machines().resolve):
+        with pytest.raises(BadRequestError, match="8 cores") as caught:
+            asked(request)
+        assert "multiple" in caught.value.hint
+
+
 @pytest.mark.parametrize("missing", [PROJECT, ZONE, RUNTIME, ADDRESS, MACHINE_ACCOUNT, BOOT_DEADLINE])
 def test_what_was_not_looked_up_is_named(missing: str) -> None:
     request = a_request()
