@@ -1,0 +1,34 @@
+"""A seeded tenth of `make faults PROVIDER=gcp`: launches on Google Cloud's double, killed at their calls and writes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.faults.test_kill_points import NOTHING_WRONG, faults
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
+
+
+def test_a_tenth_of_all_points_leaves_nothing_and_is_recorded() -> None:
+    code, lines, errors = faults("--provider", "gcp", "--share", "0.1")
+    assert lines, errors
+    points, _, wrong = lines[-1].removeprefix("points ").partition(", ")
+    assert (code, wrong) == (0, NOTHING_WRONG), f"{lines[-1]}\n{errors}"
+    assert int(points) > 300, "the points are enumerated: where have they gone?"
+
+
+@pytest.mark.parametrize(
+    ("defect", "case"),
+    [
+        ("gcp: each create has a name and a token of its own", "lost reply"),
+        ("gcp: a machine that has stopped is not listed", "maintenance"),
+        ("gcp: disks are not listed", "throttled"),
+        ("gcp: the machine only powers off", "machine's timer"),
+        ("gcp: no maxRunDuration", "cloud's timer"),
+    ],
+)
+def test_the_harness_turns_red_for_a_planted_defect(defect: str, case: str) -> None:
+    code, lines, errors = faults("--provider", "gcp", "--share", "0", "--defects", defect, "--case", case)
+    assert (code, lines[0]) == (0, "defects caught 1 of 1"), errors
