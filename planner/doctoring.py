@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pricing.money import format_usd_per_hour
 from pricing.offers import Offer
 from providers.base import Check, Doctor, Preflight, PreflightState
-from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
+from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +31,7 @@ _REFUSING: dict[type[ProviderError], str] = {
     CredentialsError: IDENTITY,
     PermissionDeniedError: "permission",
     BadRequestError: "offer",
+    MachineError: "this machine",
 }
 """What a raised error refuses; any other leaves open how it stands."""
 _Answer = TypeVar("_Answer")

@@ -84,7 +84,7 @@ def command(
     proposal, brought = with_data(job, settings, wanted, made)
     job = brought.job
     if dry_run:
-        _print_requests(job, proposal, settings, as_json)
+        _print_requests(brought, proposal, settings, as_json)
         return
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         first_at = made(proposal.targets[0].offer.provider)
@@ -94,7 +94,7 @@ def command(
         names = list(dict.fromkeys(target.offer.provider for target in proposal.targets))
         earlier = None if fresh else runner.resumable(job, names)
         request = request_for(job, clock, client=settings.client)
-        first = _as_it_would_be(first_at, request(draft, 1, draft.targets[0]))
+        first = _as_it_would_be(first_at, replace(request(draft, 1, draft.targets[0]), data=brought.files))
         limits = limits_text(draft, first_at.timers(first), clock.now())
         watchful = Watchful(made, clock.now, proposal.offers)
         view.pause_for(lambda: _ask(job, proposal, earlier, (*brought.lines, *limits), assume_yes=yes))
@@ -179,18 +179,17 @@ def still_agreed(shown: Plan, made: Callable[[str], Provider], view: LiveView) -
 
 
 def _let_in(plan: Plan, made: Callable[[str], Provider]) -> Plan:
-    """The plan without the providers that do not let us in, where it has several: a run would end at them.
+    """The plan without the providers that nobody is signed in to: a run would end at them.
 
-    Raises RefusedError where none does. Of a single provider the launch itself looks, and says what it is told.
+    Raises RefusedError where none is left.
     """
     best = {ranked.offer.provider: ranked.offer for ranked in reversed(plan.candidates)}
-    if len(best) == 1:
-        return plan
     closed = {known.offer.provider: known for known in judge(list(best.values()), made) if known.is_closed}
+    if len(closed) == len(best):
+        why = "; ".join(f"{name}: {known.why}" for name, known in closed.items())
+        raise RefusedError(why, "plan doctor tells what is missing")
     for name, known in closed.items():
         _tell(f"{name}: left out: {known.why}")
-    if len(closed) == len(best):
-        raise RefusedError("no provider lets us in", "plan doctor tells what is missing")
     return plan._replace(candidates=tuple(ranked for ranked in plan.candidates if ranked.offer.provider not in closed))
 
 

@@ -174,7 +174,18 @@ def test_a_cloud_that_does_not_let_us_in_is_left_out(
     assert (len(aws.received), gcp.received) == (1, [])
     aws.judge = lambda _: (nobody,)
     again = launch("--fresh")
-    assert (again.code, again.error) == (4, "no provider lets us in")
+    nobody_text = "identity: the keys are of nobody (sign in)"
+    assert again.code == 4
+    assert sorted(again.error.split("; ")) == [f"aws: {nobody_text}", f"gcp: {nobody_text}"]
+
+
+def test_a_cloud_that_does_not_let_us_in_is_told_before_anything_is_asked(aws: FakeCloud) -> None:
+    nobody = Check(name="identity", state=PreflightState.REFUSED, detail="the keys are of nobody", fix="sign in")
+    aws.judge = lambda _: (nobody,)
+    said = plan("launch", "job.yaml", "--provider", "aws")
+    assert (said.code, said.error) == (4, "aws: identity: the keys are of nobody (sign in)")
+    assert said.hint == "plan doctor tells what is missing"
+    assert aws.count("refine") == 0
 
 
 def test_a_cloud_that_nobody_is_signed_in_to_is_left_out(aws: FakeCloud, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from planner.doctoring import FIRST_OFFERS, MOST_OFFERS, Judged, at_once, examine, judge, one_of_each_pool
 from pricing.offers import Market, Offer
 from providers.base import Check, Preflight, PreflightState
-from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, TransientError
+from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, TransientError
 from tests.builders import an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import IDENTITY, NO_QUOTA, OK, FakeCloud
@@ -133,6 +133,7 @@ def test_a_quota_is_looked_at_once() -> None:
         (CredentialsError("expired", hint="sign in"), PreflightState.REFUSED, "identity"),
         (PermissionDeniedError("may not"), PreflightState.REFUSED, "permission"),
         (BadRequestError("nothing launches that"), PreflightState.REFUSED, "offer"),
+        (MachineError("boto3 is not installed here"), PreflightState.REFUSED, "this machine"),
         (TransientError("lost"), PreflightState.UNKNOWN, "answer"),
     ],
 )
