@@ -23,9 +23,13 @@ _BLOB = re.compile(r"^/v2/(.+)/blobs/(sha256:[0-9a-f]{64})$")
 
 @dataclass(slots=True)
 class Registry:
-    """One host's images. `refuses` is a status that every request gets instead; `asked` are (method, path)."""
+    """One host's images. `refuses` is a status that every request gets instead; `asked` are (method, path).
+
+    Where `stalls` is set, layers are waited for until it is cleared by `let_go`.
+    """
 
     refuses: int | None = None
+    stalls: threading.Event | None = None
     manifests: dict[tuple[str, str], bytes] = field(default_factory=dict)
     blobs: dict[str, Path] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -39,6 +43,12 @@ class Registry:
             self.blobs[row["digest"]] = folder / row["digest"].removeprefix("sha256:")
         return digest
 
+    def let_go(self) -> None:
+        """Nobody waits any more."""
+        if self.stalls is not None:
+            self.stalls.set()
+        self.stalls = None
+
     def answer(self, method: str, path: str) -> tuple[int, dict[str, str], bytes | Path]:
         """(status, headers, body); a body on the disk is a Path."""
         self.asked.append((method, path))
@@ -51,6 +61,8 @@ class Registry:
             digest = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
             return 200, {"Content-Type": kind, "Docker-Content-Digest": digest}, manifest
         if (found := _BLOB.match(path)) and (blob := self.blobs.get(found[2])):
+            if self.stalls is not None:
+                self.stalls.wait()
             return 200, {"Content-Type": "application/octet-stream", "Docker-Content-Digest": found[2]}, blob
         return 404, {}, _errors("MANIFEST_UNKNOWN", "manifest unknown")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.container, pytest.mark.train]
 TIMERS = ("trainplan-boot.timer", "trainplan-deadline.timer")
-PATIENCE = 240.0
+PATIENCE = 600.0
 
 
 def digits(**changes: Any) -> dict[str, Any]:
@@ -37,14 +37,14 @@ def test_it_trains_restarts_and_brings_the_model_home(
     with Trial(yard, store, tmp_path) as trial:
         client = trial.launch(digits(), trainer_image, terms={"own_end": True})
         machine = trial.machine()
-        until(lambda: armed(machine) == {TIMERS[0]: True, TIMERS[1]: True}, "both timers are armed", seconds=60)
+        until(lambda: armed(machine) == {TIMERS[0]: True, TIMERS[1]: True}, "both timers are armed", seconds=PATIENCE)
         machine.restart()
-        until(lambda: armed(machine)[TIMERS[1]], "the deadline is armed again", seconds=60)
+        until(lambda: armed(machine)[TIMERS[1]], "the deadline is armed again", seconds=PATIENCE)
         receipt = client.wait(PATIENCE)
 
         assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1), receipt
         assert receipt["steps"] == receipt["total_steps"] == 4 * 44
-        assert receipt["device"].startswith("Tesla T4")
+        assert receipt["device"] == "1 x Tesla T4"
         assert client.of("Progressed"), "the person saw it train"
         assert brought(tmp_path / "model") == written(machine) != {}
         assert machine.is_off()

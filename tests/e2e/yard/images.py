@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from providers.local.settings import LocalSettings
 
 _SECONDS = 900
+_OLD_SECONDS = 3600
 _CACHE = ROOT / ".build" / "yard"
 
 
@@ -44,13 +47,14 @@ def saved(image: str) -> Path:
     folder = _CACHE / f"{name}-{digest}"
     if not folder.exists():
         _CACHE.mkdir(parents=True, exist_ok=True)
-        for earlier in _CACHE.glob(f"{name}-*"):
-            subprocess.run(["rm", "-rf", str(earlier)], check=True)
-        partial = _CACHE / f".{folder.name}"
-        subprocess.run(["rm", "-rf", str(partial)], check=True)
+        for earlier in _CACHE.glob(f"*{name}-*"):
+            if time.time() - earlier.stat().st_mtime > _OLD_SECONDS:  # else another session may serve it
+                subprocess.run(["rm", "-rf", str(earlier)], check=True)
+        partial = _CACHE / f".{folder.name}-{os.getpid()}"
         words = ["podman", "save", "--quiet", "--format", "docker-dir", "--output", str(partial), image]
         subprocess.run(words, check=True, capture_output=True, timeout=_SECONDS)
-        partial.rename(folder)
+        with suppress(OSError):  # another session was first
+            partial.rename(folder)
     return folder
 
 

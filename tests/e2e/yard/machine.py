@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import subprocess
 import threading
 import uuid
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 LABEL = "trainplan-yard"
-_SECONDS = 120
+_SECONDS = 600
 # What systemd, Docker and a power-off of this process namespace need; nothing here reaches a device of the host.
 _CAPABILITIES = "SYS_ADMIN,NET_ADMIN,NET_RAW,SYS_BOOT,SYS_PTRACE,MKNOD,AUDIT_WRITE,DAC_READ_SEARCH"
 _DATASOURCES = {"aws": "Ec2", "gcp": "GCE", "azure": "Azure"}
@@ -157,9 +158,8 @@ def boot(machine: Machine, site: Site) -> tuple[Running, str]:
         credentials=machine.credentials,
         token=machine.token,
     )
-    if site.layers is not None:
-        _copy_layers(site.layers, folder / "docker")
-    mounts = {**_laid_out(machine, folder), str(site.authority): "/etc/ssl/certs/yard.pem:ro"}
+    layers = {} if site.layers is None else _shared_layers(site.layers, folder / "docker")
+    mounts = {**_laid_out(machine, folder), **layers, str(site.authority): "/etc/ssl/certs/yard.pem:ro"}
     disk = (
         [f"--tmpfs=/var/lib/trainplan:size={machine.disk_mib}m,mode=755"]
         if machine.disk_mib
@@ -223,12 +223,19 @@ def _laid_out(machine: Machine, folder: Path) -> Mapping[str, str]:
     return {f"{folder}/{name}": target for name, target in mounts.items()}
 
 
-def _copy_layers(source: Path, target: Path) -> None:
-    """Linked, since no machine writes into a layer; what Docker writes in place (its databases) is copied."""
-    target.mkdir(parents=True)
-    for entry in source.iterdir():
-        how = "-al" if entry.name in ("overlay2", "image") else "-a"
-        subprocess.run(["cp", how, str(entry), str(target)], check=True, capture_output=True, timeout=_SECONDS)
+def _shared_layers(source: Path, target: Path) -> Mapping[str, str]:
+    """What Docker knows is copied; the layers themselves, tens of thousands of files, are mounted from `source`."""
+    layers = [path.name for path in (source / "overlay2").iterdir() if (path / "committed").exists()]
+
+    def shared(place: str, _: object) -> list[str]:
+        return ["diff"] if Path(place).name in layers else ["backingFsBlockDev"]
+
+    shutil.copytree(source, target, symlinks=True, ignore=shared)
+    mounts = {}
+    for name in layers:
+        (target / "overlay2" / name / "diff").mkdir()
+        mounts[str(source / "overlay2" / name / "diff")] = f"/var/lib/docker/overlay2/{name}/diff:ro"
+    return mounts
 
 
 def _firmware(machine: Machine) -> Mapping[str, str]:

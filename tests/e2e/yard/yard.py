@@ -19,7 +19,7 @@ from tests.e2e.yard import certificate, machine
 from tests.e2e.yard.machine import Machine
 from tests.e2e.yard.metadata import Metadata
 from tests.e2e.yard.names import Names
-from tests.e2e.yard.network import GATEWAY, METADATA, Network, Relay
+from tests.e2e.yard.network import GATEWAY, HOST_AGENT, METADATA, Network, Relay
 
 if TYPE_CHECKING:
     from tests.e2e.yard.machine import Running
@@ -57,8 +57,12 @@ class Yard:
         )
         self._metadata = Metadata(self._network)
         self._names = Names(self._network, {"metadata.google.internal": METADATA, **{host: GATEWAY for host in hosts}})
-        self._tcp_resolver = self._network.serve(lambda: socket.create_server((METADATA, 53)))
-        threading.Thread(target=_take_and_close, args=(self._tcp_resolver,), daemon=True).start()
+        self._ports = [
+            self._network.serve(lambda place=place: socket.create_server(place))  # type: ignore[misc]
+            for place in ((METADATA, 53), (HOST_AGENT, 80))
+        ]
+        for port in self._ports:
+            threading.Thread(target=_take_and_close, args=(port,), daemon=True).start()
         self._served = RegistryServer(self.registries, self.certificate, (GATEWAY, 443), self._network.serve)
         return self
 
@@ -66,7 +70,7 @@ class Yard:
         machine.remove_all(self._owner)
         for relay in self._relays.values():
             relay.close()
-        for closing in (self._metadata, self._names, self._tcp_resolver, self._served):
+        for closing in (self._metadata, self._names, *self._ports, self._served):
             closing.close()
         self._network.__exit__()
         subprocess.run(["rm", "-rf", str(self._folder)], check=False)  # ten times as fast as Python's own
@@ -83,7 +87,7 @@ class Yard:
         """From now on machines have these layers on their disk, as one that pulled the image before; they still ask
         its registry for it. Takes the pull of a machine that is booted for nothing else."""
         running = self.boot(Machine(name="pulls-once", cloud="gcp", user_data="#cloud-config\n"))
-        until(lambda: not running.run("docker", "info").returncode, "Docker answers")
+        until(lambda: not running.run("docker", "info").returncode, "Docker answers", seconds=120)
         pulled = running.run("docker", "pull", "--quiet", image)
         assert pulled.returncode == 0, pulled.stderr
         running.run("systemctl", "poweroff")
@@ -104,6 +108,11 @@ class Yard:
             running.remove()
         self._running.clear()
         self._metadata.machines.clear()
+        for relay in self._relays.values():
+            relay.mend()
+        for registry in self.registries.values():
+            registry.let_go()
+            registry.refuses = None
 
 
 def forget_the_dead() -> None:
@@ -117,7 +126,7 @@ def forget_the_dead() -> None:
 
 
 def _take_and_close(listening: socket.socket) -> None:
-    """A resolver that can be reached by TCP; nobody here asks it more than that."""
+    """What only has to be there: a resolver that can be reached by TCP, Azure's host agent."""
     while True:
         with suppress(ConnectionError):
             try:

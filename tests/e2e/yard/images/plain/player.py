@@ -1,4 +1,4 @@
-"""A trainer that plays a part; which one, the job's name says: quick, hang, fill, or look."""
+"""A trainer that plays a part; which one, the job's name says: quick, hang, deaf, fill, or look."""
 
 import argparse
 import json
@@ -66,6 +66,12 @@ def quick():
 
 def hang():
     say("step", step=1, epoch=1, loss=1.0, accuracy=0.5, images_per_second=100.0)
+    told.wait()
+    sys.exit(75)
+
+
+def deaf():
+    say("step", step=1, epoch=1, loss=1.0, accuracy=0.5, images_per_second=100.0)
     threading.Event().wait()
 
 
@@ -105,7 +111,7 @@ say(
     total_steps=5,
     resumed_from_step=0,
 )
-{"quick": quick, "hang": hang, "fill": fill, "look": look}[job["name"]]()
+{"quick": quick, "hang": hang, "deaf": deaf, "fill": fill, "look": look}[job["name"]]()
 say(
     "end",
     state="done",
