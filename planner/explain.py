@@ -144,8 +144,10 @@ def _spot_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     seed = f"{offer.provider} {offer.instance_type} {offer.region}"
     lines = explain_spot(with_quantiles(estimate.spot, estimate.plain, checkpoints, seed), estimate.plain, checkpoints)
     if offer.interruption_bucket is not None:
-        dated = offer.price_as_of or offer.price_as_of_text or "undated"
-        lines.insert(1, f"bucket {offer.interruption_bucket} of 0-4 in {offer.region}, {dated}: {offer.price_source}")
+        dated = f", {offer.price_as_of or offer.price_as_of_text or 'undated'}: {offer.price_source}"
+        if "Spot Advisor" not in offer.price_source:  # the price is from elsewhere
+            dated = ": AWS Spot Advisor, as last read"
+        lines.insert(1, f"bucket {offer.interruption_bucket} of 0-4 in {offer.region}{dated}")
     advice = checkpoint_advice(estimate.plain, estimate.spot.rate, checkpoints)
     return [*lines, advice.text] if advice else lines
 

@@ -106,9 +106,10 @@ def test_the_bucket_of_a_spot_place_is_explained_with_its_date_and_source(catalo
     plan = a_plan(catalog, every_place=True)
     row = next(row for row in plan.candidates if row.offer.market == "spot")
     assert "bucket" not in explain(plan, row)
-    bucketed = row._replace(offer=replace(row.offer, interruption_bucket=3))
-    said = explain(plan, bucketed)
-    assert f"bucket 3 of 0-4 in {row.offer.region}, {row.offer.price_as_of}: {row.offer.price_source}" in said
+    for source, told in (("AWS Spot Advisor: savings", f", {row.offer.price_as_of}"), ("history", "")):
+        bucketed = row._replace(offer=replace(row.offer, interruption_bucket=3, price_source=source))
+        where = source if told else "AWS Spot Advisor, as last read"
+        assert f"bucket 3 of 0-4 in {row.offer.region}{told}: {where}" in explain(plan, bucketed)
 
 
 def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
