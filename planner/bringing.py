@@ -7,10 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.data_sets import UPLOAD_BYTES_PER_SECOND, Upload, looked_at, planned, remember_bytes, upload
+from planner.data_sets import UPLOAD_BYTES_PER_SECOND, Upload, index_bytes, looked_at, planned, remember_bytes, upload
 from planner.estimate import fetch_seconds
 from planner.stored import format_bytes, rates_of
-from providers.data_files import data_files
+from providers.agent.spec import File
+from providers.data_files import data_files, folder_of, index_files
 from providers.errors import BadRequestError
 from providers.secrets import clouds_of, references
 from providers.stores.urls import place
@@ -30,12 +31,14 @@ class Bringing:
     """`job` is what is launched: in the place of a folder stands the address of its data set, named by its content,
     and how large the data is is known. `lines` say what it takes, for whoever is asked.
 
-    `bound`: only machines of the provider that was asked can read it. Nothing to send: `upload` is None or complete.
+    `bound`: only machines of the provider that was asked can read it. `files` are what a machine fetches, once what is
+    missing has been sent. Nothing to send: `upload` is None or complete.
     """
 
     job: TrainingJob
     lines: tuple[str, ...] = ()
     bound: bool = False
+    files: tuple[File, ...] = ()
     folder: Path | None = None
     upload: Upload | None = None
 
@@ -138,7 +141,8 @@ def _of_a_folder(
     whole, sending = terms(plan)
     kept = f"it stays there until plan data remove {data.content[:12]}"
     lines = (f"data {whole}", sending, kept, f"to the machine's disk: about {_lasting(fetch_seconds(job))}")
-    return Bringing(job=job, lines=lines, bound=True, folder=folder, upload=plan)
+    files = index_files(index_bytes(data), plan.uri, folder_of(str(job.data.url)))
+    return Bringing(job=job, lines=lines, bound=True, files=files, folder=folder, upload=plan)
 
 
 def _of_elsewhere(job: TrainingJob, provider: str, settings: ProviderSettings, store: ObjectStore) -> Bringing:
@@ -146,10 +150,11 @@ def _of_elsewhere(job: TrainingJob, provider: str, settings: ProviderSettings, s
     size, url = sum(file.size_bytes for file in files), job.data.url
     if url is None:
         text = f"data {job.data.name}: {format_bytes(size)} in the storage of {provider}"
-        return Bringing(job=job, lines=(text,) if files else (), bound=job.data.name is DataName.IMAGENET)
+        known = (text,) if files else ()
+        return Bringing(job=job, lines=known, bound=job.data.name is DataName.IMAGENET, files=files)
     remember_bytes(url, size, settings.home)
     job = _with_data(job, url, size)
-    return Bringing(job=job, lines=(f"data {data_line(job)}",), bound=not url.startswith("https://"))
+    return Bringing(job=job, lines=(f"data {data_line(job)}",), bound=not url.startswith("https://"), files=files)
 
 
 def _with_data(job: TrainingJob, url: str, size_bytes: int) -> TrainingJob:

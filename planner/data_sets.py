@@ -140,7 +140,7 @@ def upload(plan: Upload, folder: Path, store: DataStore, heard: Callable[[int], 
             store.delete(f"{plan.data.content}/{shard.name}")
             raise ThisMachineError(f"{folder} has changed since it was looked at", "run the same command again")
     if not plan.complete:
-        store.put(f"{plan.data.content}/{INDEX}", _index(plan.data))
+        store.put(f"{plan.data.content}/{INDEX}", index_bytes(plan.data))
 
 
 def listed(store: DataStore, rates: ProviderRates | None) -> list[Kept]:
@@ -205,7 +205,8 @@ def _read_index(store: DataStore, content: str) -> DataSet | None:
         return None
 
 
-def _index(data: DataSet) -> bytes:
+def index_bytes(data: DataSet) -> bytes:
+    """What is written last, and read by every machine."""
     return json.dumps(_plain(data), indent=1).encode()
 
 

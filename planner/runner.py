@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from planner.journal import Journal
     from planner.settings import Settings
     from planner.targets import Target
+    from providers.agent.spec import File
     from providers.base import Provider
     from workloads.job import TrainingJob
 
@@ -282,8 +283,13 @@ def request_none(run: Run, number: int, target: Target) -> LaunchRequest:
     )
 
 
-def request_for(job: TrainingJob, clock: Clock, *, client: str = "", max_steps: int | None = None) -> MakeRequest:
-    """Builds the request of an attempt; `client` is the label of this computer."""
+def request_for(
+    job: TrainingJob, clock: Clock, *, client: str = "", max_steps: int | None = None, data: tuple[File, ...] = ()
+) -> MakeRequest:
+    """Builds the request of an attempt; `client` is the label of this computer.
+
+    `data` is what a rented machine fetches; where it is left open, its provider looks it up.
+    """
 
     def make(run: Run, number: int, target: Target) -> LaunchRequest:
         return LaunchRequest(
@@ -297,6 +303,7 @@ def request_for(job: TrainingJob, clock: Clock, *, client: str = "", max_steps: 
             memory_gib=target.offer.memory_gib,
             zone=target.zone,
             client=client,
+            data=data,
         )
 
     return make

@@ -90,7 +90,7 @@ def data_on_the_machine(data: DataSpec) -> DataSpec:
     """
     if data.url is None:
         return data
-    return data.model_copy(update={"url": None, "path": f"{DATA_DIR}/{_folder(data.url)}"})
+    return data.model_copy(update={"url": None, "path": f"{DATA_DIR}/{folder_of(data.url)}"})
 
 
 def is_ours(url: str) -> bool:
@@ -98,7 +98,8 @@ def is_ours(url: str) -> bool:
     return _OURS.fullmatch(url.rstrip("/")) is not None
 
 
-def _folder(url: str) -> str:
+def folder_of(url: str) -> str:
+    """The name of the folder below the machine's data folder that has what lies at an address."""
     return hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
@@ -107,7 +108,7 @@ def _of_the_web(url: str, size: int) -> File:
     return File(
         path="",
         uri=url,
-        to=f"data/{_folder(url)}/{_plain(name)}",
+        to=f"data/{folder_of(url)}/{_plain(name)}",
         sha256="",
         size_bytes=size,
         unpack=name.endswith(ENDINGS),
@@ -121,8 +122,8 @@ def _of_a_bucket(url: str, there: Place, bucket: Bucket, patience: Patience) -> 
         if f"{there.prefix}/{INDEX}" not in {entry.key for entry in found}:
             raise BadRequestError(f"the upload of {url} is not finished", hint="plan data upload goes on with it")
         index = patience(lambda: bucket.get(f"{there.prefix}/{INDEX}", 0, None))
-        return index_files(index, f"{uri}/{there.prefix}", _folder(url))
-    return tuple(_object(entry, there.prefix, uri, _folder(url)) for entry in found)
+        return index_files(index, f"{uri}/{there.prefix}", folder_of(url))
+    return tuple(_object(entry, there.prefix, uri, folder_of(url)) for entry in found)
 
 
 def _at_most(url: str, found: Any) -> list[Entry]:

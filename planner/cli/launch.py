@@ -93,8 +93,8 @@ def command(
         draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
         names = list(dict.fromkeys(target.offer.provider for target in proposal.targets))
         earlier = None if fresh else runner.resumable(job, names)
-        request = request_for(job, clock, client=settings.client)
-        first = _as_it_would_be(first_at, replace(request(draft, 1, draft.targets[0]), data=brought.files))
+        request = request_for(job, clock, client=settings.client, data=brought.files)
+        first = _as_it_would_be(first_at, request(draft, 1, draft.targets[0]))
         limits = limits_text(draft, first_at.timers(first), clock.now())
         watchful = Watchful(made, clock.now, proposal.offers)
         view.pause_for(lambda: _ask(job, proposal, earlier, (*brought.lines, *limits), assume_yes=yes))
@@ -295,14 +295,15 @@ def _tell(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
-def _print_requests(job: TrainingJob, proposal: Proposal, settings: Settings, as_json: bool) -> None:
+def _print_requests(brought: Bringing, proposal: Proposal, settings: Settings, as_json: bool) -> None:
     first_at = build.provider(proposal.targets[0].offer.provider, settings)
     clock = build.clock_of(first_at)
     with build.journal(settings) as journal:
         runner = build.runner(journal, settings, lambda _: None, first_at.name)
-        draft = runner.draft(job, proposal.targets, proposal.slow_end, None)
+        draft = runner.draft(brought.job, proposal.targets, proposal.slow_end, None)
         dry = DryRun(build.providers(settings), clock, journal.refusals(clock.now()))
-    target, sent = dry.calls(draft, request_for(job, clock, client=settings.client))
+    request = request_for(brought.job, clock, client=settings.client, data=brought.files)
+    target, sent = dry.calls(draft, request)
     sys.stderr.write(f"would be sent to {target.where}:\n")
     if as_json:
         rows = [

@@ -114,6 +114,7 @@ def test_a_folder_is_told_sent_and_found_by_the_machine(
     send(again, store, sent.append)
     assert sum(sent) == 10240
     files = data_files(again.job.data, "gcp", at_google, store)
+    assert files == brought.files == again.files, "what is planned before an upload is what is found after it"
     assert [file.size_bytes for file in files] == [10240]
     assert files[0].to.startswith(str(data_on_the_machine(again.job.data).path).lstrip("/"))
     assert sorted(path.rpartition("/")[2] for path in store.list()) == ["index.json", "shard-00000.tar"]

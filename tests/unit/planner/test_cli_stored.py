@@ -86,6 +86,7 @@ def test_a_folder_is_sent_after_the_question_and_launched_by_its_address(gcs: Gc
     said = plan("launch", "job.yaml", "--provider", "gcp", "--yes")
     assert said.code == 0, said.err
     assert len(shards(gcs)) == 1
+    assert [file.uri for file in google.received[0].data] == [f"gs://{BUCKET}/{shards(gcs)[0]}"]
     data = json.loads(google.received[0].job_json)["data"]
     assert data["url"] == f"gs://{BUCKET}/{shards(gcs)[0].rpartition('/')[0]}"
     assert (data["path"], data["images"], data["size_bytes"]) == (None, 1000, 10240)
