@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from providers.azure.api import Call
 from providers.azure.errors import refusal
 from providers.azure.names import API, identity_path, machine_role, role_path, subscription_path
-from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
+from providers.errors import (
+    BadRequestError,
+    CredentialsError,
+    InstanceNotFoundError,
+    ProviderError,
+    ThrottledError,
+    TransientError,
+)
 
 if TYPE_CHECKING:
     from providers.azure.api import Arm, Reply
@@ -81,11 +88,16 @@ class Account:
             call = Call(method="GET", path=more) if more else None
 
     def once(self, what: str, look: Callable[[], Found]) -> Found:
-        """What `look` gives, or the ProviderError that it raises: asked once for each `what`."""
+        """What `look` gives, or the ProviderError that it raises: asked once for each `what`.
+
+        What may be different the next time (no answer, a sign-in that has ended) is asked again.
+        """
         with self._lock:
             if what not in self._known:
                 try:
                     self._known[what] = look()
+                except (ThrottledError, TransientError, CredentialsError):
+                    raise
                 except ProviderError as error:
                     self._known[what] = error
             found = self._known[what]

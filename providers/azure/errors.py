@@ -91,6 +91,10 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = {
     "NicReservedForAnotherVm": (TransientError, "Azure keeps an interface for 180 s after a failed create"),
     "ResourceNotFound": (InstanceNotFoundError, ""),
     "ResourceGroupNotFound": (InstanceNotFoundError, ""),
+    "RoleAssignmentNotFound": (InstanceNotFoundError, ""),
+    "RoleDefinitionDoesNotExist": (InstanceNotFoundError, ""),
+    "ParentResourceNotFound": (InstanceNotFoundError, ""),
+    "ContainerNotFound": (InstanceNotFoundError, ""),
     "NotFound": (InstanceNotFoundError, ""),
 }
 _STATUSES: Mapping[int, tuple[type[ProviderError], str]] = {

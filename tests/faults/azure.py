@@ -32,14 +32,14 @@ from providers.azure.launching import Pace
 from providers.azure.settings import AzureSettings
 from providers.azure.translate import PRICE
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
-from providers.errors import CredentialsError, ThrottledError, TransientError
+from providers.errors import TransientError
 from providers.rented import Rented
 from providers.sim.training import Simulated
 from providers.stores.patience import Patience
 from providers.stores.store import run_store
 from tests.contract.azure import DIGEST, PUBLIC_KEY, AzureInItsTime
 from tests.doubles.azure.arm import Arm
-from tests.doubles.azure.bucket import MemoryBucket, carry_out
+from tests.doubles.azure.bucket import REFUSALS, STORE_CALLS, MemoryBucket, carry_out
 from tests.doubles.azure.rules import SUBSCRIPTION, Rules
 from tests.doubles.azure.values import ArmError, Thing
 from tests.doubles.azure.world import VM, LostError, World
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 BASE = "https://azure.invalid"
 TYPE, REGIONS = "Standard_NC4as_T4_v3", ("eastus", "westus3", "northeurope")
 _USD = {Market.ON_DEMAND: Decimal("0.50"), Market.SPOT: Decimal("0.16")}
-_BUCKET = {"put": "PutObject", "get": "GetObject", "list": "ListObjects", "delete": "DeleteObject"}
 _LISTS = ("GET resourcegroups", "GET resources", "GET roleAssignments")
 
 
@@ -162,7 +161,7 @@ class AzureCloud:
     def _bucket(self, operation: str, key: str, data: bytes) -> Any:
         """("held", what came of it), or the code of a refusal; None: no answer."""
         try:
-            effect = self.world.reply_to(_BUCKET[operation], {})
+            effect = self.world.reply_to(STORE_CALLS[operation], {})
         except ArmError as error:
             return "refused", error.body["error"]["code"]
         except LostError:
@@ -321,17 +320,14 @@ class PointedArm:
 
 
 def _asked(line: Line, points: Points, operation: str, key: str, data: bytes) -> Any:
-    with points.around(_BUCKET[operation]):
+    with points.around(STORE_CALLS[operation]):
         told = line("bucket", operation, key, data)
         if told is None:
             raise TransientError("the store did not answer", hint="try again")
         what, held = told
         if what == "refused":
-            raise _REFUSALS[held](f"the store says {held}", hint="a test")
+            raise REFUSALS[held](f"the store says {held}", hint="a test")
     return held
-
-
-_REFUSALS = {"TooManyRequests": ThrottledError, "ExpiredAuthenticationToken": CredentialsError}
 
 
 class _Credential:

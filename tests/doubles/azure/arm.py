@@ -204,8 +204,20 @@ def shown_right(right: Right) -> dict[str, Any]:
 def _list_rights(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     wanted = matching(r"principalId eq '(?P<principal>[^']+)'", asked.query["$filter"])
     assert wanted
-    rows = [shown_right(right) for right in arm.world.rights.values() if right.principal == wanted["principal"]]
+    scope = asked.path[: asked.path.lower().index("/providers/microsoft.authorization")].lower()
+    rows = [
+        shown_right(right)
+        for right in arm.world.rights.values()
+        if right.principal == wanted["principal"] and (scope == HOME.lower() or scope.startswith(right.scope.lower()))
+    ]
     return arm.paged(asked, rows)
+
+
+def _get_right(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    right = arm.world.rights.get(asked.path.lower())
+    if right is None:
+        raise ArmError(404, "RoleAssignmentNotFound", "The role assignment was not found.")
+    return Answer(200, shown_right(right))
 
 
 def _delete_right(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
@@ -231,7 +243,7 @@ _ROUTES: list[tuple[str, str, Take]] = [
     ("GET", GROUP + "/resources", _list_resources),
     ("PUT", _RIGHT, _put_right),
     ("DELETE", _RIGHT, _delete_right),
-    ("GET", HOME + r"/providers/Microsoft\.Authorization/roleAssignments", _list_rights),
+    ("GET", r"/.+/providers/Microsoft\.Authorization/roleAssignments", _list_rights),
     *compute.routes(GROUP, HOME),
     *lookups.routes(GROUP, HOME),
     (
@@ -239,6 +251,7 @@ _ROUTES: list[tuple[str, str, Take]] = [
         GROUP + r"/providers/Microsoft\.Network/(?P<kind>networkSecurityGroups|virtualNetworks)/(?P<name>[^/]+)",
         _put_network,
     ),
-    ("GET", GROUP + r"/providers/[^/]+/[^/]+/[^/]+", _get_thing),
+    ("GET", _RIGHT, _get_right),
+    ("GET", GROUP + r"/providers/[^/]+/[^/]+/[^/]+(/[^/]+/[^/]+)*", _get_thing),
     ("DELETE", GROUP + r"/providers/[^/]+/[^/]+/[^/]+", _delete_thing),
 ]

@@ -6,7 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from providers.errors import UnrecognizedError
+from providers.errors import (
+    CredentialsError,
+    PermissionDeniedError,
+    ProviderError,
+    ThrottledError,
+    UnrecognizedError,
+)
 from providers.stores.bucket import Entry, Page
 
 if TYPE_CHECKING:
@@ -15,6 +21,13 @@ if TYPE_CHECKING:
     from tests.doubles.azure.world import World
 
 _RUNS = "runs/"
+STORE_CALLS = {"put": "PutObject", "get": "GetObject", "list": "ListObjects", "delete": "DeleteObject"}
+"""What the calls of a bucket are named in scenarios."""
+REFUSALS: dict[str, type[ProviderError]] = {
+    "AuthorizationFailed": PermissionDeniedError,
+    "ExpiredAuthenticationToken": CredentialsError,
+    "TooManyRequests": ThrottledError,
+}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from tests.conftest import ROOT
-from tests.doubles.azure.bucket import MemoryBucket
+from tests.doubles.azure.bucket import REFUSALS, MemoryBucket
 from tests.doubles.azure.rules import SUBSCRIPTION
 
 if TYPE_CHECKING:
@@ -85,5 +85,8 @@ class Double:
         return MemoryBucket(self._bucket)
 
     def _bucket(self, operation: str, key: str, data: bytes) -> Any:
-        held = self.control("bucket", operation=operation, key=key, data=base64.b64encode(data).decode())["held"]
+        told = self.control("bucket", operation=operation, key=key, data=base64.b64encode(data).decode())
+        if "refused" in told:
+            raise REFUSALS[told["refused"]](f"the store says {told['refused']}", hint="a test")
+        held = told["held"]
         return base64.b64decode(held) if isinstance(held, str) else held

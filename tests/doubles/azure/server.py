@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from providers.sim.scenario import Script
 from tests.doubles.azure.arm import Arm
-from tests.doubles.azure.bucket import carry_out
+from tests.doubles.azure.bucket import STORE_CALLS, carry_out
 from tests.doubles.azure.ledger import ledger
 from tests.doubles.azure.rules import PERSON, Rules
-from tests.doubles.azure.values import Answer
+from tests.doubles.azure.values import Answer, ArmError
 from tests.doubles.azure.world import LostError, World
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class AzureServer:
         world = self.world
         match what:
             case "reset":
-                self.reset(Rules())
+                self.reset(Rules(**given))
             case "rules":
                 world.change(**{name: _rule(name, value) for name, value in given.items()})
             case "advance":
@@ -76,6 +76,10 @@ class AzureServer:
             case "script":
                 world.life.physics.play(Script.model_validate(given))
             case "bucket":
+                try:
+                    world.reply_to(STORE_CALLS[given["operation"]], {})
+                except ArmError as error:
+                    return {"refused": error.body["error"]["code"]}
                 held = carry_out(world, given["operation"], given["key"], base64.b64decode(given["data"]))
                 return {"held": base64.b64encode(held).decode() if isinstance(held, bytes) else held}
             case "calls":

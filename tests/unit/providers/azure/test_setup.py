@@ -1,0 +1,140 @@
+"""`plan setup azure` on the double: what is missing is made, a second time nothing, also after a crash half-way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.azure.names import account_of
+from providers.base import InstanceState
+from providers.errors import BadRequestError, PermissionDeniedError, TransientError
+from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION
+from tests.unit.providers.azure.test_account import CONTRIBUTOR
+
+if TYPE_CHECKING:
+    from providers.azure.provider import AzureProvider
+    from tests.unit.providers.azure.conftest import Client
+
+MakeWorld = Callable[..., "Client"]
+ALL = ["resource providers", "group", "identity", "storage", "role", "machines' data", "your data"]
+
+
+def bare(make_world: MakeWorld, **rules: object) -> Client:
+    """A subscription that nobody has set up."""
+    world = make_world()
+    world.azure.control("reset", set_up=False)
+    world.rules(unregistered=["Microsoft.Compute", "Microsoft.ComputeSchedule"], **rules)
+    return world
+
+
+def set_up(world: Client, said: list[str] | None = None) -> AzureProvider:
+    provider = world.another(region="eastus")
+    for step in provider.lacking():
+        provider.carry_out(step, (said if said is not None else []).append)
+    return provider
+
+
+def test_what_is_missing_is_made_and_then_launches_work(make_world: MakeWorld) -> None:
+    world = bare(make_world)
+    provider = world.another(region="eastus")
+    assert [step.name for step in provider.lacking()] == ALL
+    assert [call for call in world.calls() if not call.startswith("GET")] == []
+    with pytest.raises(BadRequestError, match="identity") as caught:
+        world.request()
+    assert "plan setup azure" in caught.value.hint
+    set_up(world)
+    assert world.another(region="eastus").lacking() == []
+    later = replace(world)
+    assert later.provider.launch(later.request()).state is InstanceState.RUNNING
+    assert all(check.state == "ok" for check in world.another().doctor())
+
+
+def test_steps_show_what_they_send(make_world: MakeWorld) -> None:
+    world = bare(make_world)
+    steps = {step.name: step for step in world.another(region="eastus").lacking()}
+    assert all(step.detail for step in steps.values())
+    storage, *inside = steps["storage"].calls
+    assert storage.parameters["body"]["properties"]["allowBlobPublicAccess"] is False  # type: ignore[index]
+    assert [call.operation for call in inside] == ["PUT blobServices", "PUT containers", "PUT managementPolicies"]
+    granted = [steps[name].calls[0] for name in ("machines' data", "your data")]
+    assert all("/containers/trainplan/" in str(call.parameters["path"]) for call in granted)
+
+
+def test_the_machine_and_the_person_get_their_rights_on_the_container_alone(make_world: MakeWorld) -> None:
+    world = bare(make_world)
+    set_up(world)
+    rights = [call for call in world.azure.control("calls") if call["method"] == "PUT" and "roleAssign" in call["path"]]
+    assert [right["body"]["properties"]["principalId"] for right in rights] == [PRINCIPAL, PERSON]
+    assert all("/storageAccounts/" in right["path"] for right in rights)
+
+
+def test_it_waits_until_the_new_right_holds(make_world: MakeWorld) -> None:
+    world = bare(make_world)
+    world.script("PutObject", code="AuthorizationFailed", times=3)
+    said: list[str] = []
+    set_up(world, said)
+    assert sum("does not hold yet" in line for line in said) == 3
+
+
+@pytest.mark.parametrize("broken", ["PUT resourceGroups", "PUT userAssignedIdentities", "PUT containers"])
+@pytest.mark.parametrize("effect", ["lost_request", "lost_reply"])
+def test_a_set_up_that_broke_off_is_gone_on_with(make_world: MakeWorld, broken: str, effect: str) -> None:
+    world = bare(make_world)
+    world.script(broken, effect=effect)
+    with pytest.raises(TransientError):
+        set_up(world)
+    set_up(world)
+    assert world.another(region="eastus").lacking() == []
+
+
+def test_a_new_identity_that_is_not_known_yet_is_waited_for(make_world: MakeWorld) -> None:
+    world = bare(make_world)
+    world.script("PUT roleAssignments", code="PrincipalNotFound", times=2)
+    said: list[str] = []
+    set_up(world, said)
+    assert sum("trying again" in line for line in said) == 2
+
+
+def test_a_contributor_is_told_who_can(make_world: MakeWorld) -> None:
+    world = bare(make_world, granted=[CONTRIBUTOR])
+    world.script("PUT roleDefinitions", code="AuthorizationFailed", times=None)
+    with pytest.raises(PermissionDeniedError) as caught:
+        set_up(world)
+    assert "Contributor" in caught.value.hint
+    assert "owner" in caught.value.hint
+
+
+def test_without_a_region_it_asks_for_one(make_world: MakeWorld) -> None:
+    with pytest.raises(BadRequestError, match="region"):
+        bare(make_world).another().lacking()
+
+
+def test_what_was_made_is_removed_but_for_the_data(make_world: MakeWorld) -> None:
+    world = bare(make_world)
+    set_up(world)
+    provider = world.another()
+    steps = provider.removable()
+    assert [step.name for step in steps] == ["machines' data", "your data", "role", "identity"]
+    for step in steps:
+        provider.carry_out(step, lambda _: None)
+        provider.carry_out(step, lambda _: None)
+    world.provider.sleep(60)
+    assert world.another().removable() == []
+    assert [step.name for step in world.another().lacking()] == ["identity", "role", "machines' data", "your data"]
+
+
+def test_nothing_is_removed_under_a_run(make_world: MakeWorld) -> None:
+    world = make_world()
+    world.provider.launch(world.request())
+    world.provider.sleep(60)
+    assert world.another(region="eastus").removable() == []
+
+
+def test_the_storage_account_has_a_name_that_azure_takes() -> None:
+    name = account_of(SUBSCRIPTION)
+    assert 3 <= len(name) <= 24
+    assert name.isalnum()
+    assert name == name.lower() == account_of(SUBSCRIPTION.upper())
