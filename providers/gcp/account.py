@@ -7,7 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from providers.base import Check, PreflightState
-from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
+from providers.errors import (
+    BadRequestError,
+    CredentialsError,
+    InstanceNotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+)
 from providers.gcp.settings import MACHINE_ACCOUNT
 from providers.gcp.translate import SIGN_IN, error_of_reply, translated
 
@@ -69,11 +75,12 @@ class Account:
         return dict(answer.json()) if answer.content else {}
 
     def once(self, what: str, look: Any) -> Any:
-        """What `look()` gives, or the ProviderError that it raises: asked once for each `what`."""
+        """What `look()` gives, or the refusal that it raises: asked once for each `what`, and again only where there
+        was no answer, or nobody was signed in."""
         if what not in self._known:
             try:
                 self._known[what] = look()
-            except ProviderError as error:
+            except (BadRequestError, InstanceNotFoundError, PermissionDeniedError) as error:
                 self._known[what] = error
         found = self._known[what]
         if isinstance(found, ProviderError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pricing.offers import LifecycleState, Market
@@ -80,7 +80,11 @@ class Quotas:
         if ALL_GPUS not in table:
             detail = f"the quota {ALL_GPUS} is not shown"
             return Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page())
-        return self._enough("all regions", [ALL_GPUS], offer.device_count, table)
+        found = self._enough("all regions", [ALL_GPUS], offer.device_count, table)
+        if offer.market is Market.SPOT and found.state is PreflightState.REFUSED:
+            # Whether spot counts there too is said nowhere that was read: the create will tell.
+            return replace(found, state=PreflightState.UNKNOWN)
+        return found
 
     def _enough(self, where: str, names: Sequence[str], count: int, table: dict[str, tuple[float, float]]) -> Check:
         for name in names:

@@ -15,6 +15,7 @@ from providers.base import EndKind, InstanceRef, InstanceState, PreflightState, 
 from providers.errors import (
     BadRequestError,
     CapacityError,
+    CredentialsError,
     IncompleteListingError,
     InstanceNotFoundError,
     QuotaError,
@@ -400,6 +401,22 @@ def test_a_quota_that_is_too_small_names_what_to_ask_for(make_world: Callable[..
     assert "NVIDIA_T4_GPUS" in refused.detail
     assert "at least 1" in refused.fix
     assert "project=a-project" in refused.fix
+
+
+def test_whether_spot_counts_over_all_regions_is_not_known(make_world: Callable[..., World]) -> None:
+    world = make_world(quotas={"global": {"GPUS_ALL_REGIONS": 0}})
+    assert checks(world, an_offer(OFFER, Market.SPOT))["quota"] is PreflightState.UNKNOWN
+
+
+def test_what_had_no_answer_is_asked_again(world: World) -> None:
+    """A process that lives on does not keep that nobody answered, or that nobody was signed in."""
+    run = replace(world.request(), offer=an_offer(OFFER), zone=ZONE, resolved={})
+    provider = world.another()
+    for rule in ({"effect": "lost_reply"}, {"status": 401, "code": "authError"}):
+        world.script("compute.images.getFromFamily", **rule)
+        with pytest.raises((TransientError, CredentialsError)):
+            provider.resolve(run)
+    assert provider.resolve(run).resolved["image"]
 
 
 def test_on_demand_may_use_the_quota_of_spot(make_world: Callable[..., World]) -> None:
