@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from moto.server import ThreadedMotoServer
 
 from pricing.catalog import Catalog
 from pricing.current import REFRESHED
@@ -206,6 +207,32 @@ def test_an_interrupted_download_is_no_price_list(desk: Desk) -> None:
     desk.world.cut_off.add("index.csv")
     done = desk.plan("prices", "refresh", "aws", "--region", AWS)
     assert "cut off after" in done.stdout
+
+
+def test_with_an_account_the_vendors_own_library_asks(desk: Desk) -> None:
+    """moto knows offerings, answers every spot price with a stub of nothing, and has no price queries."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        desk.environment |= {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+        }
+        (done,) = desk.json("prices", "refresh", "aws", "--region", AWS)["providers"]
+    finally:
+        server.stop()
+    assert done["read"] == [f"{AWS} spot", "Spot Advisor"]
+    assert [part["part"] for part in done["failed"]] == [AWS]
+    assert done["left_out"]["a spot price of next to nothing"] > 10
+    with Catalog.open(desk.home / REFRESHED) as catalog:
+        query = OfferQuery(providers=frozenset({"aws"}), regions=frozenset({AWS}), include_retired=True)
+        offers = {offer.instance_type: offer for offer in catalog.offers(query, TODAY)}
+    assert offers["g4dn.xlarge"].availability.offered is True
+    assert offers["p3.2xlarge"].availability.offered is False
+    assert all(zone.startswith(AWS) for zone in offers["g4dn.xlarge"].zones)
+    assert offers["g4dn.xlarge"].zones
 
 
 def test_a_provider_that_is_none(desk: Desk) -> None:
