@@ -15,6 +15,7 @@ from planner.stored import format_bytes, rate_text, rates_of
 from planner.stored_runs import StoredRun, stored_runs
 from providers.errors import ProviderError
 from providers.stores.bucket import RUNS
+from providers.stores.registry import FACTORIES
 
 _COLUMNS = (
     Column("run directory"), Column("at"), Column("files", right=True), Column("size", right=True),
@@ -30,7 +31,7 @@ def look_stored(
     One that does not let us in is told and passed over: nothing there runs.
     """
     found: list[StoredRun] = []
-    for name in providers:
+    for name in (known for known in providers if known in FACTORIES):
         try:
             store = storage_of(build.provider(name, settings), RUNS)
             sizes = {} if store is None else store.sizes()
