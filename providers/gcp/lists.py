@@ -14,6 +14,7 @@ from providers.gcp.insert import LABEL_OURS, OURS, label_text
 from providers.gcp.kinds import kind_of
 from providers.gcp.prices import usd_per_hour_of
 from providers.gcp.refusals import incomplete
+from providers.gcp.translate import OFF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,6 +60,8 @@ class Lists:
             except (CredentialsError, MachineError):
                 raise
             except ProviderError as error:
+                if error.code in OFF:  # what the project has never used has nothing
+                    return []
                 unanswered.append(f"{kind}: {error.message}")
         if unanswered:
             raise incomplete(found, unanswered)

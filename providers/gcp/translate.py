@@ -30,6 +30,8 @@ SIGN_IN = "gcloud auth application-default login"
 EXISTS = "alreadyExists"
 IN_USE = frozenset({"resourceInUseByAnotherResource", "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE"})
 """Codes of a delete of what something else still holds."""
+OFF = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
+"""Codes of an API that the project does not use."""
 _ELSEWHERE = "another zone, region or machine may have one"
 _QUOTA = "ask for more at https://console.cloud.google.com/iam-admin/quotas, or choose another region or machine"
 _ENABLE = "gcloud services enable {api}.googleapis.com"

@@ -327,6 +327,11 @@ def test_a_list_that_is_not_whole_is_told_with_what_came(world: World, rule: dic
     assert caught.value.unanswered
 
 
+def test_an_api_that_is_off_has_nothing(world: World) -> None:
+    world.script("*", status=403, code="accessNotConfigured", times=None)
+    assert world.provider.list_owned() == []
+
+
 def test_a_zone_without_results_takes_nothing_away(world: World) -> None:
     assert world.provider.list_owned() == []
 
