@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FACTORIES = {
     "local": "providers.local.provider:make",
     "sim": "providers.sim.provider:make",
+    "aws": "providers.aws.provider:make",
     "azure": "providers.azure.provider:make",
     "gcp": "providers.gcp.provider:make",
 }

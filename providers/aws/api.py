@@ -59,6 +59,11 @@ class SdkApi:
             ask = getattr(self._client(service, region), xform_name(operation))
             return dict(ask(**parameters))
 
+    def prepare(self, service: str, region: str) -> None:
+        """Make ready to ask a service in a region; nothing is sent."""
+        with translated(f"{service} in {region}"):
+            self._client(service, region)
+
     def close(self) -> None:
         """Let go of the connections."""
         with self._lock:

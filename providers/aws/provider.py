@@ -68,6 +68,8 @@ _DELETES: Mapping[str, tuple[str, str]] = {
 _IN_USE = ("VolumeInUse", "InvalidNetworkInterface.InUse", "InvalidParameterValue", "IncorrectState")
 """It goes with the machine that still uses it; the next look tells."""
 _LOG_LINES = 1000
+_JUST_NOW = timedelta(seconds=3)
+"""The answer to a create that was not sent before names an instance that is no older."""
 _GAP = "from the create to the call that makes the schedule, a second or two (plan setup aws: none)"
 
 
@@ -187,7 +189,7 @@ class AwsProvider:
             else:
                 told = self._sent(call, found, request.offer)
                 if call.operation == "RunInstances":
-                    made = translate.instance(told["Instances"][0], request.offer.region)
+                    made = self._as_it_stands(translate.instance(told["Instances"][0], request.offer.region))
                     found[INSTANCE_ID] = made.ref.id
         if made is None:
             raise BadRequestError(f"the calls of {request.run_id} make no instance", hint="launch it anew")
@@ -264,6 +266,15 @@ class AwsProvider:
             for row in reservation["Instances"]:
                 return dict(row)
         raise InstanceNotFoundError(f"EC2 knows no {ref.id} in {ref.region}")
+
+    def _as_it_stands(self, made: Instance) -> Instance:
+        """A create that was sent before is answered as it was then: what it made may have died since."""
+        if made.launched_at is None or self.now_of() - made.launched_at < _JUST_NOW:
+            return made
+        try:
+            return self.get(made.ref)
+        except InstanceNotFoundError:
+            return made  # not shown yet, or no more: the next look tells
 
     def _zone(self, request: LaunchRequest, subnets: Mapping[str, str]) -> str:
         """The request's zone, or the first that has the machine. Raises CapacityError where none has."""

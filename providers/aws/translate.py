@@ -201,7 +201,8 @@ def instance(told: Mapping[str, Any], region: str) -> Instance:
     """An instance as EC2 shows it. Its end is told as far as EC2 knows it."""
     tags = tags_in(told)
     state = _STATES.get(str(told.get("State", {}).get("Name")), InstanceState.PENDING)
-    end, reason = _end(told) if state is InstanceState.ENDED else (None, None)
+    over = state is InstanceState.ENDED
+    end, reason = _end(told) if over else (None, None)
     return Instance(
         ref=InstanceRef(provider=PROVIDER, region=region, id=str(told["InstanceId"])),
         state=state,
@@ -210,6 +211,7 @@ def instance(told: Mapping[str, Any], region: str) -> Instance:
         launched_at=told.get("LaunchTime"),
         end=end,
         reason=reason,
+        ended_at=_ended_at(told) if over else None,
     )
 
 
@@ -264,6 +266,12 @@ def _end(told: Mapping[str, Any]) -> tuple[EndKind | None, str]:
     if told.get("State", {}).get("Name") == "stopped" and end is None:
         return EndKind.LOST, "it was stopped"
     return end, text
+
+
+def _ended_at(told: Mapping[str, Any]) -> datetime | None:
+    """`User initiated (2026-11-21 12:00:00 GMT)`; spot's reasons have no time."""
+    found = re.search(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (GMT|UTC)\)", told.get("StateTransitionReason") or "")
+    return datetime.fromisoformat(found.group(1)).replace(tzinfo=UTC) if found else None
 
 
 def _number(text: str | None) -> int | None:

@@ -11,11 +11,13 @@ from providers.local.api import EngineName
 from providers.local.command import SystemRunner
 from providers.local.engine import CliEngine
 from providers.local.provider import engines_of
+from tests.contract.aws import AwsHarness, sdk
 from tests.contract.azure import AzureHarness
 from tests.contract.gcp import GcpHarness
 from tests.contract.local import EngineDoubleHarness, ProcessHarness, RealEngineHarness, build_tiny_image
 from tests.contract.sim import SimHarness
 from tests.contract.tpu import TpuHarness
+from tests.doubles.aws import remote
 from tests.doubles.azure.client import Double
 from tests.doubles.google.process import Process
 
@@ -31,11 +33,18 @@ HARNESSES = {
     "local-engine-double": EngineDoubleHarness,
     "local-engine": RealEngineHarness,
     "sim": SimHarness,
+    "aws": AwsHarness,
     "gcp": GcpHarness,
     "gcp-tpu": TpuHarness,
     "azure": AzureHarness,
 }
-NEEDS = {"local-engine": "engine", "gcp": "google", "gcp-tpu": "google", "azure": "azure"}
+NEEDS = {
+    "local-engine": "engine",
+    "aws": "aws",
+    "gcp": "google",
+    "gcp-tpu": "google",
+    "azure": "azure",
+}
 """Harnesses that are made with what a fixture starts once."""
 
 
@@ -50,6 +59,14 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> CliEngine:
         pytest.skip("no container engine answers here")
     build_tiny_image(found, tmp_path_factory.mktemp("tiny"))
     return found
+
+
+@pytest.fixture(scope="session")
+def aws() -> Iterator[remote.Double]:
+    """AWS's double, in a process of its own, and somebody who is signed in."""
+    with remote.signed_in(), remote.Double() as made:
+        yield made
+        sdk(made.url).close()
 
 
 @pytest.fixture(scope="session")

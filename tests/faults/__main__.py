@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tests.faults.all_points import all_trials, named_points, some, summary, tell, undisturbed, verdicts
+from tests.faults.aws import AwsCloud
 from tests.faults.azure import AzureCloud
 from tests.faults.cases import CASES
 from tests.faults.defects import CONTROL
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.faults.trial import MakeCloud, Trial, Verdict
 
-CLOUDS: dict[str, MakeCloud] = {"sim": SimCloud, "gcp": GcpCloud, "tpu": TpuCloud, "azure": AzureCloud}
+CLOUDS: dict[str, MakeCloud] = {"sim": SimCloud, "aws": AwsCloud, "gcp": GcpCloud, "tpu": TpuCloud, "azure": AzureCloud}
 MOST_MISSED = 1
 """Of twenty defects."""
 

@@ -1,1 +1,1 @@
-"""Amazon Web Services on loopback: moto in a process of its own, its gaps closed, and a layer in front that can fail."""
+"""Amazon Web Services on loopback: moto in a process of its own, its gaps closed, and a layer in front of it."""

@@ -124,7 +124,8 @@ def call_of(environ: Environ, body: bytes) -> Call:
     if service in ("scheduler", "lambda"):
         return Call(service, region, _of_rest(service, method, path), path, body)
     action = parse_qs(body.decode(errors="replace")).get("Action", ["?"])[0]
-    return Call(service, region, action, body=body)
+    tried = " (dry run)" if b"DryRun=true" in body else ""
+    return Call(service, region, f"{action}{tried}", body=body)
 
 
 def _of_s3(method: str, path: str, query: str) -> str:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
-from providers.sim.training import newest_checkpoint
+from providers.sim.training import Write, newest_checkpoint
 from providers.sim.values import Course, Ending
 from tests.doubles.aws import objects
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tests.doubles.aws.world import World
 
 STOP = "control/stop"
@@ -23,6 +26,7 @@ _DEADLINE = re.compile(r"\[ \"\$now\" -lt (\d+) \] \|\| systemctl --no-block sta
 _RUN = re.compile(r'run_uri\\": \\"s3://([^/]+)/([^"\\]+)\\"')
 _ATTEMPT = re.compile(r'\\"attempt\\": (\d+)')
 _HASHES = re.compile(r"[0-9a-f]{64}")
+_REASONS = {0: "DONE", 65: "BAD_JOB", 75: "STOPPED", 76: "DEADLINE"}
 _NO_TIMER = "the machine's own timer"
 
 
@@ -116,7 +120,7 @@ def finish(world: World, machine: Machine, ending: Ending | None) -> None:
         return
     live_on(world, machine, world.now)
     if ending is not None and machine.course is not None:
-        _written(machine, world.trainer.finishes(machine.course, ending))
+        _written(machine, map(partial(_with_reason, ending), world.trainer.finishes(machine.course, ending)))
     _power_off(world, machine, "" if ending else _NO_TIMER)
 
 
@@ -132,8 +136,16 @@ def _fetched(machine: Machine, attempt: int) -> bool:
     return True
 
 
-def _written(machine: Machine, writes: object) -> None:
-    for write in writes:  # type: ignore[attr-defined]
+def _with_reason(ending: Ending, write: Write) -> Write:
+    """The last status as the agent writes it, which knows what an exit code means."""
+    if write.path is None or not write.path.endswith("/status.json"):
+        return write
+    told = {**json.loads(write.data), "reason": _REASONS.get(ending.exit_code, "TRAINING_FAILED")}
+    return replace(write, data=json.dumps(told).encode())
+
+
+def _written(machine: Machine, writes: Iterable[Write]) -> None:
+    for write in writes:
         if write.path is None:
             machine.console += write.data
             continue

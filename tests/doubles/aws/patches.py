@@ -65,6 +65,22 @@ def create_keeps_to_token_stock_and_quota(world: Callable[[], World]) -> None:
 
 
 @patch
+def a_replay_associates_nothing_anew(world: Callable[[], World]) -> None:
+    from moto.ec2.models.iam_instance_profile import IamInstanceProfileAssociationBackend
+
+    real = IamInstanceProfileAssociationBackend.associate_iam_instance_profile
+
+    def associate(b: Any, instance_id: str, **given: Any) -> Any:
+        known = b.iam_instance_profile_associations.get(instance_id)
+        machine = world().machines.get(instance_id)
+        if known is not None or (machine is not None and machine.ended_at is not None):
+            return known
+        return real(b, instance_id, **given)
+
+    IamInstanceProfileAssociationBackend.associate_iam_instance_profile = associate
+
+
+@patch
 def terminate_takes_its_time(world: Callable[[], World]) -> None:
     from moto.ec2.models.instances import InstanceBackend
 
@@ -83,6 +99,22 @@ def terminate_takes_its_time(world: Callable[[], World]) -> None:
         return ended
 
     InstanceBackend.terminate_instances = terminate_instances
+
+
+@patch
+def an_interface_in_use_cannot_be_deleted(world: Callable[[], World]) -> None:
+    from moto.ec2.models.elastic_network_interfaces import NetworkInterfaceBackend
+
+    real = NetworkInterfaceBackend.delete_network_interface
+
+    def delete_network_interface(b: Any, eni_id: str) -> None:
+        found = b.enis.get(eni_id)
+        machine = world().machines.get(found.instance.id) if found is not None and found.instance else None
+        if machine is not None and not machine.gone:
+            raise _refused("InvalidParameterValue", f"Network interface '{eni_id}' is currently in use.")
+        real(b, eni_id)
+
+    NetworkInterfaceBackend.delete_network_interface = delete_network_interface
 
 
 @patch

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import subprocess
 import sys
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "test",
@@ -22,6 +26,28 @@ ENVIRONMENT = {
 }
 """Somebody is signed in, and nothing of this computer's own sign-in is read."""
 UNSET = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_REGION")
+
+
+def sign_in() -> None:
+    """This process is one of somebody who is signed in to the double, for good."""
+    os.environ.update(ENVIRONMENT)
+    for name in UNSET:
+        os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def signed_in() -> Iterator[None]:
+    """The environment of somebody who is signed in to the double."""
+    before = {name: os.environ.get(name) for name in (*ENVIRONMENT, *UNSET)}
+    sign_in()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 class Double:
@@ -40,17 +66,24 @@ class Double:
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
         self.url = f"http://127.0.0.1:{self.port}"
-        self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        self._connections: dict[int, http.client.HTTPConnection] = {}
 
     @property
     def mirror(self) -> str:
         """A registry that has every image, as the setting `mirrors` names it."""
         return f"127.0.0.1:{self.port}/mirror"
 
+    def __enter__(self) -> Double:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def ask(self, what: str, **given: Any) -> Any:
         """One of `tests.doubles.aws.server.Server.steered`."""
-        self._connection.request("POST", f"/double/{what}", json.dumps(given, default=str).encode())
-        answer = self._connection.getresponse()
+        connection = self._connection()
+        connection.request("POST", f"/double/{what}", json.dumps(given, default=str).encode())
+        answer = connection.getresponse()
         data = answer.read()
         assert answer.status == http.client.OK, data
         return json.loads(data)
@@ -77,9 +110,16 @@ class Double:
         return [row["id"] for row in self.ask("ledger") if row["left"] and row["ours"]]
 
     def close(self) -> None:
-        self._connection.close()
+        for connection in self._connections.values():
+            connection.close()
         self._process.terminate()
         self._process.wait(timeout=20)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        """This process's own: one that was forked must not speak on its parent's."""
+        if os.getpid() not in self._connections:
+            self._connections[os.getpid()] = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        return self._connections[os.getpid()]

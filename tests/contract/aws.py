@@ -1,0 +1,172 @@
+"""The world of AWS: its double in a process of its own, whose time only sleepers move."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from providers.aws import store
+from providers.aws.account import Account
+from providers.aws.api import CONNECTIONS, Api, SdkApi
+from providers.aws.provider import AwsProvider, make
+from providers.aws.settings import AwsSettings
+from providers.aws.translate import GROUP_ID, INSTANCE_ID
+from providers.base import ProviderSettings, RunId, VendorRequest
+from providers.rented import Rented
+from providers.stores.bucket import Bucket
+from providers.stores.patience import Patience
+from providers.stores.store import run_store
+from tests.doubles.aws.remote import Double
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pricing.offers import Offer, OfferQuery
+
+DIGEST = f"sha256:{'5' * 64}"
+HOME = "us-east-1"
+OFFER = "g4dn.xlarge"
+PLACES = {r"sg-[0-9a-f]{17}": GROUP_ID, r"\bi-[0-9a-f]{17}": INSTANCE_ID}
+CREATES = ("CreateSecurityGroup", "RunInstances", "CreateScheduleGroup", "CreateSchedule")
+
+
+@dataclass(frozen=True)
+class TimedAws(AwsProvider):
+    """In the time of the double (providers.base.Timekeeper). `only` are the offers that tests ask for."""
+
+    double: Double = field(kw_only=True)
+    only: str = field(kw_only=True, default=OFFER)
+
+    def now(self) -> Any:
+        return self.double.now()
+
+    def sleep(self, seconds: float) -> None:
+        self.double.sleep(seconds)
+
+    def offers(self, query: OfferQuery) -> Sequence[Offer]:
+        wanted = query._replace(instance_types=frozenset({self.only}))
+        return [offer for offer in super().offers(wanted) if query.regions or offer.region == HOME]
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a newly started command makes of one double. `api` and `bucket` let a test put itself in front of them."""
+
+    double: Double
+    home: Path
+    api: Callable[[Api], Api] = lambda api: api
+    bucket: Callable[[Callable[[], Bucket]], Bucket] = lambda make: make()
+    threads: int = CONNECTIONS
+
+    def settings(self) -> ProviderSettings:
+        options = {"region": HOME, "endpoint": self.double.url}
+        return ProviderSettings(home=self.home, options=options, environment={}, now=self.double.now)
+
+    def provider(self, only: str = OFFER) -> TimedAws:
+        made = make(self.settings())
+        api = self.api(sdk(self.double.url))
+        opened = cache(lambda: self.bucket(lambda: store.make(self.settings())))
+        patience = Patience(sleep=self.double.sleep)
+        rented = replace(
+            made.rented,
+            store=cache(lambda run_id: run_store(opened(), run_id, patience=patience)),
+            digest=lambda _: DIGEST,
+        )
+        account = Account(api, AwsSettings.of(self.settings()))
+        given = {
+            **{known.name: getattr(made, known.name) for known in fields(AwsProvider)},
+            "api": api,
+            "account": account,
+            "standing": replace(made.standing, account=account),
+            "rented": rented,
+            "threads": self.threads,
+            "let_go": lambda: opened().close() if opened.cache_info().currsize else None,
+        }
+        return TimedAws(**given, double=self.double, only=only)
+
+
+@cache
+def sdk(url: str) -> SdkApi:
+    """One for all clients of a double: it remembers nothing, and takes a second to make."""
+    return SdkApi(HOME, url)
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Every call that creates something, as it is sent."""
+
+    inner: Api
+    sent: list[VendorRequest]
+
+    @property
+    def home(self) -> str:
+        return self.inner.home
+
+    def call(self, service: str, region: str, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        if operation in CREATES and "DryRun" not in parameters:
+            self.sent.append(VendorRequest(service=f"{service}.{region}", operation=operation, parameters=parameters))
+        return self.inner.call(service, region, operation, parameters)
+
+
+@dataclass(frozen=True)
+class RecordingRented(Rented):
+    """Every object that a launch puts, as it was recorded."""
+
+    sent: list[VendorRequest] = field(default_factory=list)
+
+    def put(self, run_id: RunId, call: VendorRequest) -> None:
+        super().put(run_id, call)
+        self.sent.append(call)
+
+
+class AwsHarness:
+    provider_name = "aws"
+    keeps_ended = False
+    tells_training = False
+
+    def __init__(self, home: Path, double: Double, setup: str = "reaper") -> None:
+        self.double = double
+        self._sent: list[VendorRequest] = []
+        self._client = Client(double, home, api=lambda api: Recorder(api, self._sent))
+        self._made: list[TimedAws] = []
+        double.reset(setup=setup)
+
+    def provider(self) -> TimedAws:
+        made = self._client.provider()
+        rented = RecordingRented(
+            **{name: getattr(made.rented, name) for name in Rented.__dataclass_fields__}, sent=self._sent
+        )
+        self._made.append(replace(made, rented=rented))
+        return self._made[-1]
+
+    def sent(self) -> Sequence[VendorRequest]:
+        """A call that repeats another one makes nothing new: its token or its name says so. Ids that a call gets from
+        the one before are shown as the places that they were put into."""
+        made = [replace(request, parameters=self._with_places(request.parameters)) for request in self._sent]
+        return [request for number, request in enumerate(made) if request not in made[:number]]
+
+    def break_launch(self) -> None:
+        self.double.script(operation="RunInstances", code="InsufficientInstanceCapacity", times=None)
+
+    def break_listing(self) -> None:
+        self.double.script(
+            operation="DescribeInstances", region="us-west-2", status=503, code="Unavailable", times=None
+        )
+
+    def lose_reply(self) -> None:
+        self.double.script(operation="RunInstances", effect="lost_reply")
+
+    def clean(self) -> None:
+        for made in self._made:
+            made.close()
+
+    def _with_places(self, parameters: Mapping[str, object]) -> dict[str, Any]:
+        text = json.dumps(parameters)
+        for pattern, place in PLACES.items():
+            text = re.sub(pattern, place, text)
+        return dict(json.loads(text))
