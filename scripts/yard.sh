@@ -1,16 +1,18 @@
 #!/bin/sh
 # Builds the images of the end-to-end tests, in which a container plays the rented machine (tests/e2e/yard).
 #
-# usage: scripts/yard.sh machine | plain | trainer BASE_IMAGE
+# usage: scripts/yard.sh machine | plain | public | trainer BASE_IMAGE
 # Prints the name of the image. Safe to run again: what is in place is left alone, what is older is removed.
 # Needs Podman as scripts/engine.sh sets it up, and root.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-kind=${1:?machine, plain or trainer}
+kind=${1:?machine, plain, public or trainer}
 base=${2:-localhost/trainplan-base:bookworm}
 folder=$here/tests/e2e/yard/images/$kind
+requirements=$here/providers/local/data/requirements
 certificates=/etc/ssl/certs/ca-certificates.crt
+[ -s "$certificates" ] || certificates=
 
 die() {
     printf 'error: %s\n' "$1" >&2
@@ -18,10 +20,14 @@ die() {
     exit 9
 }
 
-[ -d "$folder" ] || die "there is no image $kind" "machine, plain or trainer"
+[ -d "$folder" ] || die "there is no image $kind" "machine, plain, public or trainer"
 podman image exists "$base" 2>/dev/null || die "there is no image $base here" "scripts/engine.sh makes the base image"
 made_from=$(podman image inspect --format '{{.Id}}' "$base")
-digest=$(cd "$folder" && find . -type f | LC_ALL=C sort | while read -r file; do
+context=$(mktemp -d)
+trap 'rm -rf "$context"' EXIT INT TERM HUP
+cp -a "$folder/." "$context"
+[ "$kind" != public ] || cat "$requirements/common.txt" "$requirements/jax-cpu.txt" >"$context/requirements.txt"
+digest=$(cd "$context" && find . -type f | LC_ALL=C sort | while read -r file; do
     echo "$file"
     cat "$file"
 done | { cat; echo "$made_from"; } | sha256sum | cut -c1-12)
@@ -30,7 +36,7 @@ tag=localhost/trainplan-yard-$kind:$digest
 if ! podman image exists "$tag"; then
     podman build --quiet --isolation=chroot --network=host --pull-never \
         ${certificates:+--volume "$certificates:/run/host-ca.crt:ro"} \
-        --build-arg "BASE=$base" --tag "$tag" "$folder" >/dev/null
+        --build-arg "BASE=$base" --tag "$tag" "$context" >/dev/null
     podman images --format '{{.Repository}}:{{.Tag}}' "localhost/trainplan-yard-$kind" | while read -r earlier; do
         [ "$earlier" = "$tag" ] || podman rmi "$earlier" >/dev/null 2>&1 || true
     done

@@ -13,7 +13,7 @@ from providers.local.api import EngineName
 from tests.contract.conftest import engine
 from tests.e2e.test_container_resume import build_settings
 from tests.e2e.yard import images, stores
-from tests.e2e.yard.yard import OWN, Yard
+from tests.e2e.yard.yard import FIRST, OWN, SECOND, Yard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +37,14 @@ def yard(engine: CliEngine) -> Iterator[Yard]:
 def plain_image(yard: Yard) -> str:
     """A person's own image, quick and without a framework: its name and digest at their registry."""
     return f"plain@{yard.registries[OWN].add('plain', images.saved(images.plain()))}"
+
+
+@pytest.fixture(scope="session")
+def public_digest(yard: Yard) -> str:
+    """The public Python image at both registries that the product knows for it."""
+    folder = images.saved(images.public())
+    yard.registries[FIRST].add("library/python", folder)
+    return yard.registries[SECOND].add("docker/library/python", folder)
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import yaml
 from tests.conftest import ROOT
 from tests.doubles.waiting import until
 from tests.e2e.yard.trial import Trial
+from tests.e2e.yard.yard import FIRST, SECOND
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +52,24 @@ def test_it_trains_restarts_and_brings_the_model_home(
         assert all(instance.gone for instance in trial.office.instances.values())
         if store.cloud != "aws":
             assert next(iter(trial.office.instances.values())).deleted_itself
+
+
+@pytest.mark.parametrize("store", ["gcp"], indirect=True)
+def test_the_second_registry_gives_what_the_first_refuses(
+    yard: Yard, store: Store, public_digest: str, tmp_path: Path
+) -> None:
+    """And the trainer is installed into the public image: nobody runs a registry for it."""
+    yard.registries[FIRST].refuses = 429
+    with Trial(yard, store, tmp_path) as trial:
+        job = digits(framework="jax", epochs=1)
+        client = trial.launch(job, device="cpu", terms={"digest": public_digest})
+        receipt = client.wait(PATIENCE)
+        assert receipt["outcome"] == "succeeded", receipt
+        assert receipt["framework"].startswith("jax")
+        assert yard.registries[FIRST].asked, "the first registry was asked first"
+        assert (
+            trial.status(client.run_id)["image"] == f"{SECOND}/docker/library/python:3.12-slim-bookworm@{public_digest}"
+        )
 
 
 def armed(machine: Running) -> dict[str, bool]:

@@ -34,6 +34,11 @@ def plain() -> str:
     return _built("plain")
 
 
+def public() -> str:
+    """The public image into which the product installs its trainer, with the packages at hand."""
+    return _built("public")
+
+
 def trainer(engine: CliEngine, settings: LocalSettings) -> str:
     """The trainer image, whose TensorFlow reports the accelerators that nvidia-smi shows."""
     image = TrainerImage(base=choose_base(settings, engine))
