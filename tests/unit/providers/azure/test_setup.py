@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from providers.azure.names import account_of
+from providers.azure.names import NAMESPACES, account_of
 from providers.base import InstanceState
 from providers.errors import BadRequestError, PermissionDeniedError, TransientError
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION
@@ -26,7 +26,7 @@ def bare(make_world: MakeWorld, **rules: object) -> Client:
     """A subscription that nobody has set up."""
     world = make_world()
     world.azure.control("reset", set_up=False)
-    world.rules(unregistered=["Microsoft.Compute", "Microsoft.ComputeSchedule"], **rules)
+    world.rules(unregistered=list(NAMESPACES), **rules)
     return world
 
 
