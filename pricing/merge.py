@@ -16,7 +16,7 @@ from pricing.grades import Market, PriceGrade, trusted_until
 from pricing.money import to_micro
 from pricing.offers import BY_LIFECYCLE, Availability
 from pricing.sources.aws import ADVISOR_ID, Advice
-from pricing.sources.reading import Offered, Part
+from pricing.sources.reading import Count, Offered, Part
 from pricing.tables import InstanceType, OfferRow, Price, Source, SpotHistory
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def merge(known: Known, news: News) -> Merged:
     kept = 0
     for part in news.parts:
         skipped.update({str(why): count for why, count in part.parsed.skipped.items()})
+        skipped[Count.UNKNOWN_TYPE.value] += sum(types.get(one.instance_type) is None for one in part.parsed.prices)
         if not part.error:
             kept += _take_over(entries, part, types, known, news.on)
     skipped["a spot price of next to nothing"] += _drop_nothing(entries)
@@ -179,11 +180,7 @@ def _take_over(entries: dict[Place, Entry], part: Part, types: _Types, known: Kn
     A type that the part has elsewhere is gone where it does not have it; one that it has nowhere goes by another name
     now, perhaps: what was known of it stays, with its old day.
     """
-    found: dict[Place, PriceFound] = {}
-    for one in part.parsed.prices:
-        if types.get(one.instance_type) is not None:
-            zone = one.zones[0] if len(one.zones) == 1 else ""
-            found[Place(one.region, one.instance_type, one.market, zone)] = one
+    found = _found(part, types)
     understood = {(place.instance_type, place.market) for place in found}
     kept = 0
     old = [
@@ -201,6 +198,15 @@ def _take_over(entries: dict[Place, Entry], part: Part, types: _Types, known: Kn
     for place, one in found.items():
         entries[place] = _entry(one, before.get(place[:3]), known, on)
     return kept
+
+
+def _found(part: Part, types: _Types) -> dict[Place, PriceFound]:
+    """The prices of machine types that are known."""
+    return {
+        Place(one.region, one.instance_type, one.market, one.zones[0] if len(one.zones) == 1 else ""): one
+        for one in part.parsed.prices
+        if types.get(one.instance_type) is not None
+    }
 
 
 def _entry(one: PriceFound, before: Entry | None, known: Known, on: date) -> Entry:

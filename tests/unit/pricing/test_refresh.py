@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from datetime import date
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pricing.adopt import adopt
 from pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
 from pricing.compile import TEXT_DIR, compile_catalog
 from pricing.current import REFRESHED, current_catalog
@@ -194,6 +196,25 @@ def _set_version(path: Path, version: int) -> None:
 
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
+
+
+def test_a_refresh_becomes_text_that_can_be_reviewed(tmp_path: Path) -> None:
+    """The same offers then come out of the shipped text alone."""
+    size = TypeSeen("g5.xyzlarge", 12, 48.0, 3)
+    new = PriceFound(REGION, size.name, OD, Decimal(3), LIST_ID)
+    refresh("aws", news(part([*listed(tmp_path, "0.9"), new], types=[size])), tmp_path)
+    text = tmp_path / "text"
+    shutil.copytree(TEXT_DIR, text)
+    written = adopt(list(read_overlays(tmp_path / REFRESHED).values()), text)
+    assert [path.name for path in written] == ["aws.csv", "instance_types.csv", "sources.csv"]
+    assert (
+        len((text / "sources.csv").read_text().splitlines())
+        == len((TEXT_DIR / "sources.csv").read_text().splitlines()) + 1
+    )
+    compile_catalog(text, tmp_path / "adopted.sqlite")
+    with Catalog.open(tmp_path / "adopted.sqlite") as adopted, Catalog.open(tmp_path / REFRESHED) as refreshed:
+        everything = OfferQuery(include_retired=True)
+        assert adopted.offers(everything, TODAY) == refreshed.offers(everything, TODAY)
 
 
 def test_a_damaged_refresh_is_an_error_in_words(tmp_path: Path) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pricing.sources.aws import lines, parse_advisor, parse_index, parse_offers
 from pricing.sources.reading import Count, Parsed, SourceError, TypeSeen
 from tests.doubles.price_lists import AWS_COLUMNS, advisor_file, aws_file, aws_index, aws_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def parse(*rows: dict[str, str]) -> Parsed:
@@ -183,3 +188,23 @@ def test_an_advisor_that_has_changed(change: dict[str, object], message: str) ->
 
 def test_the_double_has_the_columns_that_are_read() -> None:
     assert len(set(AWS_COLUMNS)) == len(AWS_COLUMNS)
+
+
+def test_a_list_of_any_length_takes_the_same_memory() -> None:
+    """A region's file has hundreds of MB: what is no Linux machine passes through."""
+    begin, price = aws_file([]), aws_file([aws_row("g4dn.xlarge", "0.526")])[len(aws_file([])) :]
+    other = price.replace(b'"Linux"', b'"SUSE"') * 200
+
+    def pieces(count: int) -> Iterator[bytes]:
+        yield begin + price
+        for _ in range(count):
+            yield other
+
+    peaks = []
+    for count in (10, 200):
+        tracemalloc.start()
+        assert len(parse_offers(lines(pieces(count)), "us-east-1").prices) == 1
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] * 1.2
+    assert peaks[1] < 4 << 20
