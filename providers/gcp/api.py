@@ -31,7 +31,7 @@ class Api(Protocol):
         ...
 
     def operations(self, project: str, zone: str, matching: str) -> list[Json]:
-        """The first page of the operations of a zone that a filter matches, the newest first."""
+        """The first page of the operations of a zone, the newest first; those that a filter matches, "" for all."""
         ...
 
     def instance(self, project: str, zone: str, name: str) -> Json: ...
@@ -79,7 +79,8 @@ class GoogleApi:
 
     def operations(self, project: str, zone: str, matching: str) -> list[Json]:
         with translated("compute/zoneOperations.list"):
-            asked = {"project": project, "zone": zone, "filter": matching, "order_by": "creationTimestamp desc"}
+            asked = {"project": project, "zone": zone, "order_by": "creationTimestamp desc"}
+            asked |= {"filter": matching} if matching else {}
             page = next(self._client("ZoneOperations").list(asked, retry=None, timeout=_SECONDS).pages)
             return list(_json(page).get("items", ()))
 

@@ -97,7 +97,7 @@ class Machines:
         create: Mapping[str, Any] = calls[-1].parameters
         project, zone = str(create["project"]), str(create["zone"])
         # A requestId is remembered for a while only, and a machine that has ended leaves no name: the operation stays.
-        operation = self._insert_before(project, zone, str(create["requestId"]))
+        operation = self._insert_before(create)
         if operation is None:
             for call in calls[:-1]:
                 self.rented.put(request.run_id, call)
@@ -169,10 +169,10 @@ class Machines:
             )
         return zones[(request.attempt - 1) % len(zones)]
 
-    def _insert_before(self, project: str, zone: str, request_id: str) -> Json | None:
+    def _insert_before(self, create: Mapping[str, Any]) -> Json | None:
         """The operation of this very insert, if it was ever sent."""
-        sent = self.api.operations(project, zone, f'clientOperationId="{request_id}"')
-        return next((operation for operation in sent if operation.get("clientOperationId") == request_id), None)
+        sent = self._operations_on(str(create["project"]), str(create["zone"]), str(create["body"]["name"]))
+        return next((row for row in sent if row.get("clientOperationId") == create["requestId"]), None)
 
     def _inserted(self, create: Mapping[str, Any]) -> Json | None:
         """The operation; None where a machine of this name is there and is this attempt's."""
@@ -231,5 +231,8 @@ class Machines:
         )
 
     def _operations_on(self, project: str, zone: str, name: str) -> list[Json]:
-        rows = self.api.operations(project, zone, f'targetLink eq ".*/instances/{name}"')
+        try:
+            rows = self.api.operations(project, zone, f'targetLink eq ".*/instances/{name}"')
+        except BadRequestError:  # should Google not filter by it, the newest of all will do
+            rows = self.api.operations(project, zone, "")
         return [row for row in rows if found.last_of(str(row.get("targetLink", ""))) == name]

@@ -152,6 +152,15 @@ def test_a_dead_attempt_stays_dead_when_its_token_is_forgotten(make_world: Calla
     assert len(world.calls(INSERT)) == 1
 
 
+def test_where_operations_cannot_be_filtered_all_are_looked_through(world: World) -> None:
+    run = in_zone(world)
+    world.script("compute.zoneOperations.list", status=400, code="invalid")
+    assert world.provider.launch(run).state is InstanceState.RUNNING
+    world.script("compute.zoneOperations.list", status=400, code="invalid")
+    assert world.another().launch(run).state is InstanceState.RUNNING
+    assert len(world.calls(INSERT)) == 1
+
+
 def test_a_network_that_is_not_there_is_a_wrong_request(make_world: Callable[..., World]) -> None:
     world = make_world(networks=())
     with pytest.raises(BadRequestError) as caught:
