@@ -62,7 +62,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloud]:
     """The one cloud there is, and somebody is signed in to it."""
-    for name in ("gcp", "azure"):
+    for name in ("gcp", "azure", "sim"):
         monkeypatch.delitem(registry.FACTORIES, name, raising=False)
     monkeypatch.setitem(registry.FACTORIES, "aws", fake_cloud.FACTORY)
     monkeypatch.setenv("AWS_PROFILE", "work")
