@@ -228,7 +228,8 @@ def _machine_file(stored: StoredObject) -> dict[str, object]:
 
 def _file(file: File) -> dict[str, object]:
     place = {"uri": file.uri} if file.uri else {"path": file.path}
-    return {**place, "to": file.to, "sha256": file.sha256, "size_bytes": file.size_bytes}
+    archive = {"unpack": True} if file.unpack else {}
+    return {**place, "to": file.to, "sha256": file.sha256, "size_bytes": file.size_bytes, **archive}
 
 
 def _shm_gib(memory_gib: float | None) -> int:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 from pricing.catalog import find_device
 from providers.agent_archive import AGENT, agent_bytes
 from providers.base import RunId, VendorRequest
+from providers.data_files import Finds, data_on_the_machine, no_files
 from providers.errors import BadRequestError
 from providers.image_digest import digest_of, mirrored
 from providers.launchable import Hardware, Launchable, launchable
 from providers.machine import IMAGE_DIGEST, MachinePart, Place, StoredObject, machine_part
+from providers.secrets import references
+from providers.stores.bucket import DATA
 from providers.stores.store import ObjectStore
 from providers.trainer_wheel import WHEEL, wheel_bytes
 from workloads.job import TrainingJob, job_from_json
@@ -30,6 +33,8 @@ BOOT_DEADLINE = "boot_deadline"
 """Names in a request's `resolved`."""
 BOOT_ALLOWANCE = timedelta(minutes=45)
 """From the request to the first step: a machine that does not train by then ends itself."""
+LEAST_BYTES_PER_SECOND = 25_000_000
+"""Data that comes more slowly than a quarter of what an estimate assumes is not there by then."""
 PUT = "PutObject"
 STOP = "control/stop"
 # Neither is in the journal: the same version of the command has the same bytes, and `sha256` tells.
@@ -43,7 +48,7 @@ class Rented:
     `store` gives a run's directory; `service` names its vendor's store in calls; `region` is where the run
     directories are. `mirrors` are registries asked before the public ones. `endpoints` are addresses that the
     machine uses instead of the vendor's (providers.bootstrap.Boot), `digest` asks registries. `own_image` is a machine
-    image of the person's own, "" for the documented ones.
+    image of the person's own, "" for the documented ones. `files` looks up what a job's data consists of.
     """
 
     cloud: str
@@ -55,6 +60,14 @@ class Rented:
     endpoints: Mapping[str, str] = field(default_factory=dict)
     digest: Callable[[Sequence[str]], str] = digest_of
     own_image: str = ""
+    files: Finds = no_files
+
+    def with_data(self, request: LaunchRequest) -> LaunchRequest:
+        """The request with what its machine fetches, looked up: what `resolve` begins with. Raises ProviderError."""
+        if request.data:
+            return request
+        ours = self.store(request.run_id).beside(DATA)
+        return replace(request, data=self.files(job_from_json(request.job_json).data, ours))
 
     def resolved(self, request: LaunchRequest) -> dict[str, str]:
         """What the machine's part leaves open, looked up; creates nothing. Raises ProviderError."""
@@ -64,7 +77,7 @@ class Rented:
             known[IMAGE_DIGEST] = self.digest(part.images)
         known.setdefault(RUN_URI, self.store(request.run_id).uri)
         known.setdefault(RUN_REGION, self.region())
-        known.setdefault(BOOT_DEADLINE, (self.now() + BOOT_ALLOWANCE).isoformat(timespec="seconds"))
+        known.setdefault(BOOT_DEADLINE, (self.now() + _allowance(request)).isoformat(timespec="seconds"))
         return known
 
     def launchable(self, request: LaunchRequest) -> Launchable:
@@ -91,7 +104,7 @@ class Rented:
             region=known[RUN_REGION],
             boot_deadline=datetime.fromisoformat(known[BOOT_DEADLINE]),
             end=end,
-            secrets=job.secrets,
+            secrets=references(job, self.cloud),
             data=request.data,
             endpoints=self.endpoints,
         )
@@ -141,8 +154,13 @@ def hardware(offer: Offer) -> Hardware:
 
 
 def job_on_the_machine(job: TrainingJob, part: Launchable) -> TrainingJob:
-    """The job as the rented machine's trainer reads it: its framework is the one that runs there."""
-    return job.model_copy(update={"framework": part.framework})
+    """The job as the rented machine's trainer reads it: its framework is the one that runs there, its data is there."""
+    return job.model_copy(update={"framework": part.framework, "data": data_on_the_machine(job.data)})
+
+
+def _allowance(request: LaunchRequest) -> timedelta:
+    size = sum(file.size_bytes for file in request.data)
+    return BOOT_ALLOWANCE + timedelta(seconds=size / LEAST_BYTES_PER_SECOND)
 
 
 def mirrors_of(settings: ProviderSettings) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ from providers.base import (
     RunId,
     Timers,
 )
+from providers.data_files import finder
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -95,6 +96,7 @@ def make(settings: ProviderSettings) -> AwsProvider:
         mirrors=mirrors_of(settings),
         endpoints={"s3": given.endpoint} if given.endpoint else {},
         own_image=given.image,
+        files=finder(PROVIDER, settings),
     )
     account = Account(api, given)
     return AwsProvider(
@@ -138,6 +140,7 @@ class AwsProvider:
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up zone, network, image and what stands in the account (providers.base.Resolver)."""
+        request = self.rented.with_data(request)
         known = self.rented.resolved(request)
         region, part = request.offer.region, self.rented.launchable(request)
         network = self.account.network(region)

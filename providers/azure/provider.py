@@ -31,6 +31,7 @@ from providers.azure.preflight import account_checks, offer_checks
 from providers.azure.settings import AzureSettings, with_account
 from providers.azure.translate import instance
 from providers.base import Instance, Preflight, RunId, Timers
+from providers.data_files import finder
 from providers.errors import BadRequestError, InstanceNotFoundError
 from providers.rented import Rented, mirrors_of
 
@@ -72,6 +73,7 @@ def make(settings: ProviderSettings) -> AzureProvider:
         mirrors=mirrors_of(settings),
         endpoints=given.machine_endpoints,
         own_image=given.image,
+        files=finder(PROVIDER, settings),
     )
     named = settings.options.get("account") or settings.environment.get("AZURE_STORAGE_ACCOUNT", "")
     return AzureProvider(
@@ -151,6 +153,7 @@ class AzureProvider:
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up image, identity and what may be granted (providers.base.Resolver)."""
+        request = self.rented.with_data(request)
         known = self.rented.resolved(request)
         account, offer = self.account, request.offer
         host = self.rented.launchable(request).host

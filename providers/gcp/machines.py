@@ -60,6 +60,7 @@ class Machines:
         return Quotas(self.account, self._lists).checks(offer)
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
+        request = self.rented.with_data(request)
         known = dict(self.rented.resolved(request))
         host = host_image(hardware(request.offer))
         if host.kind != "gce_family":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from providers.data_files import finder
 from providers.gcp import store
 from providers.gcp.api import GoogleApi
 from providers.gcp.machines import Machines
@@ -70,6 +71,7 @@ def rented_of(
         now=settings.now,
         mirrors=mirrors_of(settings),
         endpoints=endpoints,
+        files=finder(PROVIDER, settings),
     )
 
 

@@ -129,6 +129,7 @@ class TpuMachines:
                 hint="set an earlier deadline",
             )
         checks.queue_runs(self._ask_tasks, project)
+        request = self.rented.with_data(request)
         return replace(
             request,
             resolved={

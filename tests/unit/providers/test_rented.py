@@ -19,7 +19,7 @@ from providers.errors import BadRequestError
 from providers.machine import IMAGE_DIGEST
 from providers.rented import BOOT_DEADLINE, RUN_REGION, RUN_URI, STOP, Rented, hardware, known_options, mirrors_of
 from tests.builders import RUN_ID, a_job, an_offer
-from workloads.job import job_from_json
+from workloads.job import DataSpec, job_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,9 @@ class Kept:
 
     def put(self, path: str, data: bytes) -> None:
         self.objects[path] = data
+
+    def beside(self, prefix: str) -> Kept:
+        return self
 
 
 class Registries:
@@ -148,6 +151,44 @@ def test_the_machine_gets_its_data_and_the_framework_that_runs_there() -> None:
     stored = {one.path: one.data.decode() for one in part.objects if one.path.endswith(".json")}
     assert job_from_json(stored["job.json"]).framework == "jax"
     assert file in read_spec(stored["attempts/1/machine/spec.json"]).files
+
+
+ADDRESS = f"s3://bucket/data/{'a' * 64}"
+OWN_DATA = {"model": {"preset": "vgg11", "image_size": 32, "classes": 2}, "data": {"url": ADDRESS, "images": 1000}}
+
+
+def test_data_is_looked_up_once_and_its_machine_has_the_time_to_fetch_it() -> None:
+    asked: list[str | None] = []
+    file = File(
+        path="", uri=f"{ADDRESS}/shard-00000.tar", to="data/x/shard-00000.tar", sha256="a" * 64,
+        size_bytes=150 * 10**9, unpack=True,
+    )  # fmt: skip
+
+    def files(data: DataSpec, ours: object) -> tuple[File, ...]:
+        asked.append(data.url)
+        return (file,)
+
+    made = rented(Kept(), Registries(), files=files)
+    request = made.with_data(made.with_data(a_request(job_json=a_job(**OWN_DATA).to_json())))
+    assert (request.data, asked) == ((file,), [ADDRESS])
+    request = replace(request, resolved=made.resolved(request))
+    assert datetime.fromisoformat(request.resolved[BOOT_DEADLINE]) == NOON + timedelta(minutes=45, seconds=6000)
+    part = made.machine(request_from_record(request_record(request)), END)
+    stored = {one.path: one.data.decode() for one in part.objects if one.path.endswith(".json")}
+    assert file in read_spec(stored["attempts/1/machine/spec.json"]).files
+    job = job_from_json(stored["job.json"])
+    assert (job.data.url, job.data.images) == (None, 1000)
+    assert str(job.data.path).startswith("/data/")
+
+
+def test_data_that_nobody_brings_and_secrets_of_another_cloud_are_refused() -> None:
+    made = rented(Kept(), Registries())
+    with pytest.raises(BadRequestError, match="is not brought"):
+        made.with_data(a_request(job_json=a_job(**OWN_DATA).to_json()))
+    assert made.with_data(a_request()).data == ()
+    request = a_request(job_json=a_job(secrets={"TOKEN": "akv:https://v.vault.azure.net/secrets/s"}).to_json())
+    with pytest.raises(BadRequestError, match="cannot resolve the secret TOKEN"):
+        made.machine(replace(request, resolved=made.resolved(request)), END)
 
 
 def test_stopping_is_a_file_of_the_run_directory() -> None:
