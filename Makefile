@@ -7,12 +7,13 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo test lint types imports tests faults soak fuzz engine tables fit accuracy bench k80 clean
+.PHONY: help demo test lint types imports tests e2e faults soak fuzz engine tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
 	@echo "make test    lint, types, import rules and all tests"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
+	@echo "make e2e     a container plays each cloud's rented machine: every ending, every interruption (half an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
 	@echo "make fuzz    mutated price lists, 100,000 of them: none may end in an unhandled error"
 	@echo "make bench   how fast the command answers, and what a rented machine fetches before its first step"
@@ -64,8 +65,12 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# What takes minutes is in `make e2e` and `make k80`; one run on a rented machine per store is among these.
 tests: $(VENV)/.dev tables
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not e2e and not slow_env"
+
+e2e: $(VENV)/.dev tables
+	$(BIN)/pytest -m "not slow_env" --durations=0 tests/e2e
 
 # A tenth of these points and 2,000 of these sequences are among the tests (docs/reliability.md).
 PROVIDER ?= sim
