@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +16,7 @@ from pricing.sources.reading import (
     TypeSeen,
     came_instead,
     hours_in,
+    in_turn,
     inside,
     is_name,
     json_object,
@@ -65,16 +65,19 @@ class Endpoints(NamedTuple):
 def read(http: Http, endpoints: Endpoints, regions: Collection[str]) -> Iterator[Part]:
     """On-demand prices, a part for each region that AWS lists among `regions`. Raises SourceError without an index."""
     files = parse_index(http.get(endpoints.prices + _INDEX))
-    for region in sorted(regions):
-        part = Part(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region}))
-        if region not in files:
-            yield replace(part, error=f"AWS lists no region {region!r}")
-            continue
-        yield part.read(partial(_region, http, endpoints.prices + files[region], region))
+    return in_turn(
+        (
+            Part(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region})),
+            partial(_region, http, endpoints, files.get(region), region),
+        )
+        for region in sorted(regions)
+    )
 
 
-def _region(http: Http, url: str, region: str) -> Parsed:
-    return parse_offers(lines(http.stream(url)), region)
+def _region(http: Http, endpoints: Endpoints, path: str | None, region: str) -> Parsed:
+    if path is None:
+        raise SourceError(f"AWS lists no region {region!r}")
+    return parse_offers(lines(http.stream(endpoints.prices + path)), region)
 
 
 def read_advisor(http: Http, endpoints: Endpoints) -> Advice:

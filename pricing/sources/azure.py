@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from pricing.grades import Market
-from pricing.sources.reading import Count, Parsed, Part, PriceFound, SourceError, hours_in, is_name, json_object, usd
+from pricing.sources.reading import (
+    Count,
+    Parsed,
+    Part,
+    PriceFound,
+    SourceError,
+    hours_in,
+    in_turn,
+    is_name,
+    json_object,
+    usd,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -44,9 +55,13 @@ class Row(NamedTuple):
 
 def read(http: Http, endpoints: Endpoints, regions: Collection[str], today: date) -> Iterator[Part]:
     """Both markets, a part for each region: paging over all regions at once loses rows."""
-    for region in sorted(regions):
-        part = Part(name=region, markets=frozenset(Market), regions=frozenset({region}))
-        yield part.read(partial(_region, http, endpoints, region, today))
+    return in_turn(
+        (
+            Part(name=region, markets=frozenset(Market), regions=frozenset({region})),
+            partial(_region, http, endpoints, region, today),
+        )
+        for region in sorted(regions)
+    )
 
 
 def _region(http: Http, endpoints: Endpoints, region: str, today: date) -> Parsed:

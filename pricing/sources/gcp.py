@@ -67,15 +67,20 @@ class Price(NamedTuple):
     usd_per_hour: Decimal
 
 
-def read(http: Http, endpoints: Endpoints, headers: Mapping[str, str], types: Iterable[InstanceType]) -> Iterator[Part]:
-    """One part: a machine's price is put together from SKUs of both services. `headers` carry the key or token."""
-    part = Part(name="all regions", markets=frozenset(Market), regions=None)
-    yield part.read(partial(_everything, http, endpoints, headers, types))
+def read(
+    http: Http, endpoints: Endpoints, headers: Mapping[str, str], types: Iterable[InstanceType], regions: frozenset[str]
+) -> Iterator[Part]:
+    """One part: a machine's price is put together from SKUs of both services. `headers` carry the key or token.
+
+    The list is of all regions; of them those of `regions` are taken over, all where it is empty.
+    """
+    part = Part(name=", ".join(sorted(regions)) or "all regions", markets=frozenset(Market), regions=regions or None)
+    yield part.read(partial(_everything, http, endpoints, headers, types, regions))
 
 
 def _everything(
-    http: Http, endpoints: Endpoints, headers: Mapping[str, str], types: Iterable[InstanceType]
-) -> Parsed:  # fmt: skip
+    http: Http, endpoints: Endpoints, headers: Mapping[str, str], types: Iterable[InstanceType], regions: frozenset[str]
+) -> Parsed:
     prices: list[Price] = []
     parsed = Parsed()
     for service in (COMPUTE, TPU):
@@ -91,7 +96,8 @@ def _everything(
                 break
         else:
             raise SourceError(f"Google's list of SKUs has no end (more than {MOST_PAGES} pages)")
-    parsed.prices = machines(prices, types, parsed)
+    found = machines(prices, types, parsed)
+    parsed.prices = [one for one in found if not regions or one.region in regions]
     if not parsed.prices:
         raise SourceError("Google's list of SKUs has the parts of no machine that is known here")
     return parsed

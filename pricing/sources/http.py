@@ -9,7 +9,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from pricing.sources.reading import SourceError
+from pricing.sources.reading import SourceError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -50,7 +50,7 @@ class UrllibHttp:
                 content = b"".join(self._pieces(url, headers, MOST_BYTES))
             except _AgainError as error:
                 if tried == TRIES:
-                    raise SourceError(str(error), "try again later") from None
+                    raise error.for_good() from None
                 self._wait(min(error.wait_seconds or 2.0**tried, _LONGEST_WAIT_SECONDS))
             else:
                 return content
@@ -66,7 +66,7 @@ class UrllibHttp:
                     yield piece
             except _AgainError as error:
                 if begun or tried == TRIES:
-                    raise SourceError(str(error), "try again later") from None
+                    raise error.for_good() from None
                 self._wait(min(error.wait_seconds or 2.0**tried, _LONGEST_WAIT_SECONDS))
             else:
                 return
@@ -87,7 +87,7 @@ class UrllibHttp:
         except urllib.error.URLError as error:
             if isinstance(error.reason, ssl.SSLCertVerificationError):
                 raise _certificate(place, error.reason) from None
-            raise _AgainError(f"{place} cannot be reached: {error.reason}") from None
+            raise _AgainError(f"{place} cannot be reached: {error.reason}", nobody=True) from None
         except (ValueError, http.client.InvalidURL) as error:
             raise SourceError(f"{place} is no address: {error}") from None
         except (OSError, http.client.HTTPException) as error:
@@ -104,11 +104,16 @@ def where(url: str) -> str:
 
 
 class _AgainError(Exception):
-    """It may work next time; `wait_seconds` is what the server asks for."""
+    """It may work next time; `wait_seconds` is what the server asks for. `nobody`: no server was reached."""
 
-    def __init__(self, message: str, wait_seconds: float | None = None) -> None:
+    def __init__(self, message: str, wait_seconds: float | None = None, *, nobody: bool = False) -> None:
         self.wait_seconds = wait_seconds
+        self.nobody = nobody
         super().__init__(message)
+
+    def for_good(self) -> SourceError:
+        """What it is after the last try."""
+        return (UnreachableError if self.nobody else SourceError)(str(self), "try again later")
 
 
 class _SameSafety(urllib.request.HTTPRedirectHandler):

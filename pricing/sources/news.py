@@ -87,7 +87,7 @@ def _gcp(known: Known, asking: Asking) -> News:
         )
     headers = {"X-Goog-Api-Key": key} if key else {"Authorization": f"Bearer {account.token if account else ''}"}
     types = [kind for (provider, _), kind in sorted(known.types.items()) if provider == known.provider]
-    parts = _heard(gcp.read(asking.http, endpoints, headers, types), asking)
+    parts = _heard(gcp.read(asking.http, endpoints, headers, types, asking.regions), asking)
     offered = None
     if account is not None and account.scope:
         place = offerings.Endpoints()._replace(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pricing.grades import Market
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import date
 
     from pricing.tables import SpotHistory
@@ -37,6 +37,10 @@ class SourceError(Exception):
         self.message = message
         self.hint = hint
         super().__init__(message)
+
+
+class UnreachableError(SourceError):
+    """Nobody answers there, after several tries: asking for the next part would take as long, for nothing."""
 
 
 class PriceFound(NamedTuple):
@@ -109,13 +113,23 @@ class Part:
     regions: frozenset[str] | None
     parsed: Parsed = field(default_factory=Parsed)
     error: str = ""
+    unreachable: bool = False
 
     def read(self, parse: Callable[[], Parsed]) -> Part:
         """The part as `parse` has it, or with what was in the way."""
         try:
             return replace(self, parsed=parse())
         except SourceError as error:
-            return replace(self, error=error.message)
+            return replace(self, error=error.message, unreachable=isinstance(error, UnreachableError))
+
+
+def in_turn(todo: Iterable[tuple[Part, Callable[[], Parsed]]]) -> Iterator[Part]:
+    """Read one part after the other; once nobody can be reached, the rest is not tried."""
+    gone = ""
+    for part, parse in todo:
+        read = replace(part, error=gone) if gone else part.read(parse)
+        gone = read.error if read.unreachable else gone
+        yield read
 
 
 class Offered(NamedTuple):

@@ -45,7 +45,7 @@ class Skus:
 
 
 def read_all(types: dict[str, InstanceType], *skus: Any, tpu: tuple[Any, ...] = ()) -> Part:
-    (part,) = read(Skus(list(skus), list(tpu)), Endpoints(), {"X-Goog-Api-Key": "k"}, types.values())
+    (part,) = read(Skus(list(skus), list(tpu)), Endpoints(), {"X-Goog-Api-Key": "k"}, types.values(), frozenset())
     return part
 
 
@@ -238,5 +238,5 @@ def test_a_list_without_what_machines_are_made_of(types: dict[str, InstanceType]
 
 def test_the_key_goes_with_every_page_and_in_no_address(types: dict[str, InstanceType]) -> None:
     http = Skus([*G2], [])
-    list(read(http, Endpoints(), {"X-Goog-Api-Key": "k"}, types.values()))
+    list(read(http, Endpoints(), {"X-Goog-Api-Key": "k"}, types.values(), frozenset()))
     assert http.headers == [{"X-Goog-Api-Key": "k"}] * 3

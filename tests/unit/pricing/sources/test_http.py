@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
+from pricing.sources import azure
 from pricing.sources.http import TRIES, UrllibHttp
 from pricing.sources.reading import SourceError
 from tests.doubles.price_lists import World, aws_row, serving
@@ -87,3 +90,14 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("http_proxy", address)
         monkeypatch.setenv("no_proxy", "")
         assert UrllibHttp(lambda seconds: None, "trainplan/test").get("http://prices.test/list") == b"by the proxy"
+
+
+def test_once_nobody_can_be_reached_the_rest_is_not_tried(http: UrllibHttp, waits: list[float]) -> None:
+    with serving(World()) as address:
+        pass
+    regions = ["eastus", "westus", "northeurope"]
+    parts = list(azure.read(http, azure.Endpoints(address), regions, date(2026, 11, 21)))
+    assert [("cannot be reached" in part.error, part.name) for part in parts] == [
+        (True, name) for name in sorted(regions)
+    ]
+    assert len(waits) == TRIES - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,10 @@ def test_aws_without_its_index_cannot_be_read(tmp_path: Path) -> None:
 def test_google_with_a_key_or_an_account(
     tmp_path: Path, environment: dict[str, str], account: Account | None, *, offered: bool
 ) -> None:
-    news = news_of(known_of("gcp", tmp_path), asking(Lists(), [], environment, google=lambda env: account))
+    one = asking(Lists(), [], environment, google=lambda env: account)
+    one = replace(one, regions=frozenset({"us-central1"}))
+    news = news_of(known_of("gcp", tmp_path), one)
+    assert news.parts[0].name == "us-central1"
     assert (news.parts[0].error, news.offered is not None) == ("", offered)
     assert {one.instance_type for one in news.parts[0].parsed.prices} == {"tpu-v3-8"}
 
