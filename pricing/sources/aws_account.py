@@ -16,7 +16,9 @@ from pricing.sources.reading import (
     Part,
     PriceFound,
     SourceError,
+    UnreachableError,
     hours_in,
+    in_turn,
     inside,
     is_name,
     items,
@@ -48,10 +50,16 @@ _SYSTEMS = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 
 class Account(NamedTuple):
-    """`client(service, region)` makes a client of the vendor's library; `errors` are what its calls raise."""
+    """`client(service, region)` makes a client of the vendor's library; `errors` are what its calls raise, of them
+    `unreachable` where nobody answers."""
 
     client: Callable[[str, str], Any]
     errors: tuple[type[Exception], ...]
+    unreachable: tuple[type[Exception], ...] = ()
+
+    def said(self, what: str, error: Exception) -> SourceError:
+        """The vendor's error as ours."""
+        return (UnreachableError if isinstance(error, self.unreachable) else SourceError)(f"{what}: {error}")
 
     @classmethod
     def find(cls, endpoint_url: str | None = None) -> Account | None:
@@ -73,21 +81,30 @@ class Account(NamedTuple):
         def client(service: str, region: str) -> Any:
             return session.client(service, region_name=region, endpoint_url=endpoint_url, config=patient)
 
-        return cls(client, (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError))
+        errors = botocore.exceptions
+        return cls(client, (errors.BotoCoreError, errors.ClientError), (errors.HTTPClientError,))
 
 
 def read_prices(account: Account, regions: Collection[str]) -> Iterator[Part]:
     """On-demand prices by query, a part for each region."""
-    for region in sorted(regions):
-        part = Part(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region}))
-        yield part.read(partial(_prices, account, region))
+    return in_turn(
+        (
+            Part(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region})),
+            partial(_prices, account, region),
+        )
+        for region in sorted(regions)
+    )
 
 
 def read_history(account: Account, regions: Collection[str], now: datetime) -> Iterator[Part]:
     """Spot prices of each zone with what they were in the week before `now`, a part for each region."""
-    for region in sorted(regions):
-        part = Part(name=f"{region} spot", markets=frozenset({Market.SPOT}), regions=frozenset({region}))
-        yield part.read(partial(_history, account, region, now))
+    return in_turn(
+        (
+            Part(name=f"{region} spot", markets=frozenset({Market.SPOT}), regions=frozenset({region})),
+            partial(_history, account, region, now),
+        )
+        for region in sorted(regions)
+    )
 
 
 def read_offered(account: Account, regions: Collection[str], now: datetime) -> Offered:
@@ -98,7 +115,9 @@ def read_offered(account: Account, regions: Collection[str], now: datetime) -> O
         try:
             pages = account.client("ec2", region).get_paginator("describe_instance_type_offerings")
             found = parse_offered(pages.paginate(LocationType="availability-zone"))
-        except account.errors:
+        except account.errors as error:
+            if isinstance(error, account.unreachable):
+                break
             continue
         asked.add(region)
         zones |= {(region, name): places for name, places in found.items()}
@@ -159,7 +178,7 @@ def _prices(account: Account, region: str) -> Parsed:
         answers = pages.paginate(ServiceCode="AmazonEC2", FormatVersion="aws_v1", Filters=filters)
         parsed = parse_products((text for page in answers for text in page.get("PriceList", ())), region)
     except account.errors as error:
-        raise SourceError(f"AWS Price List: {error}") from None
+        raise account.said("AWS Price List", error) from None
     if not parsed.prices:
         raise SourceError(f"the AWS Price List has no prices for {region}")
     return parsed
@@ -206,7 +225,7 @@ def _history(account: Account, region: str, now: datetime) -> Parsed:
         answers = pages.paginate(StartTime=now - HISTORY, EndTime=now, ProductDescriptions=list(_SYSTEMS))
         return parse_history((entry for page in answers for entry in items(page.get("SpotPriceHistory"))), region, now)
     except account.errors as error:
-        raise SourceError(f"EC2 spot price history: {error}") from None
+        raise account.said("EC2 spot price history", error) from None
 
 
 def _change(entry: object, region: str, now: datetime) -> tuple[str, str, datetime, Decimal] | Count:

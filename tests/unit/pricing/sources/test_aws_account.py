@@ -165,3 +165,22 @@ def test_pages_are_followed_and_a_region_that_refuses_fails_alone() -> None:
     offered = read_offered(ACCOUNT, regions, NOW)
     assert offered.regions == {"us-east-1"}
     assert offered.zones == {("us-east-1", "g5.xlarge"): ("us-east-1a",)}
+
+
+class LostError(RefusedError):
+    """Nobody answers."""
+
+
+def test_once_nobody_answers_the_rest_is_not_tried() -> None:
+    asked: list[str] = []
+
+    def nobody(service: str, region: str) -> Any:
+        asked.append(service)
+        raise LostError("could not connect")
+
+    account = Account(nobody, (RefusedError,), (LostError,))
+    regions = {"us-east-1", "us-east-2", "us-west-2"}
+    for parts in (read_prices(account, regions), read_history(account, regions, NOW)):
+        assert ["could not connect" in part.error for part in parts] == [True] * 3
+    assert read_offered(account, regions, NOW).regions == frozenset()
+    assert asked == ["pricing", "ec2", "ec2"]
