@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -123,7 +124,6 @@ class AwsCloud:
         self.double.reset(**{**QUICK, **SCENARIOS.get(case, {}), **more})
 
     def provider(self, ask: Ask, points: Points) -> Provider:
-        del ask  # clients ask the double themselves
         client = Client(
             self.double,
             Path(),
@@ -133,10 +133,11 @@ class AwsCloud:
         )
         made = client.provider()
         given = {name: getattr(made, name) for name in TimedAws.__dataclass_fields__}
-        return PointedAws(**given, points=points)
+        return PointedAws(**given, points=points, alive=lambda: ask(("alive",)))
 
     def answer(self, message: tuple[Any, ...]) -> Any:
-        raise AssertionError(message)
+        """Clients ask the double themselves; here they only tell that they are at work."""
+        assert message == ("alive",)
 
     def targets(self, market: str) -> tuple[Target, ...]:
         return targets_of(market)
@@ -193,6 +194,11 @@ class PointedAws(TimedAws):
     """Listings and look-ups as a whole have their two points."""
 
     points: Points = field(kw_only=True, default_factory=Points)
+    alive: Callable[[], None] = field(kw_only=True)
+
+    def sleep(self, seconds: float) -> None:
+        self.alive()
+        super().sleep(seconds)
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         with self.points.around("list_owned"):

@@ -24,6 +24,10 @@ def main() -> None:
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
+        def connection_dropped(self, error: BaseException, environ: object = None) -> None:
+            """An answer that is to be lost: the client is not left waiting for it."""
+            self.close_connection = True
+
         def log(self, *_: object) -> None:
             """Nothing."""
 
