@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from providers.azure.account import Account
 from providers.azure.api import Call, replayed
@@ -20,6 +20,7 @@ from providers.errors import (
     InstanceNotFoundError,
     ProviderError,
     QuotaError,
+    ThrottledError,
     TransientError,
 )
 from providers.rented import Rented
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from providers.azure.api import Reply
     from providers.base import LaunchRequest, VendorRequest
 
+Found = TypeVar("Found")
 VIEW = {"$expand": "instanceView"}
 FORCED = {"forceDeletionTypes": "Microsoft.Compute/virtualMachines"}
 _MACHINE, _TIMER = "PUT virtualMachines", "POST virtualMachinesSubmitDeallocate"
@@ -146,7 +148,7 @@ class Launcher:
         """Until a network is provisioned: a machine in one that is not is refused."""
         until = self.now() + self.pace.part
         while True:
-            told = self.account.get(call.path, "network")
+            told = self._answered(lambda: self.account.get(call.path, "network"), until) or {}
             state = str(told.get("properties", {}).get("provisioningState", "")).lower()
             if state == "succeeded":
                 return
@@ -158,12 +160,22 @@ class Launcher:
         """The machine once Azure has found a place for it. Raises CapacityError and whatever else a create ends in."""
         until = self.now() + self.pace.allocation
         while True:
-            told = self._machine(group)
+            told = self._answered(lambda: self._machine(group), until)
             if told is None or (provisioning_of(told) == "failed" and not power_of(told)):
                 raise self._why(group, operation, told)
             if provisioning_of(told) == "succeeded" or power_of(told) or self.now() > until:
                 return told
             self.pace.sleep(self.pace.poll.total_seconds())
+
+    def _answered(self, look: Callable[[], Found], until: datetime) -> Found:
+        """A look between others: one that has no answer is repeated, as long as there is time."""
+        while True:
+            try:
+                return look()
+            except (ThrottledError, TransientError):
+                if self.now() > until:
+                    raise
+                self.pace.sleep(self.pace.poll.total_seconds())
 
     def _why(self, group: str, operation: str | None, told: Mapping[str, Any] | None) -> ProviderError:
         """What a failed create says of itself: the operation first, then the machine's own status."""
@@ -198,9 +210,9 @@ class Launcher:
         """Told to go, and looked for until it is gone; whatever takes longer than it should is left to the teardown."""
         until = self.now() + self.pace.withdrawal
         try:
-            self.account.ask(call)
+            self._answered(lambda: self.account.ask(call), until)
             while self.now() <= until:
-                self.account.get(call.path, api)
+                self._answered(lambda: self.account.get(call.path, api), until)
                 self.pace.sleep(self.pace.poll.total_seconds())
         except InstanceNotFoundError:
             return

@@ -26,7 +26,7 @@ LINKED_ACTIONS = (
     "Microsoft.Network/publicIPAddresses/write",
     "Microsoft.Network/virtualNetworks/subnets/join/action",
 )
-"""No calls of ours: Azure asks for them within the create of a machine and its timer (not proven without an account)."""
+"""No calls of ours: Azure asks for them within the create of a machine and its timer (unproven without an account)."""
 CLIENT_ACTIONS = (
     "Microsoft.Authorization/permissions/read",
     "Microsoft.Authorization/roleAssignments/delete",

@@ -67,6 +67,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     },
     "reclaim": {
         "incidents": ({"event": "reclaim", "attempt": 1, "after": "50s"},),
+        "faults": ({"operation": "PUT roleAssignments", "effect": "lost_reply"},),
         "forgets_delete_option": True,
     },
     # Whoever stops a machine from outside (a policy that shuts down at night, maintenance) leaves it deallocated.
@@ -86,7 +87,6 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "faults": (
             {"operation": "PUT virtualMachines", "effect": "lost_request"},
             {"operation": "PUT virtualMachines", "effect": "lost_reply", "skip": 1},
-            {"operation": "PUT roleAssignments", "effect": "lost_reply"},
             {"operation": "POST virtualMachinesSubmitDeallocate", "effect": "lost_reply"},
             {"operation": "DELETE resourceGroups", "effect": "lost_request"},
             {"operation": "DELETE roleAssignments", "effect": "lost_reply"},

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from providers.azure.api import kind_of
 from providers.sim.values import Effect
 from tests.doubles.azure import compute, lookups
-from tests.doubles.azure.rules import SUBSCRIPTION
+from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
 from tests.doubles.azure.values import Answer, ArmError, Asked, Group, Right, Thing
 from tests.doubles.azure.wire import SdkModels, WireError
 from tests.doubles.azure.world import LostError, World, matching, thing_of
@@ -34,7 +34,14 @@ class Arm:
         body = json.loads(raw) if raw else None
         asked = Asked(method, path, query, body)
         self.world.calls.append(
-            {"method": method, "path": path, "query": query, "body": body, "at": self.world.now.isoformat()}
+            {
+                "method": method,
+                "path": path,
+                "query": query,
+                "body": body,
+                "at": self.world.now.isoformat(),
+                "machine": authorization == f"Bearer {self.world.rules.machine_token}",
+            }
         )
         try:
             return self._answered(asked, authorization)
@@ -48,6 +55,9 @@ class Arm:
             raise ArmError(401, "AuthenticationFailed", "Authentication failed.")
         if authorization.endswith("expired"):
             raise ArmError(401, "ExpiredAuthenticationToken", "The access token expiry UTC time has passed.")
+        token = self.world.rules.machine_token
+        if token and authorization == f"Bearer {token}" and not self._granted(asked):
+            raise ArmError(403, "AuthorizationFailed", f"The client does not have authorization to {asked.method}.")
         if "api-version" not in asked.query:
             raise ArmError(400, "MissingApiVersionParameter", "The api-version query parameter is required.")
         effect = self.world.reply_to(f"{asked.method} {kind_of(asked.path)}", _where(asked.path))
@@ -60,6 +70,15 @@ class Arm:
         if effect is Effect.LOST_REPLY:
             raise LostError
         return answer
+
+    def _granted(self, asked: Asked) -> bool:
+        """Whether the machines' identity has a right at the group that is asked about; it may only end things."""
+        found = matching(GROUP + "(/.*)?", asked.path)
+        ends = asked.method == "DELETE" or asked.path.endswith("/deallocate")
+        scopes = [right.scope.lower() for right in self.world.rights.values() if right.principal == PRINCIPAL]
+        return bool(
+            found and ends and any(scope == f"{HOME}/resourcegroups/{found['group']}".lower() for scope in scopes)
+        )
 
     def _routed(self, asked: Asked) -> Answer:
         for method, pattern, take in _ROUTES:

@@ -20,7 +20,7 @@ from tests.doubles.azure.rules import SUBSCRIPTION
 if TYPE_CHECKING:
     from pathlib import Path
 
-_CLIENT = {"AZURE_TENANT_ID": "tests", "AZURE_CLIENT_ID": "client", "AZURE_CLIENT_SECRET": "secret"}
+SERVICE_PRINCIPAL = {"AZURE_TENANT_ID": "tests", "AZURE_CLIENT_ID": "client", "AZURE_CLIENT_SECRET": "secret"}
 
 
 class Double:
@@ -66,7 +66,7 @@ class Double:
     @property
     def environment(self) -> dict[str, str]:
         """Of a command that signs in to it as a service principal."""
-        return {**_CLIENT, "REQUESTS_CA_BUNDLE": str(self.authority)}
+        return {**SERVICE_PRINCIPAL, "REQUESTS_CA_BUNDLE": str(self.authority)}
 
     def control(self, what: str, **given: Any) -> Any:
         """See tests.doubles.azure.server."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from providers.sim.values import Why
 from tests.conftest import ROOT, SHARED_VARIABLE
+from tests.doubles.azure.life import start_up_of
 from tests.doubles.azure.rules import SIZES
 from tests.doubles.azure.values import Answer, ArmError, Group, Thing, Timer
 from tests.doubles.azure.wire import SdkModels, Types
@@ -145,7 +146,10 @@ def _made(world: World, group: Group, asked: Asked, error: dict[str, str] | None
         id=asked.path, type=VM, name=asked.path.rpartition("/")[2], group=group.name, location=body["location"],
         body=body, tags=body.get("tags") or {}, created_at=world.now, usd_per_hour=_USD["machine"], error=error,
     )  # fmt: skip
-    if error is None:
+    if error is None and world.rules.real:
+        start_up_of(body)
+        made.power, made.ready_at = "starting", world.now
+    elif error is None:
         try:
             life = world.life.begin(f"{made.name} {len(world.past)}", body)
         except ValueError as trouble:
@@ -222,6 +226,7 @@ def _console(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 
 def _evict(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     vm = _found(arm, asked, "/simulateEviction")
+    vm.evicted = True
     if vm.life is not None:
         arm.world.life.end(vm.life, Why.RECLAIMED)
         arm.world.advance(arm.world.now)

@@ -43,6 +43,10 @@ class Rules:
     """
 
     start: datetime = NOON
+    real: bool = False
+    """Machines are somebody else's to boot and to end, in the time that really passes."""
+    machine_token: str = ""
+    """Whoever shows it is a machine, and may do what its identity was granted, and no more."""
     listing_lag: timedelta = timedelta(seconds=5)
     network: timedelta = timedelta(seconds=2)
     deletion: timedelta = timedelta(seconds=6)

@@ -6,7 +6,7 @@ import base64
 import json
 import ssl
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -32,7 +32,7 @@ class AzureServer:
 
     def __init__(self, pem: Path, rules: Rules | None = None, trainer: Trainer | None = None) -> None:
         self._trainer = trainer
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._server = ThreadingHTTPServer((LOOPBACK, 0), _handler(self))
         self._server.daemon_threads = True
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -55,7 +55,9 @@ class AzureServer:
     def answer(self, method: str, target: str, authorization: str | None, body: bytes) -> Answer:
         """Raises LostError."""
         path = urlsplit(target).path
-        with self._lock:
+        with self.lock:
+            if self.world.rules.real:
+                self.world.advance(datetime.now(UTC))  # noqa: TID251  its machines are real
             if path.startswith("/control/"):
                 return Answer(200, self._control(path.removeprefix("/control/"), json.loads(body or b"{}")))
             if path.startswith("/signed/"):

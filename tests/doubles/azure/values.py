@@ -55,6 +55,7 @@ class Thing:
     power: str = ""
     error: dict[str, str] | None = None
     life: str | None = None
+    evicted: bool = False
     parts: list[str] = field(default_factory=list)
 
     def state(self, now: datetime) -> str:
