@@ -344,6 +344,12 @@ def test_fewer_devices_than_promised_are_too_few() -> None:
     assert gate.least_on_host(Device("gpu", "x", 8)) == 8
 
 
+def test_chips_of_one_kind_are_shown_though_there_are_none_of_the_other() -> None:
+    """A TPU has /dev/accel0 or /dev/vfio/0, never both; here is neither, which is too few and no failure."""
+    done = MachineProcesses().run(gate.look(Device("tpu", "TPU v3", 4)), 20)
+    assert (done.code, gate.seen(done), gate.judged(done, 2).code) == (0, 0, 1)
+
+
 RAW: dict[str, Any] = {
     "run_id": "r1",
     "attempt": 2,
