@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from providers.errors import (
@@ -142,6 +143,8 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = {
     "InvalidNetworkInterfaceID.NotFound": (InstanceNotFoundError, ""),
     "InvalidSpotInstanceRequestID.NotFound": (InstanceNotFoundError, ""),
 }
+_CHOOSING = re.compile(r"choosing ((?:[a-z0-9-]+(?:, )?)+)")
+"""EC2 names the zones that have some: "... or choosing us-east-1b, us-east-1c." """
 _FREE_TIER = "not eligible for Free Tier"
 _MOST_SAID = 400
 
@@ -158,12 +161,7 @@ def error_of(code: str, status: int, said: str, what: str) -> ProviderError:
     if code == "InvalidParameterValue" and "IAM Instance Profile" in said:
         return PermissionDeniedError(message, hint="plan setup aws makes the instance profile", code=code)
     if code in CODES:
-        kind, hint = CODES[code]
-        return (
-            QuotaError(message, quota=code, hint=hint, code=code)
-            if kind is QuotaError
-            else _made(kind, message, hint, code)
-        )
+        return _made(*CODES[code], message, code)
     if status >= 500:
         return TransientError(message, hint=_AGAIN, code=code)
     return UnrecognizedError(f"{what}: AWS says {code}: {_short(said)}", hint="look up what exists", code=code)
@@ -192,7 +190,13 @@ def translated(what: str) -> Iterator[None]:
         raise UnrecognizedError(f"{what}: {error}", hint="look up what exists", code=type(error).__name__) from error
 
 
-def _made(kind: type[ProviderError], message: str, hint: str, code: str) -> ProviderError:
+def _made(kind: type[ProviderError], hint: str, message: str, code: str) -> ProviderError:
+    if kind is QuotaError:
+        return QuotaError(message, quota=code, hint=hint, code=code)
+    if kind is CapacityError:
+        found = _CHOOSING.search(message)
+        elsewhere = tuple(found.group(1).split(", ")) if found else ()
+        return CapacityError(message, elsewhere=elsewhere, hint=hint, code=code)
     return kind(message, hint=hint, code=code)
 
 

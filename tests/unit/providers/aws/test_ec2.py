@@ -1,0 +1,420 @@
+"""EC2 through the adapter, against the double: look-ups, preflight, live prices, schedules, deaths and deletes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pricing.offers import Market, Offer, OfferQuery, PriceGrade
+from providers.aws import translate
+from providers.base import EndKind, InstanceState, PreflightState, RunId
+from providers.errors import (
+    CapacityError,
+    CredentialsError,
+    IncompleteListingError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+    ThrottledError,
+    TransientError,
+)
+from tests.contract.aws import Client, TimedAws, sdk
+from tests.contract.harness import Ask, eventually, launched, request, state_of
+from tests.doubles.aws import remote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from providers.base import Instance, LaunchRequest
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[remote.Double]:
+    with remote.signed_in(), remote.Double() as made:
+        yield made
+        sdk(made.url).close()
+
+
+@pytest.fixture
+def double(process: remote.Double) -> remote.Double:
+    process.reset()
+    return process
+
+
+@pytest.fixture
+def provider(double: remote.Double, tmp_path: Path) -> Iterator[TimedAws]:
+    made = Client(double, tmp_path).provider()
+    yield made
+    made.close()
+
+
+def another(double: remote.Double, home: Path) -> TimedAws:
+    """A newly started command, which has looked nothing up."""
+    return Client(double, home).provider()
+
+
+def offer(provider: TimedAws, instance_type: str, market: str = "on_demand", region: str = "us-east-1") -> Offer:
+    asked = OfferQuery(regions=frozenset({region}), markets=frozenset({market}), include_retired=True)
+    return replace(provider, only=instance_type).offers(asked)[0]
+
+
+def on(provider: TimedAws, instance_type: str, market: str, zone: str | None = None) -> LaunchRequest:
+    bare = request(provider, Ask())
+    made = replace(bare, offer=offer(provider, instance_type, market), zone=zone, resolved={})
+    return provider.resolve(made)
+
+
+# --- look-ups ----------------------------------------------------------------------------------------------------
+
+
+def test_a_place_is_looked_up_whole(provider: TimedAws) -> None:
+    known = request(provider).resolved
+    assert known[translate.ZONE].startswith("us-east-1")
+    assert known[translate.SUBNET].startswith("subnet-")
+    assert (known[translate.IMAGE], known[translate.ROOT_DEVICE]) == ("ami-0d1a0000000000001", "/dev/sda1")
+    assert int(known[translate.ROOT_GIB]) == 100
+    assert known[translate.IMAGE_FROM].startswith("parameter /aws/service/deeplearning/")
+    assert (known[translate.REAPER], known[translate.PROFILE]) == ("standing", "trainplan-machine")
+
+
+def test_an_image_is_found_by_its_name_where_the_parameter_is_not_there(
+    provider: TimedAws, double: remote.Double
+) -> None:
+    double.script(operation="GetParameter", code="ParameterNotFound", times=None)
+    known = request(provider).resolved
+    assert known[translate.IMAGE] == "ami-0d1a0000000000001"
+    assert known[translate.IMAGE_FROM].startswith("newest 'Deep Learning Base OSS Nvidia Driver GPU AMI")
+    assert sum(call["operation"] == "GetParameter" for call in double.ask("calls")) == 2
+
+
+def test_a_region_without_a_default_network_is_passed_over(double: remote.Double, provider: TimedAws) -> None:
+    double.reset(no_default_network=["us-east-1"])
+    with pytest.raises(CapacityError, match="us-east-1 has no default network") as caught:
+        request(provider)
+    assert "create-default-vpc --region us-east-1" in caught.value.hint
+
+
+def test_a_zone_that_does_not_have_it_is_passed_over(provider: TimedAws) -> None:
+    with pytest.raises(CapacityError, match=r"us-east-1zz does not have g4dn\.xlarge") as caught:
+        on(provider, "g4dn.xlarge", "on_demand", "us-east-1zz")
+    assert caught.value.elsewhere
+
+
+def test_without_a_set_up_nothing_is_launched(double: remote.Double, provider: TimedAws) -> None:
+    double.reset(setup="none")
+    with pytest.raises(PermissionDeniedError, match="no instance profile") as caught:
+        request(provider)
+    assert caught.value.hint == "plan setup aws"
+
+
+def test_looking_up_twice_asks_once(provider: TimedAws, double: remote.Double) -> None:
+    provider.preflight(offer(provider, "g4dn.xlarge"))
+    asked = len(double.ask("calls"))
+    assert asked <= 15
+    provider.preflight(offer(provider, "g4dn.xlarge", "spot"))
+    again = [call["operation"] for call in double.ask("calls")[asked:]]
+    assert sorted(again) == ["GetServiceQuota", "RunInstances (dry run)"]
+
+
+# --- preflight ---------------------------------------------------------------------------------------------------
+
+
+def states(provider: TimedAws, asked: Offer) -> dict[str, PreflightState]:
+    return {check.name: check.state for check in provider.preflight(asked).checks}
+
+
+def the(provider: TimedAws, asked: Offer, name: str) -> Any:
+    return next(check for check in provider.preflight(asked).checks if check.name == name)
+
+
+def test_a_ready_account_is_let_in(provider: TimedAws) -> None:
+    found = states(provider, offer(provider, "g4dn.xlarge"))
+    assert set(found.values()) == {PreflightState.OK}
+    assert set(found) == {"identity", "image", "network", "offered", "quota", "permission", "set-up"}
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "market", "code", "vcpus"),
+    [
+        ("p4d.24xlarge", "on_demand", "L-417A185B", 96),
+        ("g4dn.xlarge", "on_demand", "L-DB2E81BA", 4),
+        ("p4d.24xlarge", "spot", "L-7212CCBC", 96),
+        ("g5.xlarge", "spot", "L-3819A6DF", 4),
+        ("c5.2xlarge", "on_demand", "L-1216C47A", 8),
+        ("m5.2xlarge", "spot", "L-34B43A08", 8),
+    ],
+)
+def test_a_quota_that_is_too_small_is_named_with_what_to_ask_for(
+    double: remote.Double, provider: TimedAws, instance_type: str, market: str, code: str, vcpus: int
+) -> None:
+    double.reset(quotas=[{"code": code, "vcpus": vcpus - 1}])
+    check = the(provider, offer(provider, instance_type, market), "quota")
+    assert check.state is PreflightState.REFUSED
+    assert check.detail.startswith(code)
+    assert f"{vcpus - 1} vCPUs, {vcpus} needed" in check.detail
+    assert check.fix.startswith(f"ask for {vcpus} at https://console.aws.amazon.com/servicequotas/")
+    assert code in check.fix
+
+
+def test_a_quota_that_nobody_knows_is_unknown(double: remote.Double, provider: TimedAws) -> None:
+    assert the(provider, offer(provider, "p5.48xlarge", "spot", "us-west-2"), "quota").state is PreflightState.UNKNOWN
+    double.script(operation="GetServiceQuota", code="AccessDeniedException", times=None)
+    assert the(provider, offer(provider, "g4dn.xlarge"), "quota").state is PreflightState.UNKNOWN
+
+
+@pytest.mark.parametrize("instance_type", ["p2.xlarge", "p3.2xlarge"])
+def test_what_is_retired_is_refused_with_its_successor(provider: TimedAws, instance_type: str) -> None:
+    check = the(provider, offer(provider, instance_type), "offered")
+    assert check.state is PreflightState.REFUSED
+    assert check.detail == f"{instance_type} is retired"
+    assert check.fix.startswith("use ")
+
+
+def test_an_old_gpu_wants_an_image_of_ones_own(double: remote.Double, provider: TimedAws) -> None:
+    double.reset(retired=["p3.2xlarge"])
+    check = the(provider, offer(provider, "p3.2xlarge"), "image")
+    assert check.state is PreflightState.REFUSED
+    assert "[aws] image" in check.fix
+
+
+@pytest.mark.parametrize(
+    ("operation", "code", "line"),
+    [
+        ("RunInstances (dry run)", "UnauthorizedOperation", "permission"),
+        ("GetCallerIdentity", "ExpiredToken", "identity"),
+    ],
+)
+def test_what_is_not_allowed_is_refused(
+    provider: TimedAws, double: remote.Double, operation: str, code: str, line: str
+) -> None:
+    double.script(operation=operation, code=code, status=403, times=None)
+    check = the(provider, offer(provider, "g4dn.xlarge"), line)
+    assert check.state is PreflightState.REFUSED
+    assert check.fix
+
+
+def test_a_service_that_is_away_leaves_its_lines_unknown(provider: TimedAws, double: remote.Double) -> None:
+    double.script(operation="DescribeVpcs", code="Unavailable", status=503, times=None)
+    found = states(provider, offer(provider, "g4dn.xlarge"))
+    assert (found["network"], found["permission"]) == (PreflightState.UNKNOWN, PreflightState.UNKNOWN)
+    assert found["quota"] is PreflightState.OK
+
+
+# --- live prices -------------------------------------------------------------------------------------------------
+
+
+def test_spot_is_several_offers_where_zones_differ_in_price(double: remote.Double, provider: TimedAws) -> None:
+    places = [
+        {"zone": "us-east-1a", "spot_price": "0.21"},
+        {"zone": "us-east-1b", "spot_price": "0.19"},
+        {"zone": "us-east-1c", "spot_price": "0.21"},
+        {"zone": "us-east-1d", "spot_price": "none"},
+        {"zone": "us-east-1f", "spot_price": "none"},
+    ]
+    double.reset(places=places)
+    found = provider.refine([offer(provider, "g4dn.xlarge", "spot")])
+    assert [(row.usd_per_hour, row.zones) for row in found] == [
+        (Decimal("0.19"), ("us-east-1b",)),
+        (Decimal("0.21"), ("us-east-1a", "us-east-1c")),
+    ]
+    assert {(row.price_grade, row.price_as_of) for row in found} == {(PriceGrade.OBSERVED, double.now().date())}
+    assert all(row.planning_usd_per_hour == row.usd_per_hour for row in found)
+
+
+def test_on_demand_gets_its_zones_and_keeps_its_price(provider: TimedAws) -> None:
+    asked = offer(provider, "g4dn.xlarge")
+    (found,) = provider.refine([asked])
+    assert found == replace(asked, zones=found.zones)
+    assert len(found.zones) >= 3
+
+
+def test_what_is_not_to_be_had_is_left_out(provider: TimedAws) -> None:
+    retired = offer(provider, "p3.2xlarge")
+    closed = replace(offer(provider, "g4dn.xlarge"), region="ap-east-1")
+    assert provider.refine([retired, closed]) == []
+    assert provider.refine([]) == []
+
+
+def test_what_cannot_be_looked_up_stays_as_it_is(provider: TimedAws, double: remote.Double, tmp_path: Path) -> None:
+    asked = [offer(provider, "g4dn.xlarge", "spot"), offer(provider, "g4dn.xlarge")]
+    double.script(operation="DescribeSpotPriceHistory", code="UnauthorizedOperation", times=None)
+    assert [row.usd_per_hour for row in provider.refine(asked)] == [row.usd_per_hour for row in asked]
+    double.script(operation="DescribeRegions", code="ExpiredToken", times=None)
+    with pytest.raises(CredentialsError):
+        another(double, tmp_path).refine(asked)
+
+
+@pytest.mark.parametrize(("score", "says"), [(9, True), (7, True), (5, None), (3, False), (1, False)])
+def test_a_placement_score_hints_of_spot(
+    double: remote.Double, provider: TimedAws, score: int, says: bool | None
+) -> None:
+    double.reset(places=[{"zone": "us-east-1a", "score": score}])
+    asked = offer(provider, "g4dn.xlarge", "spot")
+    assert provider.has_spot(asked, "us-east-1a") is says
+    double.script(operation="GetSpotPlacementScores", code="MaxConfigLimitExceeded", times=None)
+    assert provider.has_spot(asked, "us-east-1a") is None
+
+
+# --- launches ----------------------------------------------------------------------------------------------------
+
+
+def test_spot_is_asked_for_once_and_ends_by_termination(provider: TimedAws, double: remote.Double) -> None:
+    asked = on(provider, "g4dn.xlarge", "spot")
+    made = launched(provider, asked)
+    kinds = {owned.kind for owned in provider.list_owned(asked.run_id)}
+    assert kinds == {"instance", "volume", "network interface", "spot request"}
+    told = sdk(double.url).call("ec2", "us-east-1", "DescribeInstances", {"InstanceIds": [made.ref.id]})
+    assert told["Reservations"][0]["Instances"][0]["InstanceLifecycle"] == "spot"
+
+
+def test_what_is_made_is_closed_encrypted_and_goes_with_the_machine(provider: TimedAws, double: remote.Double) -> None:
+    made = launched(provider, request(provider))
+    api, region = sdk(double.url), "us-east-1"
+    row = api.call("ec2", region, "DescribeInstances", {"InstanceIds": [made.ref.id]})["Reservations"][0]["Instances"][
+        0
+    ]
+    assert row["MetadataOptions"]["HttpTokens"] == "required"
+    assert row["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
+    assert row["IamInstanceProfile"]["Arn"].endswith("/trainplan-machine")
+    (group,) = api.call("ec2", region, "DescribeSecurityGroups", {"GroupNames": ["trainplan"]})["SecurityGroups"]
+    assert group["IpPermissions"] == []
+    volumes = api.call("ec2", region, "DescribeVolumes", {})["Volumes"]
+    (volume,) = [one for one in volumes if one["Attachments"]]
+    assert (volume["Encrypted"], volume["VolumeType"], volume["Size"]) == (True, "gp3", 100)
+    assert row["BlockDeviceMappings"][0]["Ebs"]["DeleteOnTermination"] is True
+    asked = {"InstanceId": made.ref.id, "Attribute": "instanceInitiatedShutdownBehavior"}
+    told = api.call("ec2", region, "DescribeInstanceAttribute", asked)
+    assert told["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate"
+
+
+def test_a_refused_quota_is_named(double: remote.Double, provider: TimedAws) -> None:
+    double.reset(quotas=[{"code": "L-DB2E81BA", "vcpus": 0}])
+    with pytest.raises(QuotaError) as caught:
+        provider.launch(request(provider))
+    assert caught.value.quota == (
+        "L-DB2E81BA (Running On-Demand G and VT instances): 4 vCPUs for g4dn.xlarge in us-east-1"
+    )
+
+
+def test_no_stock_names_the_zones_that_have_some(double: remote.Double, provider: TimedAws) -> None:
+    double.reset(places=[{"zone": "us-east-1a", "stock": 0}])
+    with pytest.raises(CapacityError) as caught:
+        provider.launch(on(provider, "g4dn.xlarge", "on_demand", "us-east-1a"))
+    assert "us-east-1b" in caught.value.elsewhere
+
+
+def test_reclaimed_spot_says_so(provider: TimedAws, double: remote.Double) -> None:
+    made = launched(provider, on(provider, "g4dn.xlarge", "spot"))
+    double.sleep(60)
+    double.ask("reclaim", id=made.ref.id)
+    eventually(provider, lambda: state_of(provider, made.ref) is InstanceState.ENDED, "it is gone")
+    ended = provider.get(made.ref)
+    assert (ended.end, ended.reason) == (EndKind.RECLAIMED, "spot took it back")
+
+
+def test_an_ended_machine_says_when(provider: TimedAws, double: remote.Double) -> None:
+    made = launched(provider, request(provider, Ask(behaviour="finish")))
+    eventually(provider, lambda: state_of(provider, made.ref) is InstanceState.ENDED, "it is gone")
+    ended = provider.get(made.ref)
+    assert ended.end is None
+    assert ended.ended_at is not None
+    assert made.launched_at is not None
+    assert timedelta(0) < ended.ended_at - made.launched_at < timedelta(minutes=1)
+
+
+# --- schedules ---------------------------------------------------------------------------------------------------
+
+
+def by_schedule(double: remote.Double, provider: TimedAws) -> tuple[LaunchRequest, Instance]:
+    double.reset(setup="schedule", trainer="hung", machine_timer_works=False)
+    asked = request(provider, Ask(lasting=timedelta(minutes=30)))
+    return asked, launched(provider, asked)
+
+
+def test_without_the_reaper_a_schedule_is_made_right_after_the_create(
+    double: remote.Double, provider: TimedAws
+) -> None:
+    asked, made = by_schedule(double, provider)
+    (schedule,) = [owned for owned in provider.list_owned(asked.run_id) if owned.kind == "schedule"]
+    assert (schedule.attempt, schedule.deadline, schedule.instance) == (1, asked.deadline, False)
+    operations = [call["operation"] for call in double.ask("calls")]
+    create = operations.index("RunInstances")
+    assert operations[create : create + 2] == ["RunInstances", "CreateSchedule"]
+    assert operations.index("CreateScheduleGroup") < create
+    provider.delete(schedule)
+    provider.delete(schedule)
+    assert not [owned for owned in provider.list_owned(asked.run_id) if owned.kind == "schedule"]
+    assert provider.launch(asked).ref == made.ref
+
+
+def test_the_schedule_ends_a_machine_that_hangs_and_then_itself(double: remote.Double, provider: TimedAws) -> None:
+    asked, made = by_schedule(double, provider)
+    double.advance(asked.deadline + timedelta(minutes=4))
+    assert provider.get(made.ref).state is InstanceState.RUNNING
+    double.advance(asked.deadline + timedelta(minutes=6))
+    assert provider.get(made.ref).state is InstanceState.ENDED
+    assert provider.list_owned(asked.run_id) == []
+
+
+def test_the_standing_reaper_ends_a_machine_that_hangs(double: remote.Double, provider: TimedAws) -> None:
+    double.reset(trainer="hung", machine_timer_works=False, reaper_every=600)
+    asked = request(provider, Ask(lasting=timedelta(minutes=30)))
+    made = launched(provider, asked)
+    double.advance(asked.deadline + timedelta(minutes=11))
+    assert provider.get(made.ref).state is InstanceState.ENDED
+    assert double.left() == []
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ({"code": "RequestLimitExceeded", "status": 503}, ThrottledError),
+        ({"code": "InternalError", "status": 500}, TransientError),
+        ({"code": "Unavailable", "status": 503}, TransientError),
+        ({"effect": "lost_request"}, TransientError),
+        ({"effect": "lost_reply"}, TransientError),
+        ({"code": "RequestExpired"}, CredentialsError),
+        ({"code": "UnauthorizedOperation", "status": 403}, PermissionDeniedError),
+    ],
+)
+def test_a_create_that_goes_wrong_is_sent_once(
+    provider: TimedAws, double: remote.Double, fault: dict[str, Any], kind: type[ProviderError]
+) -> None:
+    asked = request(provider)
+    double.script(operation="RunInstances", times=None, **fault)
+    with pytest.raises(kind):
+        provider.launch(asked)
+    assert [call["operation"] for call in double.ask("calls")].count("RunInstances") == 1
+
+
+def test_every_region_of_the_account_is_listed_and_no_other(provider: TimedAws, double: remote.Double) -> None:
+    double.ask("forget")
+    provider.list_owned()
+    asked = {call["region"] for call in double.ask("calls") if call["operation"] == "DescribeVolumes"}
+    assert asked == {"af-south-1", "eu-west-1", "us-east-1", "us-west-2"}
+
+
+def test_regions_that_cannot_be_listed_are_no_absence(provider: TimedAws, double: remote.Double) -> None:
+    double.script(operation="DescribeRegions", code="Unavailable", status=503)
+    with pytest.raises(IncompleteListingError, match="the list of regions"):
+        provider.list_owned(RunId("r1"))
+
+
+def test_stopping_what_has_ended_asks_nobody(provider: TimedAws) -> None:
+    asked = request(provider, Ask(behaviour="finish"))
+    made = launched(provider, asked)
+    eventually(provider, lambda: state_of(provider, made.ref) is InstanceState.ENDED, "it is gone")
+    provider.stop(made.ref)
+    assert "control/stop" not in provider.store(asked.run_id).list()
+
+
+def test_an_offer_of_the_market_that_is_asked_for(provider: TimedAws) -> None:
+    assert {offer(provider, "g4dn.xlarge", market).market for market in ("spot", "on_demand")} == set(Market)

@@ -1,0 +1,116 @@
+"""Every code of AWS as the reaction that it calls for, row by row, and what is not in any row."""
+
+from __future__ import annotations
+
+import pytest
+
+from providers.aws.errors import CODES, error_of
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    InstanceNotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+    ThrottledError,
+    TransientError,
+    UnrecognizedError,
+)
+
+# The table of what each code means for a launch, written down once more: a row that is changed here or there is seen.
+TABLE: dict[type[ProviderError], str] = {
+    CapacityError: """
+        InsufficientInstanceCapacity InsufficientHostCapacity InsufficientReservedInstanceCapacity InsufficientCapacity
+        InsufficientCapacityOnHost UnfulfillableCapacity ReservationCapacityExceeded SpotMaxPriceTooLow Unsupported
+        UnsupportedOperation UnsupportedHostConfiguration InsufficientFreeAddressesInSubnet InsufficientVolumeCapacity
+    """,
+    QuotaError: """
+        VcpuLimitExceeded InstanceLimitExceeded MaxSpotInstanceCountExceeded MaxSpotInstanceRequestsExceeded
+        VolumeLimitExceeded MaxIOPSLimitExceeded NetworkInterfaceLimitExceeded SecurityGroupLimitExceeded
+        ServiceQuotaExceededException LimitExceededException
+    """,
+    CredentialsError: """
+        AuthFailure ExpiredToken ExpiredTokenException RequestExpired InvalidClientTokenId UnrecognizedClientException
+        InvalidAccessKeyId SignatureDoesNotMatch InvalidSignatureException MissingAuthenticationToken
+        MissingAuthenticationTokenException IncompleteSignature
+    """,
+    PermissionDeniedError: """
+        UnauthorizedOperation AccessDenied AccessDeniedException NotAuthorized PendingVerification OptInRequired Blocked
+        AuthFailure.ServiceLinkedRoleCreationNotPermitted InvalidIamInstanceProfile
+    """,
+    BadRequestError: """
+        InvalidParameterValue InvalidParameterCombination InvalidParameter InvalidParameterException InvalidRequest
+        InvalidInput InvalidInstanceType InvalidBlockDeviceMapping InvalidUserData.Malformed InvalidAMIID.NotFound
+        InvalidAMIID.Malformed InvalidAMIID.Unavailable InvalidSubnetID.NotFound InvalidGroup.NotFound
+        InvalidGroupId.Malformed InvalidKeyPair.NotFound IdempotentParameterMismatch MissingParameter MissingInput
+        ValidationError ValidationException UnknownParameter VPCIdNotSpecified DefaultVpcDoesNotExist
+    """,
+    ThrottledError: """
+        RequestLimitExceeded Throttling ThrottlingException RequestThrottled RequestThrottledException
+        TooManyRequestsException EC2ThrottledException
+    """,
+    TransientError: """
+        InternalError InternalFailure InternalServerError InternalServerException ServerInternal ServiceFailure
+        ServiceException ServiceUnavailable ServiceUnavailableException Unavailable RequestTimeout
+        RequestTimeoutException
+    """,
+    InstanceNotFoundError: """
+        InvalidInstanceID.NotFound InvalidInstanceID.Malformed InvalidVolume.NotFound
+        InvalidNetworkInterfaceID.NotFound InvalidSpotInstanceRequestID.NotFound
+    """,
+}
+ROWS = [(code, kind) for kind, codes in TABLE.items() for code in codes.split()]
+
+
+@pytest.mark.parametrize(("code", "kind"), ROWS, ids=[code for code, _ in ROWS])
+def test_each_code_is_one_reaction(code: str, kind: type[ProviderError]) -> None:
+    error = error_of(code, 400, "what AWS says", "ec2 RunInstances in us-east-1")
+    assert type(error) is kind
+    assert (error.code, error.message) == (code, "ec2 RunInstances in us-east-1: what AWS says")
+    assert bool(error.hint) is (kind is not InstanceNotFoundError)
+
+
+def test_no_row_is_missing_in_either_table() -> None:
+    assert {code for code, _ in ROWS} == set(CODES)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(400, UnrecognizedError), (403, UnrecognizedError), (500, TransientError)]
+)
+def test_an_unknown_code_stays_unknown(status: int, kind: type[ProviderError]) -> None:
+    error = error_of("SomethingNew", status, "of 2027", "ec2 RunInstances")
+    assert (type(error), error.code) == (kind, "SomethingNew")
+    if kind is UnrecognizedError:
+        assert "SomethingNew: of 2027" in error.message
+
+
+def test_the_free_plan_is_an_account_that_has_to_be_upgraded() -> None:
+    said = "The specified instance type is not eligible for Free Tier. For a list of Free Tier instance types, run ..."
+    error = error_of("InvalidParameterCombination", 400, said, "ec2 RunInstances")
+    assert type(error) is PermissionDeniedError
+    assert "upgrade it to a paid plan" in error.hint
+
+
+def test_a_missing_instance_profile_is_a_missing_set_up() -> None:
+    said = (
+        "Value (trainplan-machine) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
+    )
+    error = error_of("InvalidParameterValue", 400, said, "ec2 RunInstances")
+    assert (type(error), error.hint) == (PermissionDeniedError, "plan setup aws makes the instance profile")
+
+
+def test_zones_that_have_some_are_named() -> None:
+    said = (
+        "We currently do not have sufficient p3.2xlarge capacity in the Availability Zone you requested (us-east-1a). "
+        "You can currently get p3.2xlarge capacity by not specifying an Availability Zone in your request or choosing "
+        "us-east-1b, us-east-1c."
+    )
+    error = error_of("InsufficientInstanceCapacity", 500, said, "ec2 RunInstances")
+    assert isinstance(error, CapacityError)
+    assert error.elsewhere == ("us-east-1b", "us-east-1c")
+
+
+def test_what_only_the_owner_can_decode_is_left_out() -> None:
+    said = "You are not authorized to perform this operation. Encoded authorization failure message: aaaabbbb"
+    assert error_of("UnauthorizedOperation", 403, said, "x").message.endswith("this operation.")
