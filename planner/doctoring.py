@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from providers.base import Provider
 
-PATIENCE = timedelta(seconds=8)
+PATIENCE = timedelta(seconds=7)
 """What has not answered by then is unknown: a doctor takes ten seconds at most."""
 FIRST_OFFERS, MOST_OFFERS = 4, 12
 _MOST_AT_ONCE = 16
