@@ -92,7 +92,7 @@ class Queued:
             yield Moment(max(until, self.world.now), self._too_late)
         elif self.state == "PROVISIONING" and self.provisioned_at:
             yield Moment(self.provisioned_at + timedelta(seconds=scenario.boot_seconds), self._ready)
-        elif self.state in ("DELETING", "SUSPENDING") and self.turns_at:
+        elif self.state in ("DELETING", "SUSPENDING") and self.turns_at and not scenario.real:
             yield Moment(self.turns_at, self._turned)
         elif self.state == "ACTIVE":
             yield from self._incidents()
@@ -111,6 +111,13 @@ class Queued:
             self.guest.halted = True
         if self.node and not self.world.scenario.disks_stay:
             self.node = "DELETING"
+
+    def off(self) -> None:
+        """A real machine has no power any more: gone where it was deleted, else stopped."""
+        if self.state == "DELETING":
+            self._turned()
+        elif self.node:
+            self.node, self.ended_at = "STOPPED", self.ended_at or self.world.now
 
     def shown(self) -> dict[str, Any]:
         state: dict[str, Any] = {"state": self.state, "stateInitiator": self.initiator}
@@ -143,6 +150,8 @@ class Queued:
 
     def _ready(self) -> None:
         self.state, self.node, self.ready_at = "ACTIVE", "READY", self.world.now
+        if self.world.scenario.real:
+            return
         self.guest = Guest(
             world=self.world,
             user_data=document_of(self.spec.get("metadata", {}).get("startup-script", "")),
