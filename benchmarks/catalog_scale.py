@@ -65,7 +65,7 @@ def cases(big: Path) -> list[Case]:
         Case("plan estimate, 100,000 offers", of_big, 0.40, 120),
         Case("the same, one device of one provider", (*of_big, "--device", "T4", "--provider", "aws"), 0.40, 120),
         Case("the same, --include-retired", (*of_big, "--include-retired"), 0.40, 120),
-        Case("the same, every place as JSON", (*of_big, "--json"), None),
+        Case("the same, every place as JSON", (*of_big, "--json"), None, 120),
     ]
 
 

@@ -25,7 +25,13 @@ MICRO = 1_000_000
 
 
 def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None) -> str:
-    """The plan as JSON: numbers for money and rates, null for unknown. Needs the plan's prices.
+    """The plan as JSON, whole."""
+    return "".join(json_pieces(plan, checked))
+
+
+def json_pieces(plan: Plan, checked: Mapping[int, Judged] | None = None) -> Iterator[str]:
+    """The plan as JSON in pieces, since a hundred thousand rows are better not held at once: numbers for money and
+    rates, null for unknown. Needs the plan's prices.
 
     With `checked` each candidate tells whether the account could launch it: null where nobody was asked.
     """
@@ -41,27 +47,27 @@ def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None) -> st
     }
     # In a string these quotes would be escaped: the first place is the one.
     before, key, after = json.dumps(around).partition('"candidates": [')
-    pieces = [before + key, *_rows(plan, checked), after]
-    if len(pieces) > 2:
-        pieces[-2] = pieces[-2].removesuffix(", ")
-    return "".join(pieces)
+    yield before + key
+    yield from _rows(plan, checked)
+    yield after
 
 
 def _rows(plan: Plan, checked: Mapping[int, Judged] | None) -> Iterator[str]:
-    """Candidates in their order, a comma after each. One loop: a call in it would be made a hundred thousand times."""
+    """Candidates in their order, a comma between two. One loop: a call in it would be made a hundred thousand times."""
     machines: dict[int, _Machine] = {}
     stamps: dict[int, tuple[str, str]] = {}
-    today = plan.made_at.date()
+    today, comma = plan.made_at.date(), ""
     for rank, (estimate, (rate, region, row_id), cost) in enumerate(plan.ranking, start=1):
         machine = machines.get(id(estimate)) or machines.setdefault(id(estimate), _machine_of(estimate))
         planning, costs = machine.costs.get(rate) or machine.costs.setdefault(rate, _costs(machine, rate, cost))
         usd, stamp = plan.prices[row_id]
         zone, graded = stamps.get(id(stamp)) or stamps.setdefault(id(stamp), _stamp_texts(stamp, today))
         yield (
-            f'{{"rank": {rank}, {machine.text}, "region": {_quoted(region)}, "zone": {zone}, '
+            f'{comma}{{"rank": {rank}, {machine.text}, "region": {_quoted(region)}, "zone": {zone}, '
             f'"usd_per_hour": {usd / MICRO}, "planning_usd_per_hour": {planning}, {graded}, {costs}'
-            f"{'' if checked is None else _launchable(checked.get(rank))}}}, "
+            f"{'' if checked is None else _launchable(checked.get(rank))}}}"
         )
+        comma = ", "
 
 
 def _launchable(judged: Judged | None) -> str:

@@ -11,7 +11,7 @@ from planner.errors import BadInputError
 from planner.gather import Wanted, make_plan, nothing_left
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from planner.doctoring import Judged
@@ -59,7 +59,7 @@ def answer(asked: Asked) -> None:
 
         wanted = wanted._replace(given=build.given(wanted.providers, settings))
     plan = make_plan(job, wanted, settings, SystemClock().now())
-    sys.stdout.write(_text(plan, asked, _checked(plan, settings) if asked.check else None))
+    sys.stdout.writelines(_texts(plan, asked, _checked(plan, settings) if asked.check else None))
     sys.stdout.write("\n")
     if not plan.ranking and not _answered_here(plan, wanted):
         raise nothing_left(plan)
@@ -97,11 +97,16 @@ def _checked(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
     return checked(plan.candidates, settings)
 
 
-def _text(plan: Plan, asked: Asked, checked: Mapping[int, Judged] | None) -> str:
-    if asked.as_json:
-        from planner.render_json import estimate_json
+def _texts(plan: Plan, asked: Asked, checked: Mapping[int, Judged] | None) -> Iterable[str]:
+    """What is printed, in pieces where it may be long."""
+    if not asked.as_json:
+        return (_text(plan, asked, checked),)
+    from planner.render_json import json_pieces
 
-        return estimate_json(plan, checked)
+    return json_pieces(plan, checked)
+
+
+def _text(plan: Plan, asked: Asked, checked: Mapping[int, Judged] | None) -> str:
     from planner.render import estimate_table
 
     if asked.explain_row is None or not plan.ranking:
