@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +35,8 @@ SOURCES = (
     (ADVISOR_ID, "estimated", "AWS Spot Advisor: savings off on demand"),
 )
 _INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
+# Not those of governments and of China, nor Local Zones and Wavelength Zones.
+_PUBLIC = re.compile(r"(?!cn-)[a-z]{2}-[a-z]+-\d")
 _LONGEST_LINE = 1 << 20
 _LINES_BEFORE_HEADER = 20
 _HEADER = b'"SKU"'
@@ -62,9 +65,12 @@ class Endpoints(NamedTuple):
     advisor: str = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json"
 
 
-def read(http: Http, endpoints: Endpoints, regions: Collection[str]) -> Iterator[Part]:
-    """On-demand prices, a part for each region that AWS lists among `regions`. Raises SourceError without an index."""
+def read(http: Http, endpoints: Endpoints, regions: Collection[str] | None) -> Iterator[Part]:
+    """On-demand prices, a part for each of `regions`, or of all that everybody may use. Raises SourceError without an
+    index."""
     files = parse_index(http.get(endpoints.prices + _INDEX))
+    if regions is None:
+        regions = [region for region in files if _PUBLIC.fullmatch(region)]
     return in_turn(
         (
             Part(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region})),

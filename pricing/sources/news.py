@@ -62,7 +62,7 @@ def _aws(known: Known, asking: Asking) -> News:
     )
     if account is None:
         asking.say("no AWS account is known here: the list of each region is read whole, hundreds of MB each")
-        parts += _heard(aws.read(asking.http, endpoints, regions), asking)
+        parts += _heard(aws.read(asking.http, endpoints, asking.regions or None), asking)
     else:
         parts += _heard(aws_account.read_prices(account, regions), asking)
         parts += _heard(aws_account.read_history(account, regions, asking.now), asking)

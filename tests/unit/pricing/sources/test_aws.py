@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pricing.sources.aws import lines, parse_advisor, parse_index, parse_offers
+from pricing.sources.aws import Endpoints, lines, parse_advisor, parse_index, parse_offers, read
 from pricing.sources.reading import Count, Parsed, SourceError, TypeSeen
 from tests.doubles.price_lists import AWS_COLUMNS, advisor_file, aws_file, aws_index, aws_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 def parse(*rows: dict[str, str]) -> Parsed:
@@ -154,6 +154,35 @@ def test_the_index() -> None:
 def test_an_index_that_is_none(content: bytes) -> None:
     with pytest.raises(SourceError):
         parse_index(content)
+
+
+class Files:
+    """An index of these regions, and the same file for each."""
+
+    def __init__(self, *regions: str) -> None:
+        self.regions = regions
+
+    def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
+        return aws_index(list(self.regions))
+
+    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
+        region = url.split("/")[-2]
+        yield aws_file([aws_row("g4dn.xlarge", "0.526", Region_Code=region)])
+
+
+@pytest.mark.parametrize(
+    ("asked", "read_of"),
+    [
+        (None, {"us-east-1": "", "ap-southeast-7": ""}),
+        (["us-east-1"], {"us-east-1": ""}),
+        (["us-gov-west-1", "mars"], {"us-gov-west-1": "", "mars": "AWS lists no region 'mars'"}),
+    ],
+)
+def test_regions_that_are_read(asked: list[str] | None, read_of: dict[str, str]) -> None:
+    files = Files("us-east-1", "ap-southeast-7", "us-gov-west-1", "cn-north-1", "us-west-2-lax-1", "us-east-1-wl1-bos1")
+    parts = list(read(files, Endpoints(), asked))
+    assert {part.name: part.error for part in parts} == read_of
+    assert all(part.parsed.prices[0].region == part.name for part in parts if not part.error)
 
 
 def test_spot_advisor() -> None:
