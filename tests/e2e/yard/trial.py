@@ -110,10 +110,9 @@ class Trial:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
+    def __exit__(self, *_: object) -> None:
+        with self._stack:
             self._tell()
-        self._stack.close()
 
     def launch(
         self, job: dict[str, Any], image: str = "", *, detached: bool = False, terms: dict[str, Any] | None = None,
@@ -179,7 +178,7 @@ class Trial:
         return client
 
     def _tell(self) -> None:
-        """What a person needs who reads of a failure: the machines' journals, and what the clients heard."""
+        """What a person needs who reads of a failure (pytest shows it then): journals, and what the clients heard."""
         for running in self.machines():
             lines = [line for line in running.journal().splitlines() if not _NOISE.search(line)]
             sys.stdout.write(f"--- {running.machine.name}\n" + "\n".join(lines[-60:]) + "\n")
