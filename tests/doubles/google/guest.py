@@ -131,6 +131,9 @@ class Guest:
             self._write(write)
 
     def trains_until(self) -> datetime | None:
+        """When its training ends by itself, or has; None where it does not train, or was ended."""
+        if self.ending is not None and self.ending.state == "done":
+            return self.ending.at
         ending = Simulated().ends(self.course) if self.course is not None and not self.halted else None
         return ending.at if ending else None
 

@@ -315,7 +315,7 @@ def _machine_row(machine: Machine, world: World) -> dict[str, Any]:
         "left": not machine.gone,
         "usd_per_hour": MACHINE_USD_PER_HOUR if machine.stopped_at is None and not machine.gone else 0.0,
         "usd": MACHINE_USD_PER_HOUR * hours,
-        "trains_until": _text(machine.guest.trains_until()) if machine.guest is not None else None,
+        "trains_until": _text(machine.guest.trains_until()) if machine.guest and not machine.gone else None,
     }
 
 
