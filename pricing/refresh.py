@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from pricing.catalog import Catalog, CatalogError
+from pricing.catalog import CatalogError
 from pricing.changes import Changes, compare, unbelievable
 from pricing.compile import TEXT_DIR, compile_catalog
 from pricing.current import REFRESHED
@@ -71,11 +71,12 @@ def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> O
 
 
 def compile_anew(own: Path) -> None:
-    """Compile a refreshed catalog over the text of this version; a provider whose shipped prices are newer than its
-    refresh takes those. Raises CatalogError."""
+    """Compile a refreshed catalog over the text of this version; a provider whose shipped list prices are newer than
+    its refreshed ones takes those. Raises CatalogError."""
     try:
-        newest = {row.provider: row.newest_price for row in _shipped_summary()}
-        kept = [one for one in read_overlays(own).values() if one.read_on >= (newest.get(one.provider) or date.min)]
+        shipped, overlays = _shipped_tables(), list(read_overlays(own).values())
+        over = overlaid(shipped, overlays)
+        kept = [one for one in overlays if _listed_on(over, one.provider) >= _listed_on(shipped, one.provider)]
         compile_catalog(TEXT_DIR, own, kept)
     except (OSError, ValueError) as error:
         raise CatalogError(f"the refreshed prices in {own} cannot be used by this version: {error}", _HINT) from None
@@ -119,6 +120,12 @@ def _known(provider: str, tables: Tables) -> Known:
     return Known(provider=provider, offers=offers, types=tables.types, sources=price_sources())
 
 
+def _listed_on(tables: Tables, provider: str) -> date:
+    """The newest day of a provider's on-demand prices."""
+    prices = (row.on_demand for row in tables.offers if row.type.provider == provider)
+    return max((price.as_of for price in prices if price is not None and price.as_of is not None), default=date.min)
+
+
 def _shipped_tables() -> Tables:
     return read_tables(TEXT_DIR)
 
@@ -153,8 +160,3 @@ def _parts(parts: Sequence[Part], on: date, before: Mapping[str, dict[str, Any]]
         else:
             found[part.name] = {"on": on.isoformat(), "prices": len(part.parsed.prices)}
     return dict(sorted(found.items()))
-
-
-def _shipped_summary() -> list[Any]:
-    with Catalog.open() as shipped:
-        return list(shipped.summary(date.max))
