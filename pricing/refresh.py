@@ -71,12 +71,12 @@ def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> O
 
 
 def compile_anew(own: Path) -> None:
-    """Compile a refreshed catalog over the text of this version; a provider whose shipped list prices are newer than
-    its refreshed ones takes those. Raises CatalogError."""
+    """Compile a refreshed catalog over the text of this version; a provider more of whose prices are newer in the text
+    than in the refresh takes the text's. Raises CatalogError."""
     try:
         shipped, overlays = _shipped_tables(), list(read_overlays(own).values())
         over = overlaid(shipped, overlays)
-        kept = [one for one in overlays if _listed_on(over, one.provider) >= _listed_on(shipped, one.provider)]
+        kept = [one for one in overlays if _is_newer(_days(over, one.provider), _days(shipped, one.provider))]
         compile_catalog(TEXT_DIR, own, kept)
     except (OSError, ValueError) as error:
         raise CatalogError(f"the refreshed prices in {own} cannot be used by this version: {error}", _HINT) from None
@@ -120,10 +120,16 @@ def _known(provider: str, tables: Tables) -> Known:
     return Known(provider=provider, offers=offers, types=tables.types, sources=price_sources())
 
 
-def _listed_on(tables: Tables, provider: str) -> date:
-    """The newest day of a provider's on-demand prices."""
-    prices = (row.on_demand for row in tables.offers if row.type.provider == provider)
-    return max((price.as_of for price in prices if price is not None and price.as_of is not None), default=date.min)
+def _days(tables: Tables, provider: str) -> dict[tuple[str, str], date]:
+    """When each on-demand price of a provider is from, by region and type."""
+    offers = (row for row in tables.offers if row.type.provider == provider)
+    return {(row.region, row.type.name): row.on_demand.as_of or date.min for row in offers if row.on_demand is not None}
+
+
+def _is_newer(one: Mapping[tuple[str, str], date], other: Mapping[tuple[str, str], date]) -> bool:
+    """Whether at least as many prices are newer in the one as in the other."""
+    both = one.keys() & other.keys()
+    return sum(one[key] > other[key] for key in both) >= sum(one[key] < other[key] for key in both)
 
 
 def _shipped_tables() -> Tables:
