@@ -216,7 +216,8 @@ def spot_has_prices_and_scores(world: Callable[[], World]) -> None:
         for kind in self._get_param("InstanceTypes", []):
             asked = {"instance-type": [kind]}
             for row in self.ec2_backend.describe_instance_type_offerings("availability-zone", asked):
-                price = w.spot_price(region, row["Location"], kind)
+                usual = 0.04 * vcpus_of(region, kind) + 0.01 * (ord(row["Location"][-1]) - ord("a"))
+                price = w.spot_price(region, row["Location"], kind) or f"{usual:.4f}"
                 if price == "none":
                     continue
                 told = {"InstanceType": kind, "ProductDescription": "Linux/UNIX", "AvailabilityZone": row["Location"]}

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ class Double:
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
         self.url = f"http://127.0.0.1:{self.port}"
-        self._connections: dict[int, http.client.HTTPConnection] = {}
+        self._connections: dict[tuple[int, int], http.client.HTTPConnection] = {}
 
     @property
     def mirror(self) -> str:
@@ -119,7 +120,8 @@ class Double:
                 stream.close()
 
     def _connection(self) -> http.client.HTTPConnection:
-        """This process's own: one that was forked must not speak on its parent's."""
-        if os.getpid() not in self._connections:
-            self._connections[os.getpid()] = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        return self._connections[os.getpid()]
+        """This thread's own, and this process's: one that was forked must not speak on its parent's."""
+        who = os.getpid(), threading.get_ident()
+        if who not in self._connections:
+            self._connections[who] = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        return self._connections[who]

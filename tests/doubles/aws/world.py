@@ -83,10 +83,11 @@ class World:
             row.vcpus for row in self._live() if row.region == region and code_of(row.instance_type, row.market) == code
         )
 
-    def spot_price(self, region: str, zone: str, instance_type: str) -> str:
+    def spot_price(self, region: str, zone: str, instance_type: str) -> str | None:
+        """What the scenario says of it, if anything."""
         where = {"region": region, "zone": zone, "instance_type": instance_type, "market": "spot"}
         given = last_that_fits(self.scenario.places, "spot_price", **where)
-        return str(given) if given else f"0.{1500 + 100 * (ord(zone[-1]) - ord('a'))}"
+        return None if given is None else str(given)
 
     def hidden(self, name: str) -> bool:
         """Whether no list and no look-up shows it yet."""

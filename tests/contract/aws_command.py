@@ -1,0 +1,48 @@
+"""AWS as the command line finds it on a computer whose time is the double's."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+from providers import registry
+from providers.aws.provider import AwsProvider, make
+from providers.sign_ins import TRACES
+from tests.contract.aws import HOME, TimedAws
+from tests.doubles.aws import remote
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from providers.base import ProviderSettings
+
+FACTORY = f"{__name__}:made"
+DOUBLES: list[remote.Double] = []
+
+
+def made(settings: ProviderSettings) -> TimedAws:
+    """What the registry calls: the adapter as it is, in the double's time."""
+    double = DOUBLES[-1]
+    given = make(replace(settings, now=double.now))
+    return TimedAws(**{known.name: getattr(given, known.name) for known in fields(AwsProvider)}, double=double)
+
+
+def at_a_desk(double: remote.Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person's computer that is signed in to the double, with nothing but its documented settings."""
+    for name in list(os.environ):
+        if name.startswith("PLAN_") or any(name in traces.variables for traces in TRACES.values()):
+            monkeypatch.delenv(name)
+    for name, value in remote.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    for name in remote.UNSET:
+        monkeypatch.delenv(name, raising=False)
+    given = {"HOME": str(home), "PLAN_HOME": str(home / "plan"), "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "120"}
+    given |= {"PLAN_AWS_REGION": HOME, "PLAN_AWS_ENDPOINT": double.url, "PLAN_AWS_MIRRORS": double.mirror}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(home)
+    monkeypatch.setitem(registry.FACTORIES, "aws", FACTORY)
+    monkeypatch.setattr(f"{__name__}.DOUBLES", [double])

@@ -1,0 +1,178 @@
+"""`plan` at AWS, from the estimate to the receipt and nothing left: old GPUs and new ones, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.contract.aws_command import at_a_desk
+from tests.doubles.aws import remote
+from tests.doubles.aws.backends import OWN_IMAGE
+from tests.unit.planner.cli import Said, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import Golden
+
+JOB = """\
+name: tiny
+model: {layers: [8, M, 16, M], dense: [16]}
+data: {name: digits}
+epochs: 2
+global_batch_size: 32
+checkpoint_every: 10s
+"""
+REGIONS = ("--region", "us-east-1", "--region", "us-west-2", "--region", "eu-west-1")
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[remote.Double]:
+    with remote.Double() as made:
+        yield made
+
+
+@pytest.fixture
+def double(process: remote.Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
+    at_a_desk(process, tmp_path, monkeypatch)
+    (tmp_path / "job.yaml").write_text(JOB)
+    process.reset()
+    return process
+
+
+def machines(double: remote.Double) -> list[dict[str, Any]]:
+    return [row for row in double.ask("ledger") if row["kind"] == "instance"]
+
+
+def receipt(said: Said) -> dict[str, Any]:
+    assert (said.code, said.error) == (0, ""), said.err
+    return dict(json.loads(said.out))
+
+
+KINDS = [
+    ("K80", "on_demand", "p2.xlarge"),
+    ("V100", "on_demand", "p3.2xlarge"),
+    ("V100", "spot", "p3.2xlarge"),
+    ("T4", "on_demand", "g4dn.xlarge"),
+    ("T4", "spot", "g4dn.xlarge"),
+    ("V100-32GB", "on_demand", "p3dn.24xlarge"),
+]
+
+
+@pytest.mark.parametrize(("device", "market", "instance_type"), KINDS, ids=["-".join(row[:2]) for row in KINDS])
+def test_from_the_estimate_to_the_receipt_with_nothing_left(
+    double: remote.Double, monkeypatch: pytest.MonkeyPatch, device: str, market: str, instance_type: str
+) -> None:
+    old = instance_type.startswith(("p2", "p3."))
+    double.reset(retired=[instance_type] if old else [])
+    if instance_type.startswith(("p2", "p3")):
+        monkeypatch.setenv("PLAN_AWS_IMAGE", OWN_IMAGE)
+    words = ("--provider", "aws", "--device", device, "--market", market, *REGIONS)
+    estimated = plan("estimate", "job.yaml", *words, "--json", *(("--include-retired",) if old else ()))
+    first = estimated.json["candidates"][0]
+    assert first["instance_type"] == instance_type
+    ended = receipt(plan("launch", "job.yaml", *words, "--yes", "--json", *(("--allow-retired",) if old else ())))
+    assert (ended["outcome"], ended["attempts"]) == ("succeeded", 1)
+    (machine,) = machines(double)
+    assert (machine["type"], machine["market"]) == (instance_type, market.replace("_", "-"))
+    assert double.left() == []
+    assert plan("sweep", "--provider", "aws", "--dry-run", "--json").code == 0
+
+
+@pytest.mark.parametrize(
+    ("device", "instance_type", "successor", "code"),
+    [("K80", "p2.xlarge", "g4dn", 3), ("V100", "p3.2xlarge", "g5", 4)],
+)
+def test_what_is_retired_is_not_launched_unless_it_is_named(
+    double: remote.Double, device: str, instance_type: str, successor: str, code: int
+) -> None:
+    """V100s of P3dn are still there, and want an image of one's own."""
+    words = ("--provider", "aws", "--device", device, "--market", "on_demand", "--region", "us-east-1")
+    said = plan("launch", "job.yaml", *words, "--yes")
+    assert said.code == code
+    assert ("retired" if code == 3 else "no image of AWS has a driver") in said.error + said.hint
+    assert machines(double) == []
+    rows = plan("estimate", "job.yaml", *words, "--include-retired", "--json").json["candidates"]
+    shown = next(row for row in rows if row["instance_type"] == instance_type)
+    assert shown["lifecycle"]["state"] == "retired"
+    assert shown["lifecycle"]["successor"].startswith(successor)
+
+
+# --- what goes wrong, as a person sees it ------------------------------------------------------------------------
+
+SHOWN: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {
+    "no-stock-in-three-zones": (
+        {
+            "faults": [
+                {"operation": "RunInstances", "code": "InsufficientInstanceCapacity", "status": 500, "times": 3,
+                 "message": "There is no Spot capacity available that matches your request"}
+            ]
+        },
+        ("--market", "spot", "--region", "us-east-1"),
+        1,
+    ),
+    "no-quota-in-the-first-region": (
+        {"quotas": [{"region": "us-east-1", "code": "L-DB2E81BA", "vcpus": 0}]},
+        ("--market", "on_demand", "--region", "us-east-1", "--region", "eu-west-1"),
+        1,
+    ),
+    "spot-reclaimed-twice": (
+        {
+            "incidents": [
+                {"event": "reclaim", "attempt": 1, "after": 45},
+                {"event": "reclaim", "attempt": 2, "after": 45},
+            ]
+        },
+        ("--market", "spot", "--region", "us-east-1"),
+        3,
+    ),
+    "credentials-expired": (
+        {
+            "faults": [
+                {"service": "ec2", "code": "RequestExpired", "start": 40, "end": 150, "times": None,
+                 "message": "Request has expired"},
+                {"code": "ExpiredToken", "start": 40, "end": 150, "times": None,
+                 "message": "The security token included in the request is expired"},
+            ]
+        },
+        ("--market", "on_demand", "--region", "us-east-1"),
+        1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_a_person_sees_when_it_goes_wrong(double: remote.Double, golden: Golden, name: str) -> None:
+    scenario, words, lived = SHOWN[name]
+    double.reset(images_per_second=40, **scenario)
+    asked = ("job.yaml", "--provider", "aws", "--device", "T4", *words, "--yes")
+    said = plan("launch", *asked)
+    assert said.code == 0, said.err
+    assert len(machines(double)) == lived
+    assert double.left() == []
+    text = transcript("plan launch " + " ".join(asked), said)
+    golden.check(f"aws/transcript-{name}.txt", text)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_page_shows_what_is_seen(name: str) -> None:
+    page = (ROOT / "docs" / "clouds" / "aws-transcripts.md").read_text(encoding="utf-8")
+    assert (ROOT / "tests" / "golden" / "aws" / f"transcript-{name}.txt").read_text(encoding="utf-8") in page
+
+
+def transcript(command: str, said: Said) -> str:
+    """What was typed and printed, without what differs each time."""
+    text = f"$ {command}\n{said.err}{said.out}"
+    for pattern, instead in (
+        (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),
+        (r"i-[0-9a-f]{17}", "i-0123456789abcdef0"),
+        (r"/\S+/(?=tiny-)", "~/"),
+        (r"[ \t]+\n", "\n"),
+    ):
+        text = re.sub(pattern, instead, text)
+    return text
