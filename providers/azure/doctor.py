@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+import time
+from functools import partial
+from queue import Empty, Queue
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from providers.azure.account import GRANTS, SET_UP
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from providers.azure.account import Account
     from providers.rented import Rented
 
+ANSWERS_WITHIN_SECONDS = 6.0
 _NOBODY = RunId("doctor")
 _HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right takes up to 30 minutes to hold"
 
@@ -23,12 +28,31 @@ _HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right take
 def examine(account: Account, rented: Rented) -> Sequence[Check]:
     """One line each; nothing is created, nothing is raised."""
     looks = [
-        *((name, lambda look=look: look(account)) for name, look in ACCOUNT_CHECKS.items()),
-        ("run directories", lambda: _run_directories(rented)),
-        ("granting", lambda: _granting(account)),
+        *((name, partial(look, account)) for name, look in ACCOUNT_CHECKS.items()),
+        ("run directories", partial(_run_directories, rented)),
+        ("granting", partial(_granting, account)),
     ]
-    with ThreadPoolExecutor(len(looks)) as pool:
-        return list(pool.map(lambda row: checked(*row), looks))
+    answers: Queue[tuple[int, Check]] = Queue()
+    for number, (name, look) in enumerate(looks):
+        # Nobody waits for one that hangs, also not when the command ends.
+        Thread(
+            target=lambda *row: answers.put((row[0], checked(*row[1:]))), args=(number, name, look), daemon=True
+        ).start()
+    return _in_time([name for name, _ in looks], answers)
+
+
+def _in_time(names: Sequence[str], answers: Queue[tuple[int, Check]]) -> Sequence[Check]:
+    found: dict[int, Check] = {}
+    until = time.monotonic() + ANSWERS_WITHIN_SECONDS
+    while len(found) < len(names) and (left := until - time.monotonic()) > 0:
+        with contextlib.suppress(Empty):
+            number, check = answers.get(timeout=left)
+            found[number] = check
+    silent = f"no answer within {ANSWERS_WITHIN_SECONDS:.0f} s"
+    return [
+        found.get(number) or Check(name=name, state=PreflightState.UNKNOWN, detail=silent, fix="look at the network")
+        for number, name in enumerate(names)
+    ]
 
 
 def _run_directories(rented: Rented) -> Check:

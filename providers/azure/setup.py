@@ -63,7 +63,8 @@ class SettingUp:
         if not self._there(standing.identity_path, "identity"):
             yield standing.make_identity()
         if not self._there(standing.container_path, "storage"):
-            yield standing.make_storage()
+            theirs = self.storage and self._there(standing.storage, "storage")
+            yield standing.make_container() if theirs else standing.make_storage()
         if not self._there(standing.role_path, "authorization"):
             yield standing.define_role()
         for who in (MACHINE, PERSON):

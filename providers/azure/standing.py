@@ -73,6 +73,11 @@ class Standing:
             "identity", f"{IDENTITY}: who every machine is", _call("PUT", self.identity_path, "identity", body)
         )
 
+    def make_container(self) -> SetupStep:
+        """In an account that the person has named, which is left as it is."""
+        name = self.storage.rpartition("/")[2]
+        return _step("storage", f"container {self.container} in your storage account {name}", self._container())
+
     def make_storage(self) -> SetupStep:
         """Private, no keys, nothing kept that was deleted; old runs are deleted by their age."""
         account = {
@@ -98,7 +103,7 @@ class Standing:
                 "storage",
                 {"properties": {**kept, "isVersioningEnabled": False}},
             ),
-            _call("PUT", self.container_path, "storage", {"properties": {"publicAccess": "None"}}),
+            self._container(),
         ]
         if self.keep_days:
             calls.append(_call("PUT", f"{self.storage}/managementPolicies/default", "storage", self._age_limit()))
@@ -145,6 +150,9 @@ class Standing:
 
     def remove(self, name: str, path: str, api: str) -> SetupStep:
         return _step(name, f"removes {path.rpartition('/')[2]}", _call("DELETE", path, api))
+
+    def _container(self) -> Call:
+        return _call("PUT", self.container_path, "storage", {"properties": {"publicAccess": "None"}})
 
     def _age_limit(self) -> dict[str, Any]:
         rule = {

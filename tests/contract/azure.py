@@ -91,6 +91,8 @@ def a_provider(
         now=double.now,
         pace=Pace(sleep=double.sleep),
         public_key=lambda: PUBLIC_KEY,
+        storage=options.get("account") or double.options.get("account", ""),
+        container=options.get("bucket", ""),
     )
 
 

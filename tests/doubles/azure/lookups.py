@@ -37,6 +37,7 @@ def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
         ("GET", role, _get_role),
         ("PUT", role, _put_role),
         ("DELETE", role, _delete_role),
+        ("GET", home + r"/providers/Microsoft\.Storage/storageAccounts", _accounts),
         ("PUT", account + "(?P<inner>/.+)?", _put_storage),
     ]
 
@@ -149,6 +150,11 @@ def _delete_role(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
             raise ArmError(400, "RoleDefinitionHasAssignments", "There are existing role assignments.")
     arm.world.roles.pop(asked.path.lower(), None)
     return Answer(200)
+
+
+def _accounts(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    kind = "Microsoft.Storage/storageAccounts"
+    return arm.paged(asked, [{"id": one.id, "name": one.name} for one in arm.world.things.values() if one.type == kind])
 
 
 def _put_storage(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:

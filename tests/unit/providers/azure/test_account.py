@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pricing.offers import Lifecycle, LifecycleState, Market
+from providers.azure import doctor
 from providers.azure.api import ArmClient, Call, claims, kind_of, namespace_of
 from providers.azure.provider import make
 from providers.azure.settings import AzureSettings
@@ -120,6 +122,24 @@ def test_the_doctor_looks_at_everything_and_makes_nothing(world: Client) -> None
     assert [check.state for check in checks] == [OK] * len(checks)
     assert {check.name for check in checks} >= {"subscription", "set-up", "run directories", "granting"}
     assert [call for call in world.calls() if not call.startswith("GET")] == []
+
+
+def test_the_doctor_waits_for_nobody(world: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Event()
+
+    class Silent:
+        uri = "azblob://a/b/runs/doctor"
+
+        def list(self) -> list[str]:
+            held.wait(20)
+            return []
+
+    monkeypatch.setattr(doctor, "ANSWERS_WITHIN_SECONDS", 0.5)
+    silent = replace(world.provider.rented, store=lambda _: Silent())  # type: ignore[arg-type, return-value]
+    checks = replace(world.provider, rented=silent).doctor()
+    held.set()
+    assert {check.name: check.state for check in checks}["run directories"] is UNKNOWN
+    assert len(checks) == len(world.provider.doctor())
 
 
 def test_the_doctor_says_what_a_contributor_cannot_have(make_world: MakeWorld) -> None:

@@ -71,6 +71,17 @@ def test_the_machine_and_the_person_get_their_rights_on_the_container_alone(make
     assert all("/storageAccounts/" in right["path"] for right in rights)
 
 
+def test_a_storage_account_of_the_persons_own_is_left_as_it_is(make_world: MakeWorld) -> None:
+    world = bare(make_world)
+    set_up(world)
+    before = len(world.calls("PUT"))
+    provider = world.another(region="eastus", bucket="another")
+    (storage,) = [step for step in provider.lacking() if step.name == "storage"]
+    assert [call.operation for call in storage.calls] == ["PUT containers"]
+    assert "your storage account trainplantests" in storage.detail
+    assert len(world.calls("PUT")) == before
+
+
 def test_it_waits_until_the_new_right_holds(make_world: MakeWorld) -> None:
     world = bare(make_world)
     world.script("PutObject", code="AuthorizationFailed", times=3)
