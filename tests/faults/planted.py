@@ -12,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.faults.all_points import first_red, named_points, some
+from tests.faults.aws_defects import AWS
 from tests.faults.azure_defects import AZURE
 from tests.faults.defects import CONTROL, DEFECTS
 from tests.faults.gcp_defects import GCP
@@ -30,6 +31,7 @@ SEED = 20261121
 MOST_NEAR = 60
 _CREATES = (
     "RunInstance",
+    "RunInstances",
     "CreateSchedule",
     "insert",
     "CreateQueuedResource",
@@ -37,7 +39,7 @@ _CREATES = (
     "virtualMachinesSubmitDeallocate",
     "add_attempt",
 )
-DEFECTS_OF = {"sim": DEFECTS, "gcp": GCP, "tpu": TPU, "azure": AZURE}
+DEFECTS_OF = {"sim": DEFECTS, "aws": AWS, "gcp": GCP, "tpu": TPU, "azure": AZURE}
 """Those of the engine show in launches on sim; a provider has its own beside."""
 
 

@@ -1,0 +1,166 @@
+"""Planted defects of AWS's provider: what careless software does at EC2."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import providers.aws.account as account
+import providers.aws.listing as listing
+import providers.aws.translate as translate
+from providers.aws.provider import AwsProvider
+from providers.errors import (
+    CapacityError,
+    CredentialsError,
+    IncompleteListingError,
+    InstanceNotFoundError,
+    TransientError,
+)
+from tests.faults.defects import DEFECTS as EVERYWHERE
+from tests.faults.defects import Defect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SAME = (
+    "a request is built anew for its replay",
+    "a create that was cut off is never adopted",
+    "the next attempt is launched before the last is cleared",
+    "no lock: two commands act on one run",
+    "a teardown is called done after a while",
+    "a delete is not looked after",
+    "a run is called done before it is torn down",
+    "sweep ends what another computer made",
+    "sweep knows only what the journal knows",
+)
+"""Of the engine's own, those that show in calls of any provider."""
+AWS: list[Defect] = [known for known in EVERYWHERE if known.name in _SAME]
+
+
+def defect(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    def known(plant: Callable[[], None]) -> Callable[[], None]:
+        AWS.append(Defect(f"aws: {name}", plant))
+        return plant
+
+    return known
+
+
+def _create(change: Callable[[dict[str, Any]], None]) -> None:
+    """Change what every create asks for."""
+    real = translate.run_instances
+
+    def made(*given: Any) -> Any:
+        call = real(*given)
+        parameters: dict[str, Any] = dict(call.parameters)
+        change(parameters)
+        return replace(call, parameters=parameters)
+
+    translate.run_instances = made
+
+
+def _without(kind: str) -> None:
+    listing._LISTS = tuple(known for known in listing._LISTS if known.kind != kind)
+
+
+@defect("each send has a token of its own")
+def _() -> None:
+    count, real = itertools.count(), AwsProvider._sent
+
+    def sent(self: Any, call: Any, *given: Any) -> Any:
+        if call.operation == "RunInstances":
+            call = replace(call, parameters={**call.parameters, "ClientToken": f"{next(count)}"})
+        return real(self, call, *given)
+
+    AwsProvider._sent = sent  # type: ignore[method-assign]
+
+
+@defect("the token of a run, without the number of the attempt")
+def _() -> None:
+    real = translate.token_of
+    translate.token_of = lambda request: real(replace(request, attempt=1))
+
+
+@defect("a create without an answer is taken as refused")
+def _() -> None:
+    real = AwsProvider.launch
+
+    def launched(self: Any, request: Any) -> Any:
+        try:
+            return real(self, request)
+        except TransientError as error:
+            raise CapacityError(error.message) from error
+
+    AwsProvider.launch = launched  # type: ignore[method-assign]
+
+
+@defect("disks are not listed")
+def _() -> None:
+    _without("volume")
+
+
+@defect("the machine is listed by its running state alone")
+def _() -> None:
+    running = ("instance-state-name", ("running",))
+    listing._LISTS = tuple(
+        replace(known, states=running) if known.kind == "instance" else known for known in listing._LISTS
+    )
+
+
+@defect("schedules are not listed")
+def _() -> None:
+    listing.Listing._schedules = lambda *_: []  # type: ignore[method-assign]
+
+
+@defect("only the first page of a list is read")
+def _() -> None:
+    def one(api: Any, service: str, region: str, operation: str, asked: Any, key: str) -> Any:
+        return list(api.call(service, region, operation, asked).get(key, ()))
+
+    account.all_pages = listing.all_pages = one
+
+
+@defect("only the home region is listed")
+def _() -> None:
+    account.Account.regions = lambda self: (self.api.home,)  # type: ignore[method-assign]
+
+
+@defect("a list that is not whole is taken as whole")
+def _() -> None:
+    real = AwsProvider.list_owned
+
+    def listed(self: Any, run_id: Any = None) -> Any:
+        try:
+            return real(self, run_id)
+        except IncompleteListingError as error:
+            return error.found
+
+    AwsProvider.list_owned = listed  # type: ignore[method-assign]
+
+
+@defect("an expired sign-in is taken as a machine that is gone")
+def _() -> None:
+    real = AwsProvider.get
+
+    def got(self: Any, ref: Any) -> Any:
+        try:
+            return real(self, ref)
+        except CredentialsError as error:
+            raise InstanceNotFoundError(error.message) from error
+
+    AwsProvider.get = got  # type: ignore[method-assign]
+
+
+@defect("the tag that the reaper reads is not part of the create")
+def _() -> None:
+    real = translate.tags_of
+    translate.tags_of = lambda request: [tag for tag in real(request) if tag["Key"] != translate.EXPIRES]
+
+
+@defect("the machine's own timer is decades late")
+def _() -> None:
+    def later(parameters: dict[str, Any]) -> None:
+        text = str(parameters["UserData"])
+        parameters["UserData"] = text.replace('[ "$now" -lt 17', '[ "$now" -lt 27')
+
+    _create(later)
