@@ -428,6 +428,8 @@ def _row(known: Queued) -> dict[str, Any]:
     began, now = known.ready_at, known.world.now
     until = known.ended_at or now
     ends = known.guest.trains_until() if known.guest and known.ended_at is None else None
+    if known.guest and known.guest.ending:
+        ends = known.guest.ending.at  # it is going, and cannot be stopped any more
     return {
         "id": known.name,
         "kind": "instance" if known.provisioned_at else "request",
