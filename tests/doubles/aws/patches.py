@@ -6,21 +6,16 @@ Only the double's own process is patched (tests/unit/providers/aws/test_moto_can
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import TYPE_CHECKING, Any
 
-from tests.doubles.aws import backends
-from tests.doubles.aws.machines import Machine
+from tests.doubles.aws import backends, births
 from tests.doubles.aws.scenario import last_that_fits
-from tests.doubles.aws.world import Thing, World, code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_USER_DATA = 16 * 1024
-OLD_TYPES = {"p2.xlarge": 4, "p2.8xlarge": 32, "p2.16xlarge": 64, "p3.2xlarge": 8, "p3.8xlarge": 32, "p3.16xlarge": 64}
-"""Of which moto knows nothing any more, and their vCPUs."""
-_LABEL, _CLIENT, _ATTEMPT = "trainplan-run", "trainplan-client", "trainplan-attempt"
+    from tests.doubles.aws.world import World
+
 PATCHES: dict[str, Callable[[Callable[[], World]], None]] = {}
 
 
@@ -43,22 +38,22 @@ def create_keeps_to_token_stock_and_quota(world: Callable[[], World]) -> None:
 
     def run_instances(b: Any, image_id: str, count: int, user_data: Any, groups: Any, **given: Any) -> Any:
         w = world()
-        region, zone = b.region_name, _zone(b, given)
+        region, zone = b.region_name, births.zone(b, given)
         token = str(given.get("client_token") or "")
         key, print_ = (region, zone, token), hashlib.sha256(w.request).hexdigest()
         if key in w.tokens:
             if w.tokens[key][0] != print_:
-                raise _refused(
+                raise births.refused(
                     "IdempotentParameterMismatch",
                     "The client token you have provided is associated with a resource that is already deleted "
                     "or has other parameters.",
                 )
             return w.tokens[key][1]
         market = "spot" if given.get("instance_market_options") else "on-demand"
-        _let_in(w, region, zone, given["instance_type"], market, user_data)
+        births.let_in(w, region, zone, given["instance_type"], market, user_data)
         made = real(b, image_id, count, user_data, groups, **given)
         w.tokens[key] = (print_, made)
-        _born(w, b, made.instances[0], given, market)
+        births.born(w, b, made.instances[0], given, market)
         return made
 
     InstanceBackend.run_instances = run_instances
@@ -111,7 +106,7 @@ def an_interface_in_use_cannot_be_deleted(world: Callable[[], World]) -> None:
         found = b.enis.get(eni_id)
         machine = world().machines.get(found.instance.id) if found is not None and found.instance else None
         if machine is not None and not machine.gone:
-            raise _refused("InvalidParameterValue", f"Network interface '{eni_id}' is currently in use.")
+            raise births.refused("InvalidParameterValue", f"Network interface '{eni_id}' is currently in use.")
         real(b, eni_id)
 
     NetworkInterfaceBackend.delete_network_interface = delete_network_interface
@@ -164,7 +159,7 @@ def spot_requests_are_shown_and_cancelled(world: Callable[[], World]) -> None:
     def cancel(b: Any, request_ids: list[str]) -> Any:
         missing = [name for name in request_ids if name not in b.spot_instance_requests]
         if missing:
-            raise _refused(
+            raise births.refused(
                 "InvalidSpotInstanceRequestID.NotFound", f"The spot request ID '{missing[0]}' does not exist"
             )
         for name in request_ids:
@@ -216,7 +211,7 @@ def spot_has_prices_and_scores(world: Callable[[], World]) -> None:
         for kind in self._get_param("InstanceTypes", []):
             asked = {"instance-type": [kind]}
             for row in self.ec2_backend.describe_instance_type_offerings("availability-zone", asked):
-                usual = 0.04 * vcpus_of(region, kind) + 0.01 * (ord(row["Location"][-1]) - ord("a"))
+                usual = 0.04 * births.vcpus_of(region, kind) + 0.01 * (ord(row["Location"][-1]) - ord("a"))
                 price = w.spot_price(region, row["Location"], kind) or f"{usual:.4f}"
                 if price == "none":
                     continue
@@ -268,7 +263,7 @@ def schedules_need_their_group(world: Callable[[], World]) -> None:
             raise ScheduleGroupNotFound(given["group_name"])
         made = create(b, **given)
         made.creation_date = world().now.timestamp()
-        _scheduled(world(), b.region_name, made)
+        births.scheduled(world(), b.region_name, made)
         return made
 
     def create_schedule_group(b: Any, name: str, tags: Any) -> Any:
@@ -320,116 +315,3 @@ def public_parameters_name_images(world: Callable[[], World]) -> None:
         )  # fmt: skip
 
     SimpleSystemManagerBackend.get_parameter = get_parameter
-
-
-def _let_in(w: World, region: str, zone: str, kind: str, market: str, user_data: Any) -> None:
-    if user_data is not None and len(_raw(user_data)) > MOST_USER_DATA:
-        raise _refused("InvalidParameterValue", "User data is limited to 16384 bytes")
-    offered = backends.ec2(region).describe_instance_type_offerings("availability-zone", {"instance-type": [kind]})
-    zones = [row["Location"] for row in offered]
-    if zone not in zones:
-        others = ", ".join(zones)
-        raise _refused(
-            "Unsupported",
-            f"Your requested instance type ({kind}) is not supported in your requested Availability Zone ({zone}). "
-            f"Please retry your request by not specifying an Availability Zone or choosing {others}.",
-        )
-    code = code_of(kind, market)
-    allowed = w.vcpus_allowed(region, code)
-    if w.vcpus_used(region, code) + vcpus_of(region, kind) > allowed:
-        name = "MaxSpotInstanceCountExceeded" if market == "spot" else "VcpuLimitExceeded"
-        text = f"You have requested more vCPU capacity than your current vCPU limit of {allowed:.0f} allows"
-        raise _refused(name, f"{text} for the instance bucket that the specified instance type belongs to.")
-    if w.stock(region, zone, kind, market) <= 0:
-        full = f"We currently do not have sufficient {kind} capacity in the Availability Zone you requested ({zone})."
-        others = [other for other in zones if other != zone and w.stock(region, other, kind, market) > 0]
-        where = f" or choosing {', '.join(others)}" if others else ""
-        more = f" You can currently get {kind} capacity by not specifying an Availability Zone in your request{where}."
-        raise _refused("InsufficientInstanceCapacity", full + (more if others else ""))
-
-
-def _born(w: World, b: Any, made: Any, given: dict[str, Any], market: str) -> None:
-    """The new machine, and what it brings: disks, interfaces, on spot a request; each with its tags and its time."""
-    tags = given.get("tags") or {}
-    labels = {tag["key"]: tag["value"] for tag in made.get_tags()}
-    made.launch_time = w.now
-    made._state.name, made._state.code = "pending", 0
-    region, run, client = b.region_name, labels.get(_LABEL), labels.get(_CLIENT)
-    things = []
-    for _, device in made.get_block_device_mapping:
-        volume = b.volumes[device.volume_id]
-        volume.create_time = w.now
-        things.append(Thing(volume.id, "volume", region, run, client, w.now))
-    for interface in made.nics.values():
-        interface.add_tags(tags.get("network-interface", {}))
-        things.append(Thing(interface.id, "network interface", region, run, client, w.now))
-    if market == "spot":
-        request = _spot_request(b, made, tags.get("spot-instances-request", {}))
-        things.append(Thing(request.id, "spot request", region, run, client, w.now))
-    machine = Machine(
-        id=made.id, region=region, zone=made.placement.zone, instance_type=made.instance_type, market=market,
-        vcpus=vcpus_of(region, made.instance_type), run=run, client=client,
-        attempt=int(labels[_ATTEMPT]) if _ATTEMPT in labels else None,
-        user_data=_raw(made.user_data).decode() if made.user_data else "",
-        has_profile=bool(given.get("iam_instance_profile_name")),
-    )  # fmt: skip
-    w.born(machine, things)
-
-
-def _spot_request(b: Any, made: Any, tags: dict[str, str]) -> Any:
-    """moto's own class would launch a second machine."""
-    from moto.ec2.models.spot_requests import LaunchSpecification, SpotInstanceRequest
-    from moto.ec2.utils import random_spot_request_id
-
-    request = object.__new__(SpotInstanceRequest)
-    request.ec2_backend, request.id = b, random_spot_request_id()
-    request.launch_specification = LaunchSpecification(
-        kernel_id=None, ramdisk_id=None, image_id=made.image_id, key_name=None, instance_type=made.instance_type,
-        placement=made.placement.zone, monitored=False, subnet_id=made.subnet_id,
-    )  # fmt: skip
-    request.state, request._status_code, request.status_message = "active", "fulfilled", ""
-    request.price, request.type = "1.0", "one-time"
-    request.valid_from = request.valid_until = request.launch_group = request.availability_zone_group = None
-    request.instance_interruption_behaviour, request.user_data, request.spot_fleet_id = "terminate", None, None
-    request.instance = made
-    b.spot_instance_requests[request.id] = request
-    request.add_tags(tags)
-    return request
-
-
-def _scheduled(w: World, region: str, made: Any) -> None:
-    run, _, rest = made.name.partition(".")
-    if not rest:
-        return
-    client = made.name.rpartition(".")[2]
-    w.things[made.name] = Thing(made.name, "schedule", region, run, client, w.now)
-
-
-def _zone(b: Any, given: dict[str, Any]) -> str:
-    named = given.get("subnet_id") or next((nic["SubnetId"] for nic in given["nics"] if "SubnetId" in nic), None)
-    if named:
-        return str(b.get_subnet(named).availability_zone)
-    return str(given.get("placement") or f"{b.region_name}a")
-
-
-def vcpus_of(region: str, kind: str) -> float:
-    """What the machine counts for in its quota."""
-    if kind in OLD_TYPES:
-        return OLD_TYPES[kind]
-    from moto.ec2.models.instance_types import INSTANCE_TYPES
-
-    known = INSTANCE_TYPES.get(kind)
-    if known is None:
-        found = re.search(r"(\d*)xlarge", kind)
-        return 4.0 * int(found.group(1) or 1) if found else 2.0
-    return float(known["VCpuInfo"]["DefaultVCpus"])
-
-
-def _raw(user_data: Any) -> bytes:
-    return bytes(user_data.decode().encode())
-
-
-def _refused(code: str, message: str) -> Exception:
-    from moto.ec2.exceptions import EC2ClientError
-
-    return EC2ClientError(code, message)
