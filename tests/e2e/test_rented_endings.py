@@ -121,7 +121,7 @@ def test_a_machine_that_never_reaches_its_store_ends_at_the_boot_deadline(trial:
 @pytest.mark.e2e
 def test_a_store_that_is_away_for_a_while_is_waited_for(trial: Trial, plain_image: str, tmp_path: Path) -> None:
     client = trial.launch(a_job("quick"), plain_image)
-    until(lambda: trial.status(client.run_id).get("state") == "running", "it trains", seconds=PATIENCE)
+    client.until(lambda: trial.status(client.run_id).get("state") == "running", "it trains", PATIENCE)
     trial.store.relay.cut()
     machine = trial.machine()
     output = machine.disk / "trainplan" / "run-dir" / "output" / "model.txt"
@@ -149,9 +149,9 @@ def test_a_store_that_stays_away_ends_the_machine_all_the_same(trial: Trial, pla
 @pytest.mark.parametrize("shapes", [[{}, {}]], ids=["two machines"])
 def test_an_accelerator_that_is_lost_is_an_interruption(trial: Trial, plain_image: str) -> None:
     client = trial.launch(a_job("hang"), plain_image)
-    until(lambda: trial.status(client.run_id).get("state") == "running", "it trains", seconds=PATIENCE)
+    client.until(lambda: trial.status(client.run_id).get("state") == "running", "it trains", PATIENCE)
     trial.machine().lose_accelerator()
-    until(lambda: trial.status(client.run_id).get("state") == "interrupted", "it is seen", seconds=PATIENCE)
+    client.until(lambda: trial.status(client.run_id).get("state") == "interrupted", "it is seen", PATIENCE)
     said = trial.status(client.run_id)
     assert said["reason"] == "ACCELERATOR_LOST"
     assert "lost the accelerator while it trained" in said["message"]

@@ -59,7 +59,7 @@ def test_three_interruptions_cost_little(yard: Yard, store: Store, trainer_image
 def reach(trial: Trial, client: Client, number: int, step: int) -> None:
     """Attempt `number` has trained so far, in the middle of whatever it does there."""
     text = f"attempt {number} trains beyond step {step}"
-    until(lambda: any(line["step"] >= step for line in steps(trial, client, number)), text, seconds=PATIENCE)
+    client.until(lambda: any(line["step"] >= step for line in steps(trial, client, number)), text, PATIENCE)
 
 
 def take_back(machine: Running, after: timedelta) -> None:

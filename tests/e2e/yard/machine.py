@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LABEL = "trainplan-yard"
 _SECONDS = 600
+_LAYERS = "/usr/local/lib/yard-layers"
 # What systemd, Docker and a power-off of this process namespace need; nothing here reaches a device of the host.
 _CAPABILITIES = "SYS_ADMIN,NET_ADMIN,NET_RAW,SYS_BOOT,SYS_PTRACE,MKNOD,AUDIT_WRITE,DAC_READ_SEARCH"
 _DATASOURCES = {"aws": "Ec2", "gcp": "GCE", "azure": "Azure"}
@@ -224,18 +225,19 @@ def _laid_out(machine: Machine, folder: Path) -> Mapping[str, str]:
 
 
 def _shared_layers(source: Path, target: Path) -> Mapping[str, str]:
-    """What Docker knows is copied; the layers themselves, tens of thousands of files, are mounted from `source`."""
+    """What Docker knows is copied; the layers themselves, tens of thousands of files, are links to one mount.
+
+    Not mounts where they belong: Docker unmounts everything below its folder when it is restarted.
+    """
     layers = [path.name for path in (source / "overlay2").iterdir() if (path / "committed").exists()]
 
     def shared(place: str, _: object) -> list[str]:
         return ["diff"] if Path(place).name in layers else ["backingFsBlockDev"]
 
     shutil.copytree(source, target, symlinks=True, ignore=shared)
-    mounts = {}
     for name in layers:
-        (target / "overlay2" / name / "diff").mkdir()
-        mounts[str(source / "overlay2" / name / "diff")] = f"/var/lib/docker/overlay2/{name}/diff:ro"
-    return mounts
+        (target / "overlay2" / name / "diff").symlink_to(f"{_LAYERS}/{name}/diff")
+    return {str(source / "overlay2"): f"{_LAYERS}:ro"}
 
 
 def _firmware(machine: Machine) -> Mapping[str, str]:

@@ -23,6 +23,7 @@ from tests.e2e.yard.yard import OWN
 from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from providers.stores.store import ObjectStore
@@ -71,6 +72,17 @@ class Client:
         until(lambda: bool(self.of("run")) or self._process.poll() is not None, "the run has a name")
         assert self.of("run"), self.errors
         return RunId(self.of("run")[0]["run_id"])
+
+    def until(self, holds: Callable[[], bool], what: str, seconds: float = _SECONDS) -> None:
+        """As `waiting.until`, and no longer than this client lives: what it waits for may never come then."""
+
+        def now_or_never() -> bool:
+            gone = self._process.poll() is not None
+            held = holds()
+            assert held or not gone, f"the client has ended before {what}: {self.told[-1:]}"
+            return held
+
+        until(now_or_never, what, seconds=seconds)
 
     def wait(self, seconds: float = _SECONDS) -> dict[str, Any]:
         """Its receipt, or what it said last, once it has ended."""
