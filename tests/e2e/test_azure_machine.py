@@ -20,6 +20,7 @@ from tests.doubles.azure.rented import Rented
 from tests.doubles.azure.rules import SUBSCRIPTION, Rules
 from tests.doubles.azure.server import AzureServer
 from tests.doubles.waiting import until
+from tests.e2e.test_rented_endings import a_job
 from tests.e2e.test_rented_interruptions import take_back
 from tests.e2e.test_rented_machine import brought, digits, written
 from tests.e2e.yard.provider import now
@@ -56,11 +57,11 @@ class Subscription:
             **{f"PLAN_AZURE_{name.upper()}": value for name, value in store.options.items()},
         }
 
-    def launch(self, image: str, market: str, **changes: Any) -> subprocess.Popen[str]:
-        job = self._folder / "job.yaml"
-        job.write_text(yaml.safe_dump(digits(container=f"{OWN}/{image}", **changes)), encoding="utf-8")
+    def launch(self, image: str, market: str, job: dict[str, Any]) -> subprocess.Popen[str]:
+        file = self._folder / "job.yaml"
+        file.write_text(yaml.safe_dump({**job, "container": f"{OWN}/{image}"}), encoding="utf-8")
         where = ("--provider", "azure", "--device", "T4", "--region", "eastus", "--market", market)
-        words = [str(PLAN), "launch", str(job), *where, "--yes", "--json", "--output", str(self._folder / "model")]
+        words = [str(PLAN), "launch", str(file), *where, "--yes", "--json", "--output", str(self._folder / "model")]
         return subprocess.Popen(
             words, cwd=self._folder, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -112,7 +113,7 @@ def subscription(yard: Yard, store: Store, tmp_path: Path) -> Iterator[Subscript
 
 @pytest.mark.parametrize("store", ["azure"], indirect=True)
 def test_from_launch_to_nothing_left(subscription: Subscription, trainer_image: str, tmp_path: Path) -> None:
-    client = subscription.launch(trainer_image, "on_demand")
+    client = subscription.launch(trainer_image, "on_demand", digits())
     machine = subscription.machine(1, client)
     receipt = subscription.receipt(client)
     assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1)
@@ -125,8 +126,20 @@ def test_from_launch_to_nothing_left(subscription: Subscription, trainer_image: 
 
 
 @pytest.mark.parametrize("store", ["azure"], indirect=True)
+def test_a_machine_ends_its_own_group(subscription: Subscription, plain_image: str, tmp_path: Path) -> None:
+    """With an image that is quick: custom data, agent, container, model, and the right that the launch gave."""
+    client = subscription.launch(plain_image, "on_demand", a_job("quick"))
+    machine = subscription.machine(1, client)
+    assert subscription.receipt(client)["outcome"] == "succeeded"
+    assert brought(tmp_path / "model") != {}
+    until(machine.is_off, "the machine is off")
+    assert subscription.left() == []
+    assert subscription.deleted_by_machines()[0].endswith(f"/resourceGroups/{machine.machine.name}")
+
+
+@pytest.mark.parametrize("store", ["azure"], indirect=True)
 def test_an_eviction_costs_little(subscription: Subscription, trainer_image: str, tmp_path: Path) -> None:
-    client = subscription.launch(trainer_image, "spot", epochs=30, checkpoint_every="5s")
+    client = subscription.launch(trainer_image, "spot", digits(epochs=30, checkpoint_every="5s"))
     first = subscription.machine(1, client)
     kept = ("sh", "-c", "ls /var/lib/trainplan/run-dir/checkpoints/*/complete.json")
     until(lambda: first.run(*kept).returncode == 0, "a checkpoint is written", seconds=PATIENCE)
