@@ -94,7 +94,7 @@ def make(settings: ProviderSettings) -> AwsProvider:
         region=lambda: api.home,
         now=settings.now,
         mirrors=mirrors_of(settings),
-        endpoints={"s3": given.endpoint} if given.endpoint else {},
+        endpoints={"s3": given.machine_endpoint} if given.machine_endpoint else {},
         own_image=given.image,
         files=finder(PROVIDER, settings),
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PROVIDER = "aws"
 FALLBACK_REGION = "us-east-1"
-OPTIONS = ("region", "bucket", "keep_days", "image", "instance_profile", "mirrors", "endpoint")
+OPTIONS = ("region", "bucket", "keep_days", "image", "instance_profile", "mirrors", "endpoint", "machine_endpoint")
 
 INSTANCE_PROFILE = "trainplan-machine"
 """The instance profile, and the role in it, that machines have."""
@@ -36,13 +36,15 @@ _PROFILE = re.compile(r"[A-Za-z0-9+=,.@_-]{1,128}")
 class AwsSettings:
     """`region` is where run directories and what stands in the account are (the home region), None: as the SDK's own
     configuration says. `image` is an AMI of the person's own, by id or by name, "" for the documented ones.
-    `endpoint` is where something answers that speaks like all of AWS, None for AWS.
+    `endpoint` is where something answers that speaks like all of AWS, None for AWS; `machine_endpoint` is where
+    machines find its S3, where that is another address.
     """
 
     region: str | None = None
     image: str = ""
     instance_profile: str = INSTANCE_PROFILE
     endpoint: str | None = None
+    machine_endpoint: str | None = None
 
     @classmethod
     def of(cls, settings: ProviderSettings) -> AwsSettings:
@@ -57,6 +59,7 @@ class AwsSettings:
             )
             or INSTANCE_PROFILE,
             endpoint=store.endpoint,
+            machine_endpoint=options.get("machine_endpoint") or store.endpoint,
         )
 
 

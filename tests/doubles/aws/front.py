@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, unquote
@@ -100,7 +99,7 @@ class Front:
         self.calls.clear()
 
     def _passed_on(self, environ: Environ, body: bytes, start: Start) -> Iterable[bytes]:
-        self.world.advance(self.world.now + timedelta(0))
+        self.world.catch_up()
         self.world.request = body
         paged = f"MaxResults={self.world.scenario.page_size}"
         if b"Action=Describe" in body:

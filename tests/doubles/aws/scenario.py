@@ -72,10 +72,12 @@ class Incident(Value):
 class Scenario(Value):
     """Durations in seconds. `setup` is what stands in the account: the standing reaper and all it needs, everything
     but the reaper, or nothing. `trainer` is how machines train: by the job's name as tests/contract/sim.py has it, or
-    never to an end. `retired` are types that this account still has.
+    never to an end. `retired` are types that this account still has. `real`: time is this computer's, and whoever boots
+    machines tells when they are off (tests/e2e).
     """
 
     seed: int = 0
+    real: bool = False
     regions: tuple[str, ...] = REGIONS
     setup: Literal["reaper", "schedule", "none"] = "reaper"
     retired: tuple[str, ...] = ()

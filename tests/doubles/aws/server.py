@@ -16,6 +16,8 @@ from tests.doubles.aws.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tests.doubles.aws.machines import Machine
+
 STEER = "/double/"
 
 
@@ -52,6 +54,8 @@ class Server:
 
     def steered(self, what: str, given: dict[str, Any]) -> Any:
         world = self.front.world
+        if what != "reset":
+            world.catch_up()
         verbs: dict[str, Callable[[], Any]] = {
             "reset": lambda: self.reset(scenario_of(given)),
             "now": world.now.isoformat,
@@ -62,9 +66,21 @@ class Server:
             "calls": lambda: [call.to_json() for call in self.front.calls],
             "forget": self.front.forget_calls,
             "reclaim": lambda: world.take(world.machines[given["id"]], "reclaim"),
+            "real": lambda: [_real(row) for row in world.machines.values()],
+            "off": lambda: world.off(world.machines[given["id"]]),
             "trains_until": lambda: _trains_until(world, given["run"]),
         }
         return verbs[what]()
+
+
+def _real(machine: Machine) -> dict[str, Any]:
+    return {
+        "id": machine.id,
+        "region": machine.region,
+        "user_data": machine.user_data,
+        "booted": machine.booted,
+        "ended": machine.ended_at is not None,
+    }
 
 
 def _trains_until(world: World, run: str) -> str | None:

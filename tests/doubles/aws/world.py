@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,14 @@ class World:
 
     def __post_init__(self) -> None:
         self.chance = Random(self.scenario.seed)
+        if self.scenario.real:
+            self.now = self.began = datetime.now(UTC)  # noqa: TID251  real machines live in it
         self.trainer = _TRAINERS[self.scenario.trainer]()
         self.reaps_at = self.began + timedelta(seconds=self.scenario.reaper_every)
+
+    def catch_up(self) -> None:
+        """As late as it really is, where that counts."""
+        self.advance(datetime.now(UTC) if self.scenario.real else self.now)  # noqa: TID251  real machines live in it
 
     # --- what is asked before a machine is made ------------------------------------------------------------------
 
@@ -171,7 +177,13 @@ class World:
     def _boots(self, machine: Machine) -> None:
         machine.booted = True
         backends.runs(machine)
-        boot(self, machine)
+        if not self.scenario.real:
+            boot(self, machine)
+
+    def off(self, machine: Machine) -> None:
+        """A real machine is off, by itself unless it was ended before."""
+        text = "Client.InstanceInitiatedShutdown"
+        self.end(machine, text, f"{text}: Instance initiated shutdown")
 
     def _befalls(self, machine: Machine, number: int, event: str) -> None:
         machine.befallen.add(number)
