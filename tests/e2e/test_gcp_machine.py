@@ -81,7 +81,7 @@ def project(yard: Yard, tmp_path: Path) -> Iterator[Project]:
 
 def test_from_launch_to_nothing_left(project: Project, trainer_image: str, tmp_path: Path) -> None:
     ran = project.launch(trainer_image)
-    assert ran.returncode == 0, f"{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}\n{_journals(project)}"
+    assert ran.returncode == 0, f"{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}\n{_said(project)}"
     receipt = json.loads(ran.stdout)
     assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1)
     assert "Tesla T4" in receipt["device"]
@@ -97,5 +97,12 @@ def test_from_launch_to_nothing_left(project: Project, trainer_image: str, tmp_p
     assert made.name == machine.machine.name
 
 
-def _journals(project: Project) -> str:
-    return "\n".join(running.journal()[-4000:] for running in project.machines)
+def _said(project: Project) -> str:
+    """What a person needs who reads of a failure: the attempts' own words, and the end of the machines' journals."""
+    words = [
+        f"{name}: {stored.data[-3000:].decode(errors='replace')}"
+        for there in project.world.bucket.objects.values()
+        for name, stored in there.items()
+        if name.endswith(("status.json", "output.log"))
+    ]
+    return "\n".join([*words, *(running.journal()[-2000:] for running in project.machines)])
