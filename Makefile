@@ -65,9 +65,10 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# What takes minutes is in `make e2e` and `make k80`; one run on a rented machine per store is among these.
+# Containers are tested one after another: they share an engine. What takes minutes is in `make e2e` and `make k80`; one run on a rented machine per store is among these.
 tests: $(VENV)/.dev tables
-	$(BIN)/pytest -m "not e2e and not slow_env"
+	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not container and not e2e and not slow_env"
+	$(BIN)/pytest -m "container and not e2e and not slow_env"
 
 e2e: $(VENV)/.dev tables
 	$(BIN)/pytest -m "not slow_env" --durations=0 tests/e2e
