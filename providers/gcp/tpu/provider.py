@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,6 +27,7 @@ from providers.gcp.part import word_of
 from providers.gcp.tpu import checks, reaper
 from providers.gcp.tpu.api import PAGE, TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls, pages
 from providers.gcp.tpu.create import ADDRESS, CREATE, RUNTIME, checked, create_call, place_for, takes, trainable
+from providers.gcp.tpu.finding import Each, Found, threads
 from providers.gcp.tpu.runtimes import runtime_for
 from providers.gcp.tpu.startup import as_shell
 from providers.gcp.tpu.translate import (
@@ -52,25 +52,9 @@ if TYPE_CHECKING:
     from pricing.offers import Offer
     from providers.base import Check, LaunchRequest, RunId, VendorRequest
 
-Each = Callable[[Callable[[str], "Found"], Sequence[str]], Iterable["Found"]]
 LISTING_LAG = timedelta(seconds=30)
 """Nobody publishes one; the API answers after a create with an operation whose target may take seconds to be there."""
-_AT_ONCE = 16
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What of ours is in one zone, and what did not answer, in words."""
-
-    resources: tuple[OwnedResource, ...] = ()
-    unanswered: tuple[str, ...] = ()
-
-
-def threads(look: Callable[[str], Found], zones: Sequence[str]) -> Iterable[Found]:
-    """Many zones at a time: one after the other takes half a minute."""
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        return list(pool.map(look, zones))
 
 
 def made(account: Account, rented: Rented) -> TpuMachines:
