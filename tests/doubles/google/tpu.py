@@ -212,9 +212,13 @@ def _row(known: Queued) -> dict[str, Any]:
     ends = known.guest.trains_until() if known.guest and known.ended_at is None else None
     if known.guest and known.guest.ending:
         ends = known.guest.ending.at  # it is going, and cannot be stopped any more
+    in_vain = known.provisioned_at is None and known.state in (
+        "FAILED",
+        "DELETING",
+    )  # there was no machine, nor will be
     return {
         "id": known.name,
-        "kind": "instance" if known.provisioned_at else "request",
+        "kind": "request" if in_vain else "instance",
         "labels": known.labels,
         "created_at": known.created_at.isoformat(),
         "ended_at": known.ended_at.isoformat() if known.ended_at else None,
