@@ -83,7 +83,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "faults": [
             {"operation": _INSERT, "effect": "lost_reply"},
             {"operation": _FIND, "skip": 1, "times": 4},
-            {"operation": _LIST, "effect": "warning", "place": _FIRST, "times": 2},
+            {"operation": _LIST, "effect": "warning", "place": _FIRST, "times": None, "until": 200},
             {"operation": _DISKS, "effect": "warning", "place": _FIRST, "times": None, "chance": 0.3},
         ],
     },

@@ -13,7 +13,7 @@ import providers.gcp.insert as insert
 import providers.gcp.lists as lists
 import providers.gcp.machines as machines
 import providers.rented as rented
-from providers.errors import CredentialsError, InstanceNotFoundError
+from providers.errors import InstanceNotFoundError, ThrottledError
 from providers.gcp.machines import Machines
 from tests.faults.defects import DEFECTS as EVERYWHERE
 from tests.faults.defects import Defect
@@ -154,14 +154,14 @@ def _() -> None:
     machines.LISTING_LAG = timedelta(0)
 
 
-@defect("an expired sign-in is taken as a machine that is gone")
+@defect("a look that was throttled is taken as a machine that is gone")
 def _() -> None:
     real = Machines.get
 
     def seen(self: Any, ref: Any) -> Any:
         try:
             return real(self, ref)
-        except CredentialsError as error:
+        except ThrottledError as error:
             raise InstanceNotFoundError("it is not there") from error
 
     Machines.get = seen  # type: ignore[method-assign]
