@@ -87,7 +87,10 @@ class Yard:
         """From now on machines have these layers on their disk, as one that pulled the image before; they still ask
         its registry for it. Takes the pull of a machine that is booted for nothing else."""
         running = self.boot(Machine(name="pulls-once", cloud="gcp", user_data="#cloud-config\n"))
-        until(lambda: not running.run("docker", "info").returncode, "Docker answers", seconds=120)
+        try:
+            until(lambda: not running.run("docker", "info").returncode, "Docker answers", seconds=300)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{running.journal()[-20_000:]}") from None
         pulled = running.run("docker", "pull", "--quiet", image)
         assert pulled.returncode == 0, pulled.stderr
         running.run("systemctl", "poweroff")
