@@ -38,7 +38,9 @@ if ! podman image exists "$tag"; then
         ${certificates:+--volume "$certificates:/run/host-ca.crt:ro"} \
         --build-arg "BASE=$base" --tag "$tag" "$context" >/dev/null
     podman images --format '{{.Repository}}:{{.Tag}}' "localhost/trainplan-yard-$kind" | while read -r earlier; do
-        [ "$earlier" = "$tag" ] || podman rmi "$earlier" >/dev/null 2>&1 || true
+        # Not one that another session may just be using.
+        made=$(podman image inspect --format '{{.Created.Unix}}' "$earlier" 2>/dev/null || date +%s)
+        [ "$earlier" = "$tag" ] || [ $(($(date +%s) - made)) -lt 3600 ] || podman rmi "$earlier" >/dev/null 2>&1 || true
     done
 fi
 echo "$tag"
