@@ -212,10 +212,9 @@ def _row(known: Queued) -> dict[str, Any]:
     ends = known.guest.trains_until() if known.guest and known.ended_at is None else None
     if known.guest and known.guest.ending:
         ends = known.guest.ending.at  # it is going, and cannot be stopped any more
-    in_vain = known.provisioned_at is None and known.state in (
-        "FAILED",
-        "DELETING",
-    )  # there was no machine, nor will be
+    # There was no machine, and none is on its way.
+    over = known.state in ("FAILED", "DELETING") or not has_room(known.world, known.zone)
+    in_vain = known.provisioned_at is None and over
     return {
         "id": known.name,
         "kind": "request" if in_vain else "instance",
