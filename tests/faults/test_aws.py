@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.test_kill_points import NOTHING_WRONG, faults
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
+pytestmark = [pytest.mark.cloud_faults, pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")]
 
 
 def test_a_part_of_all_points_leaves_nothing_and_is_recorded() -> None:

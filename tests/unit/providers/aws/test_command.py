@@ -169,6 +169,7 @@ def transcript(command: str, said: Said) -> str:
     """What was typed and printed, without what differs each time."""
     text = f"$ {command}\n{said.err}{said.out}"
     for pattern, instead in (
+        (r" *epoch \d+/\d+, step [^\n]*\n", ""),  # how often a client looks hangs on the machine it runs on
         (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),
         (r"i-[0-9a-f]{17}", "i-0123456789abcdef0"),
         (r"/\S+/(?=tiny-)", "~/"),
