@@ -31,7 +31,11 @@ def digits(**changes: Any) -> dict[str, Any]:
     return {**job, "epochs": 4, "checkpoint_every": "3s", **changes}
 
 
-@pytest.mark.parametrize("store", ["aws", "gcp", "azure"], indirect=True)
+@pytest.mark.parametrize(
+    "store",
+    ["aws", pytest.param("gcp", marks=pytest.mark.e2e), pytest.param("azure", marks=pytest.mark.e2e)],
+    indirect=True,
+)
 def test_it_trains_restarts_and_brings_the_model_home(
     yard: Yard, store: Store, trainer_image: str, tmp_path: Path
 ) -> None:
@@ -54,6 +58,7 @@ def test_it_trains_restarts_and_brings_the_model_home(
             assert next(iter(trial.office.instances.values())).deleted_itself
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("store", ["gcp"], indirect=True)
 def test_the_second_registry_gives_what_the_first_refuses(
     yard: Yard, store: Store, public_digest: str, tmp_path: Path
