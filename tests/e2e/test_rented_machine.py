@@ -31,11 +31,8 @@ def digits(**changes: Any) -> dict[str, Any]:
     return {**job, "epochs": 4, "checkpoint_every": "3s", **changes}
 
 
-@pytest.mark.parametrize(
-    "store",
-    ["aws", pytest.param("gcp", marks=pytest.mark.e2e), pytest.param("azure", marks=pytest.mark.e2e)],
-    indirect=True,
-)
+@pytest.mark.e2e
+@pytest.mark.parametrize("store", ["aws", "gcp", "azure"], indirect=True)
 def test_it_trains_restarts_and_brings_the_model_home(
     yard: Yard, store: Store, trainer_image: str, tmp_path: Path
 ) -> None:
