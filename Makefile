@@ -65,7 +65,7 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# Containers are tested one after another: they share an engine. What takes minutes is in `make e2e` and `make k80`; one run on a rented machine is among these.
+# Containers are tested one after another: they share an engine. What takes minutes is in `make e2e` and `make k80`; endings of a rented machine are among these.
 tests: $(VENV)/.dev tables
 	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not container and not cloud_faults and not e2e and not slow_env"
 	$(BIN)/pytest -m "container and not e2e and not slow_env"
