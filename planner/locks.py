@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from filelock import FileLock
+
     from providers.base import RunId
 
 
@@ -19,6 +21,18 @@ class RunLocks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._kept: dict[RunId, FileLock] = {}
+
+    def keep(self, run_id: RunId) -> bool:
+        """Take the lock now, for the next `holding` of this object; False: another process has it.
+
+        A run is written down before it is followed, and nobody may settle it between the two.
+        Raises ThisMachineError where the folder cannot be written.
+        """
+        lock = self._taken(run_id)
+        if lock is not None:
+            self._kept[run_id] = lock
+        return lock is not None
 
     @contextmanager
     def holding(self, run_id: RunId) -> Iterator[bool]:
@@ -26,6 +40,16 @@ class RunLocks:
 
         Raises ThisMachineError where the folder cannot be written.
         """
+        lock = self._kept.pop(run_id, None) or self._taken(run_id)
+        if lock is None:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    def _taken(self, run_id: RunId) -> FileLock | None:
         from filelock import FileLock, Timeout
 
         lock = FileLock(self._folder / f"{run_id}.lock", timeout=0)
@@ -33,11 +57,7 @@ class RunLocks:
             self._folder.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except Timeout:
-            yield False
-            return
+            return None
         except OSError as error:
             raise ThisMachineError(f"cannot lock {self._folder}: {error.strerror}", "give it to your user") from None
-        try:
-            yield True
-        finally:
-            lock.release()
+        return lock

@@ -103,11 +103,17 @@ class Runner:
         )
 
     def record(self, run: Run, job: TrainingJob, estimate: dict[str, Any]) -> None:
-        """The run in the journal, before anything is created for it."""
+        """The run in the journal, before anything is created for it; nobody else acts on it until it is followed."""
+        self._locks.keep(run.run_id)
         self._journal.add_run(run, job.to_json(), estimate, self._clock.now())
 
     def again(self, run: Run, draft: Run, output: Path | None) -> Run:
-        """An ended run made ready for its next attempt: under the limits and in the places of a new draft."""
+        """An ended run made ready for its next attempt: under the limits and in the places of a new draft.
+
+        One that another process has taken on in the meantime is as that process has it.
+        """
+        if not self._locks.keep(run.run_id):
+            return self._journal.run(run.run_id)
         folder = str(output_folder(output, run.job_name, run.run_id)) if output else run.model_folder
         self._journal.go_on(run.run_id, self._clock.now())
         return replace(

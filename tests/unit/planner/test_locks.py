@@ -16,8 +16,9 @@ from planner.launch import Detached
 from planner.locks import RunLocks
 from planner.run import Outcome, Phase
 from planner.runner import request_none
+from planner.targets import Target
 from providers.base import EndKind, RunId
-from tests.builders import RUN_ID
+from tests.builders import RUN_ID, a_job, an_offer
 from tests.doubles.clock import ctrl_c
 from tests.doubles.fake_machine import ends, trains_well, until_asked
 from tests.doubles.waiting import until
@@ -89,6 +90,27 @@ def test_an_error_while_it_is_held_lets_go_of_it(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), RunLocks(tmp_path).holding(RUN_ID):
         raise RuntimeError
     assert not held(tmp_path)
+
+
+def test_a_lock_that_is_kept_is_the_next_holdings(tmp_path: Path) -> None:
+    locks = RunLocks(tmp_path)
+    assert locks.keep(RUN_ID)
+    assert held(tmp_path)
+    assert not RunLocks(tmp_path).keep(RUN_ID)
+    with locks.holding(RUN_ID) as mine:
+        assert mine
+        assert held(tmp_path)
+    assert not held(tmp_path)
+
+
+def test_a_run_that_is_written_down_is_settled_by_nobody_until_it_is_followed(desk: Desk) -> None:
+    """A `plan status` between the two would have ended it as one that was cut off."""
+    runner = desk.runner()
+    run = runner.draft(a_job(), [Target(offer=an_offer())], None, desk.folder / "model")
+    runner.record(run, a_job(), {})
+    assert desk.runner().settle(run).phase is Phase.PLANNED
+    followed, _ = runner.follow(run, desk.request(a_job()))
+    assert followed.outcome is Outcome.SUCCEEDED
 
 
 def test_a_folder_that_cannot_be_made_is_this_machines_error(tmp_path: Path) -> None:
