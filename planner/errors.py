@@ -8,8 +8,7 @@ PlanError
 ├── TrainingFailedError    6   the training itself ended badly
 ├── TeardownUnverifiedError 7  something may still be there
 ├── LimitReachedError      8   deadline or budget
-├── ThisMachineError       9   engine, disk, journal
-└── NotBuiltYetError      10   a command whose time has not come
+└── ThisMachineError       9   engine, disk, journal
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ class ExitCode(IntEnum):
     TEARDOWN_UNVERIFIED = 7
     LIMIT_REACHED = 8
     THIS_MACHINE = 9
-    NOT_BUILT_YET = 10
     INTERRUPTED = 130
 
 
@@ -83,10 +81,6 @@ class LimitReachedError(PlanError):
 
 class ThisMachineError(PlanError):
     exit_code = ExitCode.THIS_MACHINE
-
-
-class NotBuiltYetError(PlanError):
-    exit_code = ExitCode.NOT_BUILT_YET
 
 
 def from_provider(error: ProviderError) -> PlanError:

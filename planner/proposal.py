@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planner.market import chance_text
 from planner.next_action import TIMER_GRACE
 from planner.plan import Plan
+from planner.price_notes import price_text
 from planner.receipt import estimate_record
 from planner.run import attempt_deadline
 from planner.targets import Target
@@ -67,7 +68,8 @@ def rented(plan: Plan, dearer: str = "") -> Proposal:
     }
     cost = f"{format_usd(best.cost_usd)} ({format_usd(best.cost_low_usd)} to {format_usd(best.cost_high_usd)})"
     text = (
-        f"{targets[0].where} at {format_usd_per_hour(best.offer.usd_per_hour)}: "
+        f"{targets[0].where} at {format_usd_per_hour(best.offer.usd_per_hour)} "
+        f"({price_text(best.offer, plan.made_at.date())}): "
         f"{format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)}), {cost}"
     )
     return Proposal(targets=tuple(targets), record=record, slow_end=time.high, text=text, plan=plan, dearer=dearer)

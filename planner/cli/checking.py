@@ -36,7 +36,8 @@ def _beforehand(offer: Offer, settings: Settings) -> Judged | None:
     """What is known without asking; None where the provider has to be asked."""
     name = offer.provider
     if name not in names():
-        return _judged(offer, Check(name="provider", state=PreflightState.UNKNOWN, detail=f"{name} is not built yet"))
+        detail = f"{name} cannot be launched on"
+        return _judged(offer, Check(name="provider", state=PreflightState.UNKNOWN, detail=detail))
     if not build.is_used(name, settings):
         detail, fix = f"nobody is signed in to {name} here", how_to_sign_in(name)
         return _judged(offer, Check(name=IDENTITY, state=PreflightState.REFUSED, detail=detail, fix=fix))

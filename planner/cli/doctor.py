@@ -59,7 +59,7 @@ def _told_apart(provider: str | None, job_file: Path | None) -> tuple[str | None
 
 def _wanted(given: str | None) -> tuple[str, ...]:
     if given in CLOUDS and given not in names():
-        raise BadInputError(f"{given} cannot be launched on yet", f"known: {', '.join(names())}")
+        raise BadInputError(f"{given} cannot be launched on", f"known: {', '.join(names())}")
     return tuple(name for name in build.provider_names(given) if given or name != SIMULATED)
 
 

@@ -24,7 +24,6 @@ from planner.errors import (
     BadInputError,
     ExitCode,
     LimitReachedError,
-    NotBuiltYetError,
     RefusedError,
     TeardownUnverifiedError,
 )
@@ -159,11 +158,6 @@ def propose(job: TrainingJob, settings: Settings, wanted: Wanted, made: Callable
     plan = make_plan(job, everywhere, settings, build.clock().now())
     if not plan.candidates:
         raise nothing_left(plan)
-    unknown = {ranked.offer.provider for ranked in plan.candidates} - set(names())
-    if unknown:
-        raise NotBuiltYetError(
-            f"{', '.join(sorted(unknown))} cannot be launched on yet", f"--provider {', '.join(names())} can"
-        )
     plan = _let_in(plan, made)
     now = _first_let_in(refined(plan, made, _tell), made)
     return rented(now, dearer(plan, now))

@@ -238,7 +238,7 @@ def test_rows_that_the_account_cannot_launch_are_marked(aws: FakeCloud, catalog:
     marks = {("spot" if "  spot  " in row else "gcp" if " gcp " in row else "aws"): row.split()[-1] for row in rows}
     assert marks == {"spot": "no", "gcp": "unknown", "aws": "ok"}
     assert "no: quota: needs 4 vCPUs, may have 0 (ask for 4: https://quotas)" in said.out
-    assert "unknown: provider: gcp is not built yet" in said.out
+    assert "unknown: provider: gcp cannot be launched on" in said.out
 
 
 def test_the_json_has_one_field_more_and_only_then(aws: FakeCloud, catalog: Path) -> None:

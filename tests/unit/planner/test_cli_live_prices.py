@@ -85,7 +85,7 @@ def test_the_live_price_is_what_is_shown_and_paid(aws: FakeCloud) -> None:
     said = launch("--json")
     assert (said.code, said.error) == (0, "")
     paid = aws.received[0].offer
-    assert f" at ${paid.usd_per_hour:.3f}/h: " in said.err
+    assert f" at ${paid.usd_per_hour:.3f}/h (observed {paid.price_as_of}): " in said.err
     assert (paid.instance_type, paid.price_grade) == ("g4dn.xlarge", "observed")
     assert aws.count("refine") == 1  # the first create comes at once
 
