@@ -29,6 +29,8 @@ OPTIONS = (
 )
 MACHINE_ACCOUNT = "trainplan-machine"
 """The service account that machines have, in the project, where the person names none: `plan setup gcp` makes it."""
+NETWORK = "trainplan"
+"""The network of machines where the person names none: `plan setup gcp` makes it. A project's `default` lets SSH in."""
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _EMAIL = re.compile(r"[a-z0-9][a-z0-9.-]*@[a-z0-9.-]+\.gserviceaccount\.com")
 
@@ -42,7 +44,7 @@ class GcpSettings:
     """
 
     project: str | None = None
-    network: str = "default"
+    network: str = NETWORK
     subnetwork: str = ""
     service_account: str = ""
     endpoint: str | None = None
@@ -56,7 +58,7 @@ class GcpSettings:
         store = StoreSettings.of(settings, PROVIDER)
         return cls(
             project=store.project or settings.environment.get("GOOGLE_CLOUD_PROJECT") or None,
-            network=_fits(options, "network", _NAME, "the name of a network") or "default",
+            network=_fits(options, "network", _NAME, "the name of a network") or NETWORK,
             subnetwork=_fits(options, "subnetwork", _NAME, "the name of a subnetwork"),
             service_account=_fits(options, "service_account", _EMAIL, "NAME@PROJECT.iam.gserviceaccount.com"),
             endpoint=store.endpoint,

@@ -66,7 +66,7 @@ class Scenario(_Frozen):
     quotas: dict[str, dict[str, float]] = Field(default_factory=dict)
     closed_zones: tuple[str, ...] = ()
     billing: bool = True
-    networks: tuple[str, ...] = ("default",)
+    networks: tuple[str, ...] = ("default", "trainplan")
     machine_timer_works: bool = True
     cloud_timer_works: bool = True
     disks_stay: bool = False

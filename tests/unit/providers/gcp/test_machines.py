@@ -165,7 +165,7 @@ def test_a_network_that_is_not_there_is_a_wrong_request(make_world: Callable[...
     world = make_world(networks=())
     with pytest.raises(BadRequestError) as caught:
         world.provider.launch(in_zone(world))
-    assert "networks/default" in caught.value.message
+    assert "networks/trainplan" in caught.value.message
     assert "plan doctor gcp" in caught.value.hint
 
 

@@ -134,11 +134,11 @@ def test_what_was_made_is_removed_and_can_be_made_again(project: Project) -> Non
 
 
 def test_what_a_person_made_is_not_removed(project: Project) -> None:
-    project.iam.networks["default"] = {"kind": "compute#network", "name": "default", "description": "mary's"}
+    project.iam.networks["trainplan"] = {"kind": "compute#network", "name": "trainplan", "description": "mary's"}
     project.iam.accounts[EMAIL] = {"email": EMAIL, "description": "mary's"}
     project.set_up()
     project.remove()
-    assert "default" in project.iam.networks
+    assert "trainplan" in project.iam.networks
     assert EMAIL in project.iam.accounts
 
 
