@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from providers.azure.account import Account
@@ -37,6 +38,9 @@ FORCED = {"forceDeletionTypes": "Microsoft.Compute/virtualMachines"}
 _MACHINE, _TIMER = "PUT virtualMachines", "POST virtualMachinesSubmitDeallocate"
 _THERE_ALREADY = "RoleAssignmentExists"
 _DEAD = "its machine was here, and is gone"
+_PAUSES_SECONDS = (2.0, 4.0, 8.0)
+"""Before a call that makes no machine is sent again. A launch has seven calls: were each lost reply a try of the
+engine's, of which a create has five, an unsteady line would cost machines that are there."""
 
 
 def _wait(seconds: float) -> None:
@@ -69,7 +73,7 @@ class Launcher:
 
         After a CapacityError or a QuotaError nothing of it is left, or what is left bills nothing and is going.
         """
-        told = self._machine(group)
+        told = self._repeated(lambda: self._machine(group))
         if told is not None:
             return self._again(group, calls, told)
         if self._has_lived(request):
@@ -127,6 +131,17 @@ class Launcher:
         )
 
     def _sent(self, call: Call, what: str) -> Reply:
+        """One of the calls, taken. The create of the machine is sent once: before it is sent again somebody has to
+        look whether its machine lived. All others come to the same however often they are sent."""
+        send = partial(self._sent_once, call, what)
+        try:
+            return send() if call.name == _MACHINE else self._repeated(send)
+        except InstanceNotFoundError as error:
+            raise TransientError(
+                error.message, hint="the group went while it was being filled", code=error.code
+            ) from error
+
+    def _sent_once(self, call: Call, what: str) -> Reply:
         reply = self.account.arm.send(call)
         if reply.status < 400:
             return reply
@@ -140,9 +155,16 @@ class Launcher:
                 "itself ends it when this computer is lost",
                 code=error.code,
             )
-        if isinstance(error, InstanceNotFoundError):
-            raise TransientError(error.message, hint="the group went while it was being filled", code=error.code)
         raise error
+
+    def _repeated(self, ask: Callable[[], Found]) -> Found:
+        """What is no harm to ask again, asked again where no clear answer came. A throttled call is the engine's."""
+        for pause in _PAUSES_SECONDS:
+            try:
+                return ask()
+            except TransientError:
+                self.pace.sleep(pause)
+        return ask()
 
     def _until_there(self, call: Call) -> None:
         """Until a network is provisioned: a machine in one that is not is refused."""

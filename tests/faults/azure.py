@@ -94,17 +94,16 @@ SCENARIOS: dict[str, dict[str, Any]] = {
             {"operation": "DELETE resourceGroups", "effect": "lost_request"},
             {"operation": "DELETE roleAssignments", "effect": "lost_reply"},
             {"operation": "GET resources", "effect": "lost_reply", "times": None, "chance": 0.2},
-            # Of the five tries that a create has, three are lost above, and one is the dead client's.
-            {"operation": "GET virtualMachines", "effect": "lost_reply", "times": None, "chance": 0.1, "skip": 12},
+            {"operation": "GET virtualMachines", "effect": "lost_reply", "times": None, "chance": 0.1},
             {"operation": "PutObject", "effect": "lost_reply", "times": None, "chance": 0.3},
         ),
         "leaves_rights": True,
     },
-    # A create without an answer, four looks without one, and then nobody lists what there is.
+    # A create without an answer, four tries whose every look is without one, and then nobody lists what there is.
     "unclear": {
         "faults": (
             {"operation": "PUT virtualMachines", "effect": "lost_reply"},
-            {"operation": "GET virtualMachines", "effect": "lost_reply", "skip": 1, "times": 4},
+            {"operation": "GET virtualMachines", "effect": "lost_reply", "skip": 1, "times": 16},
             {"operation": "GET resourcegroups", "code": "InternalServerError", "times": 2},
             {"operation": "GET resources", "effect": "lost_reply", "times": None, "chance": 0.3},
         ),
