@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from providers.agent.agent import Agent, Machine
 from providers.agent.clock import Clock
 from providers.agent.end import End
-from providers.agent.endings import Ending, failed
+from providers.agent.endings import RESTARTING, Ending, failed
 from providers.agent.loop import drive, until
 from providers.agent.processes import MachineProcesses, Processes
 from providers.agent.reading import Access
@@ -60,9 +60,11 @@ def act(arguments: list[str], here: Machine) -> int:
     if verb == "run":
         agent = Agent(here)
         signal.signal(signal.SIGTERM, _goes_down(agent))
-        agent.run()
+        ending = agent.run()
         # From here on the end of the system is our own doing.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if ending.state == RESTARTING:
+            return 0
     elif verb == "end":
         speak(here, _WHY.get(arguments[1] if len(arguments) > 1 else "deadline", _WHY["after"]))
     elif verb == "say" and len(arguments) == 3:

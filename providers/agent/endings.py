@@ -23,6 +23,10 @@ class Ending:
     exit_code: int | None = None
 
 
+RESTARTING = "restarting"
+"""The one state of an ending that is none of the attempt: it goes on once the machine is back."""
+
+
 class EndedError(Exception):
     """The attempt is over before training began, or beyond it."""
 

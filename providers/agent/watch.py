@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from providers.agent.endings import Ending, failed
+from providers.agent.endings import RESTARTING, Ending, failed
 from providers.agent.loop import Duty
 from providers.agent.status import HEARTBEAT_SECONDS
 
@@ -21,6 +21,9 @@ STOP_SECONDS = 15.0
 DISK_SECONDS = 10.0
 LEAST_FREE_BYTES = 128 * 1024 * 1024
 GOING_DOWN_SECONDS = 25.0
+BACK_SECONDS = 1800.0
+"""To the first step of a machine that has trained before and was restarted: its boot deadline may be long past."""
+_RESTARTS = ("reboot.target", "kexec.target")
 
 
 class Watch:
@@ -35,6 +38,8 @@ class Watch:
         self._machine = machine
         self._status = status
         self._notices = notices
+        trained = machine.paths.running_mark.exists()
+        self._begins_by = max(machine.spec.boot_deadline, machine.clock.now() + BACK_SECONDS if trained else 0.0)
         self._duties = (
             Duty(0.0, self._signal),
             Duty(NOTICE_SECONDS, self._notice),
@@ -61,7 +66,15 @@ class Watch:
         if self.going_down:
             self.going_down = False
             by = self._machine.clock.now() + GOING_DOWN_SECONDS
-            self.ask(Ending("interrupted", "MACHINE_GOING_DOWN", "the machine was shut down from outside", by=by))
+            if self._comes_back():
+                self.ask(Ending(RESTARTING, "MACHINE_RESTARTS", "the machine is restarted; the attempt goes on", by=by))
+            else:
+                self.ask(Ending("interrupted", "MACHINE_GOING_DOWN", "the machine was shut down from outside", by=by))
+
+    def _comes_back(self) -> bool:
+        """Whether what systemd is about is a restart; where it does not say, the machine is taken to go for good."""
+        done = self._machine.processes.run(("systemctl", "list-jobs", "--no-legend", "--no-pager"), 10.0)
+        return any(target in done.said for target in _RESTARTS)
 
     def _notice(self) -> None:
         if self.ending is not None and self.ending.notice is not None:
@@ -74,7 +87,7 @@ class Watch:
         spec, now = self._machine.spec, self._machine.clock.now()
         if now >= spec.deadline - spec.end_reserve_seconds:
             self.ask(Ending("deadline", "DEADLINE", "the deadline was reached", by=spec.deadline))
-        if not self.training and now >= spec.boot_deadline:
+        if not self.training and now >= self._begins_by:
             text = f"training had not begun by the boot deadline; the machine was {self._status.state}"
             self.ask(failed("BOOT_DEADLINE", text))
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LABEL = "trainplan-yard"
 _SECONDS = 600
 _LAYERS = "/usr/local/lib/yard-layers"
+_REBOOT = "SIGRTMIN+5"
+"""What systemd begins its reboot.target for (systemd(1), "Signals")."""
 # What systemd, Docker and a power-off of this process namespace need; nothing here reaches a device of the host.
 _CAPABILITIES = "SYS_ADMIN,NET_ADMIN,NET_RAW,SYS_BOOT,SYS_PTRACE,MKNOD,AUDIT_WRITE,DAC_READ_SEARCH"
 _DATASOURCES = {"aws": "Ec2", "gcp": "GCE", "azure": "Azure"}
@@ -87,9 +89,11 @@ class Running:
             return _podman("inspect", "--format", "{{.State.Status}}", self._container).strip() != "running"
 
     def restart(self) -> None:
-        """As its cloud's console does it: asked to shut down, then booted from the same disk."""
+        """As its own `reboot` does it: its services are ended in their order, then it is booted from the same disk."""
         with self._restarting:
-            _podman("restart", "--time", "60", self._container)
+            _podman("kill", "--signal", _REBOOT, self._container)
+            _podman("wait", self._container)
+            _podman("start", self._container)
 
     def kill(self) -> None:
         """The power goes."""

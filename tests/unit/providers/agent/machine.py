@@ -149,6 +149,8 @@ class FakeDocker:
     gate_says: bytes = b"tensorflow 2.21.0 sees 1 gpu\nACCELERATOR VISIBLE\n"
     gate_code: int = 0
     env_file: str = ""
+    jobs: str = ""
+    """What systemd is about."""
     log: FakeRunning = field(default_factory=FakeRunning)
     killed_at: float | None = None
     on_term: Callable[[], None] = lambda: None
@@ -161,6 +163,8 @@ class FakeDocker:
         if (said := self.broken.get(" ".join(words[:2]))) is not None:
             return Done(1, said)
         match tuple(words[:2]):
+            case ("systemctl", "list-jobs"):
+                return Done(0, self.jobs)
             case ("iptables", _):
                 return Done(1 if "-C" in words else 0, "")
             case ("docker", "create"):

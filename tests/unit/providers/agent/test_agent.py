@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from providers.agent import watch
+from providers.agent.status import FINAL
 from tests.unit.providers.agent.machine import IMAGE, NOON, SECOND_IMAGE, FakeRunning, MemoryStore, Rented
 
 if TYPE_CHECKING:
@@ -156,11 +157,43 @@ def test_a_trainer_that_ignores_the_notice_is_killed_in_time(rented: Rented) -> 
     assert rented.status["exit_code"] == 137
 
 
-def test_a_machine_that_is_shut_down_says_so(rented: Rented) -> None:
-    rented.trainer.total_steps = 1000
+@pytest.mark.parametrize("jobs", ["", "No jobs running.", "  61 poweroff.target start waiting\n"])
+def test_a_machine_that_is_shut_down_says_so(rented: Rented, jobs: str) -> None:
+    rented.trainer.total_steps, rented.docker.jobs = 1000, jobs
     rented.at(50, lambda: setattr(rented.agent.watch, "going_down", True))
-    assert rented.run().reason == "MACHINE_GOING_DOWN"
+    ending = rented.run()
+    assert (ending.state, ending.reason) == ("interrupted", "MACHINE_GOING_DOWN")
     assert checkpoints(rented.store)
+
+
+@pytest.mark.parametrize("away_seconds", [60, 7000 - 3600])
+def test_a_machine_that_is_told_to_restart_goes_on_in_its_attempt(tmp_path: Path, away_seconds: float) -> None:
+    """Nobody may take the attempt for over: with a last word, its machine would be deleted and another one rented."""
+    first = Rented(tmp_path)
+    first.trainer.total_steps, first.docker.jobs = 1000, "  61 reboot.target start waiting\n"
+    first.at(95, lambda: setattr(first.agent.watch, "going_down", True))
+    assert first.run().state == first.status["state"] == "restarting"
+    assert first.status["state"] not in FINAL
+    step = first.trainer.step
+    assert checkpoints(first.store)[-1] == f"step-{step:08}"
+    assert first.clock.instant < NOON + 95 + 30
+    first.clock.instant += away_seconds
+    second = Rented(tmp_path, store=first.store, clock=first.clock)
+    second.trainer.total_steps = step + 60
+    assert second.run().state == second.status["state"] == "done"
+    assert second.trainer.done_steps[0] == step + 1
+
+
+def test_a_machine_that_comes_back_and_does_not_train_ends(tmp_path: Path) -> None:
+    first = Rented(tmp_path, deadline=NOON + 36_000)
+    first.at(95, lambda: _power_cut())
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    back = first.clock.instant = NOON + 9000
+    second = Rented(tmp_path, store=first.store, clock=first.clock, deadline=NOON + 36_000)
+    second.docker.start = _slow_pull(second)  # type: ignore[method-assign]
+    assert second.run().reason == "BOOT_DEADLINE"
+    assert back + watch.BACK_SECONDS <= second.clock.instant < back + watch.BACK_SECONDS + 60
 
 
 def test_a_stop_of_the_person(rented: Rented) -> None:

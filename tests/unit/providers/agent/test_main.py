@@ -204,6 +204,30 @@ def test_a_last_word_is_not_overwritten(here: Machine, double: Cloud) -> None:
     assert status(double)["state"] == "done"
 
 
+RESTARTED = """
+import os, pathlib, signal, sys, time
+pathlib.Path(os.environ["RUN_DIR"], "attempts", "1").mkdir(parents=True)
+os.kill({pid}, signal.SIGTERM)
+while '["stop",' not in pathlib.Path({calls!r}).read_text():
+    time.sleep(0.01)
+sys.exit(75)
+"""
+
+
+@pytest.mark.parametrize(("target", "state"), [("reboot", "restarting"), ("poweroff", "interrupted")])
+def test_a_restart_of_the_machine_is_not_its_end(
+    here: Machine, double: Cloud, tmp_path: Path, target: str, state: str
+) -> None:
+    calls = tmp_path / "calls"
+    (tmp_path / "trainer.py").write_text(RESTARTED.format(pid=os.getpid(), calls=str(calls)))
+    jobs = f"#!/bin/sh\n[ $1 = list-jobs ] && echo 61 {target}.target start waiting || echo $* >>{tmp_path}/power\n"
+    script(tmp_path / "bin", "systemctl", jobs)
+    assert act(["run"], here) == 0
+    assert status(double)["state"] == state
+    ended = (tmp_path / "power").exists() or any("/instances/n" in path for _, path, _ in double.requests)
+    assert ended is (target == "poweroff")
+
+
 def test_start_up_that_failed_is_told_and_the_machine_goes_on_to_its_end_elsewhere(
     here: Machine, double: Cloud, tmp_path: Path
 ) -> None:
