@@ -77,7 +77,7 @@ class Creator:
 
     def _have(self, run: Run, instance: Instance) -> Run:
         # A slow create may have taken effect as late as its answer came.
-        attempt = replace(run.attempts[-1], ref=instance.ref, sent_at=self._book.now())
+        attempt = replace(run.attempts[-1], ref=instance.ref, sent_at=self._book.now(), queued=not instance.bills)
         return self._book.moved(run.with_attempt(attempt), Phase.BOOTING)
 
     def _refused(self, run: Run, error: ProviderError) -> Run:

@@ -298,12 +298,13 @@ def _save_attempt(db: sqlite3.Connection, run_id: RunId, attempt: Attempt) -> No
     db.execute(
         "UPDATE attempts SET instance_provider = ?, instance_region = ?, instance_id = ?, exit_code = ?, reason = ?,"
         " target_json = coalesce(target_json, ?), deadline = ?, sent_at = ?, tries = ?, end_kind = ?, ended_at = ?,"
-        " step = ?, lost_steps = ?, cleared = ? WHERE run_id = ? AND number = ?",
+        " step = ?, lost_steps = ?, cleared = ?, queued = ?, bills_from = ? WHERE run_id = ? AND number = ?",
         (
             ref.provider if ref else None, ref.region if ref else None, ref.id if ref else None,
             attempt.exit_code, attempt.reason, targets_text((attempt.target,)) if attempt.target else None,
             _instant(attempt.deadline), _instant(attempt.sent_at), attempt.tries, attempt.end,
-            _instant(attempt.ended_at), attempt.step, attempt.lost_steps, attempt.cleared, run_id, attempt.number,
+            _instant(attempt.ended_at), attempt.step, attempt.lost_steps, attempt.cleared, attempt.queued,
+            _instant(attempt.bills_from), run_id, attempt.number,
         ),
     )  # fmt: skip
 
@@ -328,6 +329,8 @@ def _attempt(row: sqlite3.Row) -> Attempt:
         step=row["step"],
         lost_steps=row["lost_steps"],
         cleared=bool(row["cleared"]),
+        queued=bool(row["queued"]),
+        bills_from=_when(row["bills_from"]),
     )
 
 

@@ -77,6 +77,10 @@ CREATE TABLE refusals (
     refusal_json TEXT NOT NULL
 ) STRICT;
 """,
+    """
+ALTER TABLE attempts ADD COLUMN queued INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE attempts ADD COLUMN bills_from TEXT;
+""",
 )
 SCHEMA_VERSION = len(_SCHEMAS)
 

@@ -20,6 +20,7 @@ from planner.errors import (
 )
 from planner.events import Event, PhaseReached
 from planner.looking import Scout, look
+from planner.meter import Meter
 from planner.next_action import (
     Action,
     AskToStop,
@@ -118,6 +119,7 @@ class Executor:
         self._ender = Ender(provider, self._book, poll_seconds)
         self._watcher: Watcher | None = None
         self._scout = Scout()
+        self._meter = Meter()
         self._ctrl_c = 0
 
     def follow(self, run: Run, make_request: MakeRequest, *, until_launched: bool = False) -> Run:
@@ -132,7 +134,7 @@ class Executor:
         while run.phase is not Phase.DONE:
             if until_launched and run.phase in (Phase.BOOTING, Phase.RUNNING):
                 raise Detached(run)
-            run = self._guarded(run, lambda run: self._take(run, self._next(run), make_request))
+            run = self._guarded(run, lambda run: self._take(*self._next(run), make_request))
         return run
 
     def settle(self, run: Run) -> Run:
@@ -145,7 +147,7 @@ class Executor:
         if run.phase is Phase.LAUNCHING:
             run = self._adopted(run)
         while run.phase not in (Phase.DONE, Phase.LAUNCHING):
-            action = self._next(run)
+            run, action = self._next(run)
             if isinstance(action, Launch | Wait) and run.phase in (Phase.PLANNED, Phase.INTERRUPTED):
                 action = End(Outcome.INTERRUPTED, _why_interrupted(run))
             if isinstance(action, Wait | AskToStop | Decide | Move):
@@ -162,10 +164,16 @@ class Executor:
         except HungUp:
             raise Detached(self._book.fresh(run)) from None
 
-    def _next(self, run: Run) -> Action:
+    def _next(self, run: Run) -> tuple[Run, Action]:
+        """The run as it was found, and what to do with it."""
         # An answer is as old as its question: what was made just now may be in none that was asked for before.
         asked_at = self._book.now()
-        return next_action(run, self._look(run), asked_at)
+        found = self._look(run)
+        attempt = run.attempt
+        if found.answered and attempt is not None and run.phase in (Phase.BOOTING, Phase.RUNNING):
+            read = self._meter.read(attempt, found.seen, asked_at)
+            run = run if read == attempt else self._book.kept(run.with_attempt(read), "charged")
+        return run, next_action(run, found, asked_at)
 
     def _gone_on(self, run: Run, make_request: MakeRequest) -> Run:
         """A run that had ended, with its next attempt under way."""
@@ -303,9 +311,9 @@ class Executor:
         over = self._ender.over(run)
         ended = replace(
             attempt, end=action.end, reason=action.reason, ended_at=over.at if over else now, step=step,
-            lost_steps=reached - (step or 0),
+            lost_steps=max(0, reached - (step or 0)),
         )  # fmt: skip
-        if action.end is EndKind.RECLAIMED and attempt.target is not None:
+        if action.end in (EndKind.RECLAIMED, EndKind.NO_CAPACITY) and attempt.target is not None:
             self._book.remember(no_capacity(attempt.target, now, action.reason))
         run = replace(elsewhere(run.with_attempt(ended)), moving=None)
         return self._book.moved(run, Phase.INTERRUPTED, action.reason)

@@ -269,7 +269,8 @@ def _after_training(run: Run, end: EndKind, reason: str) -> Action:
     if outcome is None:
         if run.stop_asked is not None:
             return End(Outcome.STOPPED, reason)
-        return Interrupt(end, reason) if run.model_folder else End(Outcome.FAILED, reason)
+        goes_on = run.model_folder or end is EndKind.NO_CAPACITY
+        return Interrupt(end, reason) if goes_on else End(Outcome.FAILED, reason)
     if outcome is Outcome.DEADLINE and _by_budget(run):
         return End(Outcome.BUDGET, "what the budget pays for is over")
     return End(outcome, reason)
@@ -280,6 +281,8 @@ def _still_training(run: Run, look: Look, seen: Instance, now: datetime) -> Acti
     if past is not None:
         return past
     wants_end = run.stop_asked is not None or run.moving is not None or run.slow in (OnSlow.STOP, OnSlow.REPLAN)
+    if wants_end and not seen.bills:
+        return _after_training(run, EndKind.STOPPED, "stopped while it waited for a machine")
     if wants_end and seen.state is not InstanceState.STOPPING:
         return AskToStop()
     asked = run.attempts[-1].asked_at

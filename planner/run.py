@@ -67,9 +67,11 @@ OUTCOMES: dict[EndKind, Outcome | None] = {
     EndKind.LOST: None,
     EndKind.RECLAIMED: None,
     EndKind.DEVICE_LOST: None,
+    EndKind.NO_CAPACITY: None,
 }
 
-INTERRUPTIONS = frozenset(end for end, outcome in OUTCOMES.items() if outcome is None)
+# Nothing was taken from whoever never had anything.
+INTERRUPTIONS = frozenset(end for end, outcome in OUTCOMES.items() if outcome is None) - {EndKind.NO_CAPACITY}
 
 
 class MoveError(ValueError):
@@ -80,6 +82,8 @@ class MoveError(ValueError):
 class Attempt:
     """One instance of a run, or the try to get one. It may bill from `asked_at` to `ended_at`.
 
+    `queued`: the provider says that nothing is charged for it so far; `bills_from` is since when something is, where
+    that is known to be later than `asked_at`.
     `sent_at` is when its create was sent the last time: a listing shows it some time after that.
     `tries` counts how often it was sent without a clear answer; `cleared` tells that the provider has said that
     nothing of it is left. `step` is the newest complete checkpoint when it ended, `lost_steps` what had been trained
@@ -100,6 +104,8 @@ class Attempt:
     step: int | None = None
     lost_steps: int | None = None
     cleared: bool = False
+    queued: bool = False
+    bills_from: datetime | None = None
 
     @property
     def usd_per_hour(self) -> Decimal:
@@ -108,13 +114,14 @@ class Attempt:
     @property
     def ran(self) -> bool:
         """Whether there was an instance; one that nobody saw is known by how it ended."""
-        return self.ref is not None or self.end is not None
+        return (self.ref is not None or self.end is not None) and self.end is not EndKind.NO_CAPACITY
 
     def cost_usd(self, now: datetime) -> Decimal:
-        """What it has cost until now, under its offer's billing; a refused create costs nothing."""
-        if self.target is None or self.asked_at is None or (self.cleared and not self.ran):
+        """What it has cost until now, under its offer's billing; a refused create costs nothing, nor does waiting."""
+        if self.target is None or self.asked_at is None or self.queued or (self.cleared and not self.ran):
             return Decimal(0)
-        return cost_of(self.usd_per_hour, self.target.offer, (self.ended_at or now) - self.asked_at)
+        began = max(self.asked_at, self.bills_from or self.asked_at)
+        return cost_of(self.usd_per_hour, self.target.offer, (self.ended_at or now) - began)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ CAPACITY_MEMORY = timedelta(minutes=15)
 QUOTA_MEMORY = timedelta(hours=1)
 """A quota is raised by a person; until then every attempt is refused again."""
 LOST_MEMORY = timedelta(minutes=15)
-"""Where a create neither worked nor said why, or a machine was just taken back."""
+"""Where a create neither worked nor said why, a request waited in vain, or a machine was just taken back."""
 MOST_ABOVE = Decimal("0.10")
 """How far a live price may lie above what was shown before somebody is asked again."""
 

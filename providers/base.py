@@ -63,11 +63,17 @@ class EndKind(StrEnum):
     """The provider took it back: spot, or a machine that it stopped."""
     DEVICE_LOST = "device_lost"
     """The accelerator is not there any more."""
+    NO_CAPACITY = "no_capacity"
+    """There never was one: the request waited in vain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """`end`, `exit_code`, `reason` and `ended_at` are known once it has ENDED, as far as the provider tells."""
+    """`end`, `exit_code`, `reason` and `ended_at` are known once it has ENDED, as far as the provider tells.
+
+    `bills`: something is charged for it, or was; for a request that waits in a queue nothing is. `bills_from` is since
+    when at the earliest, where the provider tells that it is later than the create.
+    """
 
     ref: InstanceRef
     state: InstanceState
@@ -78,6 +84,8 @@ class Instance:
     end: EndKind | None = None
     reason: str | None = None
     ended_at: datetime | None = None
+    bills: bool = True
+    bills_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

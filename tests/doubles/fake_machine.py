@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -65,9 +66,11 @@ class Seen:
     end: EndKind | None = None
     exit_code: int | None = None
     reason: str | None = None
+    bills: bool = True
 
 
 PENDING, RUNNING, STOPPING = map(Seen, (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING))
+QUEUED = Seen(InstanceState.PENDING, bills=False)
 ENDED = {
     EndKind.DONE: Seen(InstanceState.ENDED, EndKind.DONE, 0, "done"),
     EndKind.STOPPED: Seen(InstanceState.ENDED, EndKind.STOPPED, 75, "stopped, with a checkpoint"),
@@ -79,6 +82,7 @@ ENDED = {
     EndKind.LOST: Seen(InstanceState.ENDED, EndKind.LOST, None, None),
     EndKind.RECLAIMED: Seen(InstanceState.ENDED, EndKind.RECLAIMED, None, "spot took it back"),
     EndKind.DEVICE_LOST: Seen(InstanceState.ENDED, EndKind.DEVICE_LOST, 70, "the accelerator is gone"),
+    EndKind.NO_CAPACITY: Seen(InstanceState.ENDED, EndKind.NO_CAPACITY, None, "it waited in vain", bills=False),
 }
 
 
@@ -166,6 +170,7 @@ class FakeMachine:
         self.store.put("output/manifest.json", json.dumps(entries).encode())
 
 
+Script = Callable[[FakeMachine], Iterator[Seen]]
 MODEL = {"model.keras": b"a model", "metrics.json": b"{}"}
 RATE = 4000.0
 
@@ -211,6 +216,24 @@ def silent(machine: FakeMachine) -> Iterator[Seen]:
     """Never gets to its trainer."""
     while True:
         yield PENDING
+
+
+def waits(seconds: float, then: Script) -> Script:
+    """Waits in a queue for so long, a minute a look, and costs nothing meanwhile."""
+
+    def script(machine: FakeMachine) -> Iterator[Seen]:
+        until = machine.clock.now() + timedelta(seconds=seconds)
+        while machine.clock.now() < until:
+            yield QUEUED
+            machine.clock.advance(60)
+        yield from then(machine)
+
+    return script
+
+
+def in_vain(machine: FakeMachine) -> Iterator[Seen]:
+    """The end of a wait for which there was nothing."""
+    yield ENDED[EndKind.NO_CAPACITY]
 
 
 def disappears(machine: FakeMachine) -> Iterator[Seen]:

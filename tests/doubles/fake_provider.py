@@ -159,7 +159,7 @@ class FakeProvider:
         return Instance(
             ref=InstanceRef(provider=self.name, region="here", id=key), state=seen.state,
             run_id=machine.request.run_id, attempt=machine.request.attempt, launched_at=machine.launched_at,
-            exit_code=seen.exit_code, end=seen.end, reason=seen.reason,
+            exit_code=seen.exit_code, end=seen.end, reason=seen.reason, bills=seen.bills,
         )  # fmt: skip
 
     def _newborn(self, key: str) -> bool:

@@ -162,12 +162,14 @@ RESOURCES: Mapping[str, tuple[InstanceState, EndKind | None, str]] = {
     "WAITING_FOR_RESOURCES": (_PENDING, None, ""),
     "PROVISIONING": (_PENDING, None, ""),
     "ACTIVE": (_ENDED, EndKind.LOST, "its node is gone"),
-    # Nothing was there, and the place is passed over as one that took a machine back.
-    "FAILED": (_ENDED, EndKind.RECLAIMED, "there was none within the time it may wait"),
+    "FAILED": (_ENDED, EndKind.NO_CAPACITY, "there was none within the time it may wait"),
     "DELETING": (_STOPPING, None, ""),
     "SUSPENDING": (_STOPPING, None, ""),
     "SUSPENDED": (_ENDED, EndKind.RECLAIMED, "Google took it back"),
 }
+# Google charges for a node from READY on (https://cloud.google.com/tpu/docs/tpus, as remembered).
+_FREE_RESOURCES = frozenset(word for word, (state, _, _) in RESOURCES.items() if state is _PENDING) | {"FAILED"}
+_FREE_NODES = frozenset({"STATE_UNSPECIFIED", "CREATING"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +224,18 @@ def instance(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> Ins
     place = _place(resource["name"])
     labels = _labels(_spec(resource))
     state, end, reason = _standing(resource, node)
+    made_at = instant(node.get("createTime")) if node else None
+    bills = _bills(resource, node)
     return Instance(
         ref=ref_of(place),
         state=state,
         run_id=RunId(labels.get(LABEL_RUN, "")),
         attempt=_number(labels.get(LABEL_ATTEMPT)) or 0,
-        launched_at=instant(node.get("createTime")) if node else None,
+        launched_at=made_at,
         end=end,
         reason=reason or None,
+        bills=bills,
+        bills_from=made_at if bills else None,
     )
 
 
@@ -312,14 +318,26 @@ def _standing(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> tu
     state, end, reason = RESOURCES.get(word, (_ENDED, EndKind.LOST, f"Google says {word}, which nobody here knows"))
     if word == "SUSPENDED" and _word(resource, "state", "stateInitiator") == "USER":
         return state, EndKind.KILLED, "somebody ended it"
-    if word == "FAILED" and (failure := _failure(resource)):
-        return state, end, failure
+    if word == "FAILED" and (told := _failed_with(resource)):
+        lacking = isinstance(error_of(_status(told), ""), CapacityError | QuotaError)
+        return state, end if lacking else EndKind.LOST, _failure(resource) or reason
     return state, end, reason
 
 
+def _bills(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> bool:
+    """Whether anything is charged for it by now. When a node became READY is told nowhere."""
+    word = _word(resource, "state", "state")
+    if word == "ACTIVE" and node is not None:
+        return str(node.get("state", "STATE_UNSPECIFIED")) not in _FREE_NODES
+    return word not in _FREE_RESOURCES
+
+
 def _failure(resource: Mapping[str, Any]) -> str:
-    told = (resource.get("state") or {}).get("failedData", {}).get("error") or {}
-    return str(told.get("message", ""))
+    return str(_failed_with(resource).get("message", ""))
+
+
+def _failed_with(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (resource.get("state") or {}).get("failedData", {}).get("error") or {}
 
 
 def _owned(kind: str, word: str, node: Mapping[str, Any], usd_per_hour: Decimal | None) -> OwnedResource | None:

@@ -54,6 +54,7 @@ P, L, B, R, C, T, I, D = Phase  # noqa: E741  in the order of the class
 PENDING, WORKING, STOPPING = (
     an_instance(state) for state in (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING)
 )
+QUEUED = an_instance(InstanceState.PENDING, bills=False)
 LATE_END = End(Outcome.DEADLINE, "the deadline has passed")
 BUDGET_END = End(Outcome.BUDGET, "what the budget pays for is over")
 SILENCE = Wait(why="the provider does not answer")
@@ -77,6 +78,12 @@ CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
     (ASKED, Look(seen=PENDING), SOON, AskToStop()),
     (ASKED, Look(seen=WORKING), SOON, AskToStop()),
     (ASKED, Look(seen=STOPPING), SOON, Wait()),
+    # It waits for a machine, which nobody need be asked to stop.
+    ({}, Look(seen=QUEUED), SOON, Wait()),
+    (ASKED, Look(seen=QUEUED), SOON, End(Outcome.STOPPED, "stopped while it waited for a machine")),
+    ({}, ended(EndKind.NO_CAPACITY), SOON, Interrupt(EndKind.NO_CAPACITY, "why")),
+    (MEASURING, ended(EndKind.NO_CAPACITY), SOON, Interrupt(EndKind.NO_CAPACITY, "why")),
+    (ASKED, ended(EndKind.NO_CAPACITY), SOON, End(Outcome.STOPPED, "why")),
     # It has outlived its time.
     ({}, Look(seen=PENDING), LATE, LATE_END),
     ({}, Look(seen=WORKING), LATE, LATE_END),

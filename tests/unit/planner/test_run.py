@@ -88,6 +88,11 @@ def test_an_attempt_takes_the_place_of_its_number_or_comes_last() -> None:
         ({"ref": None, "cleared": True, "ended_at": NOON + HOUR}, "0"),  # refused: nothing was made
         ({"asked_at": None}, "0"),
         ({"asked_at": NOON + 3 * HOUR}, "0"),  # a clock that was set back
+        ({"queued": True}, "0"),  # nothing is charged for waiting
+        ({"bills_from": NOON + HOUR}, "0.36"),
+        ({"bills_from": NOON + HOUR, "ended_at": NOON + 1.5 * HOUR, "cleared": True}, "0.18"),
+        ({"bills_from": NOON - HOUR}, "0.72"),  # clocks that go apart
+        ({"end": EndKind.NO_CAPACITY, "queued": True, "ended_at": NOON + HOUR, "cleared": True}, "0"),
     ],
 )
 def test_an_attempt_costs_from_the_request_to_its_end(changes: dict[str, Any], usd: str) -> None:

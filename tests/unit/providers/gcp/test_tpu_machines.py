@@ -246,7 +246,7 @@ def test_a_request_that_finds_no_room_in_time_has_ended(make_desk: Callable[...,
     assert desk.provider.get(made.ref).state is InstanceState.PENDING
     desk.google.sleep(600)
     ended = desk.provider.get(made.ref)
-    assert (ended.state, ended.end) == (InstanceState.ENDED, EndKind.RECLAIMED)
+    assert (ended.state, ended.end, ended.bills) == (InstanceState.ENDED, EndKind.NO_CAPACITY, False)
     assert "no more capacity" in str(ended.reason)
     assert next(iter(desk.provider.logs(made.ref))) == "queued resource: FAILED"
     for owned in desk.owned():
@@ -266,6 +266,19 @@ def test_what_google_takes_is_told(make_desk: Callable[..., Desk], event: str, e
     found = desk.provider.get(made.ref)
     assert (found.state, found.end) == (InstanceState.ENDED, end)
     assert found.reason
+
+
+def test_it_is_charged_for_from_ready_on(desk: Desk) -> None:
+    made = desk.provider.launch(desk.request())
+    assert (made.bills, made.bills_from) == (False, None)
+    while not (found := desk.provider.get(made.ref)).bills:
+        assert found.state is InstanceState.PENDING
+        desk.google.sleep(1)
+    (known,) = desk.world.table(tpu.Tpu).all
+    assert found.state is InstanceState.RUNNING
+    assert found.bills_from == known.provisioned_at
+    assert known.ready_at is not None
+    assert desk.google.now() - known.ready_at <= timedelta(seconds=1)
 
 
 def test_a_node_that_stays_behind_is_listed_and_deleted(make_desk: Callable[..., Desk]) -> None:

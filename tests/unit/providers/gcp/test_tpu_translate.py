@@ -181,7 +181,33 @@ def test_each_state_of_a_node(word: str) -> None:
 
 def test_a_request_that_waited_in_vain_says_what_google_says() -> None:
     found = instance(resource("FAILED", failedData={"error": {"code": 8, "message": STOCKOUT}}), None)
-    assert (found.state, found.end, found.reason) == (InstanceState.ENDED, EndKind.RECLAIMED, STOCKOUT)
+    assert (found.state, found.end, found.reason) == (InstanceState.ENDED, EndKind.NO_CAPACITY, STOCKOUT)
+    found = instance(resource("FAILED", failedData={"error": {"code": 8, "message": QUOTA}}), None)
+    assert (found.end, found.reason) == (EndKind.NO_CAPACITY, QUOTA)
+
+
+def test_a_request_that_failed_for_another_reason_was_lost() -> None:
+    found = instance(resource("FAILED", failedData={"error": {"code": 7, "message": "no account"}}), None)
+    assert (found.end, found.reason, found.bills) == (EndKind.LOST, "no account", False)
+
+
+@pytest.mark.parametrize(
+    "word", ["CREATING", "ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING", "FAILED", "STATE_UNSPECIFIED"]
+)
+def test_nothing_is_charged_for_a_request_without_a_node(word: str) -> None:
+    assert instance(resource(word), None).bills is False
+
+
+@pytest.mark.parametrize(("word", "bills"), [(word, word not in ("CREATING", "STATE_UNSPECIFIED")) for word in NODES])
+def test_a_node_is_charged_for_from_ready_on(word: str, bills: bool) -> None:
+    found = instance(resource("ACTIVE"), node(word))
+    assert (found.bills, found.bills_from) == (bills, found.launched_at if bills else None)
+
+
+@pytest.mark.parametrize("word", ["SUSPENDING", "SUSPENDED", "DELETING"])
+def test_what_had_a_node_was_charged_for_since_nobody_knows_when(word: str) -> None:
+    found = instance(resource(word), None)
+    assert (found.bills, found.bills_from) == (True, None)
 
 
 def test_who_suspended_it_is_told() -> None:
