@@ -216,8 +216,7 @@ class TpuMachines:
             else:
                 self._create(call, made)
         there = self._look(place)
-        pending = InstanceState.PENDING
-        return there or Instance(ref=ref_of(place), state=pending, run_id=request.run_id, attempt=request.attempt)
+        return there or _asked_for(request, place)
 
     def _create(self, call: VendorRequest, made: Sequence[str]) -> None:
         """Ask for it. Where the place has none for us, nothing is left: the timers go too."""
@@ -381,11 +380,12 @@ def _made_by(create: VendorRequest) -> Place:
     return Place(parent.rpartition("/")[2], str(create.parameters["queuedResourceId"]))
 
 
+def _asked_for(request: LaunchRequest, place: Place) -> Instance:
+    """What was accepted, and is not shown yet."""
+    pending = InstanceState.PENDING
+    return Instance(ref=ref_of(place), state=pending, run_id=request.run_id, attempt=request.attempt, bills=False)
+
+
 def _dead(request: LaunchRequest, place: Place, reason: str) -> Instance:
-    return Instance(
-        ref=ref_of(place),
-        state=InstanceState.ENDED,
-        run_id=request.run_id,
-        attempt=request.attempt,
-        reason=reason,
-    )
+    ended = InstanceState.ENDED
+    return Instance(ref=ref_of(place), state=ended, run_id=request.run_id, attempt=request.attempt, reason=reason)
