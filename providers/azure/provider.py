@@ -32,7 +32,7 @@ from providers.azure.settings import AzureSettings, with_account
 from providers.azure.translate import instance
 from providers.base import Instance, Preflight, RunId, Timers
 from providers.data_files import finder
-from providers.errors import BadRequestError, InstanceNotFoundError
+from providers.errors import CapacityError, InstanceNotFoundError
 from providers.rented import Rented, mirrors_of
 
 if TYPE_CHECKING:
@@ -234,9 +234,10 @@ class AzureProvider:
 
 
 def _capabilities(account: Account, offer: Offer) -> Mapping[str, str]:
+    """Of its size. Raises CapacityError where the region has no such size: another place of the plan may."""
     size = account.size(offer.region, offer.instance_type)
     if size is None:
-        raise BadRequestError(
+        raise CapacityError(
             f"there is no {offer.instance_type} in {offer.region}", hint="choose another region or offer"
         )
     return size.capabilities

@@ -17,6 +17,7 @@ REGIONS = ("eastus", "westus3", "northeurope", "australiacentral")
 SIZES = {
     "Standard_D8as_v5": ("standardDASv5Family", 8),
     "Standard_NC4as_T4_v3": ("standardNCASv3_T4Family", 4),
+    "Standard_NC8as_T4_v3": ("standardNCASv3_T4Family", 8),
     "Standard_NC24ads_A100_v4": ("StandardNCADSA100v4Family", 24),
     "Standard_NC40ads_H100_v5": ("StandardNCadsH100v5Family", 40),
     "Standard_NC6s_v3": ("standardNCSv3Family", 6),

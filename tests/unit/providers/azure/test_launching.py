@@ -61,6 +61,13 @@ def test_a_place_without_room_says_so_and_keeps_nothing(make_world: MakeWorld, f
     assert "virtualMachines" not in calls[1]
 
 
+def test_a_size_that_the_region_does_not_have_is_a_place_without_room(world: Client) -> None:
+    """A price list may know more than the region has; a run with other places goes there."""
+    run = world.request()
+    with pytest.raises(CapacityError, match="no Standard_NC16as_T4_v3 in eastus"):
+        world.provider.resolve(replace(run, offer=replace(run.offer, instance_type="Standard_NC16as_T4_v3")))
+
+
 @pytest.mark.parametrize(
     ("market", "limit", "named"),
     [
