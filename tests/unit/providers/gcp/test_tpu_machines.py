@@ -271,7 +271,7 @@ def test_what_google_takes_is_told(make_desk: Callable[..., Desk], event: str, e
 def test_it_is_charged_for_from_ready_on(desk: Desk) -> None:
     made = desk.provider.launch(desk.request())
     assert (made.bills, made.bills_from) == (False, None)
-    desk.google.sleep(2)
+    desk.google.sleep(6)
     while not (found := desk.provider.get(made.ref)).bills:
         assert found.state is InstanceState.PENDING
         desk.google.sleep(1)
