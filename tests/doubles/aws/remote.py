@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.conftest import ROOT
@@ -100,7 +100,7 @@ class Double:
         self.ask("advance", until=until.isoformat())
 
     def sleep(self, seconds: float) -> None:
-        self.advance(self.now() + timedelta(seconds=seconds))
+        self.ask("sleep", seconds=seconds)
 
     def script(self, **fault: Any) -> None:
         """One more thing that goes wrong (tests.doubles.aws.scenario.Fault)."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.doubles.aws import backends, patches
+from tests.doubles.aws import backends, patches, quick
 from tests.doubles.aws.front import Environ, Front, Start
 from tests.doubles.aws.ledger import ledger
 from tests.doubles.aws.scenario import Fault, Scenario, scenario_of
@@ -25,11 +25,10 @@ class Server:
     """One world at a time, one request at a time."""
 
     def __init__(self) -> None:
-        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-
         self._lock = threading.Lock()
-        self.front = Front(DomainDispatcherApplication(create_backend_app), World(Scenario()))
+        self.front = Front(quick.application(), World(Scenario()))
         patches.install(lambda: self.front.world)
+        quick.install()
         self.reset(Scenario())
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
@@ -60,6 +59,7 @@ class Server:
             "reset": lambda: self.reset(scenario_of(given)),
             "now": world.now.isoformat,
             "advance": lambda: world.advance(datetime.fromisoformat(given["until"])),
+            "sleep": lambda: world.advance(world.now + timedelta(seconds=given["seconds"])),
             "script": lambda: self.front.arm(Fault.model_validate(row) for row in given["faults"]),
             "mend": self.front.armed.clear,
             "ledger": lambda: ledger(world),
