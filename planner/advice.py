@@ -12,6 +12,7 @@ from planner.estimate import device_kind
 from planner.parts import parts_text
 from planner.plan import Candidate, Choice, MachineEstimate
 from planner.throughput.values import Basis
+from pricing.devices import cores_of
 from pricing.money import format_usd, from_micro
 from workloads.durations import format_duration
 from workloads.layers import moving_statistics
@@ -31,7 +32,6 @@ AS_GOOD = 1.5
 WORTH_SAYING = Decimal("0.15")
 # A TPU core works on batches in multiples of eight (Google's Cloud TPU performance guide).
 TPU_BATCH_MULTIPLE = 8
-TPU_CORES_PER_CHIP = {"TPU v2": 2, "TPU v3": 2, "TPU v4": 2, "TPU v5p": 2}
 # Below this many multiply-accumulates an image, a TPU's matrix units wait: the small MNIST net has 5 million, VGG11
 # on 32 px 150 million.
 TPU_LEAST_MACS = 100_000_000
@@ -96,7 +96,7 @@ def _tensor_unit(found: Findings, best: Candidate) -> str | None:
     if found.macs < TPU_LEAST_MACS:
         return f"a TPU is wrong for this job: {found.macs / 1e6:.0f} M multiply-accumulates an image are too few for it"
     first = tpus[0].estimate.rental
-    cores = first.device_count * TPU_CORES_PER_CHIP.get(first.device, 1)
+    cores = first.device_count * cores_of(first.device)
     if found.job.micro_batch_size % (cores * TPU_BATCH_MULTIPLE):
         return (
             f"on {first.instance_type} make the batch a multiple of {cores * TPU_BATCH_MULTIPLE} "

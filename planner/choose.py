@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.estimate import Workload, device_kind, estimate
 from planner.parts import can_accumulate
 from planner.plan import Candidate, Choice, Reason, RejectionKey
-from pricing.devices import CPU_DEVICE, Device
+from pricing.devices import CPU_DEVICE, Device, cores_of
 from pricing.money import to_micro
 from pricing.offers import LifecycleState, Rental
 from workloads.memory import GIB
@@ -159,7 +159,7 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
         return Reason.CANNOT_RUN
     if rental.hosts > 1:
         return Reason.MULTI_HOST
-    if work.job.micro_batch_size % rental.device_count:
+    if not splits(work.job, rental):
         return Reason.BATCH_NOT_DIVISIBLE
     if work.job.accumulate > 1 and not can_accumulate(software, rental):
         return Reason.CANNOT_ACCUMULATE
@@ -175,13 +175,19 @@ def software_of(job: TrainingJob, rental: Rental, world: World) -> Chosen | None
     return runtime_of(job, architecture, rental.cpu_architecture, capability)
 
 
+def splits(job: TrainingJob, rental: Rental) -> bool:
+    """Whether the batch splits evenly over a rental's devices, or their cores where each trains a share."""
+    return job.micro_batch_size % (rental.device_count * cores_of(rental.device)) == 0
+
+
 def fits(work: Workload, rental: Rental) -> bool:
-    """Whether one device's share of the batch fits its memory; what is not known is taken to fit."""
+    """Whether one device's (or core's) share of the batch fits its memory; what is not known is taken to fit."""
     memory_gib = rental.memory_gib if rental.device == CPU_DEVICE else rental.device_memory_gib
     if memory_gib is None:
         return True
-    tpu = device_kind(rental.device) == "tpu"
-    return work.device_bytes(work.job.micro_batch_size // rental.device_count, planned=tpu) <= memory_gib * GIB
+    tpu, cores = device_kind(rental.device) == "tpu", cores_of(rental.device)
+    share = work.job.micro_batch_size // (rental.device_count * cores)
+    return work.device_bytes(share, planned=tpu) <= memory_gib / cores * GIB
 
 
 def _too_late(estimated: Estimate, filters: Filters) -> Reason | None:

@@ -18,6 +18,7 @@ from planner.estimate import (
 from planner.price_notes import explain_price, is_trusted
 from planner.render import device_text
 from planner.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
+from pricing.devices import cores_of
 from pricing.money import format_usd, format_usd_per_hour
 from pricing.offers import LifecycleState
 from workloads.durations import format_duration
@@ -154,18 +155,20 @@ def _spot_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
 
 def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     job, offer = plan.job, ranked.offer
-    share = job.micro_batch_size // offer.device_count
+    cores = cores_of(offer.device)
+    share = job.micro_batch_size // (offer.device_count * cores)
     planned = uses_xla(job) or device_kind(offer.device) == "tpu"
     in_parts = job.accumulate > 1
     need = footprint(job.net(), share, job.precision, job.optimizer.name, xla=planned, accumulate=in_parts)
     has = offer.memory_gib if offer.device == "cpu" else offer.device_memory_gib
+    has, each = (has / cores if has is not None else None, "core") if cores > 1 else (has, "device")
     parts = {
         "weights": need.weights, "gradients": need.gradients, "optimizer": need.optimizer,
         "activations": need.activations, "workspace": need.workspace, "framework": need.framework,
     }  # fmt: skip
     itemised = ", ".join(f"{name} {size / GIB:.2f}" for name, size in parts.items())
     return [
-        f"{need.total / GIB:.1f} GiB of {has if has is not None else 'unknown'} GiB for {share} images a device "
+        f"{need.total / GIB:.1f} GiB of {has if has is not None else 'unknown'} GiB for {share} images a {each} "
         f"{f'at once, the batch in {job.accumulate} parts ' if in_parts else ''}(GiB: {itemised})"
     ]
 

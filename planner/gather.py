@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.advice import Findings, advice
-from planner.choose import Filters, World, choose, fits, software_of
+from planner.choose import Filters, World, choose, fits, software_of, splits
 from planner.errors import BadInputError, NothingLeftError, ThisMachineError
 from planner.estimate import Workload, estimate
 from planner.machine_quote import quote_this_machine
@@ -134,7 +134,7 @@ def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candida
 
     def again(job: TrainingJob, before: Candidate) -> Candidate | None:
         rental, work = before.estimate.rental, Workload(job)
-        if job.micro_batch_size % rental.device_count or not fits(work, rental):
+        if not splits(job, rental) or not fits(work, rental):
             return None
         speed = _asker(job, predictor, world.devices)(rental)
         if isinstance(speed, Reason):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.estimate import device_kind, uses_xla
 from planner.plan import Reason, RejectionKey
-from pricing.devices import CPU_DEVICE
+from pricing.devices import CPU_DEVICE, cores_of
 from workloads.memory import accumulation
 from workloads.terms import Framework
 
@@ -62,9 +62,10 @@ def brought_back(
         chosen = software(rental)
         if memory_gib is None or chosen is None or not can_accumulate(chosen, rental):
             continue
-        about = (memory_gib, rental.device_count, device_kind(rental.device) == "tpu")
+        cores = cores_of(rental.device)
+        about = (memory_gib / cores, rental.device_count * cores, device_kind(rental.device) == "tpu")
         if about not in known:
-            known[about] = parts_needed(work, memory_gib, device_count=about[1], planned=about[2])
+            known[about] = parts_needed(work, about[0], device_count=about[1], planned=about[2])
         parts = known[about]
         if parts is not None:
             needed[parts] += sum(rejected[key] for key in _keys(rental) if key in rejected)

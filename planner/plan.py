@@ -58,7 +58,7 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.CANNOT_RUN: "no known combination of driver, container and host can train on it",
     Reason.MULTI_HOST: "a slice of several hosts",
     Reason.NO_DEVICE_DATA: "nothing is known of its device's speed",
-    Reason.BATCH_NOT_DIVISIBLE: "the batch does not split evenly over its devices",
+    Reason.BATCH_NOT_DIVISIBLE: "the batch does not split evenly over its devices (a TPU v2 or v3 chip is two)",
     Reason.CANNOT_ACCUMULATE: "TensorFlow trains a batch in parts (accumulate) on one device only, from 2.16 on",
     Reason.OUT_OF_MEMORY: "the batch does not fit its memory",
     Reason.FRACTION_TOO_SMALL: "the fraction of a device it holds is too small for the batch",

@@ -14,6 +14,15 @@ CPU_DEVICE = "cpu"
 """The device of an offer without an accelerator: the host itself."""
 
 
+_CORES = {"TPU v2": 2, "TPU v3": 2}
+
+
+def cores_of(device: str) -> int:
+    """How many devices a framework sees in one, each with its share of the memory: two in a chip of TPU v2 and v3, one
+    in any other; from v4 on the two cores of a chip are one (Google's pages on the architecture of each TPU)."""
+    return _CORES.get(device, 1)
+
+
 class Architecture(StrEnum):
     """Generation of the silicon; it decides which drivers, containers and precisions work."""
 

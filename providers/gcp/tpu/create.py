@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from pricing.devices import cores_of
 from pricing.offers import Market
 from providers.base import VendorRequest
 from providers.errors import BadRequestError
@@ -28,9 +29,6 @@ ADDRESS = "tpu_address"
 """Names in a request's `resolved`, beside those of Compute Engine."""
 LONGEST_WAIT = timedelta(minutes=20)
 """How long a request waits in the queue. What comes later would have too little of its boot deadline left."""
-CORES_PER_CHIP = {"TPU v2": 2, "TPU v3": 2}
-"""Devices that JAX and TensorFlow see for each chip; from v4 on the two cores of a chip are one (Cloud TPU, system
-architecture)."""
 _LEAST_WAIT = timedelta(minutes=1)
 _NEEDED = (PROJECT, ZONE, RUNTIME, ADDRESS, MACHINE_ACCOUNT, BOOT_DEADLINE)
 
@@ -58,7 +56,7 @@ def why_not(offer: Offer) -> str:
 def why_not_batch(offer: Offer, job_json: str) -> str:
     """Why the job's batch cannot be trained on the offer's cores, "" where it can: its chips are not what counts."""
     batch = job_from_json(job_json).micro_batch_size
-    cores = offer.device_count * CORES_PER_CHIP.get(offer.device, 1)
+    cores = offer.device_count * cores_of(offer.device)
     if batch % cores:
         return f"{offer.instance_type} trains on {cores} cores at once, over which a batch of {batch} does not divide"
     return ""

@@ -75,6 +75,8 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (Reason.NO_DEVICE_DATA, {"device": "never heard of"}, {}, {}),
     (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 3}, {}, {}),
     (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 256}, {}, {}),
+    # Four chips of TPU v2 are eight cores.
+    (Reason.BATCH_NOT_DIVISIBLE, {"device": "TPU v2", "device_count": 4}, {}, {"global_batch_size": 4}),
     (Reason.CANNOT_ACCUMULATE, {"device_count": 2}, {}, {"accumulate": 2}),
     (Reason.OUT_OF_MEMORY, {"device_memory_gib": 1.0}, {}, {}),
     (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 4}, {}, {"accumulate": 64}),
@@ -110,6 +112,17 @@ def test_a_tpu_trains_on_jax_where_the_job_names_no_framework() -> None:
     (candidate,) = chosen(rented(a_rental(device="TPU v2"))).candidates
     assert candidate.estimate.software is not None
     assert candidate.estimate.software.framework == "jax"
+
+
+def test_a_chip_of_two_cores_has_half_its_memory_for_each() -> None:
+    """What a device holds beside its images is there twice."""
+    work = Workload(a_job(global_batch_size=512))
+    enough = work.device_bytes(128, planned=True) / GIB
+    four = {"device_count": 4, "device_memory_gib": enough}
+    assert fits(work, a_rental(device="TPU v5e", **four))
+    assert not fits(work, a_rental(device="TPU v3", **four))
+    cores = {"device_count": 4, "device_memory_gib": 2 * work.device_bytes(64, planned=True) / GIB}
+    assert fits(work, a_rental(device="TPU v3", **cores))
 
 
 def test_every_reason_is_tried_here_and_has_its_words() -> None:
