@@ -173,6 +173,7 @@ def transcript(command: str, said: Said) -> str:
         (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),
         (r"i-[0-9a-f]{17}", "i-0123456789abcdef0"),
         (r"/\S+/(?=tiny-)", "~/"),
+        (r"\d[\d.]* [kM]B stored", "0.4 MB stored"),  # the agent's own size is in it
         (r"[ \t]+\n", "\n"),
     ):
         text = re.sub(pattern, instead, text)
