@@ -56,6 +56,8 @@ class Host:
                 world.pass_by(float(body["seconds"]))
             case "fault":
                 world.rules.append(Rule(FaultRule.model_validate(body)))
+            case "mend":
+                world.rules.clear()
             case "ledger":
                 return {"rows": [row for ledger in LEDGERS for row in ledger(world)]}
             case "calls":
