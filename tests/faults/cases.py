@@ -28,6 +28,7 @@ class Then(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """`machines` is how many it takes when nobody disturbs it; points beyond `most_points` are like those before.
+    `clear`: every answer of the scenario says what became of the call, so that only a death has a create sent again.
     `break_code` plants a defect in each client."""
 
     name: str
@@ -37,13 +38,14 @@ class Case:
     budget_usd: str | None = None
     machines: int = 1
     most_points: int | None = None
+    clear: bool = False
     break_code: Callable[[], None] = nothing
 
 
 # A cloud has those cases that its double has a scenario for.
 CASES = (
     Case(name="plain", then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP)),
-    Case(name="failover", then=(Then.STATUS, Then.ATTACH, Then.BESIDE)),
+    Case(name="failover", then=(Then.STATUS, Then.ATTACH, Then.BESIDE), clear=True),
     Case(name="reclaim", then=(Then.STATUS, Then.ATTACH, Then.BESIDE, Then.STOP), market="spot", machines=2),
     Case(name="maintenance", then=(Then.STATUS, Then.ATTACH), machines=2),
     Case(name="throttled", budget_usd="0.12"),

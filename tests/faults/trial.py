@@ -204,7 +204,14 @@ def _unrecorded(scene: _Scene, ours: Sequence[Lived]) -> str:
         return f"the run is still {run.phase}"
     if run.outcome not in scene.allowed:
         return f"{run.outcome} is recorded, not {' or '.join(sorted(scene.allowed))} ({run.message})"
-    return _without_receipt(desk, run)
+    return _sent_again(trial, run) or _without_receipt(desk, run)
+
+
+def _sent_again(trial: Trial, run: Run) -> str:
+    """A refusal that is read as no answer, or as something else, shows in creates that are sent again and again."""
+    tries = sum(attempt.tries for attempt in run.attempts)
+    deaths = 1 if trial.then.kills else 0
+    return f"creates were sent again {tries} times" if trial.case.clear and tries > deaths else ""
 
 
 def _without_receipt(desk: Desk, run: Run) -> str:
