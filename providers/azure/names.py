@@ -15,6 +15,7 @@ STANDING_VALUE = "set-up"
 STANDING_GROUP = "trainplan"
 IDENTITY = "trainplan-machine"
 MACHINE_ROLE = "trainplan machine"
+DATA_ROLE = "trainplan machine data"
 BLOB_DATA_CONTRIBUTOR = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
 """The built-in role of this name has this id in every directory (Microsoft's list of built-in roles)."""
 NAMESPACES = (
@@ -87,5 +88,10 @@ def role_path(subscription: str, role: str) -> str:
 
 
 def machine_role(subscription: str) -> str:
-    """The id of our own role in this subscription."""
+    """The id, in this subscription, of the role by which a machine ends itself."""
     return unique(subscription.lower(), MACHINE_ROLE)
+
+
+def data_role(subscription: str) -> str:
+    """The id, in this subscription, of the role by which machines read and write blobs."""
+    return unique(subscription.lower(), DATA_ROLE)

@@ -13,6 +13,19 @@ MACHINE_ACTIONS = (
     "Microsoft.Network/virtualNetworks/delete",
 )
 """On its own resource group alone: to end it, and what is in it."""
+DATA_ACTIONS = (
+    "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/read",
+    "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/write",
+    "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/delete",
+)
+"""What machines may do to blobs. Azure's built-in role would let them delete the container, and sign addresses."""
+_NO_CHANGE = " AND ".join(f"!(ActionMatches{{'{action}'}})" for action in DATA_ACTIONS[1:])
+CHANGES_RUNS_ALONE = (
+    f"(({_NO_CHANGE}) OR "
+    "(@Resource[Microsoft.Storage/storageAccounts/blobServices/containers/blobs:path] StringLike 'runs/*'))"
+)
+"""The condition on that role: data sets are read, only run directories are changed (Microsoft's page "Azure role
+assignment condition format and syntax"; version 2.0; unproven without an account)."""
 LINKED_ACTIONS = (
     "Microsoft.Compute/disks/write",
     "Microsoft.Compute/virtualMachines/deallocate/action",

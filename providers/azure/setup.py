@@ -13,7 +13,7 @@ from providers.azure.account import Account
 from providers.azure.api import Call, replayed
 from providers.azure.errors import refusal
 from providers.azure.launching import Pace
-from providers.azure.names import BLOB_DATA_CONTRIBUTOR, NAMESPACES, account_of, group_path
+from providers.azure.names import NAMESPACES, account_of, group_path
 from providers.azure.standing import MACHINE, PERSON, Standing
 from providers.base import RunId
 from providers.errors import BadRequestError, InstanceNotFoundError, PermissionDeniedError, TransientError
@@ -30,6 +30,7 @@ _PROVISIONED = timedelta(minutes=10)
 _POLL_SECONDS = 15.0
 _PROBE = RunId("set-up")
 _THERE_ALREADY = "RoleAssignmentExists"
+_NOT_KNOWN_YET = "RoleDefinitionDoesNotExist"
 _CONTAINER = "trainplan"
 _OWNER = (
     "assigning roles needs more than Contributor: the owner of the subscription runs plan setup azure, or grants you "
@@ -67,12 +68,14 @@ class SettingUp:
             yield standing.make_container() if theirs else standing.make_storage()
         if not self._there(standing.role_path, "authorization"):
             yield standing.define_role()
+        if not self._there(standing.data_role_path, "authorization"):
+            yield standing.define_data_role()
         for who in (MACHINE, PERSON):
             if not self._granted(who):
                 yield standing.grant_blobs(who)
 
     def removable(self) -> Sequence[SetupStep]:
-        """Rights, role and identity; the storage account has the person's runs and data, and stays."""
+        """Rights, roles and identity; the storage account has the person's runs and data, and stays."""
         self.account.forget()
         if listing.list_owned(self.account, None):
             return []
@@ -81,6 +84,7 @@ class SettingUp:
             ("machines' data", standing.blob_right(MACHINE), "authorization"),
             ("your data", standing.blob_right(PERSON), "authorization"),
             ("role", standing.role_path, "authorization"),
+            ("data role", standing.data_role_path, "authorization"),
             ("identity", standing.identity_path, "identity"),
         ]
         return [standing.remove(*row) for row in rows if self._there(row[1], row[2])]
@@ -93,7 +97,7 @@ class SettingUp:
             self._until_it_holds(step, report)
 
     def _sent(self, call: Call, report: Callable[[str], None]) -> None:
-        """One call, until it has taken effect; a new identity is not known everywhere at once."""
+        """One call, until it has taken effect; a new identity or role is not known everywhere at once."""
         until = self.now() + _PROVISIONED
         while True:
             reply = self.account.arm.send(call)
@@ -104,7 +108,8 @@ class SettingUp:
                 return
             if isinstance(error, PermissionDeniedError) and "Authorization" in call.path:
                 raise PermissionDeniedError(error.message, hint=_OWNER, code=error.code)
-            if not isinstance(error, TransientError) or self.now() > until:
+            passes = isinstance(error, TransientError) or error.code == _NOT_KNOWN_YET
+            if not passes or self.now() > until:
                 raise error
             report(f"{error.message}; trying again")
             self.pace.sleep(_POLL_SECONDS)
@@ -169,7 +174,7 @@ class SettingUp:
             roles = {str(row.get("properties", {}).get("roleDefinitionId", "")).rpartition("/")[2] for row in rows}
         except (BadRequestError, InstanceNotFoundError):
             return False
-        return BLOB_DATA_CONTRIBUTOR in roles
+        return self._standing.blob_role(who) in roles
 
     def _there(self, path: str, api: str) -> bool:
         try:

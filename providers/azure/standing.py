@@ -9,10 +9,12 @@ from providers.azure.api import Call, recorded
 from providers.azure.names import (
     API,
     BLOB_DATA_CONTRIBUTOR,
+    DATA_ROLE,
     IDENTITY,
     MACHINE_ROLE,
     OURS,
     STANDING_VALUE,
+    data_role,
     group_path,
     identity_path,
     machine_role,
@@ -20,7 +22,7 @@ from providers.azure.names import (
     subscription_path,
     unique,
 )
-from providers.azure.roles import MACHINE_ACTIONS
+from providers.azure.roles import CHANGES_RUNS_ALONE, DATA_ACTIONS, MACHINE_ACTIONS
 from providers.base import SetupStep
 
 if TYPE_CHECKING:
@@ -53,6 +55,10 @@ class Standing:
     @property
     def role_path(self) -> str:
         return role_path(self.subscription, machine_role(self.subscription))
+
+    @property
+    def data_role_path(self) -> str:
+        return role_path(self.subscription, data_role(self.subscription))
 
     def register(self, namespaces: Sequence[str]) -> SetupStep:
         home = subscription_path(self.subscription)
@@ -111,37 +117,38 @@ class Standing:
         return _step("storage", f"storage account {name} in {self.region}, container {self.container}", *calls)
 
     def define_role(self) -> SetupStep:
-        body = {
-            "properties": {
-                "roleName": f"{MACHINE_ROLE} {self.subscription[:8]}",
-                "type": "CustomRole",
-                "description": "A machine of trainplan may delete its own resource group, and nothing else.",
-                "assignableScopes": [subscription_path(self.subscription)],
-                "permissions": [
-                    {"actions": list(MACHINE_ACTIONS), "notActions": [], "dataActions": [], "notDataActions": []}
-                ],
-            }
-        }
-        return _step(
-            "role",
-            "a role for machines: to delete their own group",
-            _call("PUT", self.role_path, "authorization", body),
-        )
+        said = "A machine of trainplan may delete its own resource group, and nothing else."
+        body = self._role(MACHINE_ROLE, said, {"actions": list(MACHINE_ACTIONS), "dataActions": []})
+        call = _call("PUT", self.role_path, "authorization", body)
+        return _step("role", "a role for machines: to delete their own group", call)
+
+    def define_data_role(self) -> SetupStep:
+        said = "Machines of trainplan may read, write and delete blobs, and nothing else."
+        body = self._role(DATA_ROLE, said, {"actions": [], "dataActions": list(DATA_ACTIONS)})
+        call = _call("PUT", self.data_role_path, "authorization", body)
+        return _step("data role", "a role for machines: to read and write blobs", call)
+
+    def blob_role(self, who: str) -> str:
+        """The id of the role that a machine (MACHINE) or the person (PERSON) has on the container."""
+        return data_role(self.subscription) if who == MACHINE else BLOB_DATA_CONTRIBUTOR
 
     def grant_blobs(self, who: str) -> SetupStep:
         """To the machines (MACHINE) or to the person (PERSON), on the container alone."""
-        body: dict[str, Any] = {
-            "properties": {
-                "roleDefinitionId": role_path(self.subscription, BLOB_DATA_CONTRIBUTOR),
-                "principalId": who,
-                "description": "trainplan: run directories and data sets",
-            }
+        properties: dict[str, Any] = {
+            "roleDefinitionId": role_path(self.subscription, self.blob_role(who)),
+            "principalId": who,
+            "description": "trainplan: run directories and data sets",
         }
         if who == MACHINE:
-            body["properties"]["principalType"] = "ServicePrincipal"
-        name, whom = ("machines' data", "machines") if who == MACHINE else ("your data", "you")
-        call = _call("PUT", self.blob_right(who), "authorization", body)
-        return _step(name, f"{whom} may read and write container {self.container}", call)
+            properties |= {
+                "principalType": "ServicePrincipal",
+                "condition": CHANGES_RUNS_ALONE,
+                "conditionVersion": "2.0",
+            }
+            name, detail = "machines' data", f"machines may read container {self.container}, and write its run folders"
+        else:
+            name, detail = "your data", f"you may read and write container {self.container}"
+        return _step(name, detail, _call("PUT", self.blob_right(who), "authorization", {"properties": properties}))
 
     def blob_right(self, who: str) -> str:
         """The path of the right that set-up gives."""
@@ -150,6 +157,17 @@ class Standing:
 
     def remove(self, name: str, path: str, api: str) -> SetupStep:
         return _step(name, f"removes {path.rpartition('/')[2]}", _call("DELETE", path, api))
+
+    def _role(self, name: str, description: str, granted: dict[str, list[str]]) -> dict[str, Any]:
+        return {
+            "properties": {
+                "roleName": f"{name} {self.subscription[:8]}",
+                "type": "CustomRole",
+                "description": description,
+                "assignableScopes": [subscription_path(self.subscription)],
+                "permissions": [{**granted, "notActions": [], "notDataActions": []}],
+            }
+        }
 
     def _container(self) -> Call:
         return _call("PUT", self.container_path, "storage", {"properties": {"publicAccess": "None"}})

@@ -235,7 +235,7 @@ class World:
 
     def _set_up(self) -> None:
         """What `plan setup azure` makes."""
-        from providers.azure.names import IDENTITY, STANDING_GROUP, identity_path, machine_role, role_path
+        from providers.azure.names import IDENTITY, STANDING_GROUP, data_role, identity_path, machine_role, role_path
         from providers.azure.roles import MACHINE_ACTIONS
 
         self.put_group(STANDING_GROUP, {"location": "eastus", "tags": {"trainplan": "set-up"}})
@@ -246,8 +246,8 @@ class World:
                 location="eastus", body={"properties": {"principalId": PRINCIPAL}}, tags={}, created_at=self.now,
             )
         )  # fmt: skip
-        role = role_path(SUBSCRIPTION, machine_role(SUBSCRIPTION))
-        self.roles[role.lower()] = {"actions": list(MACHINE_ACTIONS), "name": machine_role(SUBSCRIPTION)}
+        for role, actions in ((machine_role(SUBSCRIPTION), MACHINE_ACTIONS), (data_role(SUBSCRIPTION), ())):
+            self.roles[role_path(SUBSCRIPTION, role).lower()] = {"actions": list(actions), "name": role}
 
     # --- for tests -----------------------------------------------------------------------------------------------
 

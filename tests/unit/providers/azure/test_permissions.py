@@ -13,7 +13,7 @@ from pricing.offers import Market
 from providers.agent.end import End
 from providers.azure.names import group_path
 from providers.azure.preflight import LAUNCH_ACTIONS
-from providers.azure.roles import CLIENT_ACTIONS, LINKED_ACTIONS, MACHINE_ACTIONS, SETUP_ACTIONS
+from providers.azure.roles import CLIENT_ACTIONS, DATA_ACTIONS, LINKED_ACTIONS, MACHINE_ACTIONS, SETUP_ACTIONS
 from tests.conftest import ROOT
 from tests.contract.harness import let_show
 from tests.doubles.azure.rules import SUBSCRIPTION
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MakeWorld = Callable[..., "Client"]
 FILES = {"client.json": CLIENT_ACTIONS, "machine.json": MACHINE_ACTIONS, "set-up.json": SETUP_ACTIONS}
+DATA_FILES = {"machine-data.json": DATA_ACTIONS}
 _VERBS = {"GET": "read", "PUT": "write", "DELETE": "delete"}
 
 
@@ -64,10 +65,11 @@ def actions(world: Client) -> set[str]:
     return {renamed.get(action, action) for action in found}
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, *DATA_FILES])
 def test_the_files_are_the_roles(name: str) -> None:
     told = json.loads((ROOT / "docs" / "permissions" / "azure" / name).read_text(encoding="utf-8"))
-    assert told["Actions"] == list(FILES[name])
+    assert told["Actions"] == list(FILES.get(name, ()))
+    assert told["DataActions"] == list(DATA_FILES.get(name, ()))
     assert told["IsCustom"] is True
     assert told["AssignableScopes"] == ["/subscriptions/SUBSCRIPTION"]
     assert told["NotActions"] == told["NotDataActions"] == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
-ALL = ["resource providers", "group", "identity", "storage", "role", "machines' data", "your data"]
+ALL = ["resource providers", "group", "identity", "storage", "role", "data role", "machines' data", "your data"]
 
 
 def bare(make_world: MakeWorld, **rules: object) -> Client:
@@ -71,6 +73,47 @@ def test_the_machine_and_the_person_get_their_rights_on_the_container_alone(make
     assert all("/storageAccounts/" in right["path"] for right in rights)
 
 
+def allows(condition: str, action: str, path: str) -> bool:
+    """What Azure would say of a condition of this form: its actions and its comparison with the blob's path."""
+    blobs = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
+    text = re.sub(r"!\(ActionMatches\{'([^']+)'\}\)", lambda found: str(found[1] != f"{blobs}/{action}"), condition)
+    text = re.sub(
+        rf"@Resource\[{re.escape(blobs)}:path\] StringLike '([^']+)'",
+        lambda found: str(fnmatch.fnmatchcase(path, found[1])),
+        text,
+    )
+    assert re.fullmatch(r"[() ]*((True|False|AND|OR)[() ]*)+", text), text
+    return bool(eval(text.replace("AND", "and").replace("OR", "or")))
+
+
+@pytest.mark.parametrize(
+    ("action", "path", "allowed"),
+    [
+        ("read", "data/abc/train-0.tar", True),
+        ("read", "runs/261121-00000001/job.json", True),
+        ("write", "runs/261121-00000001/attempts/1/status.json", True),
+        ("delete", "runs/261121-00000001/checkpoints/1", True),
+        ("write", "data/abc/train-0.tar", False),
+        ("delete", "data/abc/train-0.tar", False),
+        ("write", "runs", False),
+    ],
+)
+def test_machines_read_data_sets_and_change_run_directories_alone(
+    make_world: MakeWorld, action: str, path: str, allowed: bool
+) -> None:
+    steps = {step.name: step for step in bare(make_world).another(region="eastus").lacking()}
+    (granted,) = steps["machines' data"].calls
+    right: Any = granted.parameters["body"]
+    assert right["properties"]["conditionVersion"] == "2.0"
+    assert allows(right["properties"]["condition"], action, path) is allowed
+    (defined,) = steps["data role"].calls
+    assert str(defined.parameters["path"]) == right["properties"]["roleDefinitionId"]
+    role: Any = defined.parameters["body"]
+    (row,) = role["properties"]["permissions"]
+    assert row["actions"] == []
+    assert [one.rpartition("/")[2] for one in row["dataActions"]] == ["read", "write", "delete"]
+
+
 def test_a_storage_account_of_the_persons_own_is_left_as_it_is(make_world: MakeWorld) -> None:
     world = bare(make_world)
     set_up(world)
@@ -101,9 +144,10 @@ def test_a_set_up_that_broke_off_is_gone_on_with(make_world: MakeWorld, broken: 
     assert world.another(region="eastus").lacking() == []
 
 
-def test_a_new_identity_that_is_not_known_yet_is_waited_for(make_world: MakeWorld) -> None:
+@pytest.mark.parametrize("code", ["PrincipalNotFound", "RoleDefinitionDoesNotExist"])
+def test_a_new_identity_or_role_that_is_not_known_yet_is_waited_for(make_world: MakeWorld, code: str) -> None:
     world = bare(make_world)
-    world.script("PUT roleAssignments", code="PrincipalNotFound", times=2)
+    world.script("PUT roleAssignments", code=code, times=2)
     said: list[str] = []
     set_up(world, said)
     assert sum("trying again" in line for line in said) == 2
@@ -128,13 +172,19 @@ def test_what_was_made_is_removed_but_for_the_data(make_world: MakeWorld) -> Non
     set_up(world)
     provider = world.another()
     steps = provider.removable()
-    assert [step.name for step in steps] == ["machines' data", "your data", "role", "identity"]
+    assert [step.name for step in steps] == ["machines' data", "your data", "role", "data role", "identity"]
     for step in steps:
         provider.carry_out(step, lambda _: None)
         provider.carry_out(step, lambda _: None)
     world.provider.sleep(60)
     assert world.another().removable() == []
-    assert [step.name for step in world.another().lacking()] == ["identity", "role", "machines' data", "your data"]
+    assert [step.name for step in world.another().lacking()] == [
+        "identity",
+        "role",
+        "data role",
+        "machines' data",
+        "your data",
+    ]
 
 
 def test_nothing_is_removed_under_a_run(make_world: MakeWorld) -> None:
