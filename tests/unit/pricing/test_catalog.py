@@ -202,6 +202,7 @@ def test_a_query_is_a_filter(shipped: Catalog, query: OfferQuery) -> None:
         and wanted(query.instance_types, offer.instance_type)
         and wanted(query.markets, offer.market)
         and (query.include_retired or offer.lifecycle.state is not LifecycleState.RETIRED)
+        and (query.include_retired or offer.availability.offered is not False)
     ]
     assert shipped.offers(query, TODAY) == expected
     rentals = shipped.rentals(query, TODAY)

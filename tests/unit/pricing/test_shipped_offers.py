@@ -115,6 +115,14 @@ def test_tpu_slices_above_one_host_are_marked(offers: list[Offer]) -> None:
     assert above_one == {"tpu-v2-32", "tpu-v3-32", "tpu-v4-16", "tpu-v4-32", "tpu-v5litepod-16"}
 
 
+def test_tpus_are_offered_where_google_has_them(shipped: Catalog) -> None:
+    kinds = frozenset({"tpu-v5p-8", "tpu-v6e-1", "tpu-v6e-4", "tpu-v6e-8"})
+    there = shipped.offers(OfferQuery(instance_types=kinds), TODAY)
+    assert {offer.region for offer in there if offer.device == "TPU v5p"} == {"us-east5"}
+    assert all(offer.zones and all(zone.startswith(offer.region) for zone in offer.zones) for offer in there)
+    assert all(offer.vcpus and offer.memory_gib for offer in there)
+
+
 def test_googles_parts_add_up(offers: list[Offer]) -> None:
     parts = [offer for offer in offers if offer.host_usd_per_hour is not None]
     assert len(parts) == 154
