@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.container, pytest.mark.train, pytest.mark.e2e]
 PATIENCE = 300.0
+REGION = "us-central1"
 PLAN = Path(sys.executable).with_name("plan")
 
 
@@ -52,11 +53,11 @@ class Project:
         streams: dict[str, Any] = {"capture_output": True, "text": True, "timeout": PATIENCE, "check": False}
         return subprocess.run([str(PLAN), *words], cwd=self._folder, env=self._environment, **streams)
 
-    def launch(self, image: str) -> subprocess.CompletedProcess[str]:
-        job = self._folder / "job.yaml"
-        job.write_text(yaml.safe_dump(digits(container=f"{OWN}/{image}")), encoding="utf-8")
-        where = ("--provider", "gcp", "--device", "T4", "--region", "us-central1", "--market", "on_demand")
-        return self.plan("launch", str(job), *where, "--yes", "--json", "--output", str(self._folder / "model"))
+    def launch(self, image: str, job: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+        file = self._folder / "job.yaml"
+        file.write_text(yaml.safe_dump({**(job or digits()), "container": f"{OWN}/{image}"}), encoding="utf-8")
+        where = ("--provider", "gcp", "--device", "T4", "--region", REGION, "--market", "on_demand")
+        return self.plan("launch", str(file), *where, "--yes", "--json", "--output", str(self._folder / "model"))
 
     @property
     def machines(self) -> list[Running]:
@@ -81,7 +82,7 @@ def project(yard: Yard, tmp_path: Path) -> Iterator[Project]:
 
 def test_from_launch_to_nothing_left(project: Project, trainer_image: str, tmp_path: Path) -> None:
     ran = project.launch(trainer_image)
-    assert ran.returncode == 0, f"{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}\n{_said(project)}"
+    assert ran.returncode == 0, f"{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}\n{said(project)}"
     receipt = json.loads(ran.stdout)
     assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1)
     assert "Tesla T4" in receipt["device"]
@@ -97,7 +98,7 @@ def test_from_launch_to_nothing_left(project: Project, trainer_image: str, tmp_p
     assert made.name == machine.machine.name
 
 
-def _said(project: Project) -> str:
+def said(project: Project) -> str:
     """What a person needs who reads of a failure: the attempts' own words, and the end of the machines' journals."""
     words = [
         f"{name}: {stored.data[-3000:].decode(errors='replace')}"

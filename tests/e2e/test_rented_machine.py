@@ -56,6 +56,26 @@ def test_it_trains_restarts_and_brings_the_model_home(
 
 
 @pytest.mark.e2e
+@pytest.mark.parametrize("store", ["aws"], indirect=True)
+def test_a_restart_while_it_trains_costs_no_attempt(
+    yard: Yard, store: Store, trainer_image: str, tmp_path: Path
+) -> None:
+    with Trial(yard, store, tmp_path) as trial:
+        client = trial.launch(digits(epochs=12), trainer_image)
+        machine = trial.machine()
+        client.until(lambda: "checkpoint" in trial.status(client.run_id), "a checkpoint is stored", PATIENCE)
+        machine.restart()
+        receipt = client.wait(PATIENCE)
+
+        assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1), receipt
+        assert receipt["steps"] == receipt["total_steps"] == 12 * 44
+        first, second = (line for line in trial.progress(client.run_id) if line["event"] == "start")
+        assert first["resumed_from_step"] == 0 < second["resumed_from_step"]
+        assert brought(tmp_path / "model") == written(machine) != {}
+        assert len(trial.office.instances) == 1
+
+
+@pytest.mark.e2e
 @pytest.mark.parametrize("store", ["gcp"], indirect=True)
 def test_the_second_registry_gives_what_the_first_refuses(
     yard: Yard, store: Store, public_digest: str, tmp_path: Path
