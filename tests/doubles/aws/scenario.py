@@ -73,7 +73,7 @@ class Scenario(Value):
     """Durations in seconds. `setup` is what stands in the account: the standing reaper and all it needs, everything
     but the reaper, or nothing. `trainer` is how machines train: by the job's name as tests/contract/sim.py has it, or
     never to an end. `retired` are types that this account still has. `real`: time is this computer's, and whoever boots
-    machines tells when they are off (tests/e2e).
+    machines tells when they are off (tests/e2e). `latency` is real: so long each answer is under way (benchmarks).
     """
 
     seed: int = 0
@@ -86,6 +86,7 @@ class Scenario(Value):
     boot: tuple[float, float] = (10.0, 20.0)
     deletion: tuple[float, float] = (2.0, 4.0)
     listing_lag: float = 5.0
+    latency: float = 0.0
     notice: float = 120.0
     reaper_every: float = 300.0
     page_size: int = 100

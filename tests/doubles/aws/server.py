@@ -32,8 +32,10 @@ class Server:
         self.reset(Scenario())
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if self.front.world.scenario.latency and not path.startswith(STEER):
+            threading.Event().wait(self.front.world.scenario.latency)
         with self._lock:
-            path = environ["PATH_INFO"]
             if not path.startswith(STEER):
                 return self.front(environ, start)
             given = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
