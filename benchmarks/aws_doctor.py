@@ -1,4 +1,4 @@
-"""How long `plan doctor aws` takes where every call to AWS takes its time, as a whole process: the longest of some runs.
+"""How long `plan doctor aws` takes where every call to AWS takes its time: whole processes, the longest of some runs.
 
 `python -m benchmarks.aws_doctor [--latency 0.15] [--runs 3] [--most 10]` asks AWS's double about a bare account, one
 that is set up, and one that is set up and has no quota; it ends with 1 where one of them takes longer than that.
