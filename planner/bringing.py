@@ -85,7 +85,7 @@ def bringing(
     if store is None:
         return Bringing(job=job)
     if job.data.path is not None:
-        return _of_a_folder(job, store, rates_of(provider), settings.home, heard)
+        return _of_a_folder(job, store, rates_of(provider, settings.home), settings.home, heard)
     brought = _of_elsewhere(job, provider, settings, store)
     return replace(brought, bound=brought.bound or bool(secrets))
 

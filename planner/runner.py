@@ -252,7 +252,7 @@ class Runner:
 
     def _stays(self, run: Run) -> Stays | None:
         """What is left in storage; None where nobody charges for it, or nobody can tell."""
-        rates = rates_of(run.provider)
+        rates = rates_of(run.provider, self._settings.home)
         if rates is None:
             return None
         data = job_from_json(self._journal.job_json(run.run_id)).data

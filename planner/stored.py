@@ -11,6 +11,8 @@ from providers.data_files import is_ours
 from providers.stores.files import stored_bytes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pricing.cost import ProviderRates
     from providers.base import RunStore
     from workloads.job import DataSpec
@@ -55,12 +57,14 @@ def stays(store: RunStore, data: DataSpec, rates: ProviderRates) -> Stays:
     return Stays(run=stored(store, rates), data=kept(size, rates) if size else None)
 
 
-def rates_of(provider: str) -> ProviderRates | None:
-    """What a provider charges; None for one that charges for no storage, or without a catalog."""
+def rates_of(provider: str, home: Path) -> ProviderRates | None:
+    """What a provider charges, as the catalog of the state folder has it; None for one that charges for no storage, or
+    without a catalog."""
     from pricing.catalog import Catalog, CatalogError
+    from pricing.current import current_catalog
 
     try:
-        with Catalog.open() as catalog:
+        with Catalog.open(current_catalog(home)) as catalog:
             return catalog.rates.get(provider)
     except CatalogError:
         return None

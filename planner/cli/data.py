@@ -65,10 +65,11 @@ def _list(
     given = {"bucket": bucket, "region": region, "project": project, "account": account}
     found: dict[str, list[Kept]] = {}
     silent: list[ProviderError] = []
+    home = options.settings().home
     for name in [provider] if provider else registry.FACTORIES:
         try:
             with _store(name, given) as store:
-                found[name] = listed(store, rates_of(name))
+                found[name] = listed(store, rates_of(name, home))
         except ProviderError as error:
             silent.append(error)
             if not provider:
@@ -92,9 +93,10 @@ def _upload(
     as_json: options.Json = False,
 ) -> None:
     given = {"bucket": bucket, "region": region, "project": project, "account": account}
-    data = looked_at(folder, options.settings().home, _progress("read"))
+    home = options.settings().home
+    data = looked_at(folder, home, _progress("read"))
     with _store(provider, given) as store:
-        plan = planned(data, store, rates_of(provider))
+        plan = planned(data, store, rates_of(provider, home))
         sys.stderr.writelines(f"{line}\n" for line in terms(plan))
         if not plan.complete:
             _ask(plan, assume_yes=yes)

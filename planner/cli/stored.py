@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 
 from planner.cli import build
 from planner.cli.data import storage_of
@@ -38,13 +39,13 @@ def look_stored(
         except ProviderError as error:
             sys.stderr.write(f"{name}: what is stored there is not known: {error.message}\n")
             continue
-        found += stored_runs(name, sizes, runs, existing, rates_of(name))
+        found += stored_runs(name, sizes, runs, existing, rates_of(name, settings.home))
     return found
 
 
-def stored_text(found: list[StoredRun]) -> str:
+def stored_text(found: list[StoredRun], home: Path) -> str:
     """A table with what a month of it costs, and at which rates."""
-    rates = {name: rates_of(name) for name in dict.fromkeys(known.provider for known in found)}
+    rates = {name: rates_of(name, home) for name in dict.fromkeys(known.provider for known in found)}
     lines = [f"storage at {name}: {rate_text(known)}" for name, known in rates.items() if known is not None]
     return "\n".join([table(_COLUMNS, [_row(known) for known in found]), *lines])
 

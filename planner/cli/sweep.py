@@ -65,7 +65,7 @@ def command(
         if one.left_out:
             sys.stderr.write(f"{one.name}: {one.left_out}, not looked at\n")
     kept = _stored(swept, settings)
-    _show(swept, kept, as_json)
+    _show(swept, kept, settings, as_json)
     ending = {name: _ending(found, everything) for name, found in swept.items()}
     left: list[str] = []
     if any(ending.values()) and not dry_run:
@@ -180,7 +180,7 @@ def _complain(left: list[str], looked: Sequence[_Looked]) -> None:
     raise RefusedError(f"could not look everywhere: {told}", "plan doctor tells what is missing")
 
 
-def _show(swept: Mapping[str, Sweep], kept: list[StoredRun], as_json: bool) -> None:
+def _show(swept: Mapping[str, Sweep], kept: list[StoredRun], settings: Settings, as_json: bool) -> None:
     found = [known for sweep in swept.values() for known in sweep.found]
     if as_json:
         rows = [*(_json(known) for known in found), *(stored_json(known) for known in kept)]
@@ -188,7 +188,7 @@ def _show(swept: Mapping[str, Sweep], kept: list[StoredRun], as_json: bool) -> N
         return
     _show_found(found, swept)
     if kept:
-        sys.stdout.write(f"\n{stored_text(kept)}\n")
+        sys.stdout.write(f"\n{stored_text(kept, settings.home)}\n")
 
 
 def _show_found(found: list[Found], swept: Mapping[str, Sweep]) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pricing.catalog import Catalog
+from pricing.current import offers_of
 from providers.aws import translate
 from providers.aws.account import Account
 from providers.aws.api import CONNECTIONS, Api, SdkApi
@@ -132,8 +132,7 @@ class AwsProvider:
         return LISTING_LAG
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
-        with Catalog.open() as catalog:
-            return catalog.offers(query._replace(providers=frozenset({PROVIDER})), self.now_of().date())
+        return offers_of(PROVIDER, query, self.account.settings.home, self.now_of().date())
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=tuple(checks(self.account, offer)))

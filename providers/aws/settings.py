@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from providers.errors import BadRequestError
@@ -37,7 +38,8 @@ class AwsSettings:
     """`region` is where run directories and what stands in the account are (the home region), None: as the SDK's own
     configuration says. `image` is an AMI of the person's own, by id or by name, "" for the documented ones.
     `endpoint` is where something answers that speaks like all of AWS, None for AWS; `machine_endpoint` is where
-    machines find its S3, where that is another address.
+    machines find its S3, where that is another address. `home` is the state folder, where refreshed prices are, None
+    for the shipped ones.
     """
 
     region: str | None = None
@@ -45,6 +47,7 @@ class AwsSettings:
     instance_profile: str = INSTANCE_PROFILE
     endpoint: str | None = None
     machine_endpoint: str | None = None
+    home: Path | None = None
 
     @classmethod
     def of(cls, settings: ProviderSettings) -> AwsSettings:
@@ -60,6 +63,7 @@ class AwsSettings:
             or INSTANCE_PROFILE,
             endpoint=store.endpoint,
             machine_endpoint=options.get("machine_endpoint") or store.endpoint,
+            home=settings.home,
         )
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from pricing.current import offers_of
 from providers.azure import listing
 from providers.azure.account import Account
 from providers.azure.api import ArmClient, Call, recorded
@@ -125,12 +126,7 @@ class AzureProvider:
         return LISTING_LAG
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
-        from pricing.catalog import Catalog
-
-        if query.providers is not None and PROVIDER not in query.providers:
-            return []
-        with Catalog.open() as catalog:
-            return catalog.offers(query._replace(providers=frozenset({PROVIDER})), self.now().date())
+        return offers_of(PROVIDER, query, self.account.settings.home, self.now().date())
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=(*account_checks(self.account), *offer_checks(self.account, offer)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from providers.azure.names import PROVIDER, STANDING_GROUP, account_of
@@ -45,6 +46,7 @@ class AzureSettings:
     `group` has what stands. `cloud_timer` False: no scheduled deallocate. `image` is a machine
     image of the person's own. `arm_endpoint` and `authority` are Azure's
     own but for a test double; `machine_endpoints` are addresses that machines use instead of Azure's.
+    `home` is the state folder, where refreshed prices are, None for the shipped ones.
     """
 
     subscription: str | None = None
@@ -57,6 +59,7 @@ class AzureSettings:
     authority: str | None = None
     machine_endpoints: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    home: Path | None = None
 
     @classmethod
     def of(cls, settings: ProviderSettings) -> AzureSettings:
@@ -74,6 +77,7 @@ class AzureSettings:
             authority=_fits(options, "authority", _URL, "https:// and a host") or None,
             machine_endpoints=_endpoints(options.get("machine_endpoints", "")),
             environment=settings.environment,
+            home=settings.home,
         )
 
 

@@ -53,7 +53,7 @@ class Lists:
                 for place, told, warned in self._everything(kind, project, f'labels.{label}="{value}"'):
                     unanswered += warned
                     found += [
-                        owned_of(kind, place, row, usd_per_hour_of(kind, place, row))
+                        owned_of(kind, place, row, usd_per_hour_of(kind, place, row, self.account.settings.home))
                         for row in told
                         if (row.get("labels") or {}).get(label) == value
                     ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pricing.catalog import Catalog
+from pricing.catalog import Catalog, CatalogError
+from pricing.current import current_catalog
 from pricing.money import HOURS_PER_MONTH
 from pricing.offers import Market, OfferQuery
 from providers.gcp.found import instant, last_of, region_of
@@ -15,11 +17,13 @@ from providers.gcp.part import PROVIDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
-def usd_per_hour_of(kind: str, place: str, told: Mapping[str, Any]) -> Decimal | None:
-    """None where the catalog does not tell. What has stopped bills no hours of its machine."""
-    with Catalog.open() as catalog:
+def usd_per_hour_of(kind: str, place: str, told: Mapping[str, Any], home: Path | None = None) -> Decimal | None:
+    """As the catalog of the state folder has it, None where it does not tell, or cannot be read: a list is not lost for
+    want of a price. What has stopped bills no hours of its machine."""
+    with contextlib.suppress(CatalogError), Catalog.open(current_catalog(home)) as catalog:
         rates = catalog.rates[PROVIDER]
         if kind == "disks":
             return Decimal(told.get("sizeGb") or 0) * rates.disk_usd_per_gb_month / HOURS_PER_MONTH
@@ -39,6 +43,7 @@ def usd_per_hour_of(kind: str, place: str, told: Mapping[str, Any]) -> Decimal |
         made = instant(told.get("creationTimestamp"))
         offers = catalog.offers(asked, made.date() if made else date.max)
         return offers[0].usd_per_hour if offers else None
+    return None
 
 
 def _instance_type(told: Mapping[str, Any]) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from pricing.current import offers_of
 from providers.base import Instance, Preflight, RunId, RunStore
 from providers.errors import BadRequestError, IncompleteListingError, InstanceNotFoundError
 from providers.gcp.account import Account
 from providers.gcp.doctor import examine
-from providers.gcp.offers import catalog_offers
 from providers.gcp.part import PROVIDER, Part
 from providers.gcp.refusals import incomplete
 from providers.gcp.settings import GcpSettings
@@ -62,7 +62,7 @@ class GcpProvider:
         return max(part.listing_lag for part in self.parts)
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
-        return catalog_offers(query, self.now().date())
+        return offers_of(PROVIDER, query, self.account.settings.home, self.now().date())
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=(*self.account.checks(), *self._for(offer).checks(offer)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from providers.errors import BadRequestError
@@ -41,6 +42,7 @@ class GcpSettings:
 
     `service_account` "": `trainplan-machine` of the project. `endpoint`: where something answers that speaks like all
     of Google (a test double), None for Google; `machine_endpoint` is where machines find it, None for the same.
+    `home` is the state folder, where refreshed prices are, None for the shipped ones.
     """
 
     project: str | None = None
@@ -50,6 +52,7 @@ class GcpSettings:
     endpoint: str | None = None
     machine_endpoint: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    home: Path | None = None
 
     @classmethod
     def of(cls, settings: ProviderSettings) -> GcpSettings:
@@ -64,6 +67,7 @@ class GcpSettings:
             endpoint=store.endpoint,
             machine_endpoint=options.get("machine_endpoint") or store.endpoint,
             environment=settings.environment,
+            home=settings.home,
         )
 
 

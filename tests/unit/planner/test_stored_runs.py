@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from planner.stored import rate_text, rates_of
 from planner.stored_runs import StoredFate, removable, stored_runs
 from pricing.cost import FREE_RATES
 from tests.builders import a_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RATES = FREE_RATES._replace(object_storage_usd_per_gb_month=Decimal("0.02"))
 SIZES = {"r1/job.json": 10, "r1/output/model.keras": 5 * 10**9, "r2/job.json": 10, "r10/job.json": 10}
@@ -51,8 +55,8 @@ def test_only_what_is_known_to_be_over_may_go(
     assert [known.run_id for known in removable(found)] == (["r1"] if fate is StoredFate.ENDED else [])
 
 
-def test_rates_come_with_their_source() -> None:
-    rates = rates_of("gcp")
+def test_rates_come_with_their_source(tmp_path: Path) -> None:
+    rates = rates_of("gcp", tmp_path)
     assert rates is not None
     assert rate_text(rates) == "$0.020 per GB and month (standard; gcosts pricing.yml 2026-07-30)"
-    assert rates_of("local") is None
+    assert rates_of("local", tmp_path) is None
