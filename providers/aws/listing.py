@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from providers.aws.account import Account, all_pages
 from providers.aws.errors import NO_SUCH_THING
+from providers.aws.prices import usd_per_hour_of
 from providers.aws.settings import SCHEDULE_GROUP
 from providers.aws.translate import owned, owned_schedule
 from providers.base import LABEL_RUN
@@ -109,7 +110,11 @@ class Listing:
         rows = self.account.pages(region, known.operation, asked, known.rows)
         if known.kind == "instance":
             rows = [row for reservation in rows for row in reservation["Instances"]]
-        return [owned(known.kind, row, region, known.key, known.created) for row in rows]
+        return [self._priced(known, row, region) for row in rows]
+
+    def _priced(self, known: _List, row: Mapping[str, Any], region: str) -> OwnedResource:
+        found = owned(known.kind, row, region, known.key, known.created)
+        return replace(found, usd_per_hour=usd_per_hour_of(known.kind, region, row, self.account.settings.home))
 
     def _schedules(self, region: str, run_id: RunId | None) -> Sequence[OwnedResource]:
         asked: dict[str, object] = {"GroupName": SCHEDULE_GROUP, "MaxResults": 100}

@@ -27,6 +27,7 @@ _ON_DEMAND = {
 }
 _SPOT = {
     "p": Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
+    "p5": Quota("L-C4BD4855", "All P5 Spot Instance Requests"),
     "g": Quota("L-3819A6DF", "All G and VT Spot Instance Requests"),
     "standard": Quota("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"),
 }
@@ -35,17 +36,19 @@ _FAMILY = re.compile(r"[a-z]+")
 
 
 def quota_of(instance_type: str, market: Market) -> Quota | None:
-    """The quota, None where it is not known: P5 and P6 have one of their own on spot, other letters were not looked up.
+    """The quota, None where it is not known: P6's own on spot, and other letters'.
 
-    Codes: the quotas' own pages in the console, and public reports of their codes.
+    Names: EC2's pages on its quotas; on demand all of P shares one, on spot P5 (P5e and P5en too) has one of its own.
+    Codes: public lists of accounts' quotas, read on 2026-11-21. AWS's page names none on spot for P6.
     """
     family = instance_type.partition(".")[0]
     found = _FAMILY.match(family)
     letters = found.group() if found else ""
-    if market is Market.SPOT and re.match(r"p[5-9]", family):
-        return None
-    rows = _SPOT if market is Market.SPOT else _ON_DEMAND
-    return rows.get(_group(letters, family))
+    if market is not Market.SPOT:
+        return _ON_DEMAND.get(_group(letters, family))
+    if newest := re.match(r"p[5-9]", family):
+        return _SPOT.get(newest.group())
+    return _SPOT.get(_group(letters, family))
 
 
 def quota_text(offer: Offer) -> str:

@@ -26,8 +26,9 @@ QUOTA_CODES = {
     ("p", "spot"): "L-7212CCBC",
     ("g", "spot"): "L-3819A6DF",
     ("standard", "spot"): "L-34B43A08",
+    ("p5", "spot"): "L-C4BD4855",
 }
-"""The issue's own list, and not the product's: they check each other."""
+"""A list of its own, and not the product's: they check each other."""
 _TRAINERS: dict[str, Callable[[], Trainer]] = {"named": NamedTrainer, "hung": Hung}
 
 
@@ -216,4 +217,6 @@ def code_of(instance_type: str, market: str) -> str:
     """The quota that a machine counts in."""
     letter = instance_type[0]
     group = letter if letter in "pg" else "standard"
+    if market == "spot" and instance_type.startswith("p5"):
+        group = "p5"
     return QUOTA_CODES[group, market]

@@ -11,6 +11,8 @@ import pytest
 
 from pricing.offers import Market, Offer, OfferQuery, PriceGrade
 from providers.aws import translate
+from providers.aws.checks import quota
+from providers.aws.prices import usd_per_hour_of
 from providers.base import EndKind, InstanceState, PreflightState, RunId
 from providers.errors import (
     CapacityError,
@@ -144,6 +146,8 @@ def test_a_ready_account_is_let_in(provider: TimedAws) -> None:
         ("p4d.24xlarge", "on_demand", "L-417A185B", 96),
         ("g4dn.xlarge", "on_demand", "L-DB2E81BA", 4),
         ("p4d.24xlarge", "spot", "L-7212CCBC", 96),
+        ("p5.48xlarge", "on_demand", "L-417A185B", 192),
+        ("p5.48xlarge", "spot", "L-C4BD4855", 192),
         ("g5.xlarge", "spot", "L-3819A6DF", 4),
         ("c5.2xlarge", "on_demand", "L-1216C47A", 8),
         ("m5.2xlarge", "spot", "L-34B43A08", 8),
@@ -162,7 +166,13 @@ def test_a_quota_that_is_too_small_is_named_with_what_to_ask_for(
 
 
 def test_a_quota_that_nobody_knows_is_unknown(double: remote.Double, provider: TimedAws) -> None:
-    assert the(provider, offer(provider, "p5.48xlarge", "spot", "us-west-2"), "quota").state is PreflightState.UNKNOWN
+    newest = replace(offer(provider, "p5.48xlarge", "spot"), instance_type="p6-b200.48xlarge")
+    check = quota(provider.account, newest)
+    assert (check.state, check.detail) == (
+        PreflightState.UNKNOWN,
+        "which quota p6-b200.48xlarge counts in on spot is not known",
+    )
+    assert check.fix.endswith("/servicequotas/home/services/ec2/quotas?region=us-east-1")
     double.script(operation="GetServiceQuota", code="AccessDeniedException", times=None)
     assert the(provider, offer(provider, "g4dn.xlarge"), "quota").state is PreflightState.UNKNOWN
 
@@ -270,6 +280,26 @@ def test_spot_is_asked_for_once_and_ends_by_termination(provider: TimedAws, doub
     assert kinds == {"instance", "volume", "network interface", "spot request"}
     told = sdk(double.url).call("ec2", "us-east-1", "DescribeInstances", {"InstanceIds": [made.ref.id]})
     assert told["Reservations"][0]["Instances"][0]["InstanceLifecycle"] == "spot"
+
+
+@pytest.mark.parametrize(("market", "usd"), [("on_demand", "0.526"), ("spot", None)])
+def test_what_is_found_has_the_price_that_the_catalog_lists(provider: TimedAws, market: str, usd: str | None) -> None:
+    asked = on(provider, "g4dn.xlarge", market)
+    made = launched(provider, asked)
+    costs = {owned.kind: owned.usd_per_hour for owned in provider.list_owned(asked.run_id)}
+    assert costs["instance"] == (Decimal(usd) if usd else asked.offer.usd_per_hour)
+    assert costs["network interface"] == Decimal("0.005")
+    assert costs["volume"] is not None
+    assert round(costs["volume"], 4) == Decimal("0.0110")  # 100 GB of gp3 at $0.08 a month
+    provider.delete(made.ref)
+    ending = {owned.kind: owned.usd_per_hour for owned in provider.list_owned(asked.run_id)}
+    assert ending["instance"] == 0
+
+
+def test_nothing_is_left_out_of_a_list_for_want_of_a_price() -> None:
+    assert usd_per_hour_of("instance", "us-east-1", {"InstanceType": "x9.huge"}, None) is None
+    assert usd_per_hour_of("network interface", "us-east-1", {}, None) == 0
+    assert usd_per_hour_of("schedule", "us-east-1", {}, None) is None
 
 
 def test_what_is_made_is_closed_encrypted_and_goes_with_the_machine(provider: TimedAws, double: remote.Double) -> None:
