@@ -1,4 +1,4 @@
-"""Which permissions of Google's each call takes, and the roles that they come to: for who launches, and for machines.
+"""Which permissions of Google's each call takes, and the roles they come to: who launches, machines, who sets up.
 
 Sources: [R] "IAM permissions" in the reference page of the method; [P] Google's list of permissions and predefined
 roles; [M] as remembered, to be tried with an account.
@@ -84,6 +84,24 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "serviceusage.services.list": ("serviceusage.services.list",),
     "serviceusage.services.consumerQuotaMetrics.list": ("serviceusage.quotas.get",),
 }
+SETUP_CALLS: Mapping[str, tuple[str, ...]] = {
+    # What `plan setup gcp` sends, and nothing else does [R]; of Service Usage [P]
+    "serviceusage.services.batchEnable": ("serviceusage.services.enable",),
+    "serviceusage.operations.get": ("serviceusage.operations.get",),
+    "compute.networks.insert": ("compute.networks.create",),
+    "compute.networks.delete": ("compute.networks.delete",),
+    "compute.globalOperations.get": ("compute.globalOperations.get",),
+    "iam.projects.serviceAccounts.create": ("iam.serviceAccounts.create",),
+    "iam.projects.serviceAccounts.delete": ("iam.serviceAccounts.delete",),
+    "iam.projects.roles.get": ("iam.roles.get",),
+    "iam.projects.roles.create": ("iam.roles.create",),
+    "iam.projects.roles.patch": ("iam.roles.update",),
+    "iam.projects.roles.undelete": ("iam.roles.undelete",),
+    "iam.projects.roles.delete": ("iam.roles.delete",),
+    "cloudresourcemanager.projects.setIamPolicy": ("resourcemanager.projects.setIamPolicy",),
+    "cloudtasks.projects.locations.queues.create": ("cloudtasks.queues.create",),
+    "cloudtasks.projects.locations.queues.delete": ("cloudtasks.queues.delete",),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +130,29 @@ class Role:
 
 def needed(methods: Iterable[str]) -> tuple[str, ...]:
     """The permissions of these calls on the project, sorted. Raises KeyError for a method that is in no row."""
-    found = {permission for method in methods for permission in CALLS[method]}
+    rows = {**CALLS, **SETUP_CALLS}
+    found = {permission for method in methods for permission in rows[method]}
     return tuple(sorted(found - {ACT_AS}))
 
 
 _STORE = ("storage.objects.insert", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
+_LOOKED_AT = (
+    "serviceusage.services.list",
+    "compute.networks.get",
+    "iam.projects.serviceAccounts.get",
+    "cloudresourcemanager.projects.getIamPolicy",
+    "cloudtasks.projects.locations.queues.get",
+    "storage.buckets.get",
+    "storage.buckets.insert",
+    # Before anything is removed: whether anything of a run is left.
+    "compute.instances.aggregatedList",
+    "compute.disks.aggregatedList",
+    "compute.addresses.aggregatedList",
+    "tpu.projects.locations.list",
+    "tpu.projects.locations.queuedResources.list",
+    "tpu.projects.locations.nodes.list",
+    "cloudtasks.projects.locations.queues.tasks.list",
+)
 _ENDS = ("compute.instances.delete", "tpu.projects.locations.queuedResources.delete")
 CLIENT = Role(
     id="trainplanClient",
@@ -137,5 +173,12 @@ STORE = Role(
     permissions=needed(_STORE),
 )
 ROLES = (CLIENT, MACHINE, STORE)
-FILES = {"client.json": CLIENT, "machine.json": MACHINE, "runs.json": STORE}
+"""Those that set-up makes."""
+SETUP = Role(
+    id="trainplanSetup",
+    title="trainplan: set-up",
+    description="What plan setup gcp needs to make what launches need of a project, and to remove it again.",
+    permissions=needed((*SETUP_CALLS, *_LOOKED_AT)),
+)
+FILES = {"client.json": CLIENT, "machine.json": MACHINE, "runs.json": STORE, "setup.json": SETUP}
 """Names below docs/permissions/gcp."""

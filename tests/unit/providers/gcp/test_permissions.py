@@ -10,9 +10,9 @@ import pytest
 
 from pricing.offers import OfferQuery
 from providers.base import InstanceRef, InstanceState
-from providers.gcp.permissions import ACT_AS, CALLS, CLIENT, FILES, MACHINE, STORE, needed
+from providers.gcp.permissions import ACT_AS, CALLS, CLIENT, FILES, MACHINE, SETUP, SETUP_CALLS, STORE, needed
 from tests.conftest import ROOT
-from tests.contract.gcp import Client
+from tests.contract.gcp import PROJECT, Client
 from tests.contract.harness import Ask, request, wait_for
 from tests.contract.tpu import TpuClient, make_ready
 from tests.doubles.google.discovery import description
@@ -20,7 +20,7 @@ from tests.doubles.google.machine_side import machine_calls
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.server import DOCUMENTS, GoogleServer
-from tests.unit.providers.gcp.account_side import Project
+from tests.unit.providers.gcp.account_side import Project, reset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,8 @@ def test_the_files_are_the_roles(name: str) -> None:
 
 def test_every_call_is_one_of_googles() -> None:
     known = {str(method["id"]) for name in DOCUMENTS for _, _, method in description(name)._methods}
-    assert set(CALLS) <= known
+    assert {*CALLS, *SETUP_CALLS} <= known
+    assert not set(CALLS) & set(SETUP_CALLS)
 
 
 def test_launches_take_all_of_the_clients_role_and_no_more(server: GoogleServer, tmp_path: Path) -> None:
@@ -69,6 +70,20 @@ def test_a_machine_takes_all_of_its_roles_and_no_more(server: GoogleServer) -> N
     called = machine_calls(server)
     assert set(needed(called)) == {*MACHINE.permissions, *STORE.permissions}
     assert set(STORE.permissions) == set(needed(method for method in called if method.startswith("storage.")))
+
+
+def test_a_set_up_takes_all_of_its_role_and_no_more(server: GoogleServer, tmp_path: Path) -> None:
+    """A bare project set up, a role of it brought up to date, all of it removed and made again."""
+    reset(server)
+    project = Project(server, tmp_path)
+    project.set_up()
+    project.iam.roles[f"projects/{PROJECT}/roles/{CLIENT.id}"]["includedPermissions"] = []
+    project.set_up()
+    project.remove()
+    project.set_up()
+    called = project.methods()
+    assert set(SETUP_CALLS) <= called
+    assert set(needed(called)) == set(SETUP.permissions)
 
 
 def _whole_launch(server: GoogleServer, client: Client) -> set[str]:
