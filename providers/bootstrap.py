@@ -18,6 +18,7 @@ MOST_BYTES = 12 * 1024
 SCHEMES = {"aws": "s3", "gcp": "gs", "azure": "azblob"}
 _HERE = "/usr/local/lib/trainplan"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_BRANCH = re.compile(r"\d{3}")
 _SHELL = Path(__file__).parent / "agent" / "data"
 
 
@@ -28,7 +29,8 @@ class Boot:
     `run_uri` is where the run directory is (s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azblob://ACCOUNT/CONTAINER/PREFIX)
     and `region` the region of that bucket. `deadline` ends the machine, `boot_deadline` ends it unless it trains by
     then. The hashes are of the run directory's attempts/N/machine/agent.pyz and spec.json. `endpoints` replaces
-    addresses by name (metadata, s3, gcs, blob, …) and is empty but for a test double.
+    addresses by name (metadata, s3, gcs, blob, …) and is empty but for a test double. `driver` is the branch of
+    NVIDIA's driver that the machine installs where its image has none, "" for nothing.
     """
 
     cloud: str
@@ -39,6 +41,7 @@ class Boot:
     agent_sha256: str
     spec_sha256: str
     region: str = ""
+    driver: str = ""
     endpoints: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -47,6 +50,8 @@ class Boot:
             raise ValueError(f"{self.run_uri!r} is no run directory on {self.cloud!r}")
         if not all(_SHA256.fullmatch(digest) for digest in (self.agent_sha256, self.spec_sha256)):
             raise ValueError("a sha256 has 64 hexadecimal digits")
+        if self.driver and not _BRANCH.fullmatch(self.driver):
+            raise ValueError(f"{self.driver!r} is no branch of NVIDIA's driver")
         if self.deadline.tzinfo is None or self.boot_deadline.tzinfo is None:
             raise ValueError("a deadline has a time zone")
 
@@ -115,6 +120,7 @@ def _shell(name: str, boot: Boot) -> str:
         "BOOT_DEADLINE_UTC": _calendar(boot.boot_deadline),
         "ATTEMPT": str(int(boot.attempt)),
         "AGENT": AGENT,
+        "DRIVER": boot.driver,
         "AGENT_SHA256": boot.agent_sha256,
         "SPEC_SHA256": boot.spec_sha256,
     }

@@ -57,7 +57,8 @@ class HostImage:
     """The machine's own image at a provider; with kind `none` there is none, and `reason` says why.
 
     `image` is looked up as `kind` says (see machines.toml). `driver` is NVIDIA's branch in it, "" where there is none
-    or it was not read. `docker`: whether it brings Docker. `proven`: documented or reported for these devices.
+    or it was not read; with `installs_driver` the machine installs that branch itself. `docker`: whether it brings
+    Docker. `proven`: documented or reported for these devices.
     """
 
     provider: str
@@ -69,6 +70,7 @@ class HostImage:
     devices: frozenset[str] = frozenset()
     image: str = ""
     driver: str = ""
+    installs_driver: bool = False
     docker: bool = False
     least_disk_gib: int = 0
     proven: bool = False
@@ -166,6 +168,7 @@ def own_host(row: HostImage, image: str) -> HostImage:
         kind="own",
         image=image,
         driver="",
+        installs_driver=False,
         docker=False,
         least_disk_gib=max(row.least_disk_gib, OWN_DISK_GIB),
         proven=False,

@@ -107,6 +107,7 @@ def machine_part(request: LaunchRequest, launchable: Launchable, place: Place) -
         agent_sha256=agent.sha256,
         spec_sha256=spec.sha256,
         region=place.region,
+        driver=launchable.host.driver if launchable.host.installs_driver else "",
         endpoints=place.endpoints,
     )
     return MachinePart(boot=boot, objects=(job, *brought, agent, spec))

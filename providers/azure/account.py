@@ -216,9 +216,11 @@ class Account:
             f"{self.home}/providers/Microsoft.Compute/locations/{region}/publishers/{publisher}"
             f"/artifacttypes/vmimage/offers/{offer}/skus/{sku}/versions"
         )
-        reply = self.ask(
-            Call(method="GET", path=path, api=API["compute"], query={"$top": "1", "$orderby": "name desc"}), urn
-        )
+        call = Call(method="GET", path=path, api=API["compute"], query={"$top": "1", "$orderby": "name desc"})
+        try:
+            reply = self.ask(call, urn)
+        except InstanceNotFoundError as error:
+            raise BadRequestError(f"{region} has no image {urn}", hint="choose another region") from error
         if not isinstance(reply.body, list) or not reply.body:
             raise BadRequestError(f"{region} has no image {urn}", hint="choose another region")
         version = str(reply.body[0]["name"])

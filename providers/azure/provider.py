@@ -17,7 +17,6 @@ from providers.azure.bodies import (
     IMAGE,
     PRINCIPAL,
     ROLE,
-    SECURE,
     SSH_KEY,
     SUBSCRIPTION,
     TRUSTED,
@@ -26,6 +25,7 @@ from providers.azure.bodies import (
     launch_calls,
     timer_of,
 )
+from providers.azure.images import image_for
 from providers.azure.launching import VIEW, Launcher, Pace
 from providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
 from providers.azure.preflight import account_checks, offer_checks
@@ -33,7 +33,7 @@ from providers.azure.settings import AzureSettings, with_account
 from providers.azure.translate import instance
 from providers.base import Instance, Preflight, RunId, Timers
 from providers.data_files import finder
-from providers.errors import CapacityError, InstanceNotFoundError
+from providers.errors import InstanceNotFoundError
 from providers.rented import Rented, mirrors_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         SetupStep,
         VendorRequest,
     )
-    from providers.launchable import HostImage
     from providers.stores.store import ObjectStore
 
 LISTING_LAG = timedelta(seconds=30)
@@ -151,17 +150,16 @@ class AzureProvider:
         """Looks up image, identity and what may be granted (providers.base.Resolver)."""
         request = self.rented.with_data(request)
         known = self.rented.resolved(request)
-        account, offer = self.account, request.offer
-        host = self.rented.launchable(request).host
+        account = self.account
         identity = account.identity()
-        image, told = (host.image, {}) if host.kind == "own" else account.newest_image(offer.region, host.image)
+        image = image_for(account, request.offer, self.rented.launchable(request).host)
         known |= {
             SUBSCRIPTION: account.subscription,
             IDENTITY: identity.path,
             PRINCIPAL: identity.principal,
             ROLE: account.role(),
-            IMAGE: image,
-            TRUSTED: _trusted(host, told, _capabilities(account, offer)),
+            IMAGE: image.name,
+            TRUSTED: image.trusted,
         }
         known.setdefault(SSH_KEY, self.public_key())
         return replace(request, resolved=known)
@@ -227,22 +225,3 @@ class AzureProvider:
         if attempt_of(ref.id) is None:
             raise InstanceNotFoundError(f"{ref.id!r} is nothing that this program makes at Azure")
         return machine_path(self.account.subscription, ref.id)
-
-
-def _capabilities(account: Account, offer: Offer) -> Mapping[str, str]:
-    """Of its size. Raises CapacityError where the region has no such size: another place of the plan may."""
-    size = account.size(offer.region, offer.instance_type)
-    if size is None:
-        raise CapacityError(
-            f"there is no {offer.instance_type} in {offer.region}", hint="choose another region or offer"
-        )
-    return size.capabilities
-
-
-def _trusted(host: HostImage, image: Mapping[str, Any], size: Mapping[str, str]) -> str:
-    """Trusted launch where image and size have it; secure boot only where no driver is loaded that nobody signed."""
-    features = {str(one.get("name")): str(one.get("value")) for one in image.get("features") or ()}
-    supported = "TrustedLaunch" in features.get("SecurityType", "")
-    if not supported or image.get("hyperVGeneration") != "V2" or size.get("TrustedLaunchDisabled") == "True":
-        return ""
-    return "vtpm" if "cpu" not in host.architectures else SECURE

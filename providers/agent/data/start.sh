@@ -3,6 +3,7 @@
 here=/usr/local/lib/trainplan
 agent=$here/@AGENT@
 lock=60
+branch=@DRIVER@
 
 note() {
     echo "trainplan: $*"
@@ -22,6 +23,11 @@ for name in "/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/l
     export DEBIAN_FRONTEND=noninteractive
     apt-get -o DPkg::Lock::Timeout=$lock -qq update
     apt-get -o DPkg::Lock::Timeout=$lock -qq install -y --no-install-recommends "$@"
+}
+
+driver() { # for GPUs that no newer branch has, on an image without one
+    packages "linux-headers-$(uname -r)" "nvidia-headless-$branch-server" "nvidia-utils-$branch-server" || return 1
+    modprobe nvidia && nvidia-smi
 }
 
 toolkit() {
@@ -62,6 +68,9 @@ while :; do
     sleep 5
 done
 command -v docker >/dev/null || packages docker.io || give_up DOCKER_NOT_INSTALLED "Docker could not be installed"
+if [ -n "$branch" ] && ! command -v nvidia-smi >/dev/null; then
+    driver || give_up DRIVER_NOT_INSTALLED "NVIDIA's driver $branch could not be installed"
+fi
 if command -v nvidia-smi >/dev/null; then
     command -v nvidia-ctk >/dev/null || toolkit || give_up TOOLKIT_NOT_INSTALLED "NVIDIA's container toolkit is missing"
     nvidia-ctk runtime configure --runtime=docker

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from providers.sim.values import Why
 from tests.conftest import ROOT, SHARED_VARIABLE
 from tests.doubles.azure.life import start_up_of
-from tests.doubles.azure.rules import SIZES
+from tests.doubles.azure.rules import FIRST_GENERATION, GENERATIONS, SIZES
 from tests.doubles.azure.values import Answer, ArmError, Group, Thing, Timer
 from tests.doubles.azure.wire import SdkModels, Types
 from tests.doubles.azure.world import VM, World, thing_of
@@ -89,6 +89,10 @@ def _check_references(world: World, body: dict[str, Any]) -> None:
             raise ArmError(400, "InvalidResourceReference", f"Resource {path} was not found.")
         if found.state(world.now) != "Succeeded":
             raise ArmError(429, "ReferencedResourceNotProvisioned", f"{path} is in {found.state(world.now)} state")
+    size, sku = properties["hardwareProfile"]["vmSize"], properties["storageProfile"]["imageReference"].get("sku", "")
+    generation = "V1" if sku in FIRST_GENERATION else "V2"
+    if sku and generation not in GENERATIONS.get(size, "V1,V2"):
+        raise ArmError(400, "BadRequest", f"The selected VM size '{size}' cannot boot Hypervisor {generation}.")
     if not properties["osProfile"]["linuxConfiguration"]["ssh"]["publicKeys"]:
         raise ArmError(400, "InvalidParameter", "Authentication using either SSH or by user name and password")
 

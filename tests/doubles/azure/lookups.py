@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.azure.compute import limit_of, used_of
-from tests.doubles.azure.rules import PRINCIPAL, REGIONS, SIZES, SUBSCRIPTION
+from tests.doubles.azure.rules import FIRST_GENERATION, GENERATIONS, PRINCIPAL, REGIONS, SIZES, SUBSCRIPTION, UNTRUSTED
 from tests.doubles.azure.values import Answer, ArmError, Thing
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
     identity = group + r"/providers/Microsoft\.ManagedIdentity/userAssignedIdentities/(?P<name>[^/]+)"
     account = group + r"/providers/Microsoft\.Storage/storageAccounts/(?P<name>[^/]+)"
     role = r"/.*providers/Microsoft\.Authorization/roleDefinitions/(?P<role>[^/]+)"
-    versions = (
-        r"/locations/(?P<region>[^/]+)/publishers/(?P<publisher>[^/]+)/artifacttypes/vmimage/offers/[^/]+/skus/[^/]+"
-    )
+    versions = r"/locations/(?P<region>[^/]+)/publishers/[^/]+/artifacttypes/vmimage/offers/[^/]+/skus/(?P<sku>[^/]+)"
     return [
         ("GET", "/subscriptions", _subscriptions),
         ("GET", home, _subscription),
@@ -82,10 +80,13 @@ def _sizes(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 def _size(arm: Arm, region: str, name: str) -> dict[str, Any]:
     shut = (region, name) in arm.world.rules.restricted
     limits = [{"type": "Location", "values": [region], "reasonCode": "NotAvailableForSubscription"}] if shut else []
+    more = {"vCPUs": str(SIZES[name][1]), "HyperVGenerations": GENERATIONS.get(name, "V1,V2")}
+    if name in UNTRUSTED:
+        more["TrustedLaunchDisabled"] = "True"
     return {
         "resourceType": "virtualMachines", "name": name, "family": SIZES[name][0], "locations": [region],
         "locationInfo": [{"location": region, "zones": ["1", "2", "3"]}], "restrictions": limits,
-        "capabilities": [{"name": "vCPUs", "value": str(SIZES[name][1])}],
+        "capabilities": [{"name": key, "value": value} for key, value in more.items()],
     }  # fmt: skip
 
 
@@ -107,8 +108,10 @@ def _versions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 
 
 def _version(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    features = [{"name": "SecurityType", "value": "TrustedLaunchSupported"}]
-    return Answer(200, {"name": given["version"], "properties": {"hyperVGeneration": "V2", "features": features}})
+    old = given["sku"] in FIRST_GENERATION
+    features = [] if old else [{"name": "SecurityType", "value": "TrustedLaunchSupported"}]
+    properties = {"hyperVGeneration": "V1" if old else "V2", "features": features}
+    return Answer(200, {"name": given["version"], "properties": properties})
 
 
 def _put_identity(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:

@@ -13,7 +13,7 @@ SUBSCRIPTION = "00000000-1111-2222-3333-444444444444"
 PRINCIPAL = "99999999-0000-0000-0000-000000000001"
 """Of the machines' identity."""
 PERSON = "99999999-0000-0000-0000-0000000000aa"
-REGIONS = ("eastus", "westus3", "northeurope", "australiacentral")
+REGIONS = ("eastus", "westus3", "northeurope", "westeurope", "australiacentral")
 SIZES = {
     "Standard_D8as_v5": ("standardDASv5Family", 8),
     "Standard_NC4as_T4_v3": ("standardNCASv3_T4Family", 4),
@@ -21,8 +21,16 @@ SIZES = {
     "Standard_NC24ads_A100_v4": ("StandardNCADSA100v4Family", 24),
     "Standard_NC40ads_H100_v5": ("StandardNCadsH100v5Family", 40),
     "Standard_NC6s_v3": ("standardNCSv3Family", 6),
+    "Standard_NC6s_v2": ("standardNCSv2Family", 6),
+    "Standard_NC6": ("standardNCFamily", 6),
 }
 """Family, and cores."""
+GENERATIONS = {"Standard_NC6": "V1"}
+"""Of virtual hardware that a size has; all others have both."""
+UNTRUSTED = ("Standard_NC6", "Standard_NC6s_v2", "Standard_NC6s_v3")
+"""Sizes without trusted launch."""
+FIRST_GENERATION = ("22_04-lts",)
+"""Names (SKUs) of images of the first generation; all others are of the second."""
 PHYSICS: dict[str, Any] = {
     "boot": (timedelta(seconds=10), timedelta(seconds=20)),
     "deletion": (timedelta(seconds=2), timedelta(seconds=4)),

@@ -114,8 +114,9 @@ def test_the_machine_gets_the_scripts_as_they_are_checked() -> None:
 
 
 @pytest.mark.parametrize("name", ["arm.sh", "start.sh", "end.sh", "run.sh"])
-def test_shell_is_clean(name: str) -> None:
-    script = shell_parts(boot())[name]
+@pytest.mark.parametrize("driver", ["", "470"])
+def test_shell_is_clean(name: str, driver: str) -> None:
+    script = shell_parts(boot(driver=driver))[name]
     checker = Path(sys.executable).parent / "shellcheck"
     checked = subprocess.run(
         [checker, "--shell=sh", "-"], input=script, capture_output=True, text=True, timeout=60, check=False
@@ -143,6 +144,7 @@ def test_nothing_secret_is_asked_for_or_said() -> None:
         {"run_uri": "file:///x"},
         {"agent_sha256": "$(reboot)"},
         {"spec_sha256": "B" * 64},
+        {"driver": "$(reboot)"},
         {"deadline": datetime(2026, 11, 21)},  # noqa: DTZ001
         {"boot_deadline": datetime(2026, 11, 21)},  # noqa: DTZ001
     ],
@@ -366,6 +368,40 @@ def test_the_toolkit_comes_where_a_driver_is_and_no_toolkit(starting: Machine) -
     listed = starting.file("/etc/apt/sources.list.d/nvidia-container-toolkit.list").read_text()
     assert "signed-by" in listed
     assert "deb/amd64 /" in listed
+
+
+def with_driver() -> str:
+    return shell_parts(boot(deadline=_now(8), driver="470"))["start.sh"]
+
+
+def test_a_driver_comes_where_the_image_has_none(starting: Machine) -> None:
+    starting.stub("uname", "echo 6.8.0-azure")
+    starting.stub("modprobe")
+    starting.stub("nvidia-ctk")
+    starting.stub(
+        "apt-get", f'[ -e {starting.bin}/nvidia-smi ] || ln -s "{starting.bin}/systemctl" "{starting.bin}/nvidia-smi"'
+    )
+    assert starting.run(with_driver()) == 0
+    (installed,) = [call.split() for call in starting.calls() if "install -y" in call]
+    assert installed[-3:] == ["linux-headers-6.8.0-azure", "nvidia-headless-470-server", "nvidia-utils-470-server"]
+    assert starting.calls().index("modprobe nvidia") < starting.calls().index(
+        "nvidia-ctk runtime configure --runtime=docker"
+    )
+
+
+def test_a_driver_that_is_there_is_left_alone(starting: Machine) -> None:
+    starting.stub("nvidia-smi")
+    starting.stub("nvidia-ctk")
+    assert starting.run(with_driver()) == 0
+    assert not [call for call in starting.calls() if call.startswith("apt-get")]
+
+
+def test_a_driver_that_does_not_load_is_told(starting: Machine) -> None:
+    starting.stub("uname", "echo 6.8.0-azure")
+    starting.stub("apt-get")
+    starting.stub("modprobe", "exit 1")
+    assert starting.run(with_driver()) == 1
+    assert any("say DRIVER_NOT_INSTALLED" in call for call in starting.calls())
 
 
 def test_a_role_that_is_still_on_its_way_is_waited_for(starting: Machine) -> None:

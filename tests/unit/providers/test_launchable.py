@@ -68,6 +68,9 @@ def test_every_machine_that_can_be_rented_has_an_image_or_a_reason() -> None:
         ("gcp", "TPU v6e", "jax", "jax-tpu", ""),
         ("gcp", "TPU v2", "jax", "jax-tpu", ""),
         ("azure", "cpu", "tensorflow", "tensorflow-cpu", ""),
+        ("azure", "K80", "tensorflow", "tensorflow-2.14-nvidia", "470"),
+        ("azure", "P100", "tensorflow", "tensorflow-nvidia", ""),
+        ("azure", "V100", "tensorflow", "tensorflow-nvidia", ""),
     ],
 )
 def test_what_a_job_is_launched_with(provider: str, device: str, framework: str, software: str, driver: str) -> None:
@@ -83,7 +86,7 @@ def test_what_a_job_is_launched_with(provider: str, device: str, framework: str,
         ("aws", "K80", "x86_64", {}, "branch 470"),
         ("gcp", "K80", "x86_64", {}, "has ended"),
         ("aws", "V100", "x86_64", {}, "Amazon Linux 2"),
-        ("azure", "V100", "x86_64", {}, "retired"),
+        ("azure", "M60", "x86_64", {}, "GRID"),
         ("aws", "K520", "x86_64", {}, "compute capability 3.0"),
         ("aws", "B200", "x86_64", {}, "Blackwell"),
         ("aws", "T4G", "arm64", {}, "x86_64 hosts alone"),

@@ -239,16 +239,6 @@ def test_the_disk_has_room_for_the_data_twice(tmp_path: Path) -> None:
     assert sizes == [128, 364]
 
 
-@pytest.mark.parametrize("size", ["Standard_NC6s_v3", "Standard_NC6s_v2", "Standard_NC6"])
-def test_retired_sizes_take_an_image_of_the_persons_own(size: str, tmp_path: Path) -> None:
-    """Azure's images have no driver for them; who is still let in brings one (--allow-retired, and `image`)."""
-    run = a_request(offer_of(size, Market.ON_DEMAND, "westeurope"))
-    assert run.offer.lifecycle.date is not None
-    assert run.offer.lifecycle.successor
-    with pytest.raises(BadRequestError, match="retired"):
-        a_pure_provider(tmp_path).requests(run)
-
-
 def test_an_image_of_the_persons_own_is_taken_by_its_id(tmp_path: Path) -> None:
     image = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/g/providers/Microsoft.Compute/images/mine"
     provider = a_pure_provider(tmp_path, image=image)
