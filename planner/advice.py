@@ -41,7 +41,7 @@ TPU_LEAST_MACS = 100_000_000
 class Findings:
     """What advice is drawn from. `macs` is one image's forward multiply-accumulates; `on_same` gives a changed job on
     the cheapest candidate's machine and place, None where it cannot run there; `in_parts` how many offers that the
-    batch does not fit it would fit in so many parts."""
+    batch does not fit it would fit in so many parts, `retired` what was asked for and is refused as retired."""
 
     job: TrainingJob
     macs: int
@@ -49,13 +49,14 @@ class Findings:
     machine: MachineEstimate | None
     on_same: Callable[[TrainingJob, Candidate], Candidate | None]
     in_parts: Mapping[int, int] = field(default_factory=dict)
+    retired: str = ""
 
 
 def advice(found: Findings) -> tuple[str, ...]:
     """The lines, most useful first; none where there is nothing to say."""
     in_parts = parts_text(found.in_parts, found.choice.rejections, normed=moving_statistics(found.job.net()) > 0)
     if not found.choice.candidates:
-        return (in_parts,) if in_parts else ()
+        return tuple(line for line in (in_parts, found.retired) if line)
     best = found.choice.candidates[0]
     lines = [
         _this_machine(found.machine, best),

@@ -113,10 +113,10 @@ def _suitable(
     What the person asked for is looked at first: a machine somewhere else is not wanted, whatever runs on it.
     """
     rental, unrankable = row.rental, row.places.unrankable
-    unwanted = _unwanted(rental, filters)
-    if unwanted is not None:
-        rejected[_key(rental, unwanted)] += len(row.places) + unrankable
-        return unwanted
+    reason = unwanted(rental, filters)
+    if reason is not None:
+        rejected[_key(rental, reason)] += len(row.places) + unrankable
+        return reason
     places = _in_regions(row, filters, rejected)
     elsewhere = len(row.places) > 0 and not len(places)
     unfit = None if elsewhere else _unfit(work, rental, world)
@@ -136,7 +136,8 @@ def _in_regions(row: RentalPlaces, filters: Filters, rejected: Counter[Rejection
     return _kept(row.rental, row.places, Reason.REGION, lambda place: place.region in filters.regions, rejected)
 
 
-def _unwanted(rental: Rental, filters: Filters) -> Reason | None:
+def unwanted(rental: Rental, filters: Filters) -> Reason | None:
+    """Why the person will not have it, wherever it is; None: they may."""
     if rental.lifecycle.state is LifecycleState.RETIRED and not filters.include_retired:
         return Reason.RETIRED
     if rental.availability.offered is False and not filters.include_retired:

@@ -14,6 +14,7 @@ from planner.machine_quote import quote_this_machine
 from planner.parts import brought_back
 from planner.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
 from planner.processor import read_cpuinfo
+from planner.retired import retired_line
 from planner.throughput.predict import Predictor, Question
 from planner.throughput.table import MissingTableError
 from planner.throughput.values import Basis, Throughput
@@ -98,6 +99,7 @@ def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: OfferSo
                 in_parts=brought_back(
                     Workload(job), rented, choice.rejections, lambda rental: software_of(job, rental, world)
                 ),
+                retired="" if choice.candidates else retired_line(rented, filters),
             )
         )
     finally:

@@ -168,6 +168,22 @@ def test_nothing_left_names_the_filter_that_removed_the_last(
         assert f"{count} {reason}" in error.hint
 
 
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({"devices": ("K80",)}, "aws retired p2.xlarge (K80) on 2025-03-30, take g4dn.xlarge"),
+        ({"devices": ("K80",), "providers": ("gcp",)}, ""),
+        ({"devices": ("K80",), "regions": ("us-central1",)}, ""),
+        ({"providers": ("azure",)}, ""),
+    ],
+)
+def test_what_was_asked_for_and_is_retired_is_told_with_its_date_and_successor(
+    make: Callable[..., Plan], wanted: dict[str, Any], told: str
+) -> None:
+    hint = nothing_left(make(**wanted)).hint
+    assert (told in hint, "--allow-retired" in hint) == (True, bool(told))
+
+
 def test_this_machine_is_told_of_although_nothing_is_left(make: Callable[..., Plan]) -> None:
     plan = make(providers=("local",))
     assert plan.ranking == ()

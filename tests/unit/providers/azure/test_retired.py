@@ -38,7 +38,8 @@ def test_without_the_flag_it_is_refused_with_its_date_and_its_successor(
     words = ("--provider", "azure", "--device", device, "--region", REGION, "--market", "on_demand")
     said = plan("estimate", ROOT / "examples" / "digits-vgg.yaml", *words)
     assert said.code == 3
-    assert "retired" in said.error + said.hint
+    assert f"azure retired {size} ({device}) on {date}, take {successor}" in said.hint
+    assert "--allow-retired" in said.hint
     shown = plan("estimate", ROOT / "examples" / "digits-vgg.yaml", *words, "--include-retired", "--json")
     cycle = next(row["lifecycle"] for row in shown.json["candidates"] if row["instance_type"] == size)
     assert (cycle["state"], cycle["date"], cycle["successor"]) == ("retired", date, successor)
