@@ -52,7 +52,8 @@ def trainer_image(yard: Yard, engine: CliEngine) -> str:
     """The trainer image as a person's own, with a TensorFlow that reports the machine's accelerators."""
     image = images.trainer(engine, build_settings(engine))
     name = f"trainer@{yard.registries[OWN].add('trainer', images.saved(image))}"
-    yard.keep_layers(f"{OWN}/{name}")  # 2 GB: pulled once, and not by every machine
+    # 2 GB: pulled once, and not by every machine.
+    yard.keep_layers(images.layers(yard.image, image, lambda folder: yard.pull(f"{OWN}/{name}", folder)))
     return name
 
 

@@ -14,6 +14,7 @@ from providers.local.image import TrainerImage, choose_base, ensure
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from providers.local.engine import CliEngine
@@ -48,19 +49,39 @@ def trainer(engine: CliEngine, settings: LocalSettings) -> str:
 
 def saved(image: str) -> Path:
     """The folder with its manifest and layers, uncompressed; written once for each content of an image."""
-    name, _, digest = image.rpartition("/")[2].partition(":")
-    folder = _CACHE / f"{name}-{digest}"
+
+    def save(folder: Path) -> None:
+        words = ["podman", "save", "--quiet", "--format", "docker-dir", "--output", str(folder), image]
+        subprocess.run(words, check=True, capture_output=True, timeout=_SECONDS)
+
+    return kept(*_named(image), save)
+
+
+def layers(machine_image: str, image: str, pull: Callable[[Path], None]) -> Path:
+    """Docker's folder once a machine has pulled the image; `pull` makes it, once for each content of the two."""
+    name, digest = _named(image)
+    return kept(f"layers-{name}", f"{digest}-{_named(machine_image)[1]}", pull)
+
+
+def kept(name: str, content: str, make: Callable[[Path], None]) -> Path:
+    """The folder of that content, made where it is not there yet; those of the same name and older content go."""
+    folder = _CACHE / f"{name}-{content}"
     if not folder.exists():
         _CACHE.mkdir(parents=True, exist_ok=True)
-        for earlier in _CACHE.glob(f"*{name}-*"):
-            if time.time() - earlier.stat().st_mtime > _OLD_SECONDS:  # else another session may serve it
+        for earlier in (*_CACHE.glob(f"{name}-*"), *_CACHE.glob(f".{name}-*")):
+            if time.time() - earlier.stat().st_mtime > _OLD_SECONDS:  # else another session may use it
                 subprocess.run(["rm", "-rf", str(earlier)], check=True)
         partial = _CACHE / f".{folder.name}-{os.getpid()}"
-        words = ["podman", "save", "--quiet", "--format", "docker-dir", "--output", str(partial), image]
-        subprocess.run(words, check=True, capture_output=True, timeout=_SECONDS)
+        make(partial)
         with suppress(OSError):  # another session was first
             partial.rename(folder)
     return folder
+
+
+def _named(image: str) -> tuple[str, str]:
+    """Its name and tag, which is a hash of what it is made from."""
+    name, _, digest = image.rpartition("/")[2].partition(":")
+    return name, digest
 
 
 def _built(kind: str, *base: str) -> str:

@@ -112,11 +112,15 @@ def _ip(*words: str) -> None:
 
 
 class Relay:
-    """A port in the cloud that leads to a server on this computer's loopback, as long as it is not cut."""
+    """A port in the cloud that leads to a server on this computer's loopback, as long as it is not cut.
+
+    `refused` counts who came while it was.
+    """
 
     def __init__(self, network: Network, target: tuple[str, int]) -> None:
         self._target = target
         self._cut = False
+        self.refused = 0
         self._open: set[socket.socket] = set()
         self._listening = network.serve(lambda: socket.create_server((GATEWAY, 0)))
         self.port = self._listening.getsockname()[1]
@@ -144,6 +148,7 @@ class Relay:
             except OSError:
                 return
             if self._cut:
+                self.refused += 1
                 connection.close()
             else:
                 threading.Thread(target=self._pass, args=(connection,), daemon=True).start()

@@ -39,7 +39,7 @@ class Yard:
 
     def __init__(self, image: str) -> None:
         self.registries = {FIRST: Registry(), SECOND: Registry(), OWN: Registry()}
-        self._image = image
+        self.image = image
         self._owner = str(os.getpid())
         self._folder = _FOLDER / f"{_OURS}{self._owner}"
         self._network = Network()
@@ -53,7 +53,7 @@ class Yard:
         hosts = [*self.registries, BLOB]
         self.authority, self.certificate = certificate.make(self._folder, hosts)
         self._site = machine.Site(
-            network=self._network, image=self._image, folder=self._folder, authority=self.authority, owner=self._owner
+            network=self._network, image=self.image, folder=self._folder, authority=self.authority, owner=self._owner
         )
         self._metadata = Metadata(self._network)
         self._names = Names(self._network, {"metadata.google.internal": METADATA, **{host: GATEWAY for host in hosts}})
@@ -77,26 +77,37 @@ class Yard:
 
     def boot(self, rented: Machine) -> Running:
         """Power on; returns at once."""
-        running, address = machine.boot(rented, self._site)
-        self._metadata.machines[address] = running.identity
+        running = self._powered_on(rented, self._site)
         self._running.append(running)
-        machine.start(running)
         return running
 
-    def keep_layers(self, image: str) -> None:
+    def keep_layers(self, folder: Path) -> None:
         """From now on machines have these layers on their disk, as one that pulled the image before; they still ask
-        its registry for it. Takes the pull of a machine that is booted for nothing else."""
-        running = self.boot(Machine(name="pulls-once", cloud="gcp", user_data="#cloud-config\n"))
+        its registry for it. `folder` is what `pull` left."""
+        self._site = replace(self._site, layers=folder)
+
+    def pull(self, image: str, folder: Path) -> None:
+        """Docker's own folder as it is on a machine that has pulled the image and is booted for nothing else."""
+        site = replace(self._site, folder=folder.with_name(f"{folder.name}-machine"), layers=None)
+        running = self._powered_on(Machine(name="pulls-once", cloud="gcp", user_data="#cloud-config\n"), site)
         try:
             until(lambda: not running.run("docker", "info").returncode, "Docker answers", seconds=300)
+            pulled = running.run("docker", "pull", "--quiet", image)
+            assert pulled.returncode == 0, pulled.stderr
+            running.run("systemctl", "poweroff")
+            until(running.is_off, "it is off", seconds=60)
+            (running.disk / "docker").rename(folder)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{running.journal()[-20_000:]}") from None
-        pulled = running.run("docker", "pull", "--quiet", image)
-        assert pulled.returncode == 0, pulled.stderr
-        running.run("systemctl", "poweroff")
-        until(running.is_off, "it is off", seconds=60)
-        self._site = replace(self._site, layers=running.disk / "docker")
-        self._running.remove(running)
+        finally:
+            running.remove()
+            subprocess.run(["rm", "-rf", str(site.folder)], check=False)
+
+    def _powered_on(self, rented: Machine, site: machine.Site) -> Running:
+        running, address = machine.boot(rented, site)
+        self._metadata.machines[address] = running.identity
+        machine.start(running)
+        return running
 
     def relay(self, url: str) -> Relay:
         """The way from the machines to a server on this computer's loopback; `.url` is what they ask."""
