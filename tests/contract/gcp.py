@@ -41,15 +41,22 @@ OFFER = "n1-standard-4+1xT4"
 _OURS = (AGENT, WHEEL)
 
 
+def _nothing() -> None:
+    """Nobody wants to hear."""
+
+
 @dataclass(frozen=True)
 class TimedGcp(GcpProvider):
-    """In the time of the double (providers.base.Timekeeper). `only` are the offers that tests ask for."""
+    """In the time of the double (providers.base.Timekeeper). `only` are the offers that tests ask for, `slept` hears of
+    each wait."""
 
     google: Google = field(kw_only=True)
     only: str = field(kw_only=True, default=OFFER)
+    slept: Callable[[], None] = field(kw_only=True, default=_nothing)
 
     def sleep(self, seconds: float) -> None:
         self.google.sleep(seconds)
+        self.slept()
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return [offer for offer in super().offers(query) if offer.instance_type == self.only]
@@ -63,6 +70,7 @@ class Client:
     home: Path
     api: Callable[[Api], Api] = lambda api: api
     bucket: Callable[[Bucket], Bucket] = lambda bucket: bucket
+    slept: Callable[[], None] = _nothing
 
     def settings(self) -> ProviderSettings:
         options = {"project": PROJECT, "endpoint": self.google.url}
@@ -82,7 +90,7 @@ class Client:
     def provider(self, only: str = OFFER) -> TimedGcp:
         account, stores = self.account(), self.stores()
         parts: tuple[Part, ...] = (Machines(self.api(GoogleApi(account)), account, self.rented(stores)),)
-        return TimedGcp(account, parts, stores, self.google.now, google=self.google, only=only)
+        return TimedGcp(account, parts, stores, self.google.now, google=self.google, only=only, slept=self.slept)
 
 
 class GcpHarness:

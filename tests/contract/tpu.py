@@ -42,7 +42,7 @@ class TpuClient(Client):
             self.google.now,
             in_order,
         )
-        return TimedGcp(account, (part,), stores, self.google.now, google=self.google, only=only)
+        return TimedGcp(account, (part,), stores, self.google.now, google=self.google, only=only, slept=self.slept)
 
 
 class TpuHarness(GcpHarness):

@@ -18,7 +18,7 @@ from tests.doubles.clock import NOON
 from tests.doubles.google import tpu
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
-from tests.faults.gcp import QUICK, GcpCloud, Pointed, server
+from tests.faults.gcp import ALIVE, QUICK, GcpCloud, Pointed, server
 
 if TYPE_CHECKING:
     from providers.base import Provider
@@ -125,10 +125,10 @@ class TpuCloud(GcpCloud):
         make_ready(TpuClient(self.google, Path()))
 
     def provider(self, ask: Ask, points: Points) -> Provider:
-        del ask  # clients ask the server themselves
         return TpuClient(
             self.google,
             Path(),
+            slept=lambda: ask(ALIVE),
             bucket=lambda bucket: Pointed(bucket, points),
             tpu=lambda calls: PointedCalls(calls, points),
             tasks=lambda calls: PointedCalls(calls, points),
