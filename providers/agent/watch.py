@@ -21,6 +21,8 @@ STOP_SECONDS = 15.0
 DISK_SECONDS = 10.0
 LEAST_FREE_BYTES = 128 * 1024 * 1024
 GOING_DOWN_SECONDS = 25.0
+LEAD_SECONDS = 5.0
+"""Ahead of the machine's own timer at the boot deadline, which cannot say what the machine was at."""
 BACK_SECONDS = 1800.0
 """To the first step of a machine that has trained before and was restarted: its boot deadline may be long past."""
 _RESTARTS = ("reboot.target", "kexec.target")
@@ -39,7 +41,8 @@ class Watch:
         self._status = status
         self._notices = notices
         trained = machine.paths.running_mark.exists()
-        self._begins_by = max(machine.spec.boot_deadline, machine.clock.now() + BACK_SECONDS if trained else 0.0)
+        back = machine.clock.now() + BACK_SECONDS if trained else 0.0
+        self._begins_by = max(machine.spec.boot_deadline - LEAD_SECONDS, back)
         self._duties = (
             Duty(0.0, self._signal),
             Duty(NOTICE_SECONDS, self._notice),

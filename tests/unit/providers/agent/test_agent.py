@@ -219,7 +219,8 @@ def test_the_boot_deadline(rented: Rented) -> None:
     ending = rented.run()
     assert (ending.state, ending.reason) == ("failed", "BOOT_DEADLINE")
     assert "fetching" in rented.status["message"]
-    assert rented.clock.instant < NOON + 1800 + 60
+    # Said before the machine's own timer ends it.
+    assert NOON + 1790 < rented.clock.instant < NOON + 1800
 
 
 def _slow_pull(rented: Rented) -> Any:
