@@ -22,6 +22,8 @@ MOST_USD_PER_HOUR = 1_000_000
 _KEYS = ("engine", "usd_per_hour", "base_image", "build_flags", "sim_speed", "sim_scenario")
 CLOUDS = ("aws", "gcp", "azure")
 """Each has a table of its own in the file, whose keys its provider knows."""
+_OF_PRICE_LISTS = ("prices_url", "offerings_url", "advisor_url", "api_key")
+"""Variables of the same form that `plan prices refresh` reads (docs/prices.md); no provider knows them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +178,8 @@ def _cloud(name: str, table: object, environment: Mapping[str, str], source: Pat
         raise BadInputError(f"{source}: {name} is not a table of texts and numbers", f'[{name}]\nregion = "…"')
     prefix = f"PLAN_{name.upper()}_"
     given = {key.removeprefix(prefix).lower(): value for key, value in environment.items() if key.startswith(prefix)}
-    return {key: str(value) for key, value in table.items()} | {key: value for key, value in given.items() if value}
+    meant = {key: value for key, value in given.items() if value and key not in _OF_PRICE_LISTS}
+    return {key: str(value) for key, value in table.items()} | meant
 
 
 def _text(value: object) -> str | None:

@@ -22,7 +22,7 @@ from pricing.sources.reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from datetime import date
 
     from pricing.sources.http import Http
@@ -33,6 +33,7 @@ SOURCES = (
     (FLOOR_ID, "estimated", "Azure Retail Prices API: exactly a tenth of on demand, which may be a floor and no price"),
 )
 MOST_PAGES = 500
+_IN_REGION = "serviceName eq 'Virtual Machines' and priceType eq 'Consumption' and armRegionName eq '{region}'"
 _FLOOR = Decimal("0.1")
 # Words in a product's name that make it another product than a plain Linux machine.
 _OTHER_PRODUCTS = ("windows", " win", "cloud services", "cloudservices", "dedicated host")
@@ -65,19 +66,37 @@ def read(http: Http, endpoints: Endpoints, regions: Collection[str], today: date
 
 
 def _region(http: Http, endpoints: Endpoints, region: str, today: date) -> Parsed:
-    asked = f"serviceName eq 'Virtual Machines' and priceType eq 'Consumption' and armRegionName eq '{region}'"
+    parsed = _listed(http.get, endpoints, _IN_REGION.format(region=region), region, today)
+    if not parsed.prices:
+        raise SourceError(f"Azure lists no prices of Linux machines for {region}")
+    return parsed
+
+
+def of_machine(
+    get: Callable[[str], bytes], endpoints: Endpoints, place: tuple[str, str], today: date
+) -> list[PriceFound]:
+    """Both markets of one machine type in one region (`place`: type, region) as listed today; empty where none is.
+
+    Raises SourceError, and whatever `get` raises.
+    """
+    name, region = place
+    asked = f"armSkuName eq '{name}' and {_IN_REGION.format(region=region)}"
+    found = _listed(get, endpoints, asked, region, today).prices
+    return [price for price in found if price.instance_type == name]
+
+
+def _listed(get: Callable[[str], bytes], endpoints: Endpoints, asked: str, region: str, today: date) -> Parsed:
+    """All pages of what is asked for."""
     version = {"api-version": "2023-01-01-preview", "currencyCode": "USD"}
     url = f"{endpoints.prices}?{urlencode({**version, '$filter': asked}, quote_via=quote)}"
     rows: list[Row] = []
     parsed = Parsed()
     for _ in range(MOST_PAGES):
-        page = parse_page(http.get(url), region, today)
+        page = parse_page(get(url), region, today)
         rows += page.rows
         parsed.skipped += page.parsed.skipped
         if not page.next_url:
             parsed.prices = settled(rows, parsed)
-            if not parsed.prices:
-                raise SourceError(f"Azure lists no prices of Linux machines for {region}")
             return parsed
         if _origin(page.next_url) != _origin(endpoints.prices):
             raise SourceError(f"the next page of prices is said to be at {_origin(page.next_url)[1]}, somewhere else")

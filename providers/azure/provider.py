@@ -127,6 +127,12 @@ class AzureProvider:
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now().date())
 
+    def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
+        """Spot at its price of today (providers.base.Refiner)."""
+        from providers.azure.live import Live
+
+        return Live(self.account, self.now).refined(offers)
+
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=(*account_checks(self.account), *offer_checks(self.account, offer)))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pricing.sources.azure import Endpoints
 from providers.azure.names import PROVIDER, STANDING_GROUP, account_of
 from providers.errors import BadRequestError
 from providers.rented import known_options
@@ -60,6 +61,12 @@ class AzureSettings:
     machine_endpoints: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     home: Path | None = None
+
+    @property
+    def price_list(self) -> str:
+        """Where prices are listed; "" for somewhere else than Azure where nobody has named one."""
+        own = Endpoints().prices if self.arm_endpoint == ARM else ""
+        return self.environment.get("PLAN_AZURE_PRICES_URL") or own
 
     @classmethod
     def of(cls, settings: ProviderSettings) -> AzureSettings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -202,8 +203,10 @@ class _Handler(BaseHTTPRequestHandler):
         return json.dumps({"skus": skus[begin:end], "nextPageToken": str(end) if end < len(skus) else ""}).encode()
 
     def _retail(self, asked: dict[str, str]) -> bytes:
-        region = asked["$filter"].rpartition("armRegionName eq '")[2].rstrip("'")
-        rows, begin = self.world.azure.get(region, []), int(asked.get("$skip", "0"))
+        wanted = dict(re.findall(r"(\w+) eq '([^']*)'", asked["$filter"]))
+        name = wanted.get("armSkuName")
+        rows = [row for row in self.world.azure.get(wanted["armRegionName"], []) if name in (None, row["armSkuName"])]
+        begin = int(asked.get("$skip", "0"))
         end = begin + self.world.page
         host = self.headers["Host"]
         following = f"http://{host}{self.path.partition('&$skip')[0]}&$skip={end}" if end < len(rows) else None

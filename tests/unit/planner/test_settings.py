@@ -91,9 +91,14 @@ def test_the_local_provider_understands_what_it_is_given(tmp_path: Path) -> None
     assert (bare.base_image, bare.build_flags) == (None, ())
 
 
+PRICE_LISTS = {"PLAN_AZURE_PRICES_URL": "https://mirror.example", "PLAN_GCP_API_KEY": "key"}
+"""For `plan prices refresh`; a provider would say that it has no such setting."""
+
+
 def test_a_cloud_has_a_table_of_its_own(tmp_path: Path) -> None:
     own = '[aws]\nregion = "eu-west-1"\nkeep_days = 30\n[gcp]\nproject = "mine"\n'
-    settings = load(tmp_path, own, PLAN_AWS_REGION="us-east-1", PLAN_AZURE_ACCOUNT="box", PLAN_GCP_PROJECT="")
+    given = {"PLAN_AWS_REGION": "us-east-1", "PLAN_AZURE_ACCOUNT": "box", "PLAN_GCP_PROJECT": ""}
+    settings = load(tmp_path, own, **given, **PRICE_LISTS)
     assert settings.options_of("aws") == {"region": "us-east-1", "keep_days": "30"}
     assert settings.options_of("gcp") == {"project": "mine"}
     assert settings.options_of("azure") == {"account": "box"}

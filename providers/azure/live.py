@@ -1,0 +1,66 @@
+"""What spot costs right now, by Azure's public price list. It wants no sign-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pricing.offers import Market, PriceGrade
+from pricing.sources.azure import LIST_ID, Endpoints, of_machine
+from pricing.sources.reading import SourceError
+from providers.azure.account import Account
+from providers.errors import TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pricing.offers import Offer
+
+_SOURCE = "Azure Retail Prices API"
+_THREADS = 8
+
+
+@dataclass(frozen=True)
+class Live:
+    """On demand stays what the catalog says, or the person's own rates: list prices seldom move.
+
+    Where the settings name another Resource Manager than Azure's own, and no price list, nobody is asked.
+    """
+
+    account: Account
+    now: Callable[[], datetime]
+
+    def refined(self, offers: Sequence[Offer]) -> Sequence[Offer]:
+        """`providers.base.Refiner.refine`. Raises ProviderError where the list cannot be read."""
+        address = self.account.settings.price_list
+        if not address:
+            return list(offers)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return list(pool.map(lambda offer: self._refined(offer, Endpoints(address)), offers))
+
+    def _refined(self, offer: Offer, endpoints: Endpoints) -> Offer:
+        """Unchanged where no spot price is listed, or one that is Azure's floor rather than a price."""
+        if offer.market is not Market.SPOT:
+            return offer
+        today, place = self.now().date(), (offer.instance_type, offer.region)
+        try:
+            found = of_machine(self.account.arm.fetch, endpoints, place, today)
+        except SourceError as error:
+            raise TransientError(error.message, hint=error.hint) from error
+        spot = next((one for one in found if one.market is Market.SPOT and one.source == LIST_ID), None)
+        if spot is None:
+            return offer
+        listed = next((one.usd_per_hour for one in found if one.market is Market.ON_DEMAND), None)
+        return replace(
+            offer,
+            usd_per_hour=spot.usd_per_hour,
+            planning_usd_per_hour=spot.usd_per_hour,
+            on_demand_usd_per_hour=listed or offer.on_demand_usd_per_hour,
+            price_grade=PriceGrade.OBSERVED,
+            price_as_of=today,
+            price_as_of_text="",
+            price_source=_SOURCE,
+        )
