@@ -20,7 +20,7 @@ from providers.azure.names import (
     subscription_path,
     unique,
 )
-from providers.azure.translate import tags_of
+from providers.azure.translate import DISK, tags_of
 from providers.errors import BadRequestError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def launch_calls(request: LaunchRequest, machine: Machine, *, cloud_timer: bool)
     missing = [name for name in NEEDED if not request.resolved.get(name)]
     if missing:
         raise BadRequestError(f"run {request.run_id}: {', '.join(missing)} was not looked up", hint="launch it anew")
-    calls = [_group(request), _security_group(request), _network(request)]
+    calls = [_group(request, machine), _security_group(request), _network(request)]
     if request.resolved.get(ROLE):
         calls.append(_right(request))
     calls.append(_machine(request, machine))
@@ -83,8 +83,9 @@ def disk_gib(request: LaunchRequest, least_gib: int) -> int:
     return max(least_gib, _LEAST_DISK_GIB + math.ceil(3 * data_gib))
 
 
-def _group(request: LaunchRequest) -> Call:
-    body = {"location": request.offer.region, "tags": tags_of(request)}
+def _group(request: LaunchRequest, machine: Machine) -> Call:
+    tags = {**tags_of(request), DISK: str(disk_gib(request, machine.least_disk_gib))}
+    body = {"location": request.offer.region, "tags": tags}
     return Call(method="PUT", path=_home(request), api=API["resources"], body=body)
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
+from pricing.money import HOURS_PER_MONTH
 from providers.azure.names import OURS, OURS_VALUE, PROVIDER, attempt_of
 from providers.base import (
     LABEL_ATTEMPT,
@@ -24,7 +25,7 @@ from providers.base import (
 if TYPE_CHECKING:
     from providers.base import LaunchRequest
 
-PRICE = "trainplan-usd-per-hour"
+PRICE, DISK = "trainplan-usd-per-hour", "trainplan-disk-gib"
 KINDS: Mapping[str, str] = {
     "microsoft.compute/virtualmachines": "machine",
     "microsoft.compute/disks": "disk",
@@ -38,6 +39,8 @@ KINDS: Mapping[str, str] = {
 _MACHINE = "microsoft.compute/virtualmachines"
 ADDRESS_USD_PER_HOUR = Decimal("0.005")
 """A static Standard address (pricing/data/rates.toml has its source)."""
+DISK_USD_PER_GB_MONTH = Decimal("0.075")
+"""Standard SSD (pricing/data/rates.toml has its source)."""
 _POWER = {
     "starting": InstanceState.PENDING,
     "running": InstanceState.RUNNING,
@@ -139,8 +142,17 @@ def owned(told: Mapping[str, Any], group: Mapping[str, Any]) -> OwnedResource | 
 
 
 def _price(kind: str, tags: Mapping[str, str]) -> Decimal | None:
-    """What a list tells of it; of a disk it does not tell the size."""
-    return {"machine": _decimal(tags.get(PRICE)), "address": ADDRESS_USD_PER_HOUR}.get(kind)
+    """What the group's tags tell of it: lists tell neither a machine's price nor a disk's size."""
+    match kind:
+        case "machine":
+            return _decimal(tags.get(PRICE))
+        case "address":
+            return ADDRESS_USD_PER_HOUR
+        case "disk":
+            size_gib = _number(tags.get(DISK))
+            return size_gib * DISK_USD_PER_GB_MONTH / HOURS_PER_MONTH if size_gib else None
+        case _:
+            return None
 
 
 def _end(told: Mapping[str, Any], now: datetime) -> tuple[EndKind, str]:

@@ -12,6 +12,8 @@ import pytest
 from planner.errors import TeardownUnverifiedError
 from planner.run import Attempt, Phase, Run
 from planner.teardown import Teardown
+from pricing.catalog import Catalog
+from pricing.money import HOURS_PER_MONTH
 from providers.base import InstanceRef, RunId
 from providers.errors import IncompleteListingError, PermissionDeniedError
 from tests.builders import a_job
@@ -133,3 +135,16 @@ def test_a_delete_that_is_refused_is_told(world: Client) -> None:
     world.provider.delete(ref)
     world.provider.sleep(60)
     assert world.left() == []
+
+
+def test_everything_that_bills_is_listed_with_what_it_costs(world: Client) -> None:
+    """As the rates of the estimate have it; the rest of a group is free."""
+    request = world.request()
+    launched(world.provider, request)
+    prices = {one.kind: one.usd_per_hour for one in world.provider.list_owned()}
+    with Catalog.open() as catalog:
+        rates = catalog.rates["azure"]
+    assert prices["machine"] == request.offer.usd_per_hour
+    assert prices["address"] == rates.address_usd_per_hour
+    assert prices["disk"] == 128 * rates.disk_usd_per_gb_month / HOURS_PER_MONTH
+    assert {kind for kind, usd in prices.items() if usd is not None} == {"machine", "address", "disk"}
