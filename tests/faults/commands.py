@@ -26,14 +26,12 @@ from planner.runner import request_for
 from planner.settings import Settings
 from providers import registry
 from providers.errors import ProviderError
-from providers.sim.provider import SimProvider
-from providers.sim.world import World
-from tests.contract.sim import DirectApi
+from tests.faults.harness import Cloud
+from tests.faults.points import Points
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
+    from collections.abc import Iterator
 
     from planner.run import Run
     from planner.targets import Target
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from workloads.job import TrainingJob
 
 SIGN = f"{__name__}:make"
+_TIME = ("sleep", "alive")
+"""What a client tells the harness when it sleeps."""
 _AT_WORK: list[Command] = []
 
 
@@ -52,7 +52,6 @@ class Killed(BaseException):
 class Command:
     """One process: dies at its call or write number `dies_at`; `meanwhile` is told of each before it is made."""
 
-    world: World
     dies_at: int | None
     meanwhile: Callable[[], None] = lambda: None
     count: int = 0
@@ -67,25 +66,14 @@ class Command:
         self.meanwhile()
 
 
-@dataclass(frozen=True)
-class CommandApi:
-    """The simulated cloud's API as one command has it (providers.sim.api.Api)."""
+@dataclass
+class CommandPoints(Points):
+    """The points of one command: what happens there, the command knows."""
 
-    command: Command
-    api: DirectApi
+    command: Command = field(kw_only=True)
 
-    def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    def _reach(self, name: str) -> None:
         self.command.reach()
-        reply = self.api.call(operation, parameters)
-        self.command.reach()
-        return reply
-
-    def now(self) -> datetime:
-        return self.api.now()
-
-    def sleep(self, seconds: float) -> None:
-        self.command.reach()
-        self.api.sleep(seconds)
 
 
 class CommandJournal(Journal):
@@ -103,22 +91,34 @@ class CommandJournal(Journal):
 
 @dataclass
 class Computer:
-    """One person's computer: its state folder, and the commands that are typed there."""
+    """One person's computer: its state folder, the cloud it reaches, and the commands that are typed there."""
 
     home: Path
-    world: World
+    cloud: Cloud
+    provider: str = "sim"
     said: list[str] = field(default_factory=list)
 
     @property
     def settings(self) -> Settings:
         return Settings(home=self.home)
 
+    def asks(self, command: Command) -> Provider:
+        """The provider as this command makes it."""
+
+        def ask(message: tuple[Any, ...]) -> Any:
+            if message[0] in _TIME:
+                command.reach()
+            return self.cloud.answer(message)
+
+        return self.cloud.provider(ask, CommandPoints(command=command))
+
     @contextlib.contextmanager
     def at_work(self, command: Command) -> Iterator[None]:
         """Whatever is typed meanwhile is this command; it leaves by itself, by an error for people, or killed."""
-        api = CommandApi(command, DirectApi(self.world))
+        others = list(build._OPEN)
+        build._OPEN.clear()
         _AT_WORK.append(command)
-        _PROVIDERS.append(SimProvider(self.world.scenario, api))
+        _PROVIDERS.append(self.asks(command))
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 yield
@@ -131,21 +131,26 @@ class Computer:
             command.dead = True
             _PROVIDERS.pop()
             _AT_WORK.pop()
+            build.let_go()
+            build._OPEN.extend(others)
 
     def launch(self, command: Command, run: Run, job: TrainingJob) -> None:
         with self.at_work(command), CommandJournal.open(self.settings.journal) as journal:
-            runner = build.runner(journal, self.settings, self._hear, "sim", Nobody())
+            runner = build.runner(journal, self.settings, self._hear, self.provider, Nobody())
             request = request_for(job, build.clock_of(_PROVIDERS[-1]), client=self.settings.client)
             runner.prepare(request(run, 1, run.targets[0]))
             runner.record(run, job, {})
             runner.follow(run, request)
 
     def draft(self, name: str, job: TrainingJob, targets: tuple[Target, ...]) -> Run:
-        command = Command(self.world, None)
-        with self.at_work(command), CommandJournal.open(self.settings.journal) as journal:
-            runner = build.runner(journal, self.settings, self._hear, "sim", Nobody())
-            made = runner.draft(job, targets, timedelta(minutes=20), self.home / f"model-{name}")
+        with self.at_work(Command(None)), CommandJournal.open(self.settings.journal) as journal:
+            runner = build.runner(journal, self.settings, self._hear, self.provider, Nobody())
+            made = runner.draft(job, targets, timedelta(minutes=20), self.model_of(name))
         return replace(made, run_id=type(made.run_id)(name))
+
+    def model_of(self, name: str) -> Path:
+        """Where the model of a run comes to."""
+        return self.home / f"model-{name}"
 
     def status(self, command: Command) -> None:
         with self.at_work(command):
@@ -161,7 +166,7 @@ class Computer:
 
     def sweep(self, command: Command) -> None:
         with self.at_work(command):
-            sweep_command.command(provider="sim", dry_run=False, everything=False, yes=True, as_json=True)
+            sweep_command.command(provider=self.provider, dry_run=False, everything=False, yes=True, as_json=True)
 
     def recorded(self) -> list[Run]:
         with Journal.open(self.settings.journal) as journal:
@@ -181,15 +186,15 @@ def make(settings: ProviderSettings) -> Provider:
 
 
 @contextlib.contextmanager
-def installed(home: Path) -> Iterator[None]:
+def installed(home: Path, provider: str = "sim") -> Iterator[None]:
     """The command line on this computer: its state folder, its provider, a journal that can be cut off."""
-    before = registry.FACTORIES["sim"], os.environ.get("PLAN_HOME"), build.Journal
-    registry.FACTORIES["sim"], os.environ["PLAN_HOME"] = SIGN, str(home)
+    before = registry.FACTORIES[provider], os.environ.get("PLAN_HOME"), build.Journal
+    registry.FACTORIES[provider], os.environ["PLAN_HOME"] = SIGN, str(home)
     build.Journal = CommandJournal  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        registry.FACTORIES["sim"], build.Journal = before[0], before[2]  # type: ignore[attr-defined]
+        registry.FACTORIES[provider], build.Journal = before[0], before[2]  # type: ignore[attr-defined]
         if before[1] is None:
             del os.environ["PLAN_HOME"]
         else:

@@ -10,10 +10,10 @@ import pytest
 from pricing.offers import Market
 from providers.sim.scenario import Scenario
 from providers.sim.values import MachineState, Why
-from providers.sim.world import World
 from tests.builders import a_job
 from tests.doubles.clock import NOON
 from tests.faults.commands import Command, Computer, installed
+from tests.faults.random_sim import SimOf
 from tests.faults.sim import QUICK, Hung, targets_of
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ BEFORE_THE_SCHEDULE, TRAINING = 12, 40
 
 def abandoned(home: Path, dies_at: int, **scenario: Any) -> Machine:
     """The machine of a client that was killed, two hours later. Its trainer hangs, so that only timers end it."""
-    world = World(Scenario.model_validate({**QUICK, **scenario}), NOON, Hung())
-    computer = Computer(home, world)
+    cloud = SimOf(Scenario.model_validate({**QUICK, **scenario}), Hung())
+    computer, world = Computer(home, cloud), cloud.world
     job = a_job(constraints={"deadline": "20m"})
     with installed(home):
         run = computer.draft("261121-00000001", job, targets_of(Market.ON_DEMAND))
-        computer.launch(Command(world, dies_at), run, job)
+        computer.launch(Command(dies_at), run, job)
     assert [machine.live for machine in world.state.machines.values()] == [True], "it dies while its machine lives"
     world.advance(NOON + timedelta(hours=2))
     (machine,) = world.state.machines.values()

@@ -1,0 +1,153 @@
+"""What must hold whatever happened, by the double's ledger: nothing forgotten, never two at once, all recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from planner.journal import Journal
+from planner.run import Outcome
+from planner.sweep import Fate, look
+from planner.targets import Target
+from providers.sim.ledger import most_at_once
+from tests.faults.commands import Command, Computer
+from tests.faults.random_cloud import RandomCloud
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from planner.run import Run
+    from tests.faults.harness import Lived
+
+MOST_CALLS = 400
+"""A command that has made so many calls is killed by the person."""
+SLACK = timedelta(minutes=4)
+"""Boot, and what the calls of a create may take."""
+JUST_NOW = timedelta(minutes=2)
+"""What has ended since may still be listed."""
+_DISK_AND_TRANSFER = Decimal("0.05")
+_PAUSE = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a launch was promised to keep to, and where it may go."""
+
+    lasting: timedelta
+    budget_usd: Decimal | None
+    targets: tuple[Target, ...]
+
+
+@dataclass
+class Holding:
+    """The cloud, the computer, and the launches that were typed there, by run. Its methods raise AssertionError."""
+
+    cloud: RandomCloud
+    computer: Computer
+    launched: dict[str, Limits] = field(default_factory=dict)
+
+    def sweep_finds_all_and_only_ours(self) -> None:
+        """By label alone: everything that lists must show by now, whoever made it, and nothing else."""
+        cloud = self.cloud
+        cloud.mend()
+        cloud.pass_time(cloud.now() + cloud.listing_lag)
+        provider = self.computer.asks(Command(None))
+        found = look(provider, dict, self.computer.settings.client, cloud.now())
+        assert not found.unanswered, f"nothing is wrong any more, and there is no answer: {found.unanswered}"
+        names = {cloud.named(known.resource) for known in found.found}
+        rows = [row for row in cloud.ledger() if row.run is not None]
+        # What another computer made may have parts that it did not label.
+        must = {row.id for row in rows if row.left and (row.ours or row.usd_per_hour)}
+        since = cloud.now() - JUST_NOW
+        may = {row.id for row in rows if row.left or row.ended_at is None or row.ended_at > since}
+        assert must <= names <= may, f"sweep finds {sorted(names)}, there are {sorted(must)}"
+        for known in found.found:
+            theirs = (known.resource.client or "").startswith("another")
+            assert not theirs or known.fate in (Fate.FOREIGN, Fate.NEWBORN), f"sweep would end {known}"
+
+    def nobody_comes_back(self) -> None:
+        """After every deadline nothing of ours is left that bills."""
+        last = max((known.lasting for known in self.launched.values()), default=timedelta(0))
+        self.cloud.pass_time(self.cloud.now() + last + self.cloud.timer_grace + SLACK)
+        left = [row.id for row in self._ours() if row.left and row.usd_per_hour and self.cloud.timed(row)]
+        assert not left, f"nobody came back, and there is still {left}"
+
+    def somebody_comes_back(self) -> None:
+        """`plan status` brings every run to its end and its receipt, and nothing of any is left."""
+        last = max(known.lasting for known in self.launched.values()) + timedelta(hours=1)
+        until = self.cloud.now() + last
+        while self.cloud.now() < until:
+            self.computer.status(Command(10 * MOST_CALLS))
+            if self._all_settled():
+                break
+            self.cloud.pass_time(self.cloud.now() + _PAUSE)
+        runs = self.computer.recorded()
+        open_runs = [f"{run.run_id} {run.phase} {run.unverified}" for run in runs if run.live or run.outcome is None]
+        assert not open_runs, f"still live: {open_runs}"
+        assert self._all_settled(), "a run has no receipt"
+        for run in runs:
+            self._has_its_receipt(run)
+        left = [row.id for row in self._ours() if row.left]
+        assert not left, f"left: {left}"
+        strangers = {row.run for row in self._ours()} - {run.run_id for run in runs}
+        assert not strangers, f"not in the journal: {strangers}"
+
+    def machines_kept_their_limits(self) -> None:
+        """Never two at once; by their deadline; within their budget."""
+        recorded: Mapping[str, Run] = {run.run_id: run for run in self.computer.recorded()}
+        for name, limits in self.launched.items():
+            machines = [row for row in self._ours() if row.run == name and row.machine]
+            if not machines:
+                continue
+            at_once = most_at_once((row.created_at, row.ended_at) for row in machines)
+            assert at_once <= 1, f"{at_once} machines of {name} at once"
+            for row in machines:
+                self._ended_in_time(row, recorded[name])
+            if limits.budget_usd is not None:
+                self._within_budget(machines, limits, limits.budget_usd)
+
+    def _all_settled(self) -> bool:
+        with Journal.open(self.computer.settings.journal) as journal:
+            return not journal.live()
+
+    def _has_its_receipt(self, run: Run) -> None:
+        with Journal.open(self.computer.settings.journal) as journal:
+            receipt = journal.receipt(run.run_id)
+        assert receipt is not None, f"{run.run_id} has no receipt"
+        told = receipt["outcome"], receipt["attempts"]
+        assert told == (run.outcome, len(run.attempts)), f"{run.run_id}: {run.outcome}, and its receipt says {told}"
+        if run.outcome is Outcome.SUCCEEDED:
+            model = self.computer.model_of(run.run_id) / "model.keras"
+            assert model.is_file(), f"{run.run_id} has succeeded, and its model is not at home"
+
+    def _ended_in_time(self, row: Lived, run: Run) -> None:
+        """By its deadline and the timers' grace, whatever became of the client."""
+        limit = run.deadline + self.cloud.timer_grace + SLACK
+        assert row.ended_at is not None, f"{row.id} is still there"
+        assert row.ended_at <= limit, f"{row.id} lived until {row.ended_at}, its run until {run.deadline}"
+
+    def _within_budget(self, machines: list[Lived], limits: Limits, budget_usd: Decimal) -> None:
+        """What all machines of a run cost together, at the price of on demand for the time that timers may take."""
+        places = [self._target(row, limits) for row in machines]
+        spent = sum((_usd(row, place) for row, place in zip(machines, places, strict=True)), Decimal(0))
+        dearest = max(place.ceiling_usd_per_hour for place in places)
+        most = budget_usd + dearest * _hours(self.cloud.timer_grace + SLACK) + _DISK_AND_TRANSFER
+        assert spent <= most, f"${spent} were spent of a budget of ${budget_usd}"
+
+    def _target(self, row: Lived, limits: Limits) -> Target:
+        region = self.cloud.region_of(row)
+        return next(target for target in limits.targets if target.offer.region == region)
+
+    def _ours(self) -> list[Lived]:
+        return [row for row in self.cloud.ledger() if row.ours]
+
+
+def _usd(row: Lived, place: Target) -> Decimal:
+    assert row.ended_at is not None
+    return place.offer.usd_per_hour * _hours(row.ended_at - row.created_at)
+
+
+def _hours(span: timedelta) -> Decimal:
+    return Decimal(span.total_seconds()) / 3600

@@ -1,0 +1,72 @@
+"""What the random sequences need of a provider's double beside what the kill points need of it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from tests.faults.harness import Cloud
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from random import Random
+
+    from providers.base import OwnedResource
+    from tests.faults.harness import Lived
+
+
+class RandomCloud(Cloud, Protocol):
+    """A double in a world that chance has made: `listing_lag` is how long it may not list what was made, `timer_grace`
+    how long after a machine's deadline its timers have ended it."""
+
+    listing_lag: timedelta
+    timer_grace: timedelta
+
+    def break_more(self, chance: Random) -> None:
+        """Something more goes wrong, from now on."""
+        ...
+
+    def mend(self) -> None:
+        """Nothing goes wrong with calls any more."""
+        ...
+
+    def named(self, resource: OwnedResource) -> str:
+        """The ledger's id of something that was listed."""
+        ...
+
+    def region_of(self, row: Lived) -> str:
+        """Where it was, as offers name it."""
+        ...
+
+    def timed(self, row: Lived) -> bool:
+        """Whether a timer can end it without anybody's help."""
+        ...
+
+
+class MakeRandomCloud(Protocol):
+    """A world out of chance. At least one timer works in it; where nobody will come back, nothing happens in it after
+    which a disk stays that no timer ends."""
+
+    def __call__(self, chance: Random, *, never_back: bool) -> RandomCloud: ...
+
+
+_CLOUDS = {
+    "sim": ("sim", "tests.faults.random_sim:RandomSim"),
+    "aws": ("aws", "tests.faults.random_aws:RandomAws"),
+    "gcp": ("gcp", "tests.faults.random_gcp:RandomGcp"),
+    "tpu": ("gcp", "tests.faults.random_tpu:RandomTpu"),
+    "azure": ("azure", "tests.faults.random_azure:RandomAzure"),
+}
+NAMES = tuple(_CLOUDS)
+"""Harnesses; one provider may have two."""
+
+
+def provider_of(name: str) -> str:
+    """The provider as offers and the journal name it."""
+    return _CLOUDS[name][0]
+
+
+def random_cloud(name: str) -> MakeRandomCloud:
+    """The double of this name, imported when it is asked for: a vendor's SDK takes a second."""
+    module, _, made = _CLOUDS[name][1].partition(":")
+    return cast("MakeRandomCloud", getattr(import_module(module), made))

@@ -1,0 +1,83 @@
+"""Google's TPUs in the random sequences: what the TPU API and Cloud Tasks refuse with, and a world out of chance."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from providers.errors import ProviderError
+from providers.gcp.tpu.api import Refused
+from providers.gcp.tpu.translate import TASK
+from tests.contract.gcp import PROJECT
+from tests.contract.tpu import CREATE, NO_CAPACITY, TpuClient, make_ready
+from tests.doubles.google import tpu
+from tests.faults.chance import ANY, Drawn, Kind
+from tests.faults.random_gcp import EXPIRED, STORAGE, RandomGcp
+from tests.faults.tpu import ZONES, TpuCloud, plant
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from providers.base import OwnedResource
+    from tests.faults.harness import Lived
+
+_API, _TASKS = "tpu.projects.locations", "cloudtasks.projects.locations.queues.tasks"
+_CLOSED = tuple(zone for zone in tpu.ZONES if zone not in ZONES)
+_CREATES = (CREATE,)
+_LISTS = (f"{_API}.queuedResources.list", f"{_API}.nodes.list")
+_CALLS = (
+    *_CREATES, *_LISTS, f"{_API}.queuedResources.get", f"{_API}.queuedResources.delete", f"{_API}.nodes.get",
+    f"{_API}.nodes.delete", f"{_API}.runtimeVersions.list", f"{_TASKS}.create", f"{_TASKS}.delete", f"{_TASKS}.list",
+)  # fmt: skip
+
+KINDS = (
+    Kind(calls=_CALLS, how=({"status": 429, "message": "Quota exceeded: requests per minute"},)),
+    Kind(calls=STORAGE, how=({"status": 429, "code": "rateLimitExceeded"}, {"status": 503, "code": "backendError"})),
+    Kind(calls=_CALLS, how=({"status": 503}, {"status": 500})),
+    Kind(
+        calls=_CREATES,
+        how=(
+            {"status": 429, "message": NO_CAPACITY},
+            {"effect": "operation_error", "message": NO_CAPACITY},
+            {"status": 429, "message": "Quota limit 'TPUV3sPerProjectPerRegionForTPUAPI' has been exceeded. Limit: 0"},
+            {"status": 418, "message": "nobody knows this"},
+        ),
+        often=2,
+    ),
+    Kind(calls=(*_CALLS, *STORAGE), how=({"effect": "lost_request"},), often=2),
+    Kind(calls=(*_CALLS, *STORAGE), how=({"effect": "lost_reply"},), often=2),
+    Kind(calls=_CREATES, how=({"effect": "lost_reply"},)),
+    Kind(calls=ANY, how=(EXPIRED,), lasts=True),
+    Kind(calls=_LISTS, how=tuple({"effect": "warning", "place": zone} for zone in ZONES), lasts=True),
+)
+
+
+class RandomTpu(TpuCloud, RandomGcp):
+    """`tests.faults.random_cloud.RandomCloud` over the double of Google Cloud, of which TPUs are asked."""
+
+    kinds = KINDS
+
+    def __init__(self, chance: Random, *, never_back: bool) -> None:
+        RandomGcp.__init__(self, chance, never_back=never_back)
+
+    def make_ready(self) -> None:
+        make_ready(TpuClient(self.google, Path()))
+
+    def places(self, drawn: Drawn) -> dict[str, Any]:
+        """Stock by zone, quotas by region: of two zones that are one's, the last counts."""
+        stock = {zone: 0 if place in drawn.full else drawn.stock for place, zone in enumerate(ZONES)}
+        quotas = {ZONES[place].rpartition("-")[0]: {"TPUS": count} for place, count in drawn.narrow.items()}
+        return {"stock": stock, "quotas": quotas, "closed_zones": _CLOSED}
+
+    def plant(self) -> None:
+        with contextlib.suppress(ProviderError, Refused):
+            plant(self.google)
+
+    def named(self, resource: OwnedResource) -> str:
+        word, _, rest = resource.id.partition("/")
+        zone, _, name = rest.partition("/")
+        return rest if word == TASK else f"projects/{PROJECT}/locations/{zone}/queuedResources/{name}"
+
+    def region_of(self, row: Lived) -> str:
+        return row.id.split("/")[3].rpartition("-")[0]
