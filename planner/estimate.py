@@ -33,6 +33,8 @@ BOOT_SECONDS = {"cpu": 60, "gpu": 150, "tpu": 450}
 # A cold pull of the trainer image: 3-6 min for about 10 GB with CUDA (comfyui-on-eks #7, #9, 2024-07); the CPU
 # image is about a fifth of that.
 PULL_SECONDS = {"cpu": 60, "gpu": 270, "tpu": 90}
+# Charged from the moment that the machine is there (Cloud TPU API: a node bills from READY on), not from the request.
+BILLED_FROM_READY = frozenset({"tpu-v2", "tpu-v3", "tpu-v4", "tpu-v5litepod"})
 # Importing the framework, building the net and compiling the first step: an allowance, seen as 10-60 s.
 START_SECONDS = 45
 # Asking for the end, looking until nothing is left, fetching the model.
@@ -95,9 +97,10 @@ class Workload:
         kind = device_kind(rental.device)
         speed = throughput.images_per_second, throughput.low, throughput.high
         # spot_rate keeps what it has made, so that an id stands for one rate.
-        key = (speed, kind, id(rate), rental.billing, rates.provider)
+        free = timedelta(seconds=BOOT_SECONDS[kind] if rental.family in BILLED_FROM_READY else 0)
+        key = (speed, kind, id(rate), rental.billing, rates.provider, free)
         if key not in self._timed:
-            self._timed[key] = _timed(cloud_time(self, kind, throughput), rate, self, rental.billing, rates)
+            self._timed[key] = _timed(cloud_time(self, kind, throughput), rate, self, rental.billing, rates, free)
         return self._timed[key]
 
     def device_bytes(self, share: int, *, planned: bool = False) -> int:
@@ -161,14 +164,17 @@ class _Timed(NamedTuple):
     fixed_micro_usd: tuple[int, int, int]
 
 
-def _timed(plain: RunTime, rate: SpotRate | None, work: Workload, billing: Billing, rates: ProviderRates) -> _Timed:
+def _timed(
+    plain: RunTime, rate: SpotRate | None, work: Workload, billing: Billing, rates: ProviderRates, free: timedelta
+) -> _Timed:
+    """`free` is the time of each run that costs nothing of the machine."""
     steady = with_checkpoints(plain, work.checkpoints)
     spot, time, durations = None, steady, (steady.total, steady.low, steady.high)
     if rate is not None:
         spot = spot_time(plain, rate, work.checkpoints)
         time, durations = spot.run_time(plain), spot.billed_durations
     beside = work.side_cost(rates)
-    expected, low, high = (billing.billed_seconds(lasting) for lasting in durations)
+    expected, low, high = (billing.billed_seconds(lasting - free) for lasting in durations)
     fixed, low_fixed, high_fixed = (beside.micro_usd(beside.billing.billed_seconds(lasting)) for lasting in durations)
     return _Timed(plain, steady, time, spot, (expected, low, high), (fixed, low_fixed, high_fixed))
 

@@ -210,3 +210,18 @@ def test_a_host_whose_processors_are_not_known_holds_nothing_up() -> None:
     work = Workload(a_job(data={"name": "imagenet"}, epochs=1, global_batch_size=256))
     estimated = estimate(work, a_rental(vcpus=None), a_throughput(5_000.0), some_rates("aws"))
     assert (estimated.feed, estimated.input_bound, estimated.throughput) == (None, False, a_throughput(5_000.0))
+
+
+@pytest.mark.parametrize("market", Market)
+def test_the_way_to_ready_costs_nothing_of_a_tpu_that_is_billed_from_there(market: Market) -> None:
+    """The same slice, rented of two APIs."""
+    work, tpu = Workload(a_job()), a_rental(provider="gcp", device="TPU v3", device_count=4, market=market)
+    both = [
+        estimate(work, replace(tpu, family=family), a_throughput(), some_rates("gcp")) for family in ("tpu-v3", "other")
+    ]
+    free, paid = both
+    assert free.time == paid.time
+    assert free.fixed_micro_usd == paid.fixed_micro_usd
+    assert [there - here for here, there in zip(free.billed_seconds, paid.billed_seconds, strict=True)] == [
+        BOOT_SECONDS["tpu"]
+    ] * 3
