@@ -72,7 +72,7 @@ class Refusal:
     """
 
     provider: str
-    region: str
+    region: str | None
     at: datetime
     until: datetime
     why: str
@@ -87,9 +87,10 @@ class Refusal:
         offer = target.offer
         if self.usd_per_hour is not None and not above(self.usd_per_hour, agreed(offer)):
             return False
-        return (self.provider, self.region) == (offer.provider, offer.region) and all(
+        return self.provider == offer.provider and all(
             mine is None or mine == theirs
             for mine, theirs in (
+                (self.region, offer.region),
                 (self.zone, target.zone),
                 (self.instance_type, offer.instance_type),
                 (self.family, offer.family),
@@ -109,13 +110,14 @@ def above(usd_per_hour: Decimal, shown: Decimal) -> bool:
 
 
 def refusal_of(error: ProviderError, target: Target, now: datetime) -> Refusal:
-    """What is remembered of a refused create: a quota holds for region, family and market, a lack for the place."""
+    """What is remembered of a refused create: a quota holds for family and market, in the region or in all of them, a
+    lack for the place."""
     offer = target.offer
     if isinstance(error, QuotaError):
         return Refusal(
-            provider=offer.provider, region=offer.region, at=now, until=now + QUOTA_MEMORY, why=error.message,
-            family=offer.family or None, instance_type=None if offer.family else offer.instance_type,
-            market=offer.market, quota=error.quota,
+            provider=offer.provider, region=None if error.everywhere else offer.region, at=now,
+            until=now + QUOTA_MEMORY, why=error.message, family=offer.family or None,
+            instance_type=None if offer.family else offer.instance_type, market=offer.market, quota=error.quota,
         )  # fmt: skip
     memory = CAPACITY_MEMORY if isinstance(error, CapacityError) else LOST_MEMORY
     refusal = no_capacity(target, now, error.message, memory)

@@ -3,7 +3,7 @@
 ProviderError
 ├── CredentialsError       stop; the person signs in
 ├── PermissionDeniedError  stop; the person grants what is named
-├── QuotaError             skip this region, family and market; names the quota
+├── QuotaError             skip this region (all, where it counts them together), family and market; names the quota
 ├── CapacityError          next zone, region, offer
 ├── ThrottledError         wait, then again with the same token
 ├── TransientError         again with the same token, then look up what exists
@@ -41,11 +41,14 @@ class PermissionDeniedError(ProviderError):
 
 
 class QuotaError(ProviderError):
-    """The account may not have this many; `quota` names the limit to raise."""
+    """The account may not have this many; `quota` names the limit to raise, `everywhere`: it counts all regions."""
 
-    def __init__(self, message: str, *, quota: str, hint: str = "", code: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, quota: str, everywhere: bool = False, hint: str = "", code: str | None = None
+    ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.quota = quota
+        self.everywhere = everywhere
 
 
 class CapacityError(ProviderError):

@@ -124,7 +124,7 @@ _SAID: Sequence[tuple[re.Pattern[str], Reaction]] = (
     ),
 )
 _QUOTA_NAME = re.compile(r"[Qq]uota '([^']+)'")
-_GLOBAL = "GPUS_ALL_REGIONS"
+_GLOBAL = ("GPUS_ALL_REGIONS", "GPUS-ALL-REGIONS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,8 +227,10 @@ def _quota(said: Said, message: str) -> QuotaError:
     info: Mapping[str, Any] = next((row["quotaInfo"] for row in said.details if row.get("quotaInfo")), {})
     named = _QUOTA_NAME.search(said.message)
     name = str(info.get("limitName") or (named[1] if named else "") or "unknown")
-    hint = f"this one counts all regions together: {_QUOTA}" if _GLOBAL in f"{name} {said.message}" else _QUOTA
-    return QuotaError(message, quota=name, hint=hint, code=said.code)
+    # By its own name in messages (GPUS_ALL_REGIONS), by that of its limit in details.
+    everywhere = any(word in f"{name} {said.message}" for word in _GLOBAL)
+    hint = f"this one counts all regions together: {_QUOTA}" if everywhere else _QUOTA
+    return QuotaError(message, quota=name, everywhere=everywhere, hint=hint, code=said.code)
 
 
 def _elsewhere(said: Said) -> tuple[str, ...]:

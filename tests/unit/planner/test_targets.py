@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.requests import refusal_from_record, refusal_record
 from planner.targets import (
     CAPACITY_MEMORY,
     LOST_MEMORY,
@@ -59,6 +60,14 @@ def test_a_lack_covers_the_place_and_a_quota_the_family_in_the_region_and_market
     limit = refusal_of(QuotaError("too many", quota="vCPUs"), a_place(), NOON)
     assert lack.covers(a_place(**changes)) is by_capacity
     assert limit.covers(a_place(**changes)) is by_quota
+
+
+def test_a_quota_over_all_regions_covers_the_family_in_each() -> None:
+    limit = refusal_of(QuotaError("too many", quota="all GPUs", everywhere=True), a_place(), NOON)
+    assert limit.covers(a_place(region="elsewhere", zone="elsewhere-a"))
+    assert not limit.covers(a_place(provider="elsewhere"))
+    assert not limit.covers(a_place(family="another"))
+    assert refusal_from_record(refusal_record(limit)) == limit
 
 
 def test_without_a_family_a_quota_covers_the_type_in_every_zone() -> None:

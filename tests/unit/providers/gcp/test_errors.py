@@ -127,7 +127,12 @@ def test_a_quota_is_named_by_its_details_or_else_by_the_text() -> None:
 def test_the_quota_over_all_regions_says_so() -> None:
     text = "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 0.0 globally."
     error = error_of(Said(code="quotaExceeded", status=403, message=text), "compute/insert")
+    assert isinstance(error, QuotaError)
+    assert error.everywhere
     assert "all regions" in error.hint
+    here = error_of(Said(code="quotaExceeded", status=403, message="Quota 'CPUS' exceeded."), "compute/insert")
+    assert isinstance(here, QuotaError)
+    assert not here.everywhere
 
 
 def test_a_stockout_tells_where_there_is_room() -> None:
