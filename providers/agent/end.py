@@ -12,6 +12,8 @@ from providers.agent.reading import Access
 
 PAUSES = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
 """Before each try: two and a half minutes altogether, for a role that is still on its way."""
+LONG_PAUSES = (*PAUSES, *(60.0,) * 28)
+"""On Azure: a guest that is off bills as before, and a role of the launch's may take half an hour to hold."""
 DEATH_SECONDS = 120.0
 """From an accepted delete call to the end of the machine; then it is powered off all the same."""
 _ARM = "https://management.azure.com/"
@@ -42,7 +44,7 @@ class End:
             self.clock.sleep(60.0)
 
     def _deleted(self) -> bool:
-        for pause in PAUSES:
+        for pause in LONG_PAUSES if self.how["kind"] == "azure_group" else PAUSES:
             self.clock.sleep(pause)
             for method, url, token in self._calls():
                 if self._accepted(method, url, token):

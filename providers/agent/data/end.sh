@@ -3,7 +3,9 @@
 here=/usr/local/lib/trainplan
 # A restart of the machine is not its end.
 [ "$1" != after ] || [ "$(systemctl is-system-running)" != stopping ] || exit 0
-[ ! -s $here/@AGENT@ ] || [ ! -s $here/spec.json ] || timeout 280 python3 $here/@AGENT@ end "$1"
+limit=280
+[ "$1" != after ] || limit=2400 # a role may be late by half an hour, and the deadline's own timer stands behind it
+[ ! -s $here/@AGENT@ ] || [ ! -s $here/spec.json ] || timeout $limit python3 $here/@AGENT@ end "$1"
 sync
 systemctl --no-block poweroff
 sleep 60

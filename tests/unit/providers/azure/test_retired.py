@@ -14,6 +14,7 @@ from providers.errors import BadRequestError
 from tests.conftest import ROOT
 from tests.unit.planner.cli import plan
 from tests.unit.providers.azure.test_requests import create_of, offer_of
+from tests.unit.providers.test_bootstrap import HERE, files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +60,7 @@ def test_with_the_flag_it_has_an_image_with_a_driver_for_it(
     assert found["version"] != "latest"
     assert "securityProfile" not in properties, "none of these sizes has trusted launch"
     told = base64.b64decode(properties["osProfile"]["customData"]).decode()
-    assert f"branch={driver}\n" in told
+    assert f"branch={driver}\n" in files(told)[f"{HERE}/start.sh"]
     assert world.provider.launch(run).state is InstanceState.RUNNING
     checks = {check.name: check for check in world.provider.preflight(offer).checks}
     assert checks["lifecycle"].state is PreflightState.UNKNOWN
