@@ -70,8 +70,7 @@ def start_up(boot: Boot) -> str:
         "write_files:\n"
         + _file("/etc/trainplan/boot.json", f"{json.dumps(_values(boot))}\n")
         + _file(f"{_HERE}/fetch.py", f"{_packed(reading_source())}\n", encoding="gz+b64")
-        + _file(f"{_HERE}/start.sh", f"{_packed(_shell('start.sh', boot).encode())}\n", encoding="gz+b64")
-        + _file(f"{_HERE}/end.sh", _block(_shell("end.sh", boot)))
+        + "".join(_file(f"{_HERE}/{name}", _block(_shell(name, boot))) for name in ("start.sh", "end.sh"))
         + _file("/etc/systemd/system/trainplan.service", _block(_shell("trainplan.service", boot)))
         + f"runcmd:\n- {_block(_shell('run.sh', boot))}"
     )
