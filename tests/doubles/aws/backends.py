@@ -136,12 +136,6 @@ def forget(machine: Machine) -> None:
         del reservations[name]
 
 
-def tag_of(machine: Machine, key: str) -> str | None:
-    found = instance(machine)
-    tags = found.get_tags() if found is not None else []
-    return next((str(tag["value"]) for tag in tags if tag["key"] == key), None)
-
-
 def reaper_stands(world: World) -> bool:
     groups = scheduler(HOME).schedule_groups
     found = groups[GROUP].schedules.get(REAPER) if GROUP in groups else None

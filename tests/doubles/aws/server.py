@@ -7,7 +7,7 @@ import threading
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.doubles.aws import backends, patches, quick
+from tests.doubles.aws import backends, functions, patches, quick
 from tests.doubles.aws.front import Environ, Front, Start
 from tests.doubles.aws.ledger import ledger
 from tests.doubles.aws.scenario import Fault, Scenario, scenario_of
@@ -26,7 +26,9 @@ class Server:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.front = Front(quick.application(), World(Scenario()))
+        aws = quick.application()
+        self.front = Front(aws, World(Scenario()))
+        functions.install(aws)
         patches.install(lambda: self.front.world)
         quick.install()
         self.reset(Scenario())

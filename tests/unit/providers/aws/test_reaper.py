@@ -13,13 +13,13 @@ import pytest
 from providers.aws import reaper
 from providers.aws.api import SdkApi
 from providers.aws.making import packed
-from providers.aws.settings import PROVIDER
+from providers.aws.settings import PROVIDER, REAPER
 from providers.aws.translate import EXPIRES, OURS, tags_of
 from providers.base import LaunchRequest, RunId
 from tests.builders import an_offer
 from tests.conftest import ROOT
 from tests.doubles.aws.remote import Double
-from tests.unit.providers.aws.account_side import HOME, signed_in
+from tests.unit.providers.aws.account_side import HOME, Desk, signed_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,3 +155,38 @@ def test_it_is_short_and_stands_alone(double: Double, api: SdkApi, tmp_path: Pat
     spec.loader.exec_module(alone)
     over = machine(api, HOME, trainplan="1", expires_at=(double.now() - timedelta(seconds=1)).isoformat())
     assert alone.handler(at(double.now()), None) == {"terminated": [over]}
+
+
+# --- at its schedule ---------------------------------------------------------------------------------------------
+
+
+def uploaded(double: Double, api: SdkApi, source: str | None = None) -> None:
+    """What `plan setup aws` installs, or another function in its place."""
+    double.reset(setup="none", listing_lag=0.0, machine_timer_works=False)
+    desk = Desk(double, api)
+    desk.carry_out(list(desk.set_up.lacking()))
+    if source is not None:
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w") as made:
+            made.writestr("reaper.py", source)
+        asked = {"FunctionName": REAPER, "ZipFile": archive.getvalue()}
+        api.call("lambda", HOME, "UpdateFunctionCode", asked)
+
+
+def test_the_schedule_runs_what_the_set_up_has_uploaded(double: Double, api: SdkApi) -> None:
+    uploaded(double, api)
+    over = (double.now() + timedelta(minutes=1)).isoformat()
+    names = {region: machine(api, region, trainplan="1", expires_at=over) for region in (HOME, "eu-west-1")}
+    kept = machine(api, HOME, Name="somebody's")
+    double.sleep(630)
+    states = {state(api, region, name) for region, name in names.items()}
+    assert states <= {"shutting-down", "terminated"}
+    assert state(api, HOME, kept) == "running"
+
+
+@pytest.mark.parametrize("body", ["return {}", "raise RuntimeError('refused')"])
+def test_another_function_in_its_place_ends_nothing(double: Double, api: SdkApi, body: str) -> None:
+    uploaded(double, api, f"def handler(event, context):\n    {body}\n")
+    left = machine(api, HOME, trainplan="1", expires_at=(double.now() + timedelta(minutes=1)).isoformat())
+    double.sleep(1500)
+    assert state(api, HOME, left) == "running"
