@@ -90,7 +90,7 @@ def instance_type_of(machine_type: str, attached: Sequence[tuple[str, int]]) -> 
 def needs(offer: Offer) -> Mapping[str, int]:
     """The regional quotas that one machine of this offer counts in, and how much of each.
 
-    None of them is looked up here for what Google counts elsewhere (H200 and newer, TPUs: Cloud Quotas alone).
+    None of them is looked up here for what Google counts elsewhere (H200 and newer, TPUs: by family, `counted`).
     """
     needed: dict[str, int] = {}
     gpu = _GPUS.get(offer.device)

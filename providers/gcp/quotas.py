@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pricing.offers import LifecycleState, Market
 from providers.base import Check, PreflightState
 from providers.errors import InstanceNotFoundError, ProviderError
+from providers.gcp import counted
 from providers.gcp.account import Account
 from providers.gcp.kinds import ALL_GPUS, counted_elsewhere, is_gpu, kind_of, needs
 from providers.gcp.lists import Lists
@@ -57,11 +58,17 @@ class Quotas:
         here, everywhere = _table(region), _table(project)
         rows = [self._regional(offer, metric, count, here) for metric, count in needs(offer).items()]
         if counted_elsewhere(offer):
-            detail = f"{offer.device} is counted in Cloud Quotas alone, which is not asked"
-            rows.append(Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page()))
+            rows.append(self._of_its_family(offer))
         if any(map(is_gpu, needs(offer))):
             rows.append(self._global(offer, everywhere))
         return rows
+
+    def _of_its_family(self, offer: Offer) -> Check:
+        needed = counted.of_compute(offer)
+        if needed is not None:
+            return counted.check(self.account, needed)
+        detail = f"which quota counts {offer.device} is not known"
+        return Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page())
 
     def _regional(self, offer: Offer, metric: str, count: int, table: dict[str, tuple[float, float]]) -> Check:
         """Spot counts in a quota of its own where the project has one, and a machine that Google deletes within a

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pricing.offers import LifecycleState
 from providers.base import Check, PreflightState
@@ -13,9 +13,9 @@ from providers.errors import (
     PermissionDeniedError,
     ProviderError,
 )
-from providers.gcp.tpu.api import PAGE, TPU, pages
+from providers.gcp import counted
+from providers.gcp.tpu.api import PAGE, pages
 from providers.gcp.tpu.create import accelerator_type, why_not
-from providers.gcp.tpu.quotas import Needed, standing
 from providers.gcp.tpu.reaper import QUEUE, REGION, queue_name
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _lines(account: Account, ask_tpu: Ask, ask_tasks: Ask, offer: Offer) -> Iter
     yield _offered(account, ask_tpu, offer)
     yield timers(account, ask_tasks)
     yield machine_account(account)
-    yield _quota(account, offer)
+    yield counted.check(account, counted.of_tpu_api(offer))
     if offer.lifecycle.state is LifecycleState.RETIRED:
         fix = f"rent {offer.lifecycle.successor}" if offer.lifecycle.successor else "choose another offer"
         yield Check(name="lifecycle", state=_UNKNOWN, detail="Google has ended it", fix=fix)
@@ -121,26 +121,6 @@ def _types(account: Account, ask_tpu: Ask, zone: str) -> frozenset[str]:
             return frozenset()  # a zone that is not open to the project
 
     return frozenset(account.once(f"tpu types/{zone}", look))
-
-
-def _quota(account: Account, offer: Offer) -> Check:
-    path = f"/v1beta1/projects/{account.project}/services/{TPU}.googleapis.com/consumerQuotaMetrics"
-
-    def look() -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
-        query = {"pageSize": str(PAGE)}
-        while True:
-            page = account.ask("GET", "serviceusage", path, query)
-            rows += page.get("metrics", ())
-            if not page.get("nextPageToken"):
-                return rows
-            query = {**query, "pageToken": str(page["nextPageToken"])}
-
-    try:
-        metrics = account.once("tpu quotas", look)
-    except ProviderError as error:
-        return Check(name="quota", state=_UNKNOWN, detail=error.message, fix=error.hint)
-    return standing(metrics, Needed.of(offer), account.project)
 
 
 def _failed(name: str, error: ProviderError) -> Check:

@@ -32,6 +32,8 @@ class Iam:
     disabled: set[str] = field(default_factory=set)
     networks: dict[str, dict[str, Any]] = field(default_factory=dict)
     tpu_quotas: dict[str, int] = field(default_factory=lambda: {"TPU v3 cores": 8, "Preemptible TPU v3 cores": 16})
+    family_quotas: dict[str, int] = field(default_factory=lambda: {"CT6E": 8, "CT5P": 0})
+    """Of Compute Engine, on demand, in each region."""
 
 
 def _account(world: World, call: Call) -> dict[str, Any]:
@@ -175,6 +177,8 @@ def _operation(world: World, call: Call) -> dict[str, Any]:
 
 
 def _quotas(world: World, call: Call) -> dict[str, Any]:
+    if call.path["servicesId"] == "compute.googleapis.com":
+        return {"metrics": [_by_family(world.table(Iam).family_quotas)]}
     rows = [
         {
             "name": f"projects/1/services/tpu.googleapis.com/consumerQuotaMetrics/{number}",
@@ -187,6 +191,22 @@ def _quotas(world: World, call: Call) -> dict[str, Any]:
         for number, (name, limit) in enumerate(world.table(Iam).tpu_quotas.items())
     ]
     return {"metrics": rows}
+
+
+def _by_family(limits: Mapping[str, int]) -> dict[str, Any]:
+    """A quota with one bucket for all, and one for each family that has a limit of its own."""
+    buckets: list[dict[str, Any]] = [{"effectiveLimit": "0"}]
+    buckets += [
+        {"effectiveLimit": str(limit), "dimensions": {"region": "asia-northeast1", "tpu_family": family}}
+        for family, limit in limits.items()
+    ]
+    metric = "compute.googleapis.com/tpus_per_tpu_family"
+    return {
+        "name": "projects/1/services/compute.googleapis.com/consumerQuotaMetrics/1",
+        "metric": metric,
+        "displayName": "TPUs per TPU family",
+        "consumerQuotaLimits": [{"metric": metric, "unit": "1/{project}/{region}", "quotaBuckets": buckets}],
+    }
 
 
 HANDLERS: Mapping[str, Callable[[World, Call], dict[str, Any]]] = {

@@ -21,6 +21,7 @@ from providers.errors import (
     QuotaError,
     TransientError,
 )
+from providers.gcp import counted
 from providers.gcp.account import Account
 from providers.gcp.api import GoogleApi
 from providers.gcp.provider import make
@@ -466,8 +467,52 @@ def test_what_is_retired_says_so(world: World) -> None:
     assert checks(world, retired)["lifecycle"] is PreflightState.UNKNOWN
 
 
-def test_tpu_quotas_are_counted_elsewhere(world: World) -> None:
-    assert checks(world, an_offer("tpu-v6e-4", region="asia-northeast1"))["quota"] is PreflightState.UNKNOWN
+@pytest.mark.parametrize(
+    ("offer", "market", "state"),
+    [
+        ("tpu-v6e-8", Market.ON_DEMAND, PreflightState.OK),
+        ("tpu-v6e-8", Market.SPOT, PreflightState.UNKNOWN),  # no quota of spot is shown
+    ],
+)
+def test_what_a_region_does_not_count_is_counted_by_family(
+    world: World, offer: str, market: Market, state: PreflightState
+) -> None:
+    assert checks(world, an_offer(offer, market, region="asia-northeast1"))["quota"] is state
+
+
+def test_a_family_without_a_quota_is_refused_with_what_to_ask_for(world: World) -> None:
+    known = an_offer("tpu-v6e-4", region="asia-northeast1")
+    v5p = replace(known, instance_type="tpu-v5p-8", device="TPU v5p")
+    (refused,) = [row for row in world.provider.preflight(v5p).checks if row.name == "quota"]
+    assert refused.state is PreflightState.REFUSED
+    assert "TPUs per TPU family: at most 0 in asia-northeast1, 4 are needed" in refused.detail
+    assert "service=compute.googleapis.com" in refused.fix
+    elsewhere = replace(v5p, region="us-east5", zones=("us-east5-a",))
+    (unknown,) = [row for row in world.provider.preflight(elsewhere).checks if row.name == "quota"]
+    assert unknown.state is PreflightState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("family", "market", "limit", "fits"),
+    [
+        ("NVIDIA_H200", "on demand", 8, True),
+        ("NVIDIA_H200", "on demand", 4, False),
+        ("NVIDIA_H100", "on demand", 8, None),
+        ("NVIDIA_H200", "preemptible", 8, None),
+    ],
+)
+def test_a_bucket_is_known_by_its_family(family: str, market: str, limit: int, fits: bool | None) -> None:
+    metric = {
+        "metric": "compute.googleapis.com/x",
+        "displayName": f"GPUs per family, {market}",
+        "consumerQuotaLimits": [
+            {"quotaBuckets": [{"effectiveLimit": str(limit), "dimensions": {"gpu_family": family}}]}
+        ],
+    }
+    needed = counted.of_compute(replace(an_offer(OFFER), device="H200", device_count=8))
+    assert needed is not None
+    state = counted.standing([metric], needed, "p").state
+    assert state is {True: PreflightState.OK, False: PreflightState.REFUSED, None: PreflightState.UNKNOWN}[fits]
 
 
 # --- being made ------------------------------------------------------------------------------------------------------

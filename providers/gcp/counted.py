@@ -1,0 +1,130 @@
+"""Quotas that Service Usage alone shows: those of the Cloud TPU API, and Compute Engine's by family of accelerator.
+
+How they are called is documented for few of them, and in several ways: they are known by their words.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pricing.offers import Market
+from providers.base import Check, PreflightState
+from providers.errors import ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pricing.offers import Offer
+    from providers.gcp.account import Account
+
+_PAGE = "https://console.cloud.google.com/iam-admin/quotas"
+_ROWS = "500"
+_API = {
+    "v2": re.compile(r"v2(?!\d)"),
+    "v3": re.compile(r"v3(?!\d)"),
+    "v4": re.compile(r"v4(?!\d)"),
+    "v5litepod": re.compile(r"v5[ _-]?(e(?![a-z])|lite)"),
+}
+"""Generations of the Cloud TPU API."""
+_FAMILIES = {
+    "TPU v5p": re.compile(r"ct5p|v5p"),
+    "TPU v6e": re.compile(r"ct6e|v6e"),
+    "H100": re.compile(r"h100(?!.?mega)"),
+    "H200": re.compile(r"h200"),
+    "B200": re.compile(r"(?<!g)b200"),
+    "RTX PRO 6000": re.compile(r"rtx.?pro.?6000"),
+}
+"""Devices of Compute Engine that the table of a region does not count."""
+_SPOT = re.compile(r"preempt|spot")
+_UNLIMITED = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """`words` is how a quota, or a bucket of it, calls what is needed, `count` what it counts of it: the number in an
+    accelerator type of the Cloud TPU API (cores to v4, chips from v5e on), devices at Compute Engine."""
+
+    what: str
+    service: str
+    words: re.Pattern[str]
+    count: int
+    spot: bool
+    region: str
+    zones: tuple[str, ...]
+
+    @property
+    def market(self) -> str:
+        return "spot" if self.spot else "on demand"
+
+
+def of_tpu_api(offer: Offer) -> Needed:
+    generation, _, count = offer.instance_type.removeprefix("tpu-").rpartition("-")
+    return _needed(offer, generation, "tpu", _API[generation], int(count))
+
+
+def of_compute(offer: Offer) -> Needed | None:
+    """None for a device whose quota nobody here knows by name."""
+    words = _FAMILIES.get(offer.device)
+    return None if words is None else _needed(offer, offer.device, "compute", words, offer.device_count)
+
+
+def check(account: Account, needed: Needed) -> Check:
+    """Whether the quotas of the service let it in; those of a service are asked for once."""
+    try:
+        metrics = account.once(f"quotas/{needed.service}", lambda: _metrics(account, needed.service))
+    except ProviderError as error:
+        return Check(name="quota", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
+    return standing(metrics, needed, account.project)
+
+
+def standing(metrics: Sequence[Mapping[str, Any]], needed: Needed, project: str) -> Check:
+    """Whether the quotas let it in, by the largest that may be meant; UNKNOWN where none is."""
+    fitting = [(name, limit) for metric in metrics for name, limit in _limits(metric, needed)]
+    page = f"{_PAGE}?service={needed.service}.googleapis.com&project={project}"
+    if not fitting:
+        detail = f"no quota of {needed.service}.googleapis.com is shown for {needed.what}, {needed.market}"
+        return Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=page)
+    name, limit = max(fitting, key=lambda row: float("inf") if row[1] == _UNLIMITED else row[1])
+    if limit == _UNLIMITED or limit >= needed.count:
+        shown = "no limit" if limit == _UNLIMITED else f"at most {limit}"
+        return Check(name="quota", state=PreflightState.OK, detail=f"{name}: {shown}, {needed.count} are needed")
+    detail = f"{name}: at most {limit} in {needed.region}, {needed.count} are needed"
+    fix = f"ask for at least {needed.count} {name}: {page}"
+    return Check(name="quota", state=PreflightState.REFUSED, detail=detail, fix=fix)
+
+
+def _needed(offer: Offer, what: str, service: str, words: re.Pattern[str], count: int) -> Needed:
+    spot = offer.market is Market.SPOT
+    return Needed(
+        what=what, service=service, words=words, count=count, spot=spot, region=offer.region, zones=offer.zones
+    )
+
+
+def _metrics(account: Account, service: str) -> list[dict[str, Any]]:
+    path = f"/v1beta1/projects/{account.project}/services/{service}.googleapis.com/consumerQuotaMetrics"
+    rows: list[dict[str, Any]] = []
+    query = {"pageSize": _ROWS}
+    while True:
+        page = account.ask("GET", "serviceusage", path, query)
+        rows += page.get("metrics", ())
+        if not page.get("nextPageToken"):
+            return rows
+        query = {**query, "pageToken": str(page["nextPageToken"])}
+
+
+def _limits(metric: Mapping[str, Any], needed: Needed) -> Iterator[tuple[str, int]]:
+    """Name and limit of each bucket that counts what is needed where the offer is."""
+    name = str(metric.get("displayName") or metric.get("metric", ""))
+    words = f"{name} {metric.get('metric', '')}".lower()
+    if bool(_SPOT.search(words)) is not needed.spot:
+        return
+    for limit in metric.get("consumerQuotaLimits", ()):
+        for bucket in limit.get("quotaBuckets", ()):
+            where = dict(bucket.get("dimensions") or {})
+            zone, region = where.pop("zone", None), where.pop("region", None)
+            here = zone in (None, *needed.zones) and region in (None, needed.region)
+            called = f"{words} {' '.join(map(str, where.values())).lower()}"
+            if here and needed.words.search(called) and bucket.get("effectiveLimit") is not None:
+                yield name, int(bucket["effectiveLimit"])
