@@ -15,7 +15,7 @@ from providers.base import Check, PreflightState, RunId
 from providers.errors import PermissionDeniedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from providers.azure.account import Account
     from providers.rented import Rented
@@ -25,11 +25,13 @@ _NOBODY = RunId("doctor")
 _HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right takes up to 30 minutes to hold"
 
 
-def examine(account: Account, rented: Rented) -> Sequence[Check]:
-    """One line each; nothing is created, nothing is raised."""
+def examine(account: Account, rented: Rented, machines_may_write: Callable[[], bool]) -> Sequence[Check]:
+    """One line each; nothing is created, nothing is raised. `machines_may_write` looks at their right to the container,
+    and raises ProviderError."""
     looks = [
         *((name, partial(look, account)) for name, look in ACCOUNT_CHECKS.items()),
         ("run directories", partial(_run_directories, rented)),
+        ("machines' data", partial(_machines_data, machines_may_write)),
         ("granting", partial(_granting, account)),
     ]
     answers: Queue[tuple[int, Check]] = Queue()
@@ -64,6 +66,18 @@ def _run_directories(rented: Rented) -> Check:
         detail = f"{error.message} (owning the subscription is no right to what is in its storage)"
         return Check(name="run directories", state=PreflightState.REFUSED, detail=detail, fix=_HOLDS_LATER)
     return Check(name="run directories", state=PreflightState.OK, detail=store.uri.rpartition("/runs/")[0])
+
+
+def _machines_data(machines_may_write: Callable[[], bool]) -> Check:
+    """A machine that may not write its run directory ends at its boot deadline, and has billed until then."""
+    if machines_may_write():
+        return Check(name="machines' data", state=PreflightState.OK, detail="machines may write run directories")
+    return Check(
+        name="machines' data",
+        state=PreflightState.REFUSED,
+        detail="nobody has granted the machines' identity a right to the container of run directories",
+        fix=f"whoever may assign roles runs {SET_UP}",
+    )
 
 
 def _granting(account: Account) -> Check:

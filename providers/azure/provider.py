@@ -140,7 +140,7 @@ class AzureProvider:
         """Looks at the account (providers.base.Doctor)."""
         from providers.azure.doctor import examine
 
-        return examine(self.account, self.rented)
+        return examine(self.account, self.rented, self._setting_up().machines_may_write)
 
     def lacking(self) -> Sequence[SetupStep]:
         """What launches need and the account lacks (providers.base.SetUp)."""

@@ -71,6 +71,7 @@ CLIENT_ACTIONS = (
     "Microsoft.Resources/subscriptions/resourceGroups/read",
     "Microsoft.Resources/subscriptions/resourceGroups/resources/read",
     "Microsoft.Resources/subscriptions/resourceGroups/write",
+    "Microsoft.Storage/storageAccounts/read",
     *LINKED_ACTIONS,
 )
 """Everything that launching, looking and tearing down asks for. Assigning roles is more than Contributor has."""

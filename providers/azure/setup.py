@@ -13,7 +13,7 @@ from providers.azure.account import Account
 from providers.azure.api import Call, replayed
 from providers.azure.errors import refusal
 from providers.azure.launching import Pace
-from providers.azure.names import NAMESPACES, account_of, group_path
+from providers.azure.names import BLOB_DATA_CONTRIBUTOR, NAMESPACES, account_of, group_path
 from providers.azure.standing import MACHINE, PERSON, Standing
 from providers.base import RunId
 from providers.errors import BadRequestError, InstanceNotFoundError, PermissionDeniedError, TransientError
@@ -73,6 +73,10 @@ class SettingUp:
         for who in (MACHINE, PERSON):
             if not self._granted(who):
                 yield standing.grant_blobs(who)
+
+    def machines_may_write(self) -> bool:
+        """Whether machines have a right to the container: ours, or Azure's wider one. Raises ProviderError."""
+        return not self._roles(MACHINE).isdisjoint({self._standing.blob_role(MACHINE), BLOB_DATA_CONTRIBUTOR})
 
     def removable(self) -> Sequence[SetupStep]:
         """Rights, roles and identity; the storage account has the person's runs and data, and stays."""
@@ -165,16 +169,18 @@ class SettingUp:
     def _granted(self, who: str) -> bool:
         """Whether the right is there, whoever gave it, on the container or above it."""
         try:
-            principal = self._principal(who)
-            rows = self.account.pages(
-                f"{self._standing.container_path}/providers/Microsoft.Authorization/roleAssignments",
-                "authorization",
-                **{"$filter": f"principalId eq '{principal}'"},
-            )
-            roles = {str(row.get("properties", {}).get("roleDefinitionId", "")).rpartition("/")[2] for row in rows}
+            return self._standing.blob_role(who) in self._roles(who)
         except (BadRequestError, InstanceNotFoundError):
             return False
-        return self._standing.blob_role(who) in roles
+
+    def _roles(self, who: str) -> set[str]:
+        """The ids of the roles that somebody has on the container."""
+        rows = self.account.pages(
+            f"{self._standing.container_path}/providers/Microsoft.Authorization/roleAssignments",
+            "authorization",
+            **{"$filter": f"principalId eq '{self._principal(who)}'"},
+        )
+        return {str(row.get("properties", {}).get("roleDefinitionId", "")).rpartition("/")[2] for row in rows}
 
     def _there(self, path: str, api: str) -> bool:
         try:

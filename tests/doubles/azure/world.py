@@ -235,7 +235,15 @@ class World:
 
     def _set_up(self) -> None:
         """What `plan setup azure` makes."""
-        from providers.azure.names import IDENTITY, STANDING_GROUP, data_role, identity_path, machine_role, role_path
+        from providers.azure.names import (
+            IDENTITY,
+            STANDING_GROUP,
+            data_role,
+            group_path,
+            identity_path,
+            machine_role,
+            role_path,
+        )
         from providers.azure.roles import MACHINE_ACTIONS
 
         self.put_group(STANDING_GROUP, {"location": "eastus", "tags": {"trainplan": "set-up"}})
@@ -248,6 +256,13 @@ class World:
         )  # fmt: skip
         for role, actions in ((machine_role(SUBSCRIPTION), MACHINE_ACTIONS), (data_role(SUBSCRIPTION), ())):
             self.roles[role_path(SUBSCRIPTION, role).lower()] = {"actions": list(actions), "name": role}
+        scope = group_path(SUBSCRIPTION, STANDING_GROUP)
+        granted = {"roleDefinitionId": role_path(SUBSCRIPTION, data_role(SUBSCRIPTION)), "principalId": PRINCIPAL}
+        path = f"{scope}/providers/Microsoft.Authorization/roleAssignments/data"
+        self.rights[path.lower()] = Right(
+            id=path, scope=scope, role=granted["roleDefinitionId"], principal=PRINCIPAL,
+            body={"properties": granted}, created_at=self.now,
+        )  # fmt: skip
 
     # --- for tests -----------------------------------------------------------------------------------------------
 

@@ -124,6 +124,18 @@ def test_the_doctor_looks_at_everything_and_makes_nothing(world: Client) -> None
     assert [call for call in world.calls() if not call.startswith("GET")] == []
 
 
+def test_the_doctor_misses_what_machines_write_with(make_world: MakeWorld) -> None:
+    world = make_world()
+    world.azure.control("reset", set_up=False)
+    found = {check.name: check for check in world.another(region="eastus").doctor()}
+    assert found["set-up"].state is found["machines' data"].state is REFUSED
+    for step in world.another(region="eastus").lacking()[:-2]:
+        world.another(region="eastus").carry_out(step, lambda _: None)
+    found = {check.name: check for check in world.another(region="eastus").doctor()}
+    assert (found["set-up"].state, found["machines' data"].state) == (OK, REFUSED)
+    assert "plan setup azure" in found["machines' data"].fix
+
+
 def test_the_doctor_waits_for_nobody(world: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Event()
 
