@@ -23,6 +23,7 @@ def test_a_part_of_all_points_leaves_nothing_and_is_recorded() -> None:
     ("defect", "case"),
     [
         ("azure: rights are not listed", "lost reply"),
+        ("azure: a conflict is read as: it exists already", "failover"),
         ("azure: the operation is not followed: a create is taken for a machine", "failover"),
         ("azure: the machine's own timer is not armed", "machine's timer"),
     ],
