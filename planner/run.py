@@ -184,7 +184,8 @@ class Run:
 
     def total_usd(self, now: datetime) -> Decimal:
         """Compute until now, and disk, address and transfer as they were estimated for where the run went."""
-        fixed = [attempt.target.fixed_usd for attempt in self.attempts if attempt.target and attempt.ran]
+        went = (attempt for attempt in self.attempts if attempt.ran and not attempt.queued)
+        fixed = [attempt.target.fixed_usd for attempt in went if attempt.target]
         return self.cost_usd(now) + max(fixed, default=Decimal(0))
 
     def left_usd(self, now: datetime) -> Decimal | None:

@@ -110,6 +110,8 @@ def _progress(run: Run, made: Callable[[str], Provider]) -> tuple[str, PlanError
     """How far it has come, and the error where nobody is signed in any more to the cloud that it may be billing at."""
     if not run.attempts:
         return run.outcome or "-", None
+    if run.live and run.attempts[-1].queued:
+        return "waits for a machine", None
     try:
         story = story_of(made(run.provider).store(run.run_id), run.attempts[-1].number)
     except (CredentialsError, PermissionDeniedError) as error:

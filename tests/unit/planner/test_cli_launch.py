@@ -21,7 +21,7 @@ from providers.errors import (
 )
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import MODEL, RUNNING, FakeMachine, Seen, done_at_once, ended_at_once
+from tests.doubles.fake_machine import MODEL, RUNNING, FakeMachine, Seen, done_at_once, ended_at_once, waits
 from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.unit.planner.cli import Said, plan
 
@@ -375,6 +375,14 @@ def test_status_finds_a_run_that_nobody_follows(tmp_path: Path, provider: FakePr
         assert "step 5 of 88" in said.out
     (row,) = plan("status", "--json").json
     assert (row["run_id"], row["phase"], row["progress"], row["attempts"]) == (run_id, "running", "step 5 of 88", 1)
+
+
+def test_status_says_that_a_run_waits_for_its_machine(provider: FakeProvider) -> None:
+    provider.scripts = [waits(600, done_at_once)]
+    launch("--detach")
+    (row,) = plan("status", "--json").json
+    assert (row["phase"], row["progress"]) == ("booting", "waits for a machine")
+    assert row["usd_so_far"] == 0
 
 
 def test_stop_ends_a_run_and_keeps_its_checkpoint(tmp_path: Path, provider: FakeProvider) -> None:

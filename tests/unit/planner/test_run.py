@@ -130,6 +130,12 @@ def test_a_run_costs_what_its_attempts_cost_and_once_what_is_fixed() -> None:
     assert a_run().total_usd(now) == 0
 
 
+def test_where_a_run_waits_nothing_is_stored_or_sent_either() -> None:
+    run = a_run(B, made=(an_attempt(1, a_target("3.6", fixed_usd=Decimal("0.5")), queued=True),))
+    assert run.total_usd(NOON + HOUR) == 0
+    assert run.bills, "it may get its machine at any time"
+
+
 def test_what_an_hour_costs_is_that_of_the_newest_attempt_or_of_the_first_place() -> None:
     places = (a_target("1"), a_target("2"))
     assert a_run(targets=places).usd_per_hour == 1
