@@ -23,11 +23,12 @@ SIZES = {
     "Standard_NC6s_v3": ("standardNCSv3Family", 6),
     "Standard_NC6s_v2": ("standardNCSv2Family", 6),
     "Standard_NC6": ("standardNCFamily", 6),
+    "Standard_NC6_Promo": ("standardNCPromoFamily", 6),
 }
 """Family, and cores."""
-GENERATIONS = {"Standard_NC6": "V1"}
+GENERATIONS = {"Standard_NC6": "V1", "Standard_NC6_Promo": "V1"}
 """Of virtual hardware that a size has; all others have both."""
-UNTRUSTED = ("Standard_NC6", "Standard_NC6s_v2", "Standard_NC6s_v3")
+UNTRUSTED = ("Standard_NC6", "Standard_NC6_Promo", "Standard_NC6s_v2", "Standard_NC6s_v3")
 """Sizes without trusted launch."""
 FIRST_GENERATION = ("22_04-lts",)
 """Names (SKUs) of images of the first generation; all others are of the second."""

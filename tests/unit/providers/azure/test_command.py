@@ -1,0 +1,115 @@
+"""`plan` at Azure, from the estimate to the receipt and nothing left: new GPUs and retired ones, a full region."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers import registry
+from providers.sign_ins import TRACES
+from tests.contract.azure import a_provider
+from tests.unit.planner.cli import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from providers.azure.provider import AzureProvider
+    from providers.base import ProviderSettings
+    from tests.unit.providers.azure.conftest import Client
+
+JOB = """\
+name: tiny
+model: {layers: [8, M, 16, M], dense: [16]}
+data: {name: digits}
+epochs: 2
+global_batch_size: 32
+checkpoint_every: 10s
+"""
+REGIONS = ("--region", "eastus", "--region", "westeurope")
+_WORLDS: list[Client] = []
+
+
+def made(settings: ProviderSettings) -> AzureProvider:
+    """What the registry calls: the adapter as it is, in the double's time."""
+    world = _WORLDS[-1]
+    return a_provider(settings.home, world.azure)
+
+
+@pytest.fixture
+def desk(make_world: Callable[..., Client], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Client]:
+    """A person's computer that is signed in to a double that is like this."""
+
+    def sat(**rules: object) -> Client:
+        for name in list(os.environ):
+            if name.startswith("PLAN_") or any(name in traces.variables for traces in TRACES.values()):
+                monkeypatch.delenv(name)
+        world = make_world(**rules)
+        given = {"PLAN_HOME": str(tmp_path / "plan"), "TZ": "UTC", "NO_COLOR": "1"} | world.azure.environment
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "job.yaml").write_text(JOB)
+        monkeypatch.setitem(registry.FACTORIES, "azure", f"{__name__}:made")
+        _WORLDS.append(world)
+        return world
+
+    return sat
+
+
+def sizes(world: Client) -> list[str]:
+    """Of the machines that were asked for, in order."""
+    calls = world.azure.control("calls")
+    return [
+        call["body"]["properties"]["hardwareProfile"]["vmSize"]
+        for call in calls
+        if call["method"] == "PUT" and "/virtualMachines/" in call["path"]
+    ]
+
+
+KINDS = [
+    ("T4", "on_demand", "Standard_NC4as_T4_v3"),
+    ("T4", "spot", "Standard_NC4as_T4_v3"),
+    ("A100-PCIe-80GB", "spot", "Standard_NC24ads_A100_v4"),
+    ("K80", "on_demand", "Standard_NC6"),
+    ("P100", "on_demand", "Standard_NC6s_v2"),
+    ("V100-PCIe", "on_demand", "Standard_NC6s_v3"),
+]
+
+
+@pytest.mark.parametrize(("device", "market", "size"), KINDS, ids=["-".join(row[:2]) for row in KINDS])
+def test_from_the_estimate_to_the_receipt_with_nothing_left(
+    desk: Callable[..., Client], device: str, market: str, size: str
+) -> None:
+    world = desk()
+    retired = device in ("K80", "P100", "V100-PCIe")
+    words = ("--provider", "azure", "--device", device, "--market", market, *REGIONS)
+    estimated = plan("estimate", "job.yaml", *words, "--json", *(("--include-retired",) if retired else ()))
+    assert estimated.json["candidates"][0]["instance_type"].startswith(size)
+    said = plan("launch", "job.yaml", *words, "--yes", "--json", *(("--allow-retired",) if retired else ()))
+    assert (said.code, said.error) == (0, ""), said.err
+    ended = json.loads(said.out)
+    assert (ended["outcome"], ended["attempts"]) == ("succeeded", 1)
+    assert sizes(world)[0].startswith(size)
+    assert world.left() == []
+    assert plan("sweep", "--provider", "azure", "--dry-run", "--json").code == 0
+
+
+def test_a_region_without_room_is_left_for_the_next(desk: Callable[..., Client]) -> None:
+    world = desk(full=[["eastus", "*", "*"]])
+    words = ("--provider", "azure", "--device", "T4", "--market", "on_demand", *REGIONS)
+    said = plan("launch", "job.yaml", *words, "--yes", "--json")
+    assert said.code == 0, said.err
+    assert len(sizes(world)) == 2
+    assert world.left() == []
+
+
+def test_what_is_retired_is_not_launched_unless_it_is_named(desk: Callable[..., Client]) -> None:
+    world = desk()
+    said = plan("launch", "job.yaml", "--provider", "azure", "--device", "K80", *REGIONS, "--yes")
+    assert said.code == 3
+    assert "azure retired Standard_NC6 (K80) on 2023-09-06, take Standard_NC4as_T4_v3" in said.hint
+    assert world.calls("PUT") == []
