@@ -41,6 +41,7 @@ OTHERS = "another computer"
 _THROTTLED: dict[str, Any] = {"code": "RequestLimitExceeded", "status": 503}
 _SLOW_DOWN: dict[str, Any] = {"code": "SlowDown", "status": 503}
 _AWAY: dict[str, Any] = {"code": "Unavailable", "status": 503}
+_WHAT_SHOWS_IT = ("DescribeInstances", "DescribeVolumes", "DescribeNetworkInterfaces")
 _FIRST = "us-east-1"
 _OFTEN: dict[str, Any] = {"times": None, "chance": 0.2}
 
@@ -81,12 +82,13 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         ],
         "disks_stay": True,
     },
-    # Five creates in a row without an answer, and then nobody lists the region where they were sent to.
+    # Five creates in a row without an answer, and then nobody lists the region where they were sent to, for longer than
+    # a new machine may stay hidden.
     "unclear": {
+        "images_per_second": 1000,
         "faults": [
             {"operation": "RunInstances", "effect": "lost_reply", "times": 5},
-            {"operation": "DescribeInstances", "region": _FIRST, **_AWAY, "times": 2},
-            {"operation": "DescribeVolumes", "region": _FIRST, **_AWAY, "times": None, "chance": 0.3},
+            *({"operation": name, "region": _FIRST, **_AWAY, "times": None, "end": 330} for name in _WHAT_SHOWS_IT),
         ],
     },
     # The answer comes back for a machine whose host has failed meanwhile.
@@ -95,10 +97,12 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "boot": [1, 1],
         "incidents": [{"event": "crash", "attempt": 1, "after": 3}],
     },
+    # While EC2 does not know who asks, the run directory is read again, and the machine is no longer a new one.
     "expired": {
+        "images_per_second": 1500,
         "faults": [
-            {"service": "ec2", "code": "RequestExpired", "start": 30, "end": 150, "times": None},
-            {"code": "ExpiredToken", "start": 30, "end": 150, "times": None},
+            {"service": "ec2", "code": "RequestExpired", "start": 130, "end": 260, "times": None},
+            {"code": "ExpiredToken", "start": 130, "end": 170, "times": None},
         ],
         "disks_stay": True,
     },
@@ -151,8 +155,9 @@ class AwsCloud:
             LABEL_CLIENT: OTHERS,
         }
         api = SdkApi(HOME, self.double.url)
-        for number, labels in enumerate((theirs, {"team": "others"})):
-            api.call("ec2", "us-west-2", "RunInstances", _foreign(number, labels))
+        for region in (_FIRST, "us-west-2"):  # where the run's machine comes to be as well, on the same lists
+            for number, labels in enumerate((theirs, {"team": "others"})):
+                api.call("ec2", region, "RunInstances", _foreign(number, labels))
         api.close()
 
     def now(self) -> datetime:
