@@ -75,7 +75,11 @@ class Arm:
         """Whether the machines' identity has a right at the group that is asked about; it may only end things."""
         found = matching(GROUP + "(/.*)?", asked.path)
         ends = asked.method == "DELETE" or asked.path.endswith("/deallocate")
-        scopes = [right.scope.lower() for right in self.world.rights.values() if right.principal == PRINCIPAL]
+        scopes = [
+            right.scope.lower()
+            for right in self.world.rights.values()
+            if right.principal == PRINCIPAL and self.world.holds_at(right) <= self.world.now
+        ]
         return bool(
             found and ends and any(scope == f"{HOME}/resourcegroups/{found['group']}".lower() for scope in scopes)
         )

@@ -23,6 +23,8 @@ VM = "Microsoft.Compute/virtualMachines"
 COMPUTE_ENDS = (Why.TRAINER_ENDED, Why.MACHINE_TIMER, Why.DEVICE_LOST)
 """After these the machine itself deletes its group."""
 _PART_SECONDS = timedelta(seconds=2)
+_TRIES_FOR = timedelta(minutes=30)
+"""How long a machine tries to delete its group before it switches itself off (providers.agent.end)."""
 _STATUSES = {
     "TooManyRequests": 429, "InternalServerError": 500, "ExpiredAuthenticationToken": 401, "AuthorizationFailed": 403,
     "ServiceUnavailable": 503, "InvalidParameter": 400, "QuotaExceeded": 400, "ResourceNotFound": 404,
@@ -68,6 +70,7 @@ class World:
             thing.ready_at for thing in self.things.values() if thing.ready_at is not None and thing.ready_at > self.now
         ]
         due += [group.goes_at for group in self.groups if group.goes_at is not None and group.ended_at is None]
+        due += [held for held in map(self.holds_at, self.rights.values()) if held > self.now]
         life = self.life.next_at()
         return min([max(at, self.now) for at in (*due, *([life] if life else []))], default=None)
 
@@ -89,7 +92,7 @@ class World:
 
     def _live(self, vm: Thing) -> None:
         """What its life has brought a machine to by now."""
-        if vm.life is None or vm.stopped_at is not None:
+        if vm.life is None or vm.stopped_at is not None or vm.power == "stopped":
             return
         machine = self.life.of(vm.life)
         if machine.state is MachineState.RUNNING and vm.power == "":
@@ -98,22 +101,30 @@ class World:
         if machine.live:
             return
         why, at = machine.why, machine.ended_at or self.now
-        if why in COMPUTE_ENDS and self._may_end_itself(vm):
-            self.delete_group(self.group(vm.group))
-        elif why in COMPUTE_ENDS:
-            vm.power = "stopped"  # the guest is off; Azure bills on
+        if why in COMPUTE_ENDS:
+            self._end_itself(vm, at)
         elif why is Why.MAINTENANCE:
             vm.power, vm.stopped_at = "deallocated", at
         elif why is not Why.DELETED:
             vm.stopped_at = at
             self.remove(vm)
 
-    def _may_end_itself(self, vm: Thing) -> bool:
+    def _end_itself(self, vm: Thing, ended_at: datetime) -> None:
+        """By the end of its group, as soon as its right holds; else the guest goes off, and Azure bills on."""
         scope = self.group(vm.group).id.lower()
-        return any(
-            right.scope.lower() == scope and right.principal == PRINCIPAL and self._deletes(right.role)
+        held = [
+            self.holds_at(right)
             for right in self.rights.values()
-        )
+            if right.scope.lower() == scope and right.principal == PRINCIPAL and self._deletes(right.role)
+        ]
+        if not held or min(held) > ended_at + _TRIES_FOR:
+            vm.power = "stopped"
+        elif min(held) <= self.now:
+            self.delete_group(self.group(vm.group))
+
+    def holds_at(self, right: Right) -> datetime:
+        """From when on a right counts."""
+        return right.created_at + self.rules.role_holds_after
 
     def _deletes(self, role: str) -> bool:
         wanted = "microsoft.resources/subscriptions/resourcegroups/delete"

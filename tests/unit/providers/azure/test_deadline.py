@@ -33,6 +33,27 @@ def test_the_machine_deletes_its_own_group_and_nothing_is_left(make_world: MakeW
     assert world.left() == []
 
 
+def test_a_machine_waits_for_its_right_and_then_ends_itself(make_world: MakeWorld) -> None:
+    """Training was over long before the right held that the launch gave; the client never came back."""
+    world = make_world(role_holds_after=20 * 60, cloud_timer_works=False)
+    world.provider.launch(request(world.provider, Ask(run_id="r1", behaviour="finish", lasting=timedelta(hours=3))))
+    world.provider.sleep(15 * 60)
+    assert "machine" in world.left()
+    world.provider.sleep(10 * 60)
+    assert world.left() == []
+
+
+def test_a_right_that_never_comes_leaves_the_machine_to_azures_timer(make_world: MakeWorld) -> None:
+    world = make_world(role_holds_after=2 * 3600)
+    world.provider.launch(request(world.provider, Ask(run_id="r1", behaviour="finish", lasting=timedelta(hours=1))))
+    world.provider.sleep(50 * 60)
+    (machine,) = [row for row in world.azure.control("ledger") if row["kind"] == "machine"]
+    assert machine["stopped_at"] is None, "a guest that is off bills on"
+    world.provider.sleep((timedelta(minutes=11) + TIMER_GRACE).total_seconds())
+    (machine,) = [row for row in world.azure.control("ledger") if row["kind"] == "machine"]
+    assert machine["stopped_at"] is not None
+
+
 def test_azures_timer_stops_what_computes_and_no_more(make_world: MakeWorld) -> None:
     """Where the machine does not end itself, disk and address bill on: named with what they cost, and swept."""
     world = make_world(machine_timer_works=False)
