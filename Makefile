@@ -75,7 +75,7 @@ e2e: $(VENV)/.dev tables
 
 # A tenth of these points and 2,000 of these sequences are among the tests (docs/reliability.md).
 PROVIDER ?= sim
-SOAK_SEQUENCES ?= 20000
+SOAK_SEQUENCES ?= $(if $(filter sim,$(PROVIDER)),20000,250)
 
 # A seeded part of the points of each real cloud's double, and planted defects there.
 cloud-faults: $(VENV)/.dev tables
@@ -85,7 +85,7 @@ faults: $(VENV)/.dev tables
 	@$(BIN)/python -P -m tests.faults --provider $(PROVIDER) --defects all
 
 soak: $(VENV)/.dev tables
-	@$(BIN)/python -P -m tests.faults.soak --sequences $(SOAK_SEQUENCES)
+	@$(BIN)/python -P -m tests.faults.soak --provider $(PROVIDER) --sequences $(SOAK_SEQUENCES)
 
 # A twentieth of these are among the tests.
 FUZZ_INPUTS ?= 100000

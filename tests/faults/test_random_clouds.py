@@ -1,0 +1,65 @@
+"""Random sequences over the double of each real cloud: a few of `make soak PROVIDER=`, and planted defects there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.faults.sequences import played, template
+
+if TYPE_CHECKING:
+    from tests.faults.sequences import Sequence
+
+SEQUENCES = {"aws": 10, "gcp": 20, "tpu": 20, "azure": 50}
+"""Half a minute of processor time each."""
+UNTIL_NOTICED = 60
+
+pytestmark = [pytest.mark.cloud_faults, pytest.mark.skipif(sys.platform == "win32", reason="locks of one process")]
+
+
+def soak(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, last line of stdout, and stderr. Its own process: whoever is signed in there is not signed in here."""
+    command = [sys.executable, "-P", "-m", "tests.faults.soak", "--workers", "1", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    return ran.returncode, (ran.stdout.splitlines() or [""])[-1], ran.stderr
+
+
+@pytest.mark.parametrize("provider", SEQUENCES)
+def test_whatever_happens_nothing_is_forgotten(provider: str) -> None:
+    code, line, errors = soak("--provider", provider, "--sequences", str(SEQUENCES[provider]))
+    assert (code, line) == (0, f"sequences {SEQUENCES[provider]}, failed 0"), errors
+
+
+@pytest.mark.parametrize(
+    ("provider", "defect", "noticed"),
+    [
+        ("azure", "azure: each create has a group of its own", r"2 machines of \S+ at once"),
+        ("azure", "azure: a list that did not come is taken as empty", "left: "),
+        ("azure", "azure: rights are not listed", "sweep finds "),
+    ],
+)
+def test_a_planted_defect_turns_a_sequence_red(provider: str, defect: str, noticed: str) -> None:
+    code, line, errors = soak("--provider", provider, "--defect", defect, "--sequences", str(UNTIL_NOTICED))
+    assert (code, line.rpartition(", ")[2]) == (1, "failed 1"), errors
+    assert re.search(rf"seed \d+: AssertionError: {noticed}", errors), errors
+
+
+def test_the_same_seed_gives_the_same_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    import providers.azure.listing as listing
+
+    monkeypatch.setattr(listing, "_WORKERS", listing._WORKERS)  # the sequences change it: afterwards it is as it was
+    with template() as empty:
+        first, second = (_told(played(8, empty, "azure")) for _ in range(2))
+    assert first == second
+
+
+def _told(sequence: Sequence) -> object:
+    world = sequence.cloud.world  # type: ignore[attr-defined]
+    return sequence.told, world.now, [(call["method"], call["path"], call["at"]) for call in world.calls]
