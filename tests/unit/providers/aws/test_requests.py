@@ -62,6 +62,7 @@ KINDS: list[tuple[str, str, Market, str, dict[str, str]]] = [
     ("g4dn-first-in-region", "g4dn.xlarge", Market.ON_DEMAND, "us-east-1", NOTHING_STANDS),
     ("g6-spot", "g6.xlarge", Market.SPOT, "us-east-1", {}),
     ("p2-own-image", "p2.xlarge", Market.ON_DEMAND, "us-east-1", {}),
+    ("p3-own-image", "p3.2xlarge", Market.ON_DEMAND, "us-east-1", {}),
     ("p3-spot-own-image", "p3.2xlarge", Market.SPOT, "us-east-1", {}),
     ("p3dn-own-image", "p3dn.24xlarge", Market.ON_DEMAND, "us-east-1", {}),
     ("cpu", "c7i.2xlarge", Market.ON_DEMAND, "us-east-1", {}),

@@ -1,0 +1,98 @@
+"""`plan` at an account of AWS that has limits: how the doctor ends, which rows are marked, what is asked again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.contract.aws_command import at_a_desk
+from tests.doubles.aws import remote
+from tests.unit.planner.cli import plan
+from tests.unit.providers.aws.test_command import JOB, machines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOME, ELSEWHERE = "us-east-1", "eu-west-1"
+WORDS = ("--provider", "aws", "--device", "T4", "--region", HOME)
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[remote.Double]:
+    with remote.Double() as made:
+        yield made
+
+
+@pytest.fixture
+def double(process: remote.Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
+    at_a_desk(process, tmp_path, monkeypatch)
+    (tmp_path / "job.yaml").write_text(JOB)
+    process.reset()
+    return process
+
+
+def test_the_doctor_ends_with_the_cheapest_that_can_be_launched(double: remote.Double) -> None:
+    double.reset(quotas=[{"region": "us-west-2", "code": "L-1216C47A", "vcpus": 0}])
+    said = plan("doctor", "aws", "job.yaml")
+    assert said.code == 0, said.err
+    assert (
+        "L-1216C47A Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances in us-west-2: 0 vCPUs" in said.out
+    )
+    last = said.out.splitlines()[-1]
+    assert last.startswith("aws: the cheapest that this account can launch now is ")
+    assert " (on demand) in us-west-2 " not in last
+    assert machines(double) == []
+
+
+def test_without_any_quota_it_ends_with_the_one_to_ask_for(double: remote.Double) -> None:
+    double.reset(vcpus=0)
+    said = plan("doctor", "aws", "job.yaml")
+    assert said.code == 4
+    last = said.out.splitlines()[-1]
+    assert last.startswith("aws: nothing can be launched yet; the one quota to ask for is that of ")
+    assert "0 vCPUs, " in last
+    assert "(ask for " in last
+    assert "https://console.aws.amazon.com/servicequotas/home/services/ec2/quotas/L-" in last
+
+
+def test_a_bare_account_is_sent_to_its_set_up(double: remote.Double) -> None:
+    double.reset(setup="none")
+    said = plan("doctor", "aws", "job.yaml")
+    assert said.code == 4
+    assert said.out.splitlines()[-1].endswith("for the machines (plan setup aws)")
+
+
+def test_rows_that_the_account_cannot_launch_are_marked(double: remote.Double) -> None:
+    double.reset(quotas=[{"region": HOME, "code": "L-DB2E81BA", "vcpus": 0}])
+    words = ("--provider", "aws", "--device", "T4", "--market", "on_demand", "--check", "--json")
+    for region, state in ((HOME, "refused"), (ELSEWHERE, "ok")):
+        first = plan("estimate", "job.yaml", *words, "--region", region).json["candidates"][0]
+        assert (first["instance_type"], first["launchable"]["state"]) == ("g4dn.xlarge", state)
+        assert ("L-DB2E81BA" in (first["launchable"]["reason"] or "")) is (state == "refused")
+    assert machines(double) == []
+
+
+@pytest.mark.parametrize(("factor", "code", "lived"), [(1.05, 0, 1), (1.2, 4, 0)])
+def test_yes_does_not_cover_a_live_price_that_is_a_tenth_above(
+    double: remote.Double, factor: float, code: int, lived: int
+) -> None:
+    words = (*WORDS, "--market", "spot")
+    shown = plan("estimate", "job.yaml", *words, "--json").json["candidates"][0]
+    price = f"{shown['planning_usd_per_hour'] * factor:.4f}"
+    double.reset(places=[{"market": "spot", "spot_price": price}])
+    said = plan("launch", "job.yaml", *words, "--yes")
+    assert (said.code, len(machines(double))) == (code, lived), said.err
+    if code:
+        assert "20% above" in said.error
+        assert "--yes does not cover that" in said.hint
+
+
+def test_a_free_plan_is_said_to_need_an_upgrade(double: remote.Double) -> None:
+    text = "The specified instance type is not eligible for Free Tier."
+    double.script(operation="RunInstances", code="InvalidParameterCombination", message=text, times=None)
+    said = plan("launch", "job.yaml", *WORDS, "--market", "on_demand", "--yes")
+    assert said.code == 4
+    assert "upgrade it to a paid plan" in said.hint
+    assert (machines(double), double.left()) == ([], [])
