@@ -109,11 +109,12 @@ class Examination:
 def examine(asked: Provider, ranked: Sequence[Offer], patience: timedelta = PATIENCE) -> Examination:
     """The whole answer for one provider; `ranked` are its offers, the cheapest first. Creates nothing.
 
-    The account and the first offers are asked about at once; further offers only where none of these is let in.
+    The account and the first offers are asked about at once; the offers are not waited for where the account is
+    refused, and further ones are asked about only where none of these is let in.
     """
     wanted, began = one_of_each_pool(ranked), monotonic()
     first: list[Callable[[], Sequence[Check]]] = [lambda: _account(asked)]
-    account, *found = _answers([*first, *_asking(asked, wanted[:FIRST_OFFERS])], patience)
+    account, *found = _answers([*first, *_asking(asked, wanted[:FIRST_OFFERS])], patience, _refusal)
     nobody = next((check for checks in found for check in checks if _is_closed(check)), None)
     if nobody is not None and nobody not in account:
         account = (nobody, *account)
@@ -151,11 +152,18 @@ def one_of_each_pool(ranked: Sequence[Offer]) -> list[Offer]:
     return list(found.values())
 
 
-def at_once(calls: Sequence[Callable[[], _Answer]], patience: timedelta) -> list[_Answer | None]:
-    """What each call returned; None for one that has not within this time. Raises what a call raised."""
+def at_once(
+    calls: Sequence[Callable[[], _Answer]], patience: timedelta, settles: Callable[[_Answer], object] | None = None
+) -> list[_Answer | None]:
+    """What each call returned; None for one that has not within this time, or that is not waited for because what the
+    first one returned `settles` it. Raises what a call raised."""
+    until = monotonic() + patience.total_seconds()
     pool = ThreadPoolExecutor(max_workers=_MOST_AT_ONCE, thread_name_prefix="plan")
     futures: list[Future[_Answer]] = [pool.submit(call) for call in calls]
-    wait(futures, timeout=patience.total_seconds())
+    if settles is not None:
+        wait(futures[:1], timeout=patience.total_seconds())
+    if settles is None or not (futures[0].done() and settles(futures[0].result())):
+        wait(futures, timeout=max(0.0, until - monotonic()))
     answers = [future.result() if future.done() else None for future in futures]
     pool.shutdown(wait=False, cancel_futures=True)
     return answers
@@ -173,8 +181,12 @@ def _asking(asked: Provider, offers: Sequence[Offer]) -> list[Callable[[], Seque
     return [lambda offer=offer: _preflight(asked, offer).checks for offer in offers]  # type: ignore[misc]
 
 
-def _answers(calls: Sequence[Callable[[], Sequence[Check]]], patience: timedelta) -> list[tuple[Check, ...]]:
-    return [_silent(patience) if told is None else tuple(told) for told in at_once(calls, patience)]
+def _answers(
+    calls: Sequence[Callable[[], Sequence[Check]]],
+    patience: timedelta,
+    settles: Callable[[Sequence[Check]], object] | None = None,
+) -> list[tuple[Check, ...]]:
+    return [_silent(patience) if told is None else tuple(told) for told in at_once(calls, patience, settles)]
 
 
 def _judged(offers: Sequence[Offer], found: Sequence[tuple[Check, ...]]) -> list[Judged]:

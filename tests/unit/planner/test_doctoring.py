@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -94,6 +95,23 @@ def test_an_account_that_is_refused_launches_nothing_whatever_its_offers_say() -
     assert told.offers == ()
     assert told.state is PreflightState.REFUSED
     assert told.sentence == "aws: nothing can be launched; identity: nobody is signed in (aws sso login)"
+
+
+def test_an_account_that_is_refused_does_not_wait_for_its_offers() -> None:
+    """They would answer only when the doctor is done."""
+    done = threading.Event()
+
+    def judge(offer: Offer) -> tuple[Check, ...]:
+        done.wait(60)
+        return (OK,)
+
+    asked = FakeCloud(FakeClock(), judge=judge, account=(NOBODY,))
+    began = time.monotonic()
+    told = examine(asked, [EAST], timedelta(seconds=30))
+    took = time.monotonic() - began
+    done.set()
+    assert (told.state, told.offers) == (PreflightState.REFUSED, ())
+    assert took < 15
 
 
 def test_where_nobody_is_signed_in_the_offers_are_left_out() -> None:
