@@ -35,6 +35,7 @@ from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RU
 from providers.errors import TransientError
 from providers.rented import Rented
 from providers.sim.training import Simulated
+from providers.sim.values import Why
 from providers.stores.patience import Patience
 from providers.stores.store import run_store
 from tests.contract.azure import DIGEST, PUBLIC_KEY, AzureInItsTime
@@ -209,8 +210,14 @@ class AzureCloud:
         return lived(self.world)
 
     def trains_until(self, run: str) -> datetime | None:
+        """Also of one that has ended, and waits for its right to delete its group."""
+        there = {vm.life for vm in self.world.machines()}
         for machine in self.world.life.physics.state.machines.values():
-            if machine.live and machine.labels.get(LABEL_RUN) == run and machine.course is not None:
+            if machine.labels.get(LABEL_RUN) != run or machine.course is None or machine.id not in there:
+                continue
+            if machine.why is Why.TRAINER_ENDED:
+                return machine.ended_at
+            if machine.live:
                 ending = Simulated().ends(machine.course)
                 return ending.at if ending is not None else None
         return None
