@@ -25,8 +25,13 @@ def install() -> None:
     """Only in the double's own process, for good."""
     import moto.core.responses as responses
     import moto.kms.models as kms
+    from botocore.loaders import JSONFileLoader
 
     # The methods of a class do not change; moto inspects it for each call.
     responses.method_names_from_class = functools.cache(responses.method_names_from_class)
     # Every world's disks are encrypted, and nobody signs with their key: one pair will do.
     kms.generate_private_key = functools.cache(kms.generate_private_key)
+    # Every turn of the reaper has a session of its own, which reads all that AWS says of EC2.
+    real = JSONFileLoader().load_file
+    load = functools.cache(real)
+    JSONFileLoader.load_file = lambda _, path: load(path)

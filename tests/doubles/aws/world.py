@@ -199,7 +199,7 @@ class World:
         self.reaps_at = self.now + timedelta(seconds=self.scenario.reaper_every)
         if not (self.scenario.cloud_timer_works and backends.reaper_stands(self)):
             return
-        if self.machines:  # else there is nothing that it could end
+        if self._live():  # else there is nothing that it could end
             functions.reap(self.now)
 
     def _live(self) -> list[Machine]:
