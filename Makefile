@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo test lint types imports tests e2e faults cloud-faults soak fuzz engine tables fit accuracy bench k80 clean
+.PHONY: help demo test lint types imports tests e2e faults soak fuzz engine tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -67,19 +67,15 @@ imports: $(VENV)/.dev
 
 # Containers are tested one after another: they share an engine. What takes minutes is in `make e2e` and `make k80`; endings of a rented machine are among these.
 tests: $(VENV)/.dev tables
-	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not container and not cloud_faults and not e2e and not slow_env"
+	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not container and not e2e and not slow_env"
 	$(BIN)/pytest -m "container and not e2e and not slow_env"
 
 e2e: $(VENV)/.dev tables
 	$(BIN)/pytest -m "not slow_env" --durations=0 tests/e2e
 
-# A tenth of these points and 2,000 of these sequences are among the tests (docs/reliability.md).
+# A tenth of these points is among the tests for every provider, and some of these sequences (docs/reliability.md).
 PROVIDER ?= sim
 SOAK_SEQUENCES ?= $(if $(filter sim,$(PROVIDER)),20000,250)
-
-# A seeded part of the points of each real cloud's double, and planted defects there.
-cloud-faults: $(VENV)/.dev tables
-	$(BIN)/pytest --numprocesses auto --dist loadfile -m cloud_faults tests/faults
 
 faults: $(VENV)/.dev tables
 	@$(BIN)/python -P -m tests.faults --provider $(PROVIDER) --defects all

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import providers.azure.bodies as bodies
 import providers.azure.errors as errors
@@ -17,33 +17,10 @@ from providers.azure.account import Account
 from providers.azure.launching import Launcher
 from providers.azure.provider import AzureProvider
 from providers.errors import CredentialsError, IncompleteListingError, InstanceNotFoundError
-from tests.faults.defects import DEFECTS as EVERYWHERE
-from tests.faults.defects import Defect
+from tests.faults.planting import of_the_engine, planting
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_SAME = (
-    "a request is built anew for its replay",
-    "a create that was cut off is never adopted",
-    "the next attempt is launched before the last is cleared",
-    "no lock: two commands act on one run",
-    "a teardown is called done after a while",
-    "a delete is not looked after",
-    "a run is called done before it is torn down",
-    "sweep ends what another computer made",
-    "sweep knows only what the journal knows",
-)
-"""Of the engine's own, those that show in calls of any provider."""
-AZURE: list[Defect] = [known for known in EVERYWHERE if known.name in _SAME]
-
-
-def defect(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    def known(plant: Callable[[], None]) -> Callable[[], None]:
-        AZURE.append(Defect(f"azure: {name}", plant))
-        return plant
-
-    return known
+AZURE = of_the_engine()
+defect = planting("azure", AZURE)
 
 
 def _without(name: str) -> None:

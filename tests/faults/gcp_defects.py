@@ -15,33 +15,13 @@ import providers.gcp.machines as machines
 import providers.rented as rented
 from providers.errors import InstanceNotFoundError, ThrottledError
 from providers.gcp.machines import Machines
-from tests.faults.defects import DEFECTS as EVERYWHERE
-from tests.faults.defects import Defect
+from tests.faults.planting import of_the_engine, planting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SAME = (
-    "a request is built anew for its replay",
-    "a create that was cut off is never adopted",
-    "the next attempt is launched before the last is cleared",
-    "no lock: two commands act on one run",
-    "a teardown is called done after a while",
-    "a delete is not looked after",
-    "a run is called done before it is torn down",
-    "sweep ends what another computer made",
-    "sweep knows only what the journal knows",
-)
-"""Of the engine's own, those that show in calls of any provider."""
-GCP: list[Defect] = [known for known in EVERYWHERE if known.name in _SAME]
-
-
-def defect(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    def known(plant: Callable[[], None]) -> Callable[[], None]:
-        GCP.append(Defect(f"gcp: {name}", plant))
-        return plant
-
-    return known
+GCP = of_the_engine()
+defect = planting("gcp", GCP)
 
 
 def _body(change: Callable[[dict[str, Any]], None]) -> None:

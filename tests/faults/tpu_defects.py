@@ -13,23 +13,16 @@ import providers.gcp.tpu.reaper as reaper
 import providers.rented as rented
 from providers.errors import CapacityError, TransientError
 from providers.gcp.tpu.provider import Found, TpuMachines
-from tests.faults.defects import Defect
 from tests.faults.gcp_defects import GCP
+from tests.faults.planting import planting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from providers.base import Instance
 
-TPU: list[Defect] = [known for known in GCP if not known.name.startswith("gcp: ")]
-
-
-def defect(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    def known(plant: Callable[[], None]) -> Callable[[], None]:
-        TPU.append(Defect(f"tpu: {name}", plant))
-        return plant
-
-    return known
+TPU = [known for known in GCP if not known.name.startswith("gcp: ")]
+defect = planting("tpu", TPU)
 
 
 @defect("each create has a name and a token of its own")

@@ -1,0 +1,44 @@
+"""How a provider's list of planted defects begins, and how its own are added to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.faults.defects import DEFECTS, Defect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Plant = Callable[[], None]
+
+_ANYWHERE = frozenset(
+    {
+        "a request is built anew for its replay",
+        "a create that was cut off is never adopted",
+        "the next attempt is launched before the last is cleared",
+        "no lock: two commands act on one run",
+        "a teardown is called done after a while",
+        "a delete is not looked after",
+        "a run is called done before it is torn down",
+        "sweep ends what another computer made",
+        "sweep knows only what the journal knows",
+    }
+)
+
+
+def of_the_engine() -> list[Defect]:
+    """Of the engine's own, those that show in calls of any provider."""
+    return [known for known in DEFECTS if known.name in _ANYWHERE]
+
+
+def planting(provider: str, into: list[Defect]) -> Callable[[str], Callable[[Plant], Plant]]:
+    """The decorator that adds a provider's own defect, under a name of its own."""
+
+    def defect(name: str) -> Callable[[Plant], Plant]:
+        def known(plant: Plant) -> Plant:
+            into.append(Defect(f"{provider}: {name}", plant))
+            return plant
+
+        return known
+
+    return defect

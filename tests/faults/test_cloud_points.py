@@ -1,0 +1,49 @@
+"""A seeded tenth of `make faults PROVIDER=` for each real cloud's double, and planted defects that turn it red."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.faults.test_kill_points import NOTHING_WRONG, faults
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
+
+LEAST_POINTS = {"aws": 300, "gcp": 300, "tpu": 600, "azure": 500}
+"""In a tenth: if there are fewer, the points are no longer enumerated as they were."""
+DEFECTS = [
+    ("aws: each send has a token of its own", "lost reply"),
+    ("aws: disks are not listed", "throttled"),
+    ("aws: the tag that the reaper reads is not part of the create", "cloud's timer"),
+    ("gcp: each create has a name and a token of its own", "lost reply"),
+    ("gcp: a machine that has stopped is not listed", "maintenance"),
+    ("gcp: disks are not listed", "throttled"),
+    ("gcp: the machine only powers off", "machine's timer"),
+    ("gcp: no maxRunDuration", "cloud's timer"),
+    ("tpu: each create has a name and a token of its own", "lost reply"),
+    ("tpu: no timers in the cloud", "cloud's timer"),
+    ("tpu: the machine only powers off", "machine's timer"),
+    ("tpu: nodes are not listed", "throttled"),
+    ("tpu: a place that refuses keeps its timers", "failover"),
+    ("azure: rights are not listed", "lost reply"),
+    ("azure: a conflict is read as: it exists already", "failover"),
+    ("azure: the operation is not followed: a create is taken for a machine", "failover"),
+    ("azure: the machine's own timer is not armed", "machine's timer"),
+]
+
+
+@pytest.mark.parametrize("provider", LEAST_POINTS)
+def test_a_tenth_of_all_points_leaves_nothing_and_is_recorded(provider: str) -> None:
+    code, lines, errors = faults("--provider", provider, "--share", "0.1")
+    assert lines, errors
+    points, _, wrong = lines[-1].removeprefix("points ").partition(", ")
+    assert (code, wrong) == (0, NOTHING_WRONG), f"{lines[-1]}\n{errors}"
+    assert int(points) > LEAST_POINTS[provider], "the points are enumerated: where have they gone?"
+
+
+@pytest.mark.parametrize(("defect", "case"), DEFECTS)
+def test_the_harness_turns_red_for_a_planted_defect(defect: str, case: str) -> None:
+    provider = defect.partition(":")[0]
+    code, lines, errors = faults("--provider", provider, "--share", "0", "--defects", defect, "--case", case)
+    assert (code, lines[0]) == (0, "defects caught 1 of 1"), errors
