@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.e2e.yard.stores import Store
     from tests.e2e.yard.yard import Yard
 
+# In `make test` are the two that nothing but a real machine can show and that cost most where they fail: what a job may
+# reach, and that nothing trains without its accelerator. Half a minute each; the others are in `make e2e`.
 pytestmark = [pytest.mark.container, pytest.mark.parametrize("store", ["aws"], indirect=True)]
 PATIENCE = 400.0
 MISSING = f"plain@sha256:{'0' * 64}"
@@ -63,13 +65,20 @@ def test_containers_reach_no_metadata_and_names_resolve(trial: Trial, plain_imag
     assert ("PUT", "/latest/api/token") in asked, "the machine itself does reach it"
 
 
+@pytest.mark.e2e
 def test_a_hung_container_is_stopped(trial: Trial, plain_image: str) -> None:
     said = ended(trial, "hang", plain_image, terms={"hurry": {"hung_seconds": 6}})
     assert (said["state"], said["reason"]) == ("failed", "HUNG")
     assert "the container was stopped" in said["message"]
 
 
-@pytest.mark.parametrize("shapes", [[{"gpus": ()}], [{"hides_gpus": True}]], ids=["machine", "container"])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        pytest.param([{"gpus": ()}], id="machine", marks=pytest.mark.e2e),
+        pytest.param([{"hides_gpus": True}], id="container"),
+    ],
+)
 def test_without_its_accelerator_nothing_is_trained(trial: Trial, plain_image: str) -> None:
     said = ended(trial, "quick", plain_image)
     assert (said["state"], said["reason"]) == ("failed", "ACCELERATOR_NOT_VISIBLE")
@@ -94,7 +103,7 @@ def test_the_deadline_ends_a_run_that_does_not_listen(trial: Trial, plain_image:
 @pytest.mark.e2e
 def test_what_does_not_train_by_the_boot_deadline_ends(trial: Trial, yard: Yard, plain_image: str) -> None:
     yard.registries[OWN].stalls = threading.Event()
-    said = ended(trial, "quick", plain_image, terms={"boot_seconds": 30})
+    said = ended(trial, "quick", plain_image, terms={"boot_seconds": 60})
     assert (said["state"], said["reason"]) == ("failed", "BOOT_DEADLINE")
     assert "the machine was fetching" in said["message"]
 
@@ -126,9 +135,11 @@ def test_a_store_that_is_away_for_a_while_is_waited_for(trial: Trial, plain_imag
     machine = trial.machine()
     output = machine.disk / "trainplan" / "run-dir" / "output" / "model.txt"
     until(output.exists, "it has trained", seconds=PATIENCE)
-    threading.Event().wait(10)
+    relay = trial.store.relay
+    tried = relay.refused
+    until(lambda: relay.refused >= tried + 4, "it has tried again and again", seconds=PATIENCE)
     assert not machine.is_off()
-    trial.store.relay.mend()
+    relay.mend()
     assert client.wait(PATIENCE)["outcome"] == "succeeded"
     assert (tmp_path / "model" / "model.txt").read_text() == "trained\n"
 
@@ -159,6 +170,7 @@ def test_an_accelerator_that_is_lost_is_an_interruption(trial: Trial, plain_imag
     assert trial.machine().is_off()
 
 
+@pytest.mark.e2e
 def test_whoever_launched_may_go(trial: Trial, plain_image: str, tmp_path: Path) -> None:
     client = trial.launch(a_job("quick"), plain_image)
     machine = trial.machine()
