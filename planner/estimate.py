@@ -49,7 +49,9 @@ UNPACK_FILE_SECONDS = 0.00013
 EVALUATION_SPEEDUP = 3.0
 
 NEVER_SECONDS = 1000 * 365 * 86_400
-BOOT_DISK_GB = 60
+# The least disk that launches make for each kind of machine (providers/data/machines.toml, 2026-11-21). Azure's have 64
+# and 128, TPUs on Compute Engine 200; what a TPU of the Cloud TPU API brings is taken to cost as much.
+BOOT_DISK_GB = {"cpu": 30, "gpu": 100, "tpu": 100}
 _GB = 1_000_000_000
 
 
@@ -63,13 +65,13 @@ class Workload:
         self.job = job
         self.net = job.net()
         self.images = trained_images(job)
-        self.usage = run_usage(job)
+        self.usage = {kind: run_usage(job, kind) for kind in BOOT_DISK_GB}
         self.hold_out_images = job.known_data.hold_out_images if job.known_data else 0
         self.download_seconds = fetch_seconds(job)
         writing_seconds = checkpoint_seconds(4 * (parameters(self.net) + moving_statistics(self.net)))
         self.checkpoints = Checkpoints(job.checkpoint_every.total_seconds(), writing_seconds)
         self._bytes: dict[tuple[int, bool], int] = {}
-        self._side_costs: dict[str, SideCost] = {}
+        self._side_costs: dict[tuple[str, str], SideCost] = {}
         self._timed: dict[tuple[object, ...], _Timed] = {}
         self._feeds: dict[tuple[int | None, int, float | None, bool], Feed | None] = {}
 
@@ -83,11 +85,11 @@ class Workload:
             )
         return self._feeds[host]
 
-    def side_cost(self, rates: ProviderRates) -> SideCost:
-        """What a run pays beside the machine at a provider's rates."""
-        if rates.provider not in self._side_costs:
-            self._side_costs[rates.provider] = side_cost(self.usage, rates)
-        return self._side_costs[rates.provider]
+    def side_cost(self, kind: str, rates: ProviderRates) -> SideCost:
+        """What a run pays beside a machine of a kind (`cpu`, `gpu`, `tpu`) at a provider's rates."""
+        if (kind, rates.provider) not in self._side_costs:
+            self._side_costs[kind, rates.provider] = side_cost(self.usage[kind], rates)
+        return self._side_costs[kind, rates.provider]
 
     def timed(self, rental: Rental, throughput: Throughput, rates: ProviderRates) -> _Timed:
         """Time and side costs of a rental that trains so fast; worked out once for all that share what they rest on."""
@@ -100,7 +102,8 @@ class Workload:
         free = timedelta(seconds=BOOT_SECONDS[kind] if rental.family in BILLED_FROM_READY else 0)
         key = (speed, kind, id(rate), rental.billing, rates.provider, free)
         if key not in self._timed:
-            self._timed[key] = _timed(cloud_time(self, kind, throughput), rate, self, rental.billing, rates, free)
+            plain, beside = cloud_time(self, kind, throughput), self.side_cost(kind, rates)
+            self._timed[key] = _timed(plain, rate, self, rental.billing, beside, free)
         return self._timed[key]
 
     def device_bytes(self, share: int, *, planned: bool = False) -> int:
@@ -144,7 +147,7 @@ def estimate(
         steady=timed.steady,
         time=timed.time,
         spot=timed.spot,
-        usage=work.usage,
+        usage=work.usage[device_kind(rental.device)],
         rates=rates,
         billed_seconds=timed.billed_seconds,
         fixed_micro_usd=timed.fixed_micro_usd,
@@ -165,7 +168,7 @@ class _Timed(NamedTuple):
 
 
 def _timed(
-    plain: RunTime, rate: SpotRate | None, work: Workload, billing: Billing, rates: ProviderRates, free: timedelta
+    plain: RunTime, rate: SpotRate | None, work: Workload, billing: Billing, beside: SideCost, free: timedelta
 ) -> _Timed:
     """`free` is the time of each run that costs nothing of the machine."""
     steady = with_checkpoints(plain, work.checkpoints)
@@ -173,7 +176,6 @@ def _timed(
     if rate is not None:
         spot = spot_time(plain, rate, work.checkpoints)
         time, durations = spot.run_time(plain), spot.billed_durations
-    beside = work.side_cost(rates)
     expected, low, high = (billing.billed_seconds(lasting - free) for lasting in durations)
     fixed, low_fixed, high_fixed = (beside.micro_usd(beside.billing.billed_seconds(lasting)) for lasting in durations)
     return _Timed(plain, steady, time, spot, (expected, low, high), (fixed, low_fixed, high_fixed))
@@ -233,13 +235,14 @@ def trained_images(job: TrainingJob) -> int:
     return steps * job.global_batch_size * job.epochs
 
 
-def run_usage(job: TrainingJob) -> RunUsage:
-    """Disk for image, data and checkpoints; the model leaves the vendor once, as 4-byte weights."""
+def run_usage(job: TrainingJob, kind: str) -> RunUsage:
+    """On a machine of a kind (`cpu`, `gpu`, `tpu`): disk for image, data and checkpoints; the model leaves the vendor
+    once, as 4-byte weights."""
     data = job.data_bytes or 0
     net = job.net()
     model_bytes = 4 * (parameters(net) + moving_statistics(net))
     # Two checkpoints with one optimizer slot each, beside the data as fetched and unpacked.
-    disk = BOOT_DISK_GB + (2 * data + 4 * model_bytes) / _GB
+    disk = BOOT_DISK_GB[kind] + (2 * data + 4 * model_bytes) / _GB
     return RunUsage(disk_gb=_rounded(disk, "0.1"), addresses=1, egress_gb=_rounded(model_bytes / _GB, "0.001"))
 
 

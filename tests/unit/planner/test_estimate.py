@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from planner.estimate import (
+    BOOT_DISK_GB,
     BOOT_SECONDS,
     END_SECONDS,
     NEVER_SECONDS,
@@ -26,6 +27,7 @@ from planner.estimate import (
 from planner.plan import Candidate, RankedOffer
 from pricing.money import Billing, to_micro
 from pricing.offers import Market, Place
+from providers.launchable import table
 from tests.builders import a_job, a_rental, a_throughput, an_offer, some_rates
 from workloads.memory import footprint
 
@@ -91,11 +93,19 @@ def test_what_takes_longer_than_anything_is_still_a_time() -> None:
 
 def test_what_a_run_uses_by_hand() -> None:
     """VGG16 for CIFAR-10: 33,638,218 values of 4 bytes, one model out, two checkpoints of two such on the disk."""
-    usage = run_usage(a_job())
+    usage = run_usage(a_job(), "gpu")
     assert usage.egress_gb == Decimal("0.135")
-    assert usage.disk_gb == Decimal("60.9")  # 60 + 2 x 0.1705 + 4 x 0.13455
+    assert usage.disk_gb == Decimal("100.9")  # 100 + 2 x 0.1705 + 4 x 0.13455
     assert usage.addresses == 1
-    assert run_usage(a_job(data=FOLDER, model=NET)).disk_gb < Decimal("60.9")
+    assert run_usage(a_job(data=FOLDER, model=NET), "gpu").disk_gb < Decimal("100.9")
+
+
+def test_the_disk_is_the_least_that_launches_make() -> None:
+    least: dict[str, list[int]] = {"cpu": [], "gpu": [], "tpu": []}
+    for host in (row for row in table().hosts if row.least_disk_gib):
+        for architecture in host.architectures:
+            least.get(architecture, least["gpu"]).append(host.least_disk_gib)
+    assert {kind: min(sizes) for kind, sizes in least.items()} == BOOT_DISK_GB
 
 
 def test_the_cost_by_hand() -> None:
@@ -103,11 +113,11 @@ def test_the_cost_by_hand() -> None:
     made = estimate(Workload(a_job()), a_rental(), a_throughput(1000.0), some_rates("aws"))
     # 150 + 270 + 45 + 1.705 setup, 99.84 training, 60 + 3.333 after: 629.878 s, the begun one is paid.
     assert made.billed_seconds == (630, 580, 730)
-    assert made.fixed.disk == Decimal("60.9") * Decimal("0.0001") * 630 / 3600
+    assert made.fixed.disk == Decimal("100.9") * Decimal("0.0001") * 630 / 3600
     assert made.fixed.address == Decimal("0.01") * 630 / 3600
     assert made.fixed.transfer == Decimal("0.135") * Decimal("0.1")
     assert made.fixed.compute == 0
-    assert made.fixed_micro_usd[0] == 1066 + 1750 + 13500
+    assert made.fixed_micro_usd[0] == 1766 + 1750 + 13500
     assert made.cost_micro_usd(1_000_000) == 1_000_000 * 630 // 3600 + made.fixed_micro_usd[0]
     low, high = made.cost_micro_usd(1_000_000, 1), made.cost_micro_usd(1_000_000, 2)
     assert low == 1_000_000 * 580 // 3600 + made.fixed_micro_usd[1]
