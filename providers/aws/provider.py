@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pricing.current import offers_of
@@ -51,8 +51,10 @@ from providers.errors import (
     PermissionDeniedError,
     ProviderError,
     QuotaError,
+    TransientError,
 )
 from providers.rented import Rented, mirrors_of
+from providers.stores.patience import Patience
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ _DELETES: Mapping[str, tuple[str, str]] = {
 _IN_USE = ("VolumeInUse", "InvalidNetworkInterface.InUse", "InvalidParameterValue", "IncorrectState")
 """It goes with the machine that still uses it; the next look tells."""
 _LOG_LINES = 1000
+_UNCLEAR = (TransientError,)
 _JUST_NOW = timedelta(seconds=3)
 """The answer to a create that was not sent before names an instance that is no older."""
 _GAP = "from the create to the call that makes the schedule, a second or two (plan setup aws: none)"
@@ -112,7 +115,11 @@ def make(settings: ProviderSettings) -> AwsProvider:
 @dataclass(frozen=True)
 class AwsProvider:
     """`account` looks up, `rented` has what every rented launch has around its own create, `standing` is what stands
-    in the account, `let_go` closes the store, `threads` is how many lists are asked at once."""
+    in the account, `let_go` closes the store, `threads` is how many lists are asked at once.
+
+    `patience` is for calls that make no machine: were each lost reply a try of the engine's, of which a create has
+    five, an unsteady line would cost machines that are there.
+    """
 
     api: Api
     account: Account
@@ -121,6 +128,7 @@ class AwsProvider:
     standing: Standing
     let_go: Callable[[], None]
     threads: int = CONNECTIONS
+    patience: Patience = field(default_factory=lambda: Patience(attempts=4, first_seconds=2.0))
     _asked_to_stop: set[str] = field(default_factory=set)
 
     @property
@@ -274,7 +282,7 @@ class AwsProvider:
         if made.launched_at is None or self.now_of() - made.launched_at < _JUST_NOW:
             return made
         try:
-            return self.get(made.ref)
+            return self.patience(lambda: self.get(made.ref), on=_UNCLEAR)
         except InstanceNotFoundError:
             return made  # not shown yet, or no more: the next look tells
 
@@ -315,8 +323,9 @@ class AwsProvider:
     def _sent(self, call: VendorRequest, found: dict[str, str], offer: Offer) -> Mapping[str, Any]:
         """One call of a launch; what it repeats is no error. `found` gets what later calls need."""
         service, _, region = call.service.partition(".")
+        send = partial(self.api.call, service, region, call.operation, filled(call.parameters, found))
         try:
-            told = self.api.call(service, region, call.operation, filled(call.parameters, found))
+            told = send() if call.operation == "RunInstances" else self.patience(send, on=_UNCLEAR)
         except QuotaError as error:
             raise QuotaError(error.message, quota=quota_text(offer), hint=error.hint, code=error.code) from error
         except ProviderError as error:

@@ -85,6 +85,7 @@ class Client:
             "standing": replace(made.standing, account=account),
             "rented": rented,
             "threads": self.threads,
+            "patience": replace(made.patience, sleep=self.double.sleep),
             "let_go": lambda: opened().close() if opened.cache_info().currsize else None,
         }
         return TimedAws(**given, double=self.double, only=only)

@@ -403,6 +403,20 @@ def test_the_standing_reaper_ends_a_machine_that_hangs(double: remote.Double, pr
 # --- what goes wrong ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("operation", ["CreateSecurityGroup", "CreateScheduleGroup", "CreateSchedule"])
+def test_a_call_that_makes_no_machine_is_sent_again_within_the_launch(
+    provider: TimedAws, double: remote.Double, operation: str
+) -> None:
+    """A try of the engine's is a create: on an unsteady line five would be gone before the machine is known."""
+    double.reset(setup="schedule")
+    asked = request(provider)
+    double.script(operation=operation, effect="lost_reply", times=3)
+    made = provider.launch(asked)
+    assert made.state is not InstanceState.ENDED
+    sent = [call["operation"] for call in double.ask("calls")]
+    assert (sent.count(operation), sent.count("RunInstances")) == (4, 1)
+
+
 @pytest.mark.parametrize(
     ("fault", "kind"),
     [
