@@ -13,7 +13,7 @@ help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
 	@echo "make test    lint, types, import rules and all tests"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
-	@echo "make e2e     a container plays each cloud's rented machine: every ending, every interruption (half an hour)"
+	@echo "make e2e     a container plays each cloud's rented machine: every ending, every interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
 	@echo "make fuzz    mutated price lists, 100,000 of them: none may end in an unhandled error"
 	@echo "make bench   how fast the command answers, and what a rented machine fetches before its first step"
@@ -65,7 +65,8 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# Containers are tested one after another: they share an engine. What takes minutes is in `make e2e` and `make k80`; endings of a rented machine are among these.
+# Containers are tested one after another: they share an engine. A whole run on a rented machine for each store, and two of
+# its endings, are among these; what takes more minutes is in `make e2e` and `make k80`.
 tests: $(VENV)/.dev tables
 	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not container and not e2e and not slow_env"
 	$(BIN)/pytest -m "container and not e2e and not slow_env"
