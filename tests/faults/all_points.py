@@ -30,8 +30,15 @@ def all_trials(began: Iterable[Verdict]) -> list[Trial]:
         Trial(verdict.trial.case, then, point)
         for verdict in began
         for then in verdict.trial.case.then
-        for point in range(len(verdict.names))
+        for point in _distinct(verdict.names)
     ]
+
+
+def _distinct(names: Sequence[str]) -> list[int]:
+    """Points but for those before a call that come right after another one: nothing has happened between the two but
+    time, and how much passes is drawn for each point."""
+    befores = [name.startswith("before ") for name in names]
+    return [number for number, before in enumerate(befores) if number == 0 or not before or befores[number - 1]]
 
 
 def some(trials: Sequence[Trial], share: float, seed: int) -> list[Trial]:

@@ -10,7 +10,7 @@ from tests.faults.test_kill_points import NOTHING_WRONG, faults
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 
-LEAST_POINTS = {"aws": 300, "gcp": 300, "tpu": 600, "azure": 500}
+LEAST_POINTS = {"aws": 150, "gcp": 150, "tpu": 300, "azure": 250}
 """In a tenth: if there are fewer, the points are no longer enumerated as they were."""
 DEFECTS = [
     ("aws: each send has a token of its own", "lost reply"),
