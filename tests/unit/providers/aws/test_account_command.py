@@ -85,7 +85,7 @@ def test_yes_does_not_cover_a_live_price_that_is_a_tenth_above(
     said = plan("launch", "job.yaml", *words, "--yes")
     assert (said.code, len(machines(double))) == (code, lived), said.err
     if code:
-        assert "20% above" in said.error
+        assert "19% above" in said.error
         assert "--yes does not cover that" in said.hint
 
 
