@@ -36,7 +36,7 @@ def all_trials(began: Iterable[Verdict]) -> list[Trial]:
 
 def _distinct(names: Sequence[str]) -> list[int]:
     """Points but for those before a call that come right after another one: nothing has happened between the two but
-    time, and how much passes is drawn for each point."""
+    time, and how much passes after a death is drawn for each point."""
     befores = [name.startswith("before ") for name in names]
     return [number for number, before in enumerate(befores) if number == 0 or not before or befores[number - 1]]
 
