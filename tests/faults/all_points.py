@@ -30,13 +30,13 @@ def all_trials(began: Iterable[Verdict]) -> list[Trial]:
         Trial(verdict.trial.case, then, point)
         for verdict in began
         for then in verdict.trial.case.then
-        for point in _distinct(verdict.names)
+        for point in (_distinct(verdict.names) if then.kills else range(len(verdict.names)))
     ]
 
 
 def _distinct(names: Sequence[str]) -> list[int]:
-    """Points but for those before a call that come right after another one: nothing has happened between the two but
-    time, and how much passes after a death is drawn for each point."""
+    """Points to die at, but for those before a call that come right after another one: nothing has happened between the
+    two but time, and how much passes after a death is drawn for each point."""
     befores = [name.startswith("before ") for name in names]
     return [number for number, before in enumerate(befores) if number == 0 or not before or befores[number - 1]]
 
