@@ -19,7 +19,8 @@ from providers.azure.provider import AzureProvider
 from providers.errors import CredentialsError, IncompleteListingError, InstanceNotFoundError
 from tests.faults.planting import of_the_engine, planting
 
-AZURE = of_the_engine()
+# A create goes out only where no machine of its attempt is, under names of run and attempt: another body adds none.
+AZURE = of_the_engine(but="a request is built anew for its replay")
 defect = planting("azure", AZURE)
 
 

@@ -29,6 +29,7 @@ DEFECTS = [
     ("azure: rights are not listed", "lost reply"),
     ("azure: a conflict is read as: it exists already", "failover"),
     ("azure: the operation is not followed: a create is taken for a machine", "failover"),
+    ("azure: an expired sign-in is taken as a machine that is gone", "expired"),
     ("azure: the machine's own timer is not armed", "machine's timer"),
 ]
 
