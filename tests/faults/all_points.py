@@ -9,7 +9,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.faults.trial import MakeCloud, Trial, Verdict, tried
+from tests.faults.cases import CASES
+from tests.faults.trial import MakeCloud, Trial, Verdict, tried, warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,13 +50,18 @@ def some(trials: Sequence[Trial], share: float, seed: int) -> list[Trial]:
 
 def verdicts(trials: Sequence[Trial], make_cloud: MakeCloud, workers: int = WORKERS) -> Iterator[Verdict]:
     """In the order of the trials; with one worker in this process."""
-    gc.freeze()  # what is there already is shared with every client, and no collection needs to touch it
     work: Callable[[Trial], Verdict] = partial(tried, make_cloud=make_cloud)
     if workers == 1:
         yield from map(work, trials)
         return
-    with multiprocessing.get_context("fork").Pool(workers) as pool:
+    with multiprocessing.get_context("fork").Pool(workers, ready, (make_cloud,)) as pool:
         yield from pool.imap(work, trials, chunksize=8)
+
+
+def ready(make_cloud: MakeCloud) -> None:
+    """A worker of the harness, before it forks its clients."""
+    warm(CASES[0], make_cloud)
+    gc.freeze()  # what is there already is shared with every client, and no collection needs to touch it
 
 
 def summary(found: Sequence[Verdict]) -> str:

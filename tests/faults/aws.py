@@ -143,6 +143,12 @@ class AwsCloud:
         """Clients ask the double themselves; here they only tell that they are at work."""
         assert message == ("alive",)
 
+    def let_go(self) -> None:
+        """What clients are given of the SDK has no open connection then."""
+        self._sdk.close()
+        _prepare(self._sdk)
+        self._bucket.close()
+
     def targets(self, market: str) -> tuple[Target, ...]:
         return targets_of(market)
 
@@ -240,14 +246,18 @@ def own() -> tuple[Double, SdkApi, Bucket]:
         sign_in()
         double = Double()
         sdk = SdkApi(HOME, double.url)
-        for region in REGIONS:
-            for service in ("ec2", "scheduler", "ssm"):
-                sdk.prepare(service, region)
-        for service in ("sts", "iam"):
-            sdk.prepare(service, HOME)
+        _prepare(sdk)
         _DOUBLES[pid] = double, sdk, store.make(Client(double, Path()).settings())
         atexit.register(_close, pid)
     return _DOUBLES[pid]
+
+
+def _prepare(sdk: SdkApi) -> None:
+    for region in REGIONS:
+        for service in ("ec2", "scheduler", "ssm"):
+            sdk.prepare(service, region)
+    for service in ("sts", "iam"):
+        sdk.prepare(service, HOME)
 
 
 @cache

@@ -133,6 +133,9 @@ class GcpCloud:
     def answer(self, message: tuple[Any, ...]) -> Any:
         assert message == ALIVE, message
 
+    def let_go(self) -> None:
+        """Each client makes its own connections."""
+
     def targets(self, market: str) -> tuple[Target, ...]:
         return targets_of(market)
 

@@ -48,6 +48,9 @@ class Cloud(Protocol):
         """In the harness: the answer to one message, which can be pickled."""
         ...
 
+    def let_go(self) -> None:
+        """In the harness, after a launch in it: close what clients that are forked would share, and break."""
+
     def targets(self, market: str) -> tuple[Target, ...]:
         """Where a run may go, in this order."""
         ...

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.faults.all_points import first_red, named_points, some
+from tests.faults.all_points import first_red, named_points, ready, some
 from tests.faults.aws_defects import AWS
 from tests.faults.azure_defects import AZURE
 from tests.faults.defects import CONTROL, DEFECTS
@@ -70,7 +70,7 @@ def against_defects(
     if workers == 1:
         yield from map(work, names)
         return
-    with multiprocessing.get_context("fork").Pool(workers) as pool:
+    with multiprocessing.get_context("fork").Pool(workers, ready, (make_cloud,)) as pool:
         yield from pool.imap(work, names)
 
 

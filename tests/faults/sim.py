@@ -143,6 +143,9 @@ class SimCloud:
         except LostReplyError:
             return None
 
+    def let_go(self) -> None:
+        """Each client makes its own connections."""
+
     def targets(self, market: str) -> tuple[Target, ...]:
         return targets_of(market)
 
