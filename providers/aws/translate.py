@@ -62,7 +62,7 @@ _ENDS: Mapping[str, tuple[EndKind | None, str]] = {
     "Server.SpotInstanceTermination": (EndKind.RECLAIMED, "spot took it back"),
     "Server.SpotInstanceShutdown": (EndKind.RECLAIMED, "spot took it back"),
     "Server.ScheduledStop": (EndKind.RECLAIMED, "AWS stopped it: its host is taken out of service"),
-    "Server.InsufficientInstanceCapacity": (EndKind.RECLAIMED, "there was no capacity left to start it"),
+    "Server.InsufficientInstanceCapacity": (EndKind.NO_CAPACITY, "there was no capacity left to start it"),
     "Server.InternalError": (EndKind.LOST, "an error within AWS ended it"),
     "Client.InternalError": (EndKind.LOST, "it could not start: its disk or the key of it could not be used"),
     "Client.VolumeLimitExceeded": (EndKind.LOST, "it could not start: the account's quota of disk is too small"),

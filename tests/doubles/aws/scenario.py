@@ -72,8 +72,9 @@ class Incident(Value):
 class Scenario(Value):
     """Durations in seconds. `setup` is what stands in the account: the standing reaper and all it needs, everything
     but the reaper, or nothing. `trainer` is how machines train: by the job's name as tests/contract/sim.py has it, or
-    never to an end. `retired` are types that this account still has. `real`: time is this computer's, and whoever boots
-    machines tells when they are off (tests/e2e). `latency` is real: so long each answer is under way (benchmarks).
+    never to an end. `never_start` are attempts whose machine is taken and then has no room. `retired` are types that
+    this account still has. `real`: time is this computer's, and whoever boots machines tells when they are off
+    (tests/e2e). `latency` is real: so long each answer is under way (benchmarks).
     """
 
     seed: int = 0
@@ -89,6 +90,7 @@ class Scenario(Value):
     latency: float = 0.0
     notice: float = 120.0
     reaper_every: float = 300.0
+    never_start: tuple[int, ...] = ()
     page_size: int = 100
     machine_timer_works: bool = True
     cloud_timer_works: bool = True

@@ -176,6 +176,10 @@ class World:
                 yield at, 6, lambda n=number, e=incident.event: self._befalls(machine, n, e)  # type: ignore[misc]
 
     def _boots(self, machine: Machine) -> None:
+        if machine.attempt in self.scenario.never_start:
+            text = "Server.InsufficientInstanceCapacity"
+            self.end(machine, text, f"{text}: Insufficient capacity to satisfy instance request")
+            return
         machine.booted = True
         backends.runs(machine)
         if not self.scenario.real:

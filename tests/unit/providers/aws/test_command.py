@@ -146,6 +146,17 @@ SHOWN: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {
 }  # fmt: skip
 
 
+def test_a_machine_that_was_taken_and_found_no_room_is_no_machine(double: remote.Double) -> None:
+    """EC2 bills from `running`; this one was never that."""
+    double.reset(never_start=[1])
+    words = ("--provider", "aws", "--device", "T4", "--market", "on_demand", "--region", "us-east-1")
+    ended = receipt(plan("launch", "job.yaml", *words, "--yes", "--json"))
+    assert (ended["outcome"], ended["attempts"], ended["interruptions"]) == ("succeeded", 2, 0)
+    never, ran = machines(double)
+    assert never["zone"] != ran["zone"]
+    assert double.left() == []
+
+
 @pytest.mark.parametrize("name", SHOWN)
 def test_what_a_person_sees_when_it_goes_wrong(double: remote.Double, golden: Golden, name: str) -> None:
     scenario, words, lived = SHOWN[name]
