@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from providers import registry
 from providers.aws.provider import AwsProvider, make
-from providers.sign_ins import TRACES
 from tests.contract.aws import HOME, TimedAws
+from tests.desk import signed_out
 from tests.doubles.aws import remote
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
     import pytest
 
@@ -32,9 +32,7 @@ def made(settings: ProviderSettings) -> TimedAws:
 
 def at_a_desk(double: remote.Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's computer that is signed in to the double, with nothing but its documented settings."""
-    for name in list(os.environ):
-        if name.startswith("PLAN_") or any(name in traces.variables for traces in TRACES.values()):
-            monkeypatch.delenv(name)
+    signed_out(monkeypatch)
     for name, value in remote.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     for name in remote.UNSET:
@@ -46,3 +44,7 @@ def at_a_desk(double: remote.Double, home: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(home)
     monkeypatch.setitem(registry.FACTORIES, "aws", FACTORY)
     monkeypatch.setattr(f"{__name__}.DOUBLES", [double])
+
+
+def machines(double: remote.Double) -> list[dict[str, Any]]:
+    return [row for row in double.ask("ledger") if row["kind"] == "instance"]

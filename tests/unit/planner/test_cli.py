@@ -15,19 +15,12 @@ from planner import __version__
 from planner.cli.main import COMMANDS
 from tests.builders import small_catalog
 from tests.conftest import ROOT
+from tests.desk import TINY
 from tests.doubles.fake_provider import FACTORY
 from tests.unit.planner.cli import plan
 from workloads.datasets import DATASETS
 from workloads.job import Preset
 from workloads.jobfile import read_job
-
-JOB = """\
-name: tiny
-model: {layers: [8, M, 16, M], dense: [16]}
-data: {name: digits}
-epochs: 2
-global_batch_size: 32
-"""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +37,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "job.yaml").write_text(TINY)
     return tmp_path
 
 
@@ -105,8 +98,8 @@ BAD_INPUT = [
 @pytest.mark.parametrize(("line", "error", "hint"), BAD_INPUT, ids=[row[0] for row in BAD_INPUT])
 def test_bad_input_is_one_clear_error_with_code_2(here: Path, line: str, error: str, hint: str) -> None:
     (here / "broken.yaml").write_text("a: b: c")
-    (here / "wrong.yaml").write_text(JOB + "epoch: 3\n")
-    (here / "small.yaml").write_text(JOB.replace("[8, M, 16, M]", "[8, M, M, M, M]"))
+    (here / "wrong.yaml").write_text(TINY + "epoch: 3\n")
+    (here / "small.yaml").write_text(TINY.replace("[8, M, 16, M]", "[8, M, M, M, M]"))
     huge = "{preset: vgg19, image_size: 4096}"
     (here / "huge.yaml").write_text(
         f"name: huge\nmodel: {huge}\ndata: {{name: imagenet}}\nepochs: 1\nglobal_batch_size: 1048576\n"

@@ -19,6 +19,7 @@ from providers.errors import CredentialsError, PermissionDeniedError, TransientE
 from providers.sign_ins import TRACES, may_be_signed_in
 from tests.builders import a_job, a_run, a_target, an_attempt, small_catalog
 from tests.conftest import ROOT
+from tests.desk import signed_out
 from tests.doubles import fake_cloud
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import IDENTITY, NO_QUOTA, OK, FakeCloud
@@ -49,9 +50,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A person's home without any sign-in, and a job."""
-    for name in list(os.environ):
-        if name.startswith("PLAN_") or any(name in traces.variables for traces in TRACES.values()):
-            monkeypatch.delenv(name)
+    signed_out(monkeypatch)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)

@@ -19,6 +19,7 @@ from providers.errors import (
     QuotaError,
     TransientError,
 )
+from tests.desk import TINY
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import MODEL, RUNNING, FakeMachine, Seen, done_at_once, ended_at_once, waits
@@ -28,14 +29,6 @@ from tests.unit.planner.cli import Said, plan
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-JOB = """\
-name: tiny
-model: {layers: [8, M, 16, M], dense: [16]}
-data: {name: digits}
-epochs: 2
-global_batch_size: 32
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +40,7 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePr
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(*FACTORY)
-    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "job.yaml").write_text(TINY)
     made = FakeProvider(FakeClock(), [done_at_once], tidy=True)
     fake_provider.WANTED.append(made)
     yield made
@@ -300,7 +293,7 @@ def test_fresh_begins_anew(provider: FakeProvider) -> None:
 def test_another_seed_begins_anew(tmp_path: Path, provider: FakeProvider) -> None:
     provider.scripts = [ended_at_once(EndKind.STOPPED)]
     first = launch("--json").json
-    (tmp_path / "job.yaml").write_text(JOB + "seed: 1\n")
+    (tmp_path / "job.yaml").write_text(TINY + "seed: 1\n")
     assert launch("--json").json["run_id"] != first["run_id"]
 
 

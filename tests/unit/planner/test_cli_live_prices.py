@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import pytest
 from planner.targets import agreed
 from providers import registry
 from providers.base import Check, EndKind, PreflightState
-from providers.sign_ins import TRACES
+from tests.desk import TINY, signed_out
 from tests.doubles import fake_cloud
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import FakeCloud
@@ -26,22 +25,13 @@ if TYPE_CHECKING:
     from pricing.offers import Offer
     from providers.base import ProviderSettings
 
-JOB = """\
-name: tiny
-model: {layers: [8, M, 16, M], dense: [16]}
-data: {name: digits}
-epochs: 2
-global_batch_size: 32
-constraints: {devices: [T4], regions: [us-east-1], markets: [on_demand]}
-"""
+JOB = f"{TINY}constraints: {{devices: [T4], regions: [us-east-1], markets: [on_demand]}}\n"
 
 
 @pytest.fixture(autouse=True)
 def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloud]:
     """One cloud, which somebody is signed in to, and whose machines are done before anybody looks."""
-    for name in list(os.environ):
-        if name.startswith("PLAN_") or any(name in traces.variables for traces in TRACES.values()):
-            monkeypatch.delenv(name)
+    signed_out(monkeypatch)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("AWS_PROFILE", "work")

@@ -6,31 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.aws_command import at_a_desk
-from tests.doubles.aws import remote
+from tests.contract.aws_command import machines
 from tests.unit.planner.cli import plan
-from tests.unit.providers.aws.test_command import JOB, machines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from tests.doubles.aws import remote
 
 HOME, ELSEWHERE = "us-east-1", "eu-west-1"
 WORDS = ("--provider", "aws", "--device", "T4", "--region", HOME)
-
-
-@pytest.fixture(scope="module")
-def process() -> Iterator[remote.Double]:
-    with remote.Double() as made:
-        yield made
-
-
-@pytest.fixture
-def double(process: remote.Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
-    at_a_desk(process, tmp_path, monkeypatch)
-    (tmp_path / "job.yaml").write_text(JOB)
-    process.reset()
-    return process
 
 
 def test_the_doctor_ends_with_the_cheapest_that_can_be_launched(double: remote.Double) -> None:

@@ -9,44 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.contract.aws_command import at_a_desk
-from tests.doubles.aws import remote
+from tests.contract.aws_command import machines
 from tests.doubles.aws.backends import OWN_IMAGE
 from tests.unit.planner.cli import Said, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.conftest import Golden
+    from tests.doubles.aws import remote
 
-JOB = """\
-name: tiny
-model: {layers: [8, M, 16, M], dense: [16]}
-data: {name: digits}
-epochs: 2
-global_batch_size: 32
-checkpoint_every: 10s
-"""
 REGIONS = ("--region", "us-east-1", "--region", "us-west-2", "--region", "eu-west-1")
-
-
-@pytest.fixture(scope="module")
-def process() -> Iterator[remote.Double]:
-    with remote.Double() as made:
-        yield made
-
-
-@pytest.fixture
-def double(process: remote.Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
-    at_a_desk(process, tmp_path, monkeypatch)
-    (tmp_path / "job.yaml").write_text(JOB)
-    process.reset()
-    return process
-
-
-def machines(double: remote.Double) -> list[dict[str, Any]]:
-    return [row for row in double.ask("ledger") if row["kind"] == "instance"]
 
 
 def receipt(said: Said) -> dict[str, Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from providers import registry
-from providers.sign_ins import TRACES
 from tests.contract.azure import a_provider
+from tests.desk import TINY, signed_out
 from tests.unit.planner.cli import plan
 
 if TYPE_CHECKING:
@@ -21,14 +20,7 @@ if TYPE_CHECKING:
     from providers.base import ProviderSettings
     from tests.unit.providers.azure.conftest import Client
 
-JOB = """\
-name: tiny
-model: {layers: [8, M, 16, M], dense: [16]}
-data: {name: digits}
-epochs: 2
-global_batch_size: 32
-checkpoint_every: 10s
-"""
+JOB = f"{TINY}checkpoint_every: 10s\n"
 REGIONS = ("--region", "eastus", "--region", "westeurope")
 _WORLDS: list[Client] = []
 
@@ -44,9 +36,7 @@ def desk(make_world: Callable[..., Client], tmp_path: Path, monkeypatch: pytest.
     """A person's computer that is signed in to a double that is like this."""
 
     def sat(**rules: object) -> Client:
-        for name in list(os.environ):
-            if name.startswith("PLAN_") or any(name in traces.variables for traces in TRACES.values()):
-                monkeypatch.delenv(name)
+        signed_out(monkeypatch)
         world = make_world(**rules)
         given = {"PLAN_HOME": str(tmp_path / "plan"), "TZ": "UTC", "NO_COLOR": "1"} | world.azure.environment
         for name, value in given.items():
