@@ -33,7 +33,8 @@ BOOT_SECONDS = {"cpu": 60, "gpu": 150, "tpu": 450}
 # A cold pull of the trainer image: 3-6 min for about 10 GB with CUDA (comfyui-on-eks #7, #9, 2024-07); the CPU
 # image is about a fifth of that.
 PULL_SECONDS = {"cpu": 60, "gpu": 270, "tpu": 90}
-# Charged from the moment that the machine is there (Cloud TPU API: a node bills from READY on), not from the request.
+# Charged from the moment that the machine is there, not from the request: charges for nodes of the Cloud TPU API accrue
+# while they are READY (https://cloud.google.com/tpu/pricing, read 2026-11-22).
 BILLED_FROM_READY = frozenset({"tpu-v2", "tpu-v3", "tpu-v4", "tpu-v5litepod"})
 # Importing the framework, building the net and compiling the first step: an allowance, seen as 10-60 s.
 START_SECONDS = 45

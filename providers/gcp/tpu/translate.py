@@ -167,7 +167,7 @@ RESOURCES: Mapping[str, tuple[InstanceState, EndKind | None, str]] = {
     "SUSPENDING": (_STOPPING, None, ""),
     "SUSPENDED": (_ENDED, EndKind.RECLAIMED, "Google took it back"),
 }
-# Google charges for a node from READY on (https://cloud.google.com/tpu/docs/tpus, as remembered).
+# Charges accrue while a node is READY (https://cloud.google.com/tpu/pricing, read 2026-11-22).
 _FREE_RESOURCES = frozenset(word for word, (state, _, _) in RESOURCES.items() if state is _PENDING) | {"FAILED"}
 _FREE_NODES = frozenset({"STATE_UNSPECIFIED", "CREATING"})
 
