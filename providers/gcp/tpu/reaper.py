@@ -25,7 +25,7 @@ REGION = "us-central1"
 AFTER = (timedelta(0), timedelta(minutes=15), timedelta(minutes=60))
 """From the deadline to each delete. A delete that was accepted has begun, no more: so there are three."""
 LONGEST = timedelta(days=30)
-"""How far ahead Cloud Tasks takes a task (its quotas page, as remembered)."""
+"""How far ahead Cloud Tasks takes a task (https://cloud.google.com/tasks/docs/quotas, as its readers quote it)."""
 CREATE_TASK = "CreateTask"
 _SEPARATOR = "__"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
