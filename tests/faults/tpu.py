@@ -125,13 +125,19 @@ class TpuCloud(GcpCloud):
         make_ready(TpuClient(self.google, Path()))
 
     def provider(self, ask: Ask, points: Points) -> Provider:
+        look = Look(points)
+
+        def slept() -> None:
+            look.over()
+            ask(ALIVE)
+
         return TpuClient(
             self.google,
             Path(),
-            slept=lambda: ask(ALIVE),
+            slept=slept,
             bucket=lambda bucket: Pointed(bucket, points),
-            tpu=lambda calls: PointedCalls(calls, points),
-            tasks=lambda calls: PointedCalls(calls, points),
+            tpu=lambda calls: PointedCalls(calls, points, look),
+            tasks=lambda calls: PointedCalls(calls, points, look),
         ).provider()
 
     def targets(self, market: str) -> tuple[Target, ...]:
@@ -141,14 +147,35 @@ class TpuCloud(GcpCloud):
         plant(self.google)
 
 
-class PointedCalls:
-    """One service, of which every call has its two points, under its own name."""
+class Look:
+    """Lists right after one another: zone by zone, and of the timers."""
 
-    def __init__(self, inner: Calls, points: Points) -> None:
+    def __init__(self, points: Points) -> None:
+        self._points = points
+        self._over_at = 0
+
+    def over(self) -> None:
+        """Time passes: what is listed now may be different."""
+        self._over_at = len(self._points.names)
+
+    def goes_on(self, operation: str) -> bool:
+        names = self._points.names
+        right_after = bool(names) and names[-1].startswith("after List") and self._over_at < len(names)
+        return operation.startswith("List") and right_after
+
+
+class PointedCalls:
+    """One service, of which every call has its two points, under its own name. The lists of one look have two points
+    together: nothing changes between them."""
+
+    def __init__(self, inner: Calls, points: Points, look: Look) -> None:
         self._inner = inner
         self._points = points
+        self._look = look
 
     def call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        if self._look.goes_on(operation):
+            return self._inner.call(operation, parameters)
         with self._points.around(operation):
             return self._inner.call(operation, parameters)
 
