@@ -65,11 +65,14 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# Containers are tested one after another: they share an engine. A whole run on a rented machine for each store, and two of
-# its endings, are among these; what takes more minutes is in `make e2e` and `make k80`.
+# Containers are tested one after another, as they share an engine, and beside all other tests, as they mostly wait: what they
+# say comes at the end. A whole run on a rented machine for each store, and two of its endings, are among these; what takes
+# more minutes is in `make e2e` and `make k80`.
 tests: $(VENV)/.dev tables
-	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not container and not e2e and not slow_env"
-	$(BIN)/pytest -m "container and not e2e and not slow_env"
+	@mkdir -p .build
+	@$(BIN)/pytest -m "container and not e2e and not slow_env" > .build/containers.log 2>&1 & containers=$$!; \
+	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not container and not e2e and not slow_env"; others=$$?; \
+	wait $$containers; containers=$$?; cat .build/containers.log; exit $$((others + containers))
 
 e2e: $(VENV)/.dev tables
 	$(BIN)/pytest -m "not slow_env" --durations=0 tests/e2e
