@@ -14,15 +14,24 @@ LEAST_POINTS = {"aws": 150, "gcp": 150, "tpu": 300, "azure": 250}
 """In a tenth: if there are fewer, the points are no longer enumerated as they were."""
 DEFECTS = [
     ("aws: each send has a token of its own", "lost reply"),
+    ("aws: disks are not listed", "throttled"),
     ("aws: the tag that the reaper reads is not part of the create", "cloud's timer"),
+    ("gcp: each create has a name and a token of its own", "lost reply"),
     ("gcp: a machine that has stopped is not listed", "maintenance"),
+    ("gcp: disks are not listed", "throttled"),
+    ("gcp: the machine only powers off", "machine's timer"),
     ("gcp: no maxRunDuration", "cloud's timer"),
+    ("tpu: each create has a name and a token of its own", "lost reply"),
     ("tpu: no timers in the cloud", "cloud's timer"),
+    ("tpu: the machine only powers off", "machine's timer"),
     ("tpu: nodes are not listed", "throttled"),
+    ("tpu: a place that refuses keeps its timers", "failover"),
     ("azure: rights are not listed", "lost reply"),
+    ("azure: a conflict is read as: it exists already", "failover"),
+    ("azure: the operation is not followed: a create is taken for a machine", "failover"),
     ("azure: an expired sign-in is taken as a machine that is gone", "expired"),
+    ("azure: the machine's own timer is not armed", "machine's timer"),
 ]
-"""Two of each; `make faults` plants them all."""
 
 
 @pytest.mark.parametrize("provider", LEAST_POINTS)
