@@ -13,15 +13,14 @@ import providers.gcp.tpu.reaper as reaper
 import providers.rented as rented
 from providers.errors import CapacityError, TransientError
 from providers.gcp.tpu.provider import Found, TpuMachines
-from tests.faults.gcp_defects import GCP
-from tests.faults.planting import planting
+from tests.faults.planting import of_the_engine, planting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from providers.base import Instance
 
-TPU = [known for known in GCP if not known.name.startswith("gcp: ")]
+TPU = of_the_engine()
 defect = planting("tpu", TPU)
 
 
