@@ -67,7 +67,6 @@ def store(request: pytest.FixtureRequest, yard: Yard, tmp_path_factory: pytest.T
             case "gcp":
                 made = stack.enter_context(stores.gcs(yard))
             case _:
-                stores.need_azurite()
                 made = stack.enter_context(stores.blob(yard, tmp_path_factory.mktemp("azurite")))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in made.environment.items():

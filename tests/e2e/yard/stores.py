@@ -5,20 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import os
-import socket
-import subprocess
 import uuid
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.conftest import ROOT
+from tests.doubles.azurite import ACCOUNT, ACCOUNT_KEY, azurite
 from tests.doubles.gcs import GcsDouble
-from tests.doubles.waiting import until
 from tests.e2e.yard.network import Relay
 from tests.e2e.yard.yard import BLOB
 
@@ -27,11 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.e2e.yard.yard import Yard
-
-AZURITE = ROOT / ".build" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
-ACCOUNT = "devstoreaccount1"
-# The key of the emulator's only account, the same in every copy of it.
-ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +73,8 @@ def gcs(yard: Yard) -> Iterator[Store]:
 @contextmanager
 def blob(yard: Yard, folder: Path) -> Iterator[Store]:
     """Azurite over TLS, which looks at the machine's token; the client has the account's key."""
-    port = _free_port()
-    command = [AZURITE, "--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--silent"]
-    command += ["--oauth", "basic", "--cert", yard.certificate, "--key", yard.certificate]
-    server = subprocess.Popen(
-        [*command, "--skipApiVersionCheck", "--disableTelemetry", "--disableProductStyleUrl"],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        until(lambda: server.poll() is not None or _answers(port), "Azurite answers")
-        assert server.poll() is None, f"Azurite ended with {server.returncode}"
-        url = f"https://127.0.0.1:{port}"
+    options = ["--oauth", "basic", "--cert", str(yard.certificate), "--key", str(yard.certificate)]
+    with azurite(folder, *options, "--disableProductStyleUrl") as url:
         relay = yard.relay(url)
         yield Store(
             cloud="azure",
@@ -106,18 +84,6 @@ def blob(yard: Yard, folder: Path) -> Iterator[Store]:
             endpoints={"blob": f"https://{BLOB}:{relay.port}"},
             token=_managed_identity(),
         )
-    finally:
-        server.terminate()
-        server.wait(timeout=20)
-
-
-def need_azurite() -> None:
-    """Installed where it is not yet. Without it: a failure when CI=true, else a skip."""
-    if AZURITE.is_file():
-        return
-    ran = subprocess.run([ROOT / "scripts" / "azurite.sh"], capture_output=True, text=True, timeout=600, check=False)
-    if ran.returncode:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"no Azurite here: {ran.stderr[-300:]}")
 
 
 def _managed_identity() -> str:
@@ -140,14 +106,3 @@ def _unpadded(data: bytes) -> str:
 
 def _bucket() -> str:
     return f"b-{uuid.uuid4().hex[:12]}"
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0

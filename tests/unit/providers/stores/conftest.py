@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from tests.doubles.azurite import azurite
 from tests.doubles.gcs import GcsDouble
 from tests.doubles.proxy import Proxy
-from tests.unit.providers.stores.worlds import AzureWorld, FolderWorld, GcsWorld, S3World, World, azurite
+from tests.unit.providers.stores.worlds import AzureWorld, FolderWorld, GcsWorld, S3World, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ def gcs() -> Iterator[GcsWorld]:
 
 @pytest.fixture(scope="session")
 def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureWorld]:
-    for url in azurite(tmp_path_factory.mktemp("azurite")):
+    with azurite(tmp_path_factory.mktemp("azurite")) as url:
         yield AzureWorld(url)
 
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
 import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
-
-import pytest
 
 from providers.base import ProviderSettings, RunId
 from providers.local.store import FolderStore
@@ -18,12 +13,11 @@ from providers.stores import registry
 from providers.stores.patience import Patience
 from providers.stores.store import ObjectStore, run_store
 from providers.stores.unfinished import Unfinished
-from tests.conftest import ROOT
+from tests.doubles.azurite import ACCOUNT, ACCOUNT_KEY
 from tests.doubles.proxy import Break, Fault, Proxy
-from tests.doubles.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from moto.server import ThreadedMotoServer
@@ -31,10 +25,6 @@ if TYPE_CHECKING:
     from providers.stores.bucket import Bucket
     from tests.doubles.gcs import GcsDouble
 
-AZURITE = ROOT / ".build" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
-ACCOUNT = "devstoreaccount1"
-# The key of the emulator's only account, the same in every copy of it.
-ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
@@ -192,43 +182,6 @@ class FolderWorld:
 
     def store(self, run_id: str = "r1") -> FolderStore:
         return FolderStore(self.home / "runs" / run_id)
-
-
-def azurite(folder: Path) -> Iterator[str]:
-    """The address of Azurite. Without it: a failure when CI=true, else a skip."""
-    if not AZURITE.is_file():
-        ran = subprocess.run(
-            [ROOT / "scripts" / "azurite.sh"], capture_output=True, text=True, timeout=600, check=False
-        )
-        if ran.returncode:
-            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"no Azurite here: {ran.stderr[-300:]}")
-    port = _free_port()
-    command = [AZURITE, "--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--silent"]
-    server = subprocess.Popen(
-        [*command, "--skipApiVersionCheck", "--disableTelemetry"],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        until(lambda: server.poll() is not None or _answers(port), "Azurite answers")
-        if server.poll() is not None:
-            pytest.fail(f"Azurite ended with {server.returncode}")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(timeout=20)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _xml(status: int, code: str) -> Fault:
