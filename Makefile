@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo test lint types imports tests e2e faults soak fuzz engine tables fit accuracy bench k80 clean
+.PHONY: help demo test lint types imports tests e2e faults soak fuzz engine azurite tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -51,9 +51,17 @@ demo: $(VENV)/.plan tables
 engine:
 	scripts/engine.sh
 
-test: $(VENV)/.dev tables
-	@if [ "$$CI" = true ]; then scripts/engine.sh; fi
-	$(MAKE) --no-print-directory lint types imports tests
+azurite:
+	@scripts/azurite.sh
+
+# What has to be there is installed side by side, and then checked side by side: most of it uses one processor, or waits.
+# Elsewhere than in CI, tests that find no engine or no Azurite are skipped.
+BESIDE := --no-print-directory --output-sync --jobs
+
+test:
+	@$(MAKE) $(BESIDE) 3 $(VENV)/.dev $(if $(filter true,$(CI)),engine azurite)
+	@$(MAKE) $(BESIDE) 4 tables lint types imports
+	@$(MAKE) --no-print-directory tests
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
