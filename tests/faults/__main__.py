@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from tests.faults.all_points import all_trials, named_points, some, summary, tell, undisturbed, verdicts
 from tests.faults.cases import CASES
-from tests.faults.defects import CONTROL
-from tests.faults.planted import against_defects, defects_of, tell_caught, trials_for_defects
+from tests.faults.planted import Wanted, against_defects, defects_of, tell_caught
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.faults.trial import MakeCloud, Trial, Verdict
+    from tests.faults.trial import MakeCloud, Verdict
 
 CLOUDS = {"sim": "SimCloud", "aws": "AwsCloud", "gcp": "GcpCloud", "tpu": "TpuCloud", "azure": "AzureCloud"}
 """Classes in the modules of the same names. Only the one that is tried is imported: each client carries what is."""
@@ -30,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     cases = [case for case in CASES if case.name in (asked.case or cloud.cases)]
     began = undisturbed(cases, cloud, asked.workers)
     trials = all_trials(began)
-    noticed = not asked.defects or _notices(began, trials, cloud, asked)
+    noticed = not asked.defects or _notices(began, cloud, asked)
     part = some(trials, asked.share, asked.seed) if asked.share < 1 else trials
     names = named_points(began)
     found = []
@@ -41,18 +40,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if noticed and all(verdict.good for verdict in found) else 1
 
 
-def _notices(began: Sequence[Verdict], trials: Sequence[Trial], cloud: MakeCloud, asked: argparse.Namespace) -> bool:
+def _notices(began: Sequence[Verdict], cloud: MakeCloud, asked: argparse.Namespace) -> bool:
     """Whether the harness turns red for planted defects."""
-    planted = defects_of(asked.provider)
-    names = [known.name for known in planted if asked.defects == "all" or asked.defects in known.name]
-    names = names or [CONTROL.name]
+    every = [Wanted(known.name) for known in defects_of(asked.provider)]
+    wanted = every if asked.defects == ["all"] else [Wanted.parse(text) for text in asked.defects]
     missed = 0
-    for caught in against_defects(names, trials_for_defects(began, trials), cloud, asked.workers):
+    for caught in against_defects(wanted, began, cloud, asked.workers):
         tell_caught(caught)
         missed += caught.verdict is None
-    sys.stdout.write(f"defects caught {len(names) - missed} of {len(names)}\n")
+    sys.stdout.write(f"defects caught {len(wanted) - missed} of {len(wanted)}\n")
     sys.stdout.flush()
-    return missed * 20 <= MOST_MISSED * len(names)
+    return missed * 20 <= MOST_MISSED * len(wanted)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--share", type=float, default=1.0, help="of the points, drawn by --seed")
     parser.add_argument("--seed", type=int, default=20261121)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--defects", default="", help="all, or a part of the name of some")
+    parser.add_argument("--defects", nargs="+", default=[], help="all, or names; 'name @ case': in that case only")
     return parser
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.faults.all_points import first_red, named_points, ready, some
+from tests.faults.all_points import all_trials, first_red, named_points, ready, some
 from tests.faults.defects import CONTROL, DEFECTS
 from tests.faults.trial import Trial, Verdict
 
@@ -38,6 +38,19 @@ _CREATES = (
 _WITH_OWN = ("aws", "gcp", "tpu", "azure")
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A defect that is to be noticed in a case, or with "" in any."""
+
+    defect: str
+    case: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Wanted:
+        """From "defect" or "defect @ case"."""
+        return cls(*text.split(" @ ", 1))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caught:
     """`verdict` is what gave the defect away, after `tried` trials; None: nothing did."""
@@ -47,9 +60,9 @@ class Caught:
     verdict: Verdict | None
 
 
-def trials_for_defects(began: Sequence[Verdict], trials: Sequence[Trial]) -> list[Trial]:
+def trials_for_defects(began: Sequence[Verdict]) -> list[Trial]:
     """The undisturbed launches first, then a seeded part of all points, those around a create before the others."""
-    names = named_points(began)
+    names, trials = named_points(began), all_trials(began)
     near = [trial for trial in trials if names[trial.case.name, trial.point].split()[-1] in _CREATES]
     part = some(trials, SHARE, SEED)
     for chosen in (near, part):
@@ -58,19 +71,20 @@ def trials_for_defects(began: Sequence[Verdict], trials: Sequence[Trial]) -> lis
 
 
 def against_defects(
-    names: Sequence[str], trials: Sequence[Trial], make_cloud: MakeCloud, workers: int
+    wanted: Sequence[Wanted], began: Sequence[Verdict], make_cloud: MakeCloud, workers: int
 ) -> Iterator[Caught]:
-    """One after the other, each until something is wrong."""
-    work = partial(against_one, trials=trials, make_cloud=make_cloud)
+    """Each defect until something is wrong, among the points of these undisturbed launches."""
+    work = partial(against_one, began=began, make_cloud=make_cloud)
     if workers == 1:
-        yield from map(work, names)
+        yield from map(work, wanted)
         return
     with multiprocessing.get_context("fork").Pool(workers, ready, (make_cloud,)) as pool:
-        yield from pool.imap(work, names)
+        yield from pool.imap(work, wanted)
 
 
-def against_one(name: str, trials: Sequence[Trial], make_cloud: MakeCloud) -> Caught:
-    found = planted(name)
+def against_one(wanted: Wanted, began: Sequence[Verdict], make_cloud: MakeCloud) -> Caught:
+    name, found = wanted.defect, planted(wanted.defect)
+    trials = trials_for_defects([verdict for verdict in began if wanted.case in ("", verdict.trial.case.name)])
     broken = [Trial(replace(known.case, break_code=found.plant), known.then, known.point) for known in trials]
     number, verdict = first_red(broken, make_cloud)
     if verdict is not None and any(str(path) in verdict.unrecorded for path in _HERE.glob("*defects.py")):
@@ -92,10 +106,13 @@ def defects_of(provider: str) -> list[Defect]:
 
 
 def planted(name: str) -> Defect:
-    """Raises StopIteration for a name that nobody knows."""
+    """Raises LookupError for a name that nobody knows."""
     provider = name.partition(": ")[0]
     known = defects_of(provider) if provider in _WITH_OWN else [*DEFECTS, CONTROL]
-    return next(one for one in known if one.name == name)
+    found = next((one for one in known if one.name == name), None)
+    if found is None:
+        raise LookupError(f"no defect is named {name!r}")
+    return found
 
 
 def tell_caught(caught: Caught) -> None:

@@ -6,32 +6,40 @@ import os
 
 import pytest
 
-from tests.faults.test_kill_points import NOTHING_WRONG, faults
+from tests.faults.test_kill_points import NOTHING_WRONG, assert_caught, faults
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 
 LEAST_POINTS = {"aws": 150, "gcp": 150, "tpu": 300, "azure": 250}
 """In a tenth: if there are fewer, the points are no longer enumerated as they were."""
-DEFECTS = [
-    ("aws: each send has a token of its own", "lost reply"),
-    ("aws: disks are not listed", "throttled"),
-    ("aws: the tag that the reaper reads is not part of the create", "cloud's timer"),
-    ("gcp: each create has a name and a token of its own", "lost reply"),
-    ("gcp: a machine that has stopped is not listed", "maintenance"),
-    ("gcp: disks are not listed", "throttled"),
-    ("gcp: the machine only powers off", "machine's timer"),
-    ("gcp: no maxRunDuration", "cloud's timer"),
-    ("tpu: each create has a name and a token of its own", "lost reply"),
-    ("tpu: no timers in the cloud", "cloud's timer"),
-    ("tpu: the machine only powers off", "machine's timer"),
-    ("tpu: nodes are not listed", "throttled"),
-    ("tpu: a place that refuses keeps its timers", "failover"),
-    ("azure: rights are not listed", "lost reply"),
-    ("azure: a conflict is read as: it exists already", "failover"),
-    ("azure: the operation is not followed: a create is taken for a machine", "failover"),
-    ("azure: an expired sign-in is taken as a machine that is gone", "expired"),
-    ("azure: the machine's own timer is not armed", "machine's timer"),
-]
+DEFECTS = {
+    "aws": (
+        "aws: each send has a token of its own @ lost reply",
+        "aws: disks are not listed @ throttled",
+        "aws: the tag that the reaper reads is not part of the create @ cloud's timer",
+    ),
+    "gcp": (
+        "gcp: each create has a name and a token of its own @ lost reply",
+        "gcp: a machine that has stopped is not listed @ maintenance",
+        "gcp: disks are not listed @ throttled",
+        "gcp: the machine only powers off @ machine's timer",
+        "gcp: no maxRunDuration @ cloud's timer",
+    ),
+    "tpu": (
+        "tpu: each create has a name and a token of its own @ lost reply",
+        "tpu: no timers in the cloud @ cloud's timer",
+        "tpu: the machine only powers off @ machine's timer",
+        "tpu: nodes are not listed @ throttled",
+        "tpu: a place that refuses keeps its timers @ failover",
+    ),
+    "azure": (
+        "azure: rights are not listed @ lost reply",
+        "azure: a conflict is read as: it exists already @ failover",
+        "azure: the operation is not followed: a create is taken for a machine @ failover",
+        "azure: an expired sign-in is taken as a machine that is gone @ expired",
+        "azure: the machine's own timer is not armed @ machine's timer",
+    ),
+}
 
 
 @pytest.mark.parametrize("provider", LEAST_POINTS)
@@ -43,8 +51,6 @@ def test_a_tenth_of_all_points_leaves_nothing_and_is_recorded(provider: str) -> 
     assert int(points) > LEAST_POINTS[provider], "the points are enumerated: where have they gone?"
 
 
-@pytest.mark.parametrize(("defect", "case"), DEFECTS)
-def test_the_harness_turns_red_for_a_planted_defect(defect: str, case: str) -> None:
-    provider = defect.partition(":")[0]
-    code, lines, errors = faults("--provider", provider, "--share", "0", "--defects", defect, "--case", case)
-    assert (code, lines[0]) == (0, "defects caught 1 of 1"), errors
+@pytest.mark.parametrize("provider", DEFECTS)
+def test_the_harness_turns_red_for_planted_defects(provider: str) -> None:
+    assert_caught(*DEFECTS[provider], arguments=("--provider", provider))
