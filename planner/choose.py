@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.estimate import Workload, device_kind, estimate
 from planner.parts import can_accumulate
 from planner.plan import Candidate, Choice, Reason, RejectionKey
-from pricing.devices import CPU_DEVICE, Device, cores_of
+from pricing.devices import CPU_DEVICE, Device, cores_of, data_room_bytes
 from pricing.money import to_micro
 from pricing.offers import LifecycleState, Rental
 from workloads.memory import GIB
@@ -166,6 +166,9 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
         return Reason.CANNOT_ACCUMULATE
     if not fits(work, rental):
         return Reason.FRACTION_TOO_SMALL if rental.device_fraction < 1 else Reason.OUT_OF_MEMORY
+    room_bytes = data_room_bytes(rental.device)
+    if room_bytes is not None and work.disk_bytes > room_bytes:
+        return Reason.DISK_TOO_SMALL
     return None
 
 

@@ -23,6 +23,20 @@ def cores_of(device: str) -> int:
     return _CORES.get(device, 1)
 
 
+_FIXED_DISK = frozenset({"TPU v2", "TPU v3", "TPU v4", "TPU v5e"})
+_FIXED_DISK_BYTES = 100 * 1024**3
+_SYSTEM_BYTES = 30 * 1024**3
+
+
+def data_room_bytes(device: str) -> int | None:
+    """What data and checkpoints may take on a disk that comes with the machine and cannot be made larger; None where a
+    launch sizes the disk. Nodes of the Cloud TPU API have 100 GiB
+    (https://docs.cloud.google.com/tpu/docs/storage-options, read 2026-11-22); 30 of them are left to system and
+    container, as much as the smallest machines here have in all.
+    """
+    return _FIXED_DISK_BYTES - _SYSTEM_BYTES if device in _FIXED_DISK else None
+
+
 class Architecture(StrEnum):
     """Generation of the silicon; it decides which drivers, containers and precisions work."""
 

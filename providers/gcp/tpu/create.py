@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pricing.devices import cores_of
+from pricing.devices import cores_of, data_room_bytes
 from pricing.offers import Market
 from providers.base import VendorRequest
 from providers.errors import BadRequestError
 from providers.gcp.account import SCOPE
-from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, labels_of, token_of
+from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, labels_of, token_of, unpacked_bytes
 from providers.gcp.kinds import TPU_API
 from providers.gcp.tpu.api import TPU
 from providers.gcp.tpu.reaper import resource_id, rfc3339
@@ -62,17 +62,30 @@ def why_not_batch(offer: Offer, job_json: str) -> str:
     return ""
 
 
+def why_no_room(request: LaunchRequest) -> str:
+    """Why the data cannot lie on the machine's disk, "" where it can: the API has no way to ask for a larger one."""
+    room_bytes, needed_bytes = data_room_bytes(request.offer.device), unpacked_bytes(request)
+    if room_bytes is not None and needed_bytes > room_bytes:
+        return (
+            f"{request.offer.instance_type} has a disk that cannot be made larger, with {room_bytes / 1e9:.0f} GB for "
+            f"data; this data takes {needed_bytes / 1e9:.0f} GB as it is fetched and unpacked"
+        )
+    return ""
+
+
 def place_for(request: LaunchRequest) -> Place:
     """Where what the request makes is found again."""
     return Place(request.resolved[ZONE], resource_id(request.run_id, request.attempt))
 
 
 def trainable(request: LaunchRequest) -> None:
-    """Raises BadRequestError for a slice or a batch that cannot be trained here."""
+    """Raises BadRequestError for a slice, a batch or data that cannot be trained here."""
     if reason := why_not(request.offer):
         raise BadRequestError(reason, hint="choose a slice of one machine; plan estimate shows them")
     if reason := why_not_batch(request.offer, request.job_json):
         raise BadRequestError(reason, hint="make the batch a multiple of it; 8 for each core fill it best")
+    if reason := why_no_room(request):
+        raise BadRequestError(reason, hint="choose a machine whose disk a launch sizes: TPU v5p, v6e, or a GPU")
 
 
 def checked(request: LaunchRequest) -> LaunchRequest:

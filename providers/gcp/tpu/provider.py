@@ -114,6 +114,7 @@ class TpuMachines:
             )
         checks.queue_runs(self._ask_tasks, project)
         request = self.rented.with_data(request)
+        trainable(request)  # now that the size of its data is known
         return replace(
             request,
             resolved={

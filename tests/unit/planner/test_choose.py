@@ -59,6 +59,8 @@ def where(candidate: Candidate) -> tuple[str, str]:
 TWO_PLACES = (("us-east-1", "1"), ("eu-west-1", "2"))
 RETIRED = Lifecycle(state=LifecycleState.RETIRED)
 HALF = Fraction(1, 2)
+LARGE = {"path": "images", "images": 1000, "size_bytes": 40_000_000_000}
+NET = {"preset": "vgg16", "image_size": 64, "classes": 10}
 REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     # reason, of the rental, of the filters, of the job
     (Reason.RETIRED, {"lifecycle": RETIRED}, {}, {}),
@@ -83,6 +85,7 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (Reason.CANNOT_RUN, {"device": "TPU v2"}, {}, {"framework": "tensorflow"}),
     (Reason.OUT_OF_MEMORY, {"device": "cpu", "device_memory_gib": None, "memory_gib": 1.0}, {}, {}),
     (Reason.FRACTION_TOO_SMALL, {"device_memory_gib": 1.0, "device_fraction": HALF}, {}, {}),
+    (Reason.DISK_TOO_SMALL, {"device": "TPU v2"}, {}, {"data": LARGE, "model": NET}),
     (Reason.TOO_SLOW, {}, {}, {"epochs": 100_000}),
     (Reason.OVER_DEADLINE, {}, {"deadline": timedelta(minutes=10)}, {}),
     (Reason.OVER_BUDGET, {}, {"budget_usd": Decimal("0.01")}, {}),
@@ -106,6 +109,19 @@ def test_a_batch_that_does_not_fit_fits_in_parts() -> None:
     (candidate,) = chosen(row, job=a_job(global_batch_size=4096, accumulate=16)).candidates
     assert candidate.estimate.software is not None
     assert candidate.estimate.software.framework == "tensorflow"
+
+
+@pytest.mark.parametrize(
+    ("device", "gigabytes", "refused"), [("TPU v2", 37, False), ("TPU v2", 38, True), ("T4", 400, False)]
+)
+def test_data_that_has_no_room_on_a_fixed_disk_trains_where_a_launch_sizes_it(
+    device: str, gigabytes: int, refused: bool
+) -> None:
+    """It is there twice, as it is fetched and unpacked, and 100 GiB less 30 for system and container are 75 GB."""
+    job = a_job(data={**LARGE, "size_bytes": gigabytes * 10**9}, model=NET)
+    choice = chosen(rented(a_rental(device=device)), job=job)
+    assert reasons(choice) == ({Reason.DISK_TOO_SMALL: 1} if refused else {})
+    assert bool(choice.candidates) is not refused
 
 
 def test_a_tpu_trains_on_jax_where_the_job_names_no_framework() -> None:

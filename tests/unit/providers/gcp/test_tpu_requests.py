@@ -18,6 +18,7 @@ import yaml
 
 from pricing.catalog import Catalog
 from pricing.offers import Market, Offer, OfferQuery
+from providers.agent.spec import File
 from providers.base import LaunchRequest, ProviderSettings, RunId, VendorRequest
 from providers.bootstrap import Boot, shell_parts, start_up
 from providers.errors import BadRequestError
@@ -26,7 +27,7 @@ from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, name_of
 from providers.gcp.provider import make
 from providers.gcp.settings import GcpSettings
 from providers.gcp.tpu import reaper
-from providers.gcp.tpu.create import ADDRESS, RUNTIME, takes
+from providers.gcp.tpu.create import ADDRESS, RUNTIME, takes, trainable
 from providers.gcp.tpu.provider import TpuMachines
 from providers.gcp.tpu.runtimes import chosen
 from providers.gcp.tpu.startup import as_shell
@@ -203,6 +204,28 @@ def test_a_batch_divides_over_cores_not_chips(instance_type: str, batch: int, re
         with pytest.raises(BadRequestError, match="8 cores") as caught:
             asked(request)
         assert "multiple" in caught.value.hint
+
+
+@pytest.mark.parametrize(("gigabytes", "refused"), [(37, False), (38, True)])
+@pytest.mark.parametrize("told", ["by the job", "by who looked"])
+def test_data_that_has_no_room_on_its_disk_is_refused_before_anything_is_made(
+    gigabytes: int, refused: bool, told: str
+) -> None:
+    """It is there twice, as it is fetched and unpacked; 100 GiB less 30 for system and container are 75 GB."""
+    size = gigabytes * 10**9
+    data: dict[str, Any] = {"url": "gs://images/train.tar", "images": 1000}
+    if told == "by the job":
+        data["size_bytes"] = size
+    net = {"preset": "vgg16", "image_size": 64, "classes": 10}
+    sent = (File(path="", uri="gs://images/train.tar", to="data/train.tar", sha256="", size_bytes=size),)
+    request = a_request(job_json=a_job(data=data, model=net).to_json(), data=sent if told != "by the job" else ())
+    if not refused:
+        trainable(request)
+        return
+    for asked in (machines().requests, machines().resolve):
+        with pytest.raises(BadRequestError, match="cannot be made larger") as caught:
+            asked(request)
+        assert "whose disk a launch sizes" in caught.value.hint
 
 
 @pytest.mark.parametrize("missing", [PROJECT, ZONE, RUNTIME, ADDRESS, MACHINE_ACCOUNT, BOOT_DEADLINE])
