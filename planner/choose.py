@@ -167,7 +167,7 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
     if not fits(work, rental):
         return Reason.FRACTION_TOO_SMALL if rental.device_fraction < 1 else Reason.OUT_OF_MEMORY
     room_bytes = data_room_bytes(rental.device)
-    if room_bytes is not None and work.disk_bytes > room_bytes:
+    if room_bytes is not None and work.least_disk_bytes > room_bytes:
         return Reason.DISK_TOO_SMALL
     return None
 

@@ -66,7 +66,7 @@ class Workload:
         self.job = job
         self.net = job.net()
         self.images = trained_images(job)
-        self.disk_bytes = disk_bytes(job)
+        self.least_disk_bytes = least_disk_bytes(job)
         self.usage = {kind: run_usage(job, kind) for kind in BOOT_DISK_GB}
         self.hold_out_images = job.known_data.hold_out_images if job.known_data else 0
         self.download_seconds = fetch_seconds(job)
@@ -240,14 +240,15 @@ def trained_images(job: TrainingJob) -> int:
 def run_usage(job: TrainingJob, kind: str) -> RunUsage:
     """On a machine of a kind (`cpu`, `gpu`, `tpu`): disk for image, data and checkpoints; the model leaves the vendor
     once, as 4-byte weights."""
-    disk = BOOT_DISK_GB[kind] + disk_bytes(job) / _GB
+    # The data as it is fetched and unpacked, and two checkpoints with one optimizer slot each.
+    disk = BOOT_DISK_GB[kind] + (2 * (job.data_bytes or 0) + 4 * _model_bytes(job)) / _GB
     return RunUsage(disk_gb=_rounded(disk, "0.1"), addresses=1, egress_gb=_rounded(_model_bytes(job) / _GB, "0.001"))
 
 
-def disk_bytes(job: TrainingJob) -> int:
-    """What a run keeps on its machine's disk: the data as fetched and unpacked, and two checkpoints with one optimizer
-    slot each."""
-    return 2 * (job.data_bytes or 0) + 4 * _model_bytes(job)
+def least_disk_bytes(job: TrainingJob) -> int:
+    """What a run has on its machine's disk at the least: its data, and two checkpoints with one optimizer slot each.
+    One archive of everything takes the data's size once more while it is unpacked; its launch knows."""
+    return (job.data_bytes or 0) + 4 * _model_bytes(job)
 
 
 def _model_bytes(job: TrainingJob) -> int:

@@ -63,7 +63,7 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.CANNOT_ACCUMULATE: "TensorFlow trains a batch in parts (accumulate) on one device only, from 2.16 on",
     Reason.OUT_OF_MEMORY: "the batch does not fit its memory",
     Reason.FRACTION_TOO_SMALL: "the fraction of a device it holds is too small for the batch",
-    Reason.DISK_TOO_SMALL: "its disk cannot be made larger, and has no room for the data",
+    Reason.DISK_TOO_SMALL: "its disk is as it comes (100 GiB), and has no room for the data",
     Reason.NO_THROUGHPUT: "no throughput can be predicted for it",
     Reason.NO_PRICE: "no price to plan with",
     Reason.TOO_SLOW: "longer than 30 days",

@@ -29,10 +29,12 @@ _SYSTEM_BYTES = 30 * 1024**3
 
 
 def data_room_bytes(device: str) -> int | None:
-    """What data and checkpoints may take on a disk that comes with the machine and cannot be made larger; None where a
-    launch sizes the disk. Nodes of the Cloud TPU API have 100 GiB
+    """What data and checkpoints may take on a disk that comes with the machine; None where a launch sizes the disk.
+
+    Nodes of the Cloud TPU API have 100 GiB that cannot be made more
     (https://docs.cloud.google.com/tpu/docs/storage-options, read 2026-11-22); 30 of them are left to system and
-    container, as much as the smallest machines here have in all.
+    container, as much as the smallest machines here have in all. Disks made beforehand could be attached; launches make
+    none, since nothing would end them in time.
     """
     return _FIXED_DISK_BYTES - _SYSTEM_BYTES if device in _FIXED_DISK else None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable
 from providers.agent import web
 from providers.agent.checkpoints import sha256_of
 from providers.agent.reading import Access
+from providers.agent.spec import bytes_on_disk
 from providers.agent.store import PART_BYTES, AwayError, Steps, download, patiently
 from providers.agent.stores import open_store
 from providers.agent.unpacking import UnpackError, unpack
@@ -52,10 +53,9 @@ def fetch(machine: Machine, opens: web.Opens = web.opens, told: Callable[[int, i
 
 
 def _room_for_all(machine: Machine) -> None:
-    """Told at once, not after an hour: what is still to come, and the largest archive beside what is in it."""
+    """Told at once, not after an hour."""
     coming = [file for file in machine.spec.files if not _is_here(machine, file)]
-    archives = (file.size_bytes for file in coming if file.unpack)
-    needed = sum(file.size_bytes for file in coming) + max(archives, default=0) + LEAST_FREE_BYTES
+    needed = bytes_on_disk(coming) + LEAST_FREE_BYTES
     free = machine.free_bytes(machine.paths.root)
     if needed > free:
         text = f"the data needs {needed / 1e9:.1f} GB, the machine's disk has {free / 1e9:.1f} GB free"

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from providers.agent.clock import unix
 
@@ -44,6 +44,12 @@ class File:
     sha256: str
     size_bytes: int
     unpack: bool = False
+
+
+def bytes_on_disk(files: Iterable[File]) -> int:
+    """What files take at the most while they are fetched: all of them, and the largest archive beside what is in it."""
+    sizes = [(file.size_bytes, file.unpack) for file in files]
+    return sum(size for size, _ in sizes) + max((size for size, unpacked in sizes if unpacked), default=0)
 
 
 @dataclass(frozen=True)

@@ -138,15 +138,11 @@ def _disk(request: LaunchRequest) -> dict[str, Any]:
 
 def disk_gib(request: LaunchRequest) -> int:
     """The image and what is installed, and the data as it is fetched and unpacked."""
+    sent = sum(file.size_bytes for file in request.data)
+    data = max(sent, job_from_json(request.job_json).data_bytes or 0)
     known = request.resolved
     base = max(int(known.get(IMAGE_GIB) or 0), int(known.get(LEAST_GIB) or 0))
-    return base + math.ceil(unpacked_bytes(request) / _GIB)
-
-
-def unpacked_bytes(request: LaunchRequest) -> int:
-    """What the data takes on the machine's disk: as it is fetched, and unpacked."""
-    sent = sum(file.size_bytes for file in request.data)
-    return 2 * max(sent, job_from_json(request.job_json).data_bytes or 0)
+    return base + math.ceil(2 * data / _GIB)
 
 
 def _interface(region: str, settings: GcpSettings) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.devices import cores_of, data_room_bytes
 from pricing.offers import Market
+from providers.agent.spec import bytes_on_disk
 from providers.base import VendorRequest
 from providers.errors import BadRequestError
 from providers.gcp.account import SCOPE
-from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, labels_of, token_of, unpacked_bytes
+from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, labels_of, token_of
 from providers.gcp.kinds import TPU_API
 from providers.gcp.tpu.api import TPU
 from providers.gcp.tpu.reaper import resource_id, rfc3339
@@ -63,12 +64,13 @@ def why_not_batch(offer: Offer, job_json: str) -> str:
 
 
 def why_no_room(request: LaunchRequest) -> str:
-    """Why the data cannot lie on the machine's disk, "" where it can: the API has no way to ask for a larger one."""
-    room_bytes, needed_bytes = data_room_bytes(request.offer.device), unpacked_bytes(request)
+    """Why the data cannot lie on the machine's disk, "" where it can."""
+    room_bytes = data_room_bytes(request.offer.device)
+    needed_bytes = max(bytes_on_disk(request.data), job_from_json(request.job_json).data_bytes or 0)
     if room_bytes is not None and needed_bytes > room_bytes:
         return (
-            f"{request.offer.instance_type} has a disk that cannot be made larger, with {room_bytes / 1e9:.0f} GB for "
-            f"data; this data takes {needed_bytes / 1e9:.0f} GB as it is fetched and unpacked"
+            f"{request.offer.instance_type} has a disk of 100 GiB, and nobody can ask for a larger one: "
+            f"{room_bytes / 1e9:.0f} GB of it are left for data, which takes {needed_bytes / 1e9:.0f} GB while it comes"
         )
     return ""
 

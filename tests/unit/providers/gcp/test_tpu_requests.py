@@ -206,24 +206,38 @@ def test_a_batch_divides_over_cores_not_chips(instance_type: str, batch: int, re
         assert "multiple" in caught.value.hint
 
 
-@pytest.mark.parametrize(("gigabytes", "refused"), [(37, False), (38, True)])
-@pytest.mark.parametrize("told", ["by the job", "by who looked"])
+@pytest.mark.parametrize(
+    ("gigabytes", "told", "refused"),
+    [
+        (75, "the job", False),
+        (76, "the job", True),
+        (75, "files", False),
+        (76, "files", True),
+        # One archive is there beside what is in it.
+        (37, "an archive", False),
+        (38, "an archive", True),
+        (73, "archives", False),
+        (75, "archives", True),
+    ],
+)
 def test_data_that_has_no_room_on_its_disk_is_refused_before_anything_is_made(
-    gigabytes: int, refused: bool, told: str
+    gigabytes: int, told: str, refused: bool
 ) -> None:
-    """It is there twice, as it is fetched and unpacked; 100 GiB less 30 for system and container are 75 GB."""
-    size = gigabytes * 10**9
-    data: dict[str, Any] = {"url": "gs://images/train.tar", "images": 1000}
-    if told == "by the job":
+    """100 GiB less 30 for system and container are 75.2 GB."""
+    size, parts = gigabytes * 10**9, {"files": 75, "an archive": 1, "archives": 75}.get(told, 0)
+    data: dict[str, Any] = {"url": "gs://images/train", "images": 1000}
+    if told == "the job":
         data["size_bytes"] = size
     net = {"preset": "vgg16", "image_size": 64, "classes": 10}
-    sent = (File(path="", uri="gs://images/train.tar", to="data/train.tar", sha256="", size_bytes=size),)
-    request = a_request(job_json=a_job(data=data, model=net).to_json(), data=sent if told != "by the job" else ())
+    part = File(
+        path="", uri="gs://x/y", to="data/y", sha256="", size_bytes=size // max(parts, 1), unpack=told != "files"
+    )
+    request = a_request(job_json=a_job(data=data, model=net).to_json(), data=(part,) * parts)
     if not refused:
         trainable(request)
         return
     for asked in (machines().requests, machines().resolve):
-        with pytest.raises(BadRequestError, match="cannot be made larger") as caught:
+        with pytest.raises(BadRequestError, match="100 GiB") as caught:
             asked(request)
         assert "whose disk a launch sizes" in caught.value.hint
 
