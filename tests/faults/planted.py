@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -61,13 +63,24 @@ class Caught:
 
 
 def trials_for_defects(began: Sequence[Verdict]) -> list[Trial]:
-    """The undisturbed launches first, then a seeded part of all points, those around a create before the others."""
+    """The undisturbed launches first, then a seeded part of all points, those around a create before the others; one of
+    each case in turn, as some defects show in one alone."""
     names, trials = named_points(began), all_trials(began)
     near = [trial for trial in trials if names[trial.case.name, trial.point].split()[-1] in _CREATES]
     part = some(trials, SHARE, SEED)
     for chosen in (near, part):
         Random(SEED).shuffle(chosen)
-    return [*(verdict.trial for verdict in began), *near[:MOST_NEAR], *part]
+    return [*(verdict.trial for verdict in began), *_in_turn(near)[:MOST_NEAR], *_in_turn(part)]
+
+
+def _in_turn(trials: Sequence[Trial]) -> list[Trial]:
+    """The first of each case, then the second of each, and so on."""
+    turns: Counter[str] = Counter()
+    numbered = []
+    for trial in trials:
+        numbered.append((turns[trial.case.name], trial))
+        turns[trial.case.name] += 1
+    return [trial for _, trial in sorted(numbered, key=itemgetter(0))]
 
 
 def against_defects(
