@@ -8,7 +8,7 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from tests.faults.all_points import all_trials, named_points, some, summary, tell, undisturbed, verdicts
+from tests.faults.all_points import WORKERS, all_trials, named_points, some, summary, tell, undisturbed, verdicts
 from tests.faults.cases import CASES
 from tests.faults.planted import Wanted, against_defects, defects_of, tell_caught
 
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--case", action="append", choices=[case.name for case in CASES])
     parser.add_argument("--share", type=float, default=1.0, help="of the points, drawn by --seed")
     parser.add_argument("--seed", type=int, default=20261121)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=WORKERS)
     parser.add_argument("--defects", nargs="+", default=[], help="all, or names; 'name @ case': in that case only")
     return parser
 

@@ -21,7 +21,7 @@ from providers.gcp.api import GoogleApi
 from providers.gcp.settings import GcpSettings
 from tests.contract.gcp import OFFER, PROJECT, Client
 from tests.doubles.clock import NOON
-from tests.doubles.google.process import Google, Process
+from tests.doubles.google.process import Google, Process, Steady
 from tests.doubles.google.scenario import Scenario
 from tests.faults.harness import Lived
 from tests.faults.points import Points
@@ -116,7 +116,7 @@ class GcpCloud:
     cases = frozenset(SCENARIOS)
 
     def __init__(self, case: str) -> None:
-        self.google = Google(server().url)
+        self.google = Steady(server().url)
         self.google.reset(Scenario.model_validate({**QUICK, **SCENARIOS[case], "began": NOON}))
 
     def provider(self, ask: Ask, points: Points) -> Provider:

@@ -16,7 +16,7 @@ from providers.gcp.tpu.api import TpuCalls
 from tests.contract.tpu import CREATE, OFFER, TpuClient, make_ready
 from tests.doubles.clock import NOON
 from tests.doubles.google import tpu
-from tests.doubles.google.process import Google
+from tests.doubles.google.process import Google, Steady
 from tests.doubles.google.scenario import Scenario
 from tests.faults.gcp import ALIVE, QUICK, GcpCloud, Pointed, server
 
@@ -119,7 +119,7 @@ class TpuCloud(GcpCloud):
     cases = frozenset(SCENARIOS)
 
     def __init__(self, case: str) -> None:
-        self.google = Google(server().url)
+        self.google = Steady(server().url)
         closed = {"closed_zones": _CLOSED}  # every zone more is four points more in each look
         self.google.reset(Scenario.model_validate({**QUICK, **closed, **SCENARIOS[case], "began": NOON}))
         make_ready(TpuClient(self.google, Path()))

@@ -51,6 +51,7 @@ class Description:
         self.name = name
         self._document: Mapping[str, Any] = json.loads(place.read_text(encoding="utf-8"))
         self._schemas: Mapping[str, Any] = self._document["schemas"]
+        self._prefix = f"/{self._document['servicePath']}"
         self._methods = [
             (str(method["httpMethod"]), _pattern(f"{self._document['servicePath']}{_path_of(method)}"), method)
             for method in _methods_of(self._document)
@@ -66,6 +67,8 @@ class Description:
 
     def match(self, verb: str, path: str) -> Matched | None:
         """None: the API has no such method."""
+        if not path.startswith(self._prefix):
+            return None
         for known, pattern, method in self._methods:
             if known == verb and (found := pattern.fullmatch(path)):
                 return Matched(method, {name: unquote(value) for name, value in found.groupdict().items()})
