@@ -55,7 +55,7 @@ azurite:
 	@scripts/azurite.sh
 
 # What has to be there is installed side by side, and then checked side by side: most of it uses one processor, or waits.
-# Elsewhere than in CI, tests that find no engine or no Azurite are skipped.
+# Elsewhere than in CI, tests that find no engine are skipped, and those that need Azurite install it where npm is.
 BESIDE := --no-print-directory --output-sync --jobs
 
 test:
