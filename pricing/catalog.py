@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from functools import cached_property
@@ -122,7 +123,7 @@ class Catalog:
     def open(cls, path: Path | None = None) -> Catalog:
         """The catalog at `path`, by default the shipped one. Raises CatalogError."""
         path = SHIPPED_CATALOG if path is None else path
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises for a name that is too long
             raise CatalogError(f"there is no price catalog at {path}")
         # immutable: nothing is locked and no journal is looked for; a refresh replaces the file, it never writes it.
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -135,6 +136,12 @@ class Catalog:
             connection.close()
             raise
         return catalog
+
+    def check(self) -> None:
+        """Raises CatalogError where a page of the file is damaged (SQLite's quick_check)."""
+        found = [str(row[0]) for row in self._rows("PRAGMA quick_check(1)")]
+        if found != ["ok"]:
+            raise CatalogError(f"the price catalog {self.path} is damaged: {found[0] if found else 'it is empty'}")
 
     def close(self) -> None:
         """Let go of the file. Places that were not read yet cannot be read afterwards."""

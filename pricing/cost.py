@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.money import HOURS_PER_MONTH, PER_SECOND, ZERO_USD, Billing, Usd, UsdPerHour, amount, to_micro
+from pricing.money import HOURS_PER_MONTH, ZERO_USD, Billing, Usd, UsdPerHour, amount, to_micro
 
 if TYPE_CHECKING:
     from datetime import timedelta
+    from decimal import Decimal
 
 
 class ProviderRates(NamedTuple):
@@ -26,23 +26,12 @@ class ProviderRates(NamedTuple):
     sources: tuple[tuple[str, str], ...] = ()
 
 
-FREE_RATES = ProviderRates(
-    provider="local",
-    billing=PER_SECOND,
-    disk_usd_per_gb_month=Decimal(0),
-    address_usd_per_hour=Decimal(0),
-    egress_usd_per_gb=Decimal(0),
-    object_storage_usd_per_gb_month=Decimal(0),
-)
-"""One's own machine: no disk, address or transfer is billed."""
-
-
 class RunUsage(NamedTuple):
     """What a run takes beside the machine: disk for as long as it lasts, addresses, and GB leaving the vendor."""
 
-    disk_gb: Decimal = Decimal(0)
-    addresses: int = 1
-    egress_gb: Decimal = Decimal(0)
+    disk_gb: Decimal
+    addresses: int
+    egress_gb: Decimal
 
 
 class RunCost(NamedTuple):

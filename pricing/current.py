@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import date
     from pathlib import Path
 
@@ -16,26 +17,43 @@ REFRESHED = "catalog.sqlite"
 """The name of the refreshed catalog in the state folder."""
 
 
-def current_catalog(home: Path | None) -> Path:
-    """The file of the catalog to use; without a state folder the shipped one.
+def current_catalog(home: Path | None, say: Callable[[str], None] = lambda _: None) -> Path:
+    """The file of the catalog to use: the refreshed one, else, or where that is damaged, the shipped one.
 
-    A refreshed catalog that lies over another version's text is compiled anew. Raises CatalogError.
+    A refreshed catalog that lies over another version's text is compiled anew. `say` is told of a damaged one. Raises
+    CatalogError for the shipped one.
     """
     own = home / REFRESHED if home is not None else None
     if own is None or not own.is_file():
         return SHIPPED_CATALOG
+    if damage := damage_of(own):
+        say(f"{damage}: the shipped prices are used; plan prices refresh reads them anew")
+        return SHIPPED_CATALOG
+    return own
+
+
+def damage_of(own: Path) -> str:
+    """Why a refreshed catalog cannot be used; "" where it can. One of another version is compiled anew first.
+
+    Raises CatalogError where the shipped one cannot be used either.
+    """
     with Catalog.open() as shipped:
         text = shipped.text_sha256
     try:
         with Catalog.open(own) as catalog:
+            catalog.check()
             fits = catalog.text_sha256 == text
     except CatalogError:
         fits = False
-    if not fits:
-        from pricing.refresh import compile_anew  # reads every table: only after the package itself was renewed
+    if fits:
+        return ""
+    from pricing.refresh import compile_anew  # reads every table: only after the package itself was renewed
 
+    try:
         compile_anew(own)
-    return own
+    except CatalogError as error:
+        return str(error)
+    return ""
 
 
 def offers_of(provider: str, query: OfferQuery, home: Path | None, today: date) -> list[Offer]:

@@ -1,4 +1,4 @@
-"""What was read, put over what was known: the last good part stays where a new one failed. Pure."""
+"""What was read, put over what was known: the last good price stays where a new one failed or is held back. Pure."""
 
 from __future__ import annotations
 
@@ -10,44 +10,25 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.changes import Key
 from pricing.devices import CPU_DEVICE
+from pricing.entries import Entry, Place, entries_of
 from pricing.grades import Market, PriceGrade, trusted_until
-from pricing.money import to_micro
+from pricing.held import Check, HeldPrice
 from pricing.offers import BY_LIFECYCLE, Availability
 from pricing.sources.aws import ADVISOR_ID, Advice
-from pricing.sources.reading import Count, Offered, Part
-from pricing.tables import InstanceType, OfferRow, Price, Source, SpotHistory
+from pricing.sources.reading import Count, Offered, Part, PriceFound
+from pricing.tables import InstanceType, OfferRow, Price, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pricing.sources.reading import PriceFound, TypeSeen
+    from pricing.sources.reading import TypeSeen
 
 _MICRO = Decimal("0.000001")
+NO_DATE = "the list has no date"
+"""What stands in the place of a price's date where its list has none; the day of reading would say too much."""
 LEAST_SPOT_SHARE = Decimal("0.02")
 """Nothing was ever let for less than about a tenth of its on-demand price: below this share it is no price."""
-
-
-class Place(NamedTuple):
-    """What a price is of; `zone` empty: the region."""
-
-    region: str
-    instance_type: str
-    market: Market
-    zone: str
-
-
-class Entry(NamedTuple):
-    """A price, and what goes with it."""
-
-    price: Price
-    zones: tuple[str, ...]
-    bucket: int | None
-    history: SpotHistory | None
-    host: Decimal | None
-    device: Decimal | None
-    note: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +56,12 @@ class Merged:
     """The new offers, and what could not be taken over.
 
     `kept` counts prices that the list no longer has under a name that is understood: they stay, with their old day.
-    `unknown_types` are accelerated machines that nothing is known of.
+    `held` are prices that cannot be true. `unknown_types` are accelerated machines that nothing is known of.
     """
 
     offers: tuple[OfferRow, ...]
     kept: int
+    held: tuple[HeldPrice, ...]
     skipped: Counter[str]
     unknown_types: tuple[str, ...]
 
@@ -88,13 +70,15 @@ def merge(known: Known, news: News) -> Merged:
     """Each part that was read replaces what was known of its markets and regions."""
     types = _Types(known, [seen for part in news.parts for seen in part.parsed.types])
     entries = entries_of(known.offers)
+    read = [one for part in news.parts for one in part.parsed.prices]
+    check = Check(known.provider, known.offers, read, types.get)
     skipped: Counter[str] = Counter()
     kept = 0
     for part in news.parts:
         skipped.update({str(why): count for why, count in part.parsed.skipped.items()})
         skipped[Count.UNKNOWN_TYPE.value] += sum(types.get(one.instance_type) is None for one in part.parsed.prices)
         if not part.error:
-            kept += _take_over(entries, part, types, known, news.on)
+            kept += _take_over(entries, part, types, known, check)
     skipped["a spot price of next to nothing"] += _drop_nothing(entries)
     if news.advice is not None:
         _advise(entries, news.advice, known, news.on)
@@ -102,33 +86,23 @@ def merge(known: Known, news: News) -> Merged:
     return Merged(
         offers=tuple(offers),
         kept=kept,
+        held=tuple(check.held),
         skipped=+skipped,
         unknown_types=tuple(sorted(types.unknown)),
     )
 
 
-def prices_of(offers: Iterable[OfferRow]) -> dict[Key, int]:
-    """Prices to compare, of zones the cheapest."""
-    found: dict[Key, int] = {}
-    for place, entry in entries_of(offers).items():
-        key, price = Key(place.region, place.instance_type, place.market.value), to_micro(entry.price.usd_per_hour)
-        found[key] = min(price, found.get(key, price))
-    return found
-
-
-def entries_of(offers: Iterable[OfferRow]) -> dict[Place, Entry]:
-    """Rows taken apart into one entry a price."""
-    found: dict[Place, Entry] = {}
-    for row in offers:
-        if row.on_demand is not None:
-            parts = row.host_usd_per_hour, row.device_usd_per_hour
-            entry = Entry(row.on_demand, row.zones, None, None, *parts, row.note)
-            found[Place(row.region, row.type.name, Market.ON_DEMAND, "")] = entry
-        if row.spot is not None:
-            zone = row.zones[0] if row.on_demand is None and len(row.zones) == 1 else ""
-            entry = Entry(row.spot, row.zones, row.interruption_bucket, row.history, None, None, row.note)
-            found[Place(row.region, row.type.name, Market.SPOT, zone)] = entry
-    return found
+def let_through(known: Known, held: Iterable[HeldPrice]) -> tuple[OfferRow, ...]:
+    """The offers with held prices in the place of those that are known, each with a note that a person let it in."""
+    types, entries = _Types(known, ()), entries_of(known.offers)
+    for one in held:
+        before = entries.get(one.place) or entries.get(one.place._replace(zone=""))
+        read = PriceFound(
+            one.place.region, one.place.instance_type, one.place.market, one.usd_per_hour, one.source,
+            zones=(one.place.zone,) if one.place.zone else (), as_of=one.as_of,
+        )  # fmt: skip
+        entries[one.place] = _entry(read, before, known)._replace(note=f"let through by name although {one.why}")
+    return tuple(_rows(entries, types, _availability(known.offers, None)))
 
 
 class _Types:
@@ -174,14 +148,19 @@ class _Types:
         return self._new[name]
 
 
-def _take_over(entries: dict[Place, Entry], part: Part, types: _Types, known: Known, on: date) -> int:
+def _take_over(entries: dict[Place, Entry], part: Part, types: _Types, known: Known, check: Check) -> int:
     """Put a part's prices in the place of those before; returns how many stay that it does not have.
 
     A type that the part has elsewhere is gone where it does not have it; one that it has nowhere goes by another name
-    now, perhaps: what was known of it stays, with its old day.
+    now, perhaps: what was known of it stays, with its old day. So does what was known in the place of a held price.
     """
-    found = _found(part, types)
-    understood = {(place.instance_type, place.market) for place in found}
+    listed = _found(part, types)
+    understood = {(place.instance_type, place.market) for place in listed}
+    by_region: defaultdict[tuple[str, str, Market], list[Entry]] = defaultdict(list)
+    for place, entry in entries.items():
+        by_region[place[:3]].append(entry)
+    found = {place: one for place, one in listed.items() if check.passes(place, one, _last(place, entries, by_region))}
+    held = listed.keys() - found.keys()
     kept = 0
     old = [
         place
@@ -190,14 +169,28 @@ def _take_over(entries: dict[Place, Entry], part: Part, types: _Types, known: Kn
     ]
     before = {place[:3]: entries[place] for place in old}
     here = {place[:3] for place in found}
+    held_here = {place[:3] for place in held} - here
     for place in old:
+        if place in held or place[:3] in held_here:
+            continue
         if place[:3] in here or (place.instance_type, place.market) in understood:
             del entries[place]
         else:
             kept += 1
     for place, one in found.items():
-        entries[place] = _entry(one, before.get(place[:3]), known, on)
+        entries[place] = _entry(one, before.get(place[:3]), known)
     return kept
+
+
+def _last(
+    place: Place, entries: Mapping[Place, Entry], by_region: Mapping[tuple[str, str, Market], Sequence[Entry]]
+) -> Entry | None:
+    """The last known price of a place: its own, else the region's, else the median of its zones."""
+    exact = entries.get(place) or entries.get(place._replace(zone=""))
+    if exact is not None:
+        return exact
+    zones = sorted(by_region.get(place[:3], ()), key=lambda entry: entry.price.usd_per_hour)
+    return zones[(len(zones) - 1) // 2] if zones else None
 
 
 def _found(part: Part, types: _Types) -> dict[Place, PriceFound]:
@@ -209,14 +202,23 @@ def _found(part: Part, types: _Types) -> dict[Place, PriceFound]:
     }
 
 
-def _entry(one: PriceFound, before: Entry | None, known: Known, on: date) -> Entry:
-    """The zones and the interruption bucket that were known stay."""
+def _entry(one: PriceFound, before: Entry | None, known: Known) -> Entry:
+    """The zones and the interruption bucket that were known stay; so does a later date of the same price."""
     price = Price(
-        usd_per_hour=one.usd_per_hour.quantize(_MICRO), as_of=on, as_of_text="", source=known.sources[one.source]
+        usd_per_hour=one.usd_per_hour.quantize(_MICRO),
+        as_of=one.as_of,
+        as_of_text=NO_DATE if one.as_of is None else "",
+        source=known.sources[one.source],
     )
+    if before is not None and before.price.usd_per_hour == price.usd_per_hour and _is_later(before.price, price):
+        price = before.price
     zones = one.zones or (before.zones if before else ())
     bucket = one.bucket if one.bucket is not None or before is None else before.bucket
     return Entry(price, zones, bucket, one.history, one.host, one.device, "")
+
+
+def _is_later(one: Price, other: Price) -> bool:
+    return one.as_of is not None and (other.as_of is None or one.as_of > other.as_of)
 
 
 def _drop_nothing(entries: dict[Place, Entry]) -> int:
@@ -249,7 +251,8 @@ def _advise(entries: dict[Place, Entry], advice: Advice, known: Known, on: date)
         if on_demand is None or (region, name) in counted:
             continue
         usd = (on_demand.price.usd_per_hour * (100 - saved) / 100).quantize(_MICRO)
-        price = Price(usd_per_hour=usd, as_of=on, as_of_text="", source=source)
+        text = NO_DATE if advice.as_of is None else ""
+        price = Price(usd_per_hour=usd, as_of=advice.as_of, as_of_text=text, source=source)
         for place in [one for one in entries if one[:3] == (region, name, Market.SPOT)]:
             del entries[place]
         key = Place(region, name, Market.SPOT, "")

@@ -71,5 +71,7 @@ def format_usd(value: Decimal) -> str:
 
 
 def format_usd_per_hour(rate: Decimal) -> str:
-    """`$0.526/h`: three decimals, as vendors print their rates."""
-    return f"${rate:,.3f}/h"
+    """`$0.526/h`: three decimals, as vendors print their rates; `$0.0001/h` where that would show nothing."""
+    places = 3 if abs(rate) >= Decimal("0.001") or rate == 0 else 6
+    text = f"{rate:,.{places}f}"
+    return f"${text.rstrip('0') if places == 6 else text}/h"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -13,25 +13,31 @@ from pricing.catalog import CatalogError
 from pricing.changes import Changes, compare, unbelievable
 from pricing.compile import TEXT_DIR, compile_catalog
 from pricing.current import REFRESHED
+from pricing.entries import prices_of
 from pricing.grades import Market, PriceGrade
-from pricing.merge import Known, Merged, News, merge, prices_of
+from pricing.held import HeldPrice
+from pricing.merge import Known, Merged, News, let_through, merge
 from pricing.overlay import Overlay, overlaid, overlay_text
 from pricing.sources import aws, aws_account, azure, gcp
 from pricing.tables import Source, Tables, read_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pricing.sources.reading import Part
     from pricing.tables import OfferRow
 
+_NO_PARTS = json.dumps({"format": 2, "parts": {}, "held": []})
 _HINT = "plan prices refresh reads them anew; without the file the shipped prices are used"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a refresh of one provider did. `held`: why a person should look first; nothing was written then."""
+    """What a refresh of one provider did. `held`: why a person should look first; nothing was written then.
+
+    Single prices that cannot be true are in `merged.held`; the rest was written all the same.
+    """
 
     provider: str
     changes: Changes
@@ -43,7 +49,7 @@ class Outcome:
 
 def known_of(provider: str, home: Path) -> Known:
     """What is known of a provider before a refresh. Raises CatalogError, TableError."""
-    return _known(provider, overlaid(_shipped_tables(), list(read_overlays(home / REFRESHED).values())))
+    return _known(provider, overlaid(_shipped_tables(), list(_readable_overlays(home).values())))
 
 
 def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> Outcome:
@@ -53,7 +59,7 @@ def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> O
     written. Whoever calls it sees to it that nobody else does at the same time. Raises CatalogError, TableError,
     OSError.
     """
-    overlays = read_overlays(home / REFRESHED)
+    overlays = _readable_overlays(home)
     shipped = _shipped_tables()
     known = _known(provider, overlaid(shipped, list(overlays.values())))
     merged = merge(known, news)
@@ -68,6 +74,33 @@ def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> O
         compile_catalog(TEXT_DIR, home / REFRESHED, [overlays[name] for name in sorted(overlays)])
     failed = tuple((part.name, part.error) for part in news.parts if part.error)
     return Outcome(provider=provider, changes=changes, merged=merged, read=read, failed=failed, held=held)
+
+
+def held_of(overlay: Overlay) -> tuple[HeldPrice, ...]:
+    """The prices of an overlay that were read and are not used, since they cannot be true."""
+    return tuple(HeldPrice.from_json(overlay.provider, row) for row in _contents(overlay)["held"])
+
+
+def accept(provider: str, names: Sequence[str], home: Path) -> tuple[HeldPrice, ...]:
+    """Let held prices through and compile them into the catalog that is used; returns which.
+
+    A name is the one of a held price, or a beginning of it that ends where a part of it does (`aws/us-east-1`). Where
+    none is held by these names nothing is written. Raises CatalogError, TableError, OSError.
+    """
+    overlays = read_overlays(home / REFRESHED)
+    overlay = overlays.get(provider)
+    if overlay is None:
+        return ()
+    held = held_of(overlay)
+    chosen = tuple(one for one in held if any(f"{one.name}/".startswith(f"{name}/") for name in names))
+    if not chosen:
+        return ()
+    shipped = _shipped_tables()
+    offers = let_through(_known(provider, overlaid(shipped, list(overlays.values()))), chosen)
+    parts = json.dumps(_with_held(parts_of(overlay), [one for one in held if one not in chosen]))
+    overlays[provider] = replace(_overlay_of(provider, offers, overlay.read_on, shipped), parts=parts)
+    compile_catalog(TEXT_DIR, home / REFRESHED, [overlays[name] for name in sorted(overlays)])
+    return chosen
 
 
 def compile_anew(own: Path) -> None:
@@ -90,6 +123,14 @@ def forget(home: Path) -> bool:
     return there
 
 
+def _readable_overlays(home: Path) -> dict[str, Overlay]:
+    """What was refreshed before; nothing where that file is damaged: a refresh begins from the shipped prices then."""
+    try:
+        return read_overlays(home / REFRESHED)
+    except CatalogError:
+        return {}
+
+
 def read_overlays(path: Path) -> dict[str, Overlay]:
     """What was refreshed, by provider, out of a refreshed catalog of any version. Raises CatalogError."""
     if not path.is_file():
@@ -105,7 +146,7 @@ def read_overlays(path: Path) -> dict[str, Overlay]:
 
 def parts_of(overlay: Overlay) -> dict[str, dict[str, Any]]:
     """What was read when, by part: `on` (a day), `prices`, and `failed` (why the newest reading did not work)."""
-    parts: dict[str, dict[str, Any]] = json.loads(overlay.parts)
+    parts: dict[str, dict[str, Any]] = _contents(overlay)["parts"]
     return parts
 
 
@@ -143,15 +184,42 @@ def _as_overlay(row: Sequence[Any]) -> Overlay:
 
 
 def _overlay(provider: str, merged: Merged, news: News, shipped: Tables, before: Overlay | None) -> Overlay:
-    used = {row.type.name: row.type for row in merged.offers}
+    parts = _parts(news.parts, news.on, parts_of(before) if before else {})
+    still = [one for one in held_of(before) if not _is_read_again(one, news.parts)] if before else []
+    return replace(
+        _overlay_of(provider, merged.offers, news.on, shipped),
+        parts=json.dumps(_with_held(parts, [*still, *merged.held])),
+    )
+
+
+def _overlay_of(provider: str, rows: Sequence[OfferRow], read_on: date, shipped: Tables) -> Overlay:
+    """The offers of a provider as an overlay that says nothing of parts yet."""
+    used = {row.type.name: row.type for row in rows}
     new_types = [kind for name, kind in used.items() if (provider, name) not in shipped.types]
     theirs = {source.id for source in shipped.sources}
-    sources = {one.id: one for one in _sources(merged.offers) if one.id not in theirs}
-    types, source_text, offers = overlay_text(merged.offers, new_types, sources.values())
-    parts = _parts(news.parts, news.on, parts_of(before) if before else {})
-    return Overlay(
-        provider=provider, read_on=news.on, types=types, sources=source_text, offers=offers, parts=json.dumps(parts)
+    sources = {one.id: one for one in _sources(rows) if one.id not in theirs}
+    types, source_text, offers = overlay_text(rows, new_types, sources.values())
+    return Overlay(provider=provider, read_on=read_on, types=types, sources=source_text, offers=offers, parts=_NO_PARTS)
+
+
+def _is_read_again(held: HeldPrice, parts: Iterable[Part]) -> bool:
+    """Whether the market and region of a held price were read again: what was read decides then."""
+    return any(
+        not part.error
+        and held.place.market in part.markets
+        and (part.regions is None or held.place.region in part.regions)
+        for part in parts
     )
+
+
+def _contents(overlay: Overlay) -> dict[str, Any]:
+    """An overlay's `parts` as it is written; catalogs of versions before 0.2 have the parts alone."""
+    contents = json.loads(overlay.parts)
+    return contents if contents.get("format") == 2 else {"parts": contents, "held": []}
+
+
+def _with_held(parts: Mapping[str, Any], held: Iterable[HeldPrice]) -> dict[str, Any]:
+    return {"format": 2, "parts": parts, "held": [one.to_json() for one in held]}
 
 
 def _sources(offers: Sequence[OfferRow]) -> list[Source]:

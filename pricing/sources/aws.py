@@ -16,6 +16,7 @@ from pricing.sources.reading import (
     SourceError,
     TypeSeen,
     came_instead,
+    day_of,
     hours_in,
     in_turn,
     inside,
@@ -26,6 +27,7 @@ from pricing.sources.reading import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+    from datetime import date
 
     from pricing.sources.http import Http
 
@@ -53,6 +55,8 @@ _WANTED = {
     "MarketOption": ("OnDemand", ""),
 }
 _FIGURES = ("PricePerUnit", "Currency", "Unit", "StartingRange", "EndingRange", "vCPU", "Memory")
+_PUBLISHED = b'"Publication Date"'
+"""The line before the header that dates the file."""
 _COLUMNS = (*(name for name in _WANTED if name != "MarketOption"), "Instance Type", "Region Code", *_FIGURES)
 # Rows without these words are no Linux machines on demand: a file has a million rows, and few are worth taking apart.
 _WORDS = (b"OnDemand", b"Linux", b"Shared", b"Compute Instance", b"Used")
@@ -87,8 +91,9 @@ def _region(http: Http, endpoints: Endpoints, path: str | None, region: str) -> 
 
 
 def read_advisor(http: Http, endpoints: Endpoints) -> Advice:
-    """How often spot machines are interrupted, and what they save. Raises SourceError."""
-    return parse_advisor(http.get(endpoints.advisor))
+    """How often spot machines are interrupted, and what they save, as of the day of the file. Raises SourceError."""
+    content, as_of = http.get_dated(endpoints.advisor)
+    return parse_advisor(content)._replace(as_of=as_of)
 
 
 def parse_index(content: bytes) -> dict[str, str]:
@@ -125,7 +130,7 @@ def parse_offers(rows: Iterable[bytes], region: str) -> Parsed:
     for line in table.rows:
         if all(word in line for word in _WORDS):
             last = None
-            _take(table.fields(line), region, prices, parsed)
+            _take(table, line, region, prices, parsed)
         else:
             last = [line.decode("utf-8", "replace")]
     if last is not None:
@@ -137,28 +142,31 @@ def parse_offers(rows: Iterable[bytes], region: str) -> Parsed:
 
 
 class _Table(NamedTuple):
-    """The rows under a header, and where in them the columns are."""
+    """The rows under a header, where in them the columns are, and when the list was published."""
 
     width: int
     columns: dict[str, int]
     rows: Iterator[bytes]
+    published: date | None
 
     @classmethod
     def find(cls, rows: Iterator[bytes]) -> _Table:
         """Some lines of the file's own come before the header."""
-        first = b""
+        first, published = b"", None
         for _ in range(_LINES_BEFORE_HEADER):
             line = next(rows, None)
             if line is None:
                 break
             first = first or line
+            if line.startswith(_PUBLISHED):
+                published = day_of(_fields(line)[-1])
             if line.startswith((b'"SKU"', b"SKU,")):
                 names = _fields(line)
                 columns = {name: number for number, name in enumerate(names)}
                 missing = [name for name in _COLUMNS if name not in columns]
                 if missing:
                     raise SourceError(f"the price list has no column {missing[0]!r}: its format has changed")
-                return cls(len(names), columns, rows)
+                return cls(len(names), columns, rows, published)
         raise SourceError(f"the price list has no header: {came_instead(first)}")
 
     def fields(self, line: bytes) -> dict[str, str]:
@@ -175,8 +183,9 @@ def _fields(line: bytes) -> list[str]:
         raise SourceError("a row cannot be read: the file was cut off or is damaged") from None
 
 
-def _take(row: dict[str, str], region: str, prices: dict[str, PriceFound], parsed: Parsed) -> None:
+def _take(table: _Table, line: bytes, region: str, prices: dict[str, PriceFound], parsed: Parsed) -> None:
     """A row's price into `prices`, or the reason why not into what was skipped."""
+    row = table.fields(line)
     if any(row.get(column, "") not in values for column, values in _WANTED.items()):
         parsed.skipped[Count.OTHER_PRODUCT] += 1
         return
@@ -189,7 +198,10 @@ def _take(row: dict[str, str], region: str, prices: dict[str, PriceFound], parse
     if why is not None or price is None or hours is None:
         parsed.skipped[why or Count.NO_PRICE] += 1
         return
-    found = PriceFound(region, name, Market.ON_DEMAND, price * hours, LIST_ID)
+    found = PriceFound(
+        region, name, Market.ON_DEMAND, price * hours, LIST_ID,
+        as_of=table.published, since=day_of(row.get("EffectiveDate")),
+    )  # fmt: skip
     before = prices.setdefault(name, found)
     if before.usd_per_hour != found.usd_per_hour:
         # Whichever it is, nobody pays more than the dearer one.
@@ -223,10 +235,14 @@ def _is_number(text: str, longest: int) -> bool:
 
 
 class Advice(NamedTuple):
-    """Spot Advisor by (region, machine type): interruption bucket 0-4, and percent saved off on demand."""
+    """Spot Advisor by (region, machine type): interruption bucket 0-4, and percent saved off on demand.
+
+    The file has no date in it; `as_of` is when it was last modified, as its server says (None: it does not say).
+    """
 
     buckets: dict[tuple[str, str], tuple[int, int]]
     skipped: int
+    as_of: date | None = None
 
 
 def parse_advisor(content: bytes) -> Advice:

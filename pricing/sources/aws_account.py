@@ -17,6 +17,7 @@ from pricing.sources.reading import (
     PriceFound,
     SourceError,
     UnreachableError,
+    day_of,
     hours_in,
     in_turn,
     inside,
@@ -142,7 +143,10 @@ def parse_products(texts: Iterable[object], region: str) -> Parsed:
 
 
 def parse_history(entries: Iterable[object], region: str, now: datetime) -> Parsed:
-    """The current spot price of each zone, and its mean over time, lowest and highest in the week before `now`."""
+    """The current spot price of each zone, and its mean over time, lowest and highest in the week before `now`.
+
+    The reply has no date of its own: the newest change in it is taken for that.
+    """
     parsed = Parsed()
     changes: dict[tuple[str, str], list[tuple[datetime, Decimal]]] = {}
     for entry in entries:
@@ -152,9 +156,14 @@ def parse_history(entries: Iterable[object], region: str, now: datetime) -> Pars
         else:
             name, zone, since, price = outcome
             changes.setdefault((name, zone), []).append((since, price))
+    newest = max((since.date() for prices in changes.values() for since, _ in prices), default=None)
     for (name, zone), prices in sorted(changes.items()):
         prices.sort()
-        found = PriceFound(region, name, Market.SPOT, prices[-1][1], HISTORY_ID, (zone,), _week(prices, now))
+        since, usd_per_hour = prices[-1]
+        found = PriceFound(
+            region, name, Market.SPOT, usd_per_hour, HISTORY_ID, (zone,), _week(prices, now),
+            as_of=newest, since=since.date(),
+        )  # fmt: skip
         parsed.prices.append(found)
     return parsed
 
@@ -195,14 +204,14 @@ def _product(text: object, region: str) -> PriceFound | Count:
     if place != region:
         return Count.OTHER_PLACE
     terms = inside(product, "terms", "OnDemand")
-    dimensions = [
-        dimension
-        for term in (terms.values() if isinstance(terms, dict) else ())
-        for dimension in _values(inside(term, "priceDimensions"))
-    ]
+    dimensions = [dimension for term in _values(terms) for dimension in _values(inside(term, "priceDimensions"))]
     if len(dimensions) != 1:
         return Count.TIERS if dimensions else Count.NO_PRICE
-    return _dimension(dimensions[0], name, region)
+    found = _dimension(dimensions[0], name, region)
+    if isinstance(found, Count):
+        return found
+    since = max((day for term in _values(terms) if (day := day_of(inside(term, "effectiveDate")))), default=None)
+    return found._replace(as_of=day_of(product.get("publicationDate")), since=since)
 
 
 def _values(value: object) -> list[Any]:

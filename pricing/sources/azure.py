@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ from pricing.sources.reading import (
     Part,
     PriceFound,
     SourceError,
+    day_of,
     hours_in,
     in_turn,
     is_name,
@@ -23,7 +25,6 @@ from pricing.sources.reading import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from datetime import date
 
     from pricing.sources.http import Http
 
@@ -50,8 +51,12 @@ class Row(NamedTuple):
     """A price with what decides between two of the same thing."""
 
     found: PriceFound
-    since: str
     primary: bool
+
+    @property
+    def order(self) -> tuple[bool, date, Decimal]:
+        """The greatest counts: of the primary meter, then the newest, then the dearer."""
+        return self.primary, self.found.since or date.min, self.found.usd_per_hour
 
 
 def read(http: Http, endpoints: Endpoints, regions: Collection[str], today: date) -> Iterator[Part]:
@@ -175,21 +180,25 @@ def _priced(item: dict[str, Any], region: str) -> Row | Count:
         return Count.NO_PRICE
     spot = item["skuName"].lower().endswith(" spot") or item["meterName"].lower().endswith(" spot")
     market = Market.SPOT if spot else Market.ON_DEMAND
-    found = PriceFound(region, item["armSkuName"], market, price * hours, LIST_ID)
-    since = item.get("effectiveStartDate")
-    return Row(found, since[:10] if isinstance(since, str) else "", item.get("isPrimaryMeterRegion") is True)
+    since = day_of(item.get("effectiveStartDate"))
+    found = PriceFound(region, item["armSkuName"], market, price * hours, LIST_ID, since=since)
+    return Row(found, item.get("isPrimaryMeterRegion") is True)
 
 
 def settled(rows: list[Row], parsed: Parsed) -> list[PriceFound]:
-    """One price for each machine and market: the primary meter's, then the newest, then the dearer."""
+    """One price for each machine and market: the primary meter's, then the newest, then the dearer.
+
+    The list has no date of its own: the newest day from which one of its prices holds is taken for that.
+    """
     best: dict[tuple[str, Market], Row] = {}
     for row in rows:
         key = (row.found.instance_type, row.found.market)
         before = best.setdefault(key, row)
         if before.found.usd_per_hour != row.found.usd_per_hour:
             parsed.skipped[Count.TWO_PRICES] += 1
-        best[key] = max(before, row, key=lambda one: (one.primary, one.since, one.found.usd_per_hour))
-    return [_doubted(row.found, best) for row in best.values()]
+        best[key] = max(before, row, key=lambda one: one.order)
+    as_of = max((row.found.since for row in rows if row.found.since is not None), default=None)
+    return [_doubted(row.found, best)._replace(as_of=as_of) for row in best.values()]
 
 
 def _doubted(found: PriceFound, best: dict[tuple[str, Market], Row]) -> PriceFound:

@@ -18,6 +18,7 @@ from pricing.sources.reading import (
     Part,
     PriceFound,
     SourceError,
+    day_of,
     hours_in,
     inside,
     is_name,
@@ -27,6 +28,7 @@ from pricing.sources.reading import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from datetime import date
 
     from pricing.sources.http import Http
     from pricing.tables import InstanceType
@@ -59,12 +61,17 @@ class Endpoints(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What one SKU says: USD per hour and unit of a `thing` (`core n1 predefined`, `gpu nvidia l4`, `tpu v5e`)."""
+    """What one SKU says: USD per hour and unit of a `thing` (`core n1 predefined`, `gpu nvidia l4`, `tpu v5e`).
+
+    `as_of`: the SKU's effectiveTime, which Google's reference says lies within the last 12 hours where no time range
+    was asked for.
+    """
 
     thing: str
     market: Market
     regions: tuple[str, ...]
     usd_per_hour: Decimal
+    as_of: date | None = None
 
 
 def read(
@@ -147,7 +154,9 @@ def _price(sku: dict[str, Any]) -> Price | Count:
         return rate
     listed = sku.get("serviceRegions")
     regions = tuple(region for region in listed if is_name(region)) if isinstance(listed, list) else ()
-    return Price(thing, market, regions, rate) if regions else Count.INCOMPLETE
+    infos = items(sku.get("pricingInfo"))
+    as_of = day_of(infos[-1].get("effectiveTime")) if infos else None
+    return Price(thing, market, regions, rate, as_of) if regions else Count.INCOMPLETE
 
 
 def _thing(text: str, group: object) -> str | None:
@@ -207,16 +216,24 @@ def _unit_price(tier: dict[str, Any]) -> Decimal | None:
     return int(units) + Decimal(nanos) / 1_000_000_000
 
 
+class _Rate(NamedTuple):
+    """What a thing costs in a region, and the date of the SKU that says so."""
+
+    usd_per_hour: Decimal
+    as_of: date | None
+
+
 def machines(prices: Iterable[Price], types: Iterable[InstanceType], parsed: Parsed) -> list[PriceFound]:
     """The known machine types wherever every part of them has a price."""
-    known: dict[tuple[Market, str], dict[str, Decimal]] = {}
+    known: dict[tuple[Market, str], dict[str, _Rate]] = {}
     for price in prices:
         here = known.setdefault((price.market, price.thing), {})
         for region in price.regions:
-            before = here.get(region, price.usd_per_hour)
-            if before != price.usd_per_hour:
+            before = here.get(region)
+            if before is not None and before.usd_per_hour != price.usd_per_hour:
                 parsed.skipped[Count.TWO_PRICES] += 1
-            here[region] = max(before, price.usd_per_hour)
+            if before is None or before.usd_per_hour < price.usd_per_hour:
+                here[region] = _Rate(price.usd_per_hour, price.as_of)
     found: list[PriceFound] = []
     for kind in types:
         made = parts_of(kind)
@@ -229,18 +246,27 @@ def machines(prices: Iterable[Price], types: Iterable[InstanceType], parsed: Par
 
 
 def _machine(
-    name: str, made: MachineParts, market: Market, known: Mapping[tuple[Market, str], Mapping[str, Decimal]]
+    name: str, made: MachineParts, market: Market, known: Mapping[tuple[Market, str], Mapping[str, _Rate]]
 ) -> Iterator[PriceFound]:
     of_parts = [
         [(known.get((market, thing), {}), count) for thing, count in parts] for parts in (made.host, made.device)
     ]
     every = [rates for parts in of_parts for rates, _ in parts]
     for region in sorted(set.intersection(*(set(rates) for rates in every))):
-        host, device = (sum((rates[region] * count for rates, count in parts), start=Decimal(0)) for parts in of_parts)
+        host, device = (
+            sum((rates[region].usd_per_hour * count for rates, count in parts), start=Decimal(0)) for parts in of_parts
+        )
         total = _micro(host) + _micro(device)
         if 0 < total < MOST_USD_PER_HOUR:
             split = (_micro(host), _micro(device)) if made.attached and market is Market.ON_DEMAND else (None, None)
-            yield PriceFound(region, name, market, total, LIST_ID, host=split[0], device=split[1])
+            as_of = _oldest(rates[region].as_of for rates in every)
+            yield PriceFound(region, name, market, total, LIST_ID, host=split[0], device=split[1], as_of=as_of)
+
+
+def _oldest(days: Iterable[date | None]) -> date | None:
+    """A machine's price is as old as the oldest of its parts, and has no date where one of them has none."""
+    known = list(days)
+    return min((day for day in known if day is not None), default=None) if None not in known else None
 
 
 def _micro(rate: Decimal) -> Decimal:

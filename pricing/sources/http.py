@@ -6,6 +6,7 @@ import http.client
 import ssl
 import urllib.error
 import urllib.request
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from pricing.sources.reading import SourceError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from datetime import date
 
 MOST_BYTES = 64 << 20
 """Of a response that is read whole; lists above it are streamed."""
@@ -29,6 +31,9 @@ class Http(Protocol):
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
         """The whole response."""
 
+    def get_dated(self, url: str) -> tuple[bytes, date | None]:
+        """The whole response, and the day on which its file was last modified (None: the server does not say)."""
+
     def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
         """The response in pieces, for what does not fit in memory. It ends with an error where it is cut off."""
 
@@ -43,6 +48,7 @@ class UrllibHttp:
         self._wait = wait
         self._agent = agent
         self._opener = urllib.request.build_opener(_SameSafety())
+        self._last_modified: str | None = None
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
         for tried in range(1, TRIES + 1):
@@ -55,6 +61,10 @@ class UrllibHttp:
             else:
                 return content
         raise AssertionError("unreachable")
+
+    def get_dated(self, url: str) -> tuple[bytes, date | None]:
+        content = self.get(url)
+        return content, _http_day(self._last_modified)
 
     def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
         """Tried again only until its first piece has come: whoever reads has the rest already."""
@@ -78,6 +88,7 @@ class UrllibHttp:
         try:
             request = urllib.request.Request(url, headers=asked)
             with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+                self._last_modified = response.headers.get("Last-Modified")
                 yield from _whole(response, place, most)
         except urllib.error.HTTPError as error:
             error.close()
@@ -92,6 +103,14 @@ class UrllibHttp:
             raise SourceError(f"{place} is no address: {error}") from None
         except (OSError, http.client.HTTPException) as error:
             raise _AgainError(f"{place}: the connection broke off: {str(error) or type(error).__name__}") from None
+
+
+def _http_day(text: str | None) -> date | None:
+    """The day of an HTTP date (RFC 9110, 5.6.7); None for anything else."""
+    try:
+        return parsedate_to_datetime(text).date() if text else None
+    except ValueError:
+        return None
 
 
 def where(url: str) -> str:

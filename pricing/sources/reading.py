@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +15,6 @@ from pricing.grades import Market
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from datetime import date
 
     from pricing.tables import SpotHistory
 
@@ -27,6 +27,7 @@ _UNITS = {
     **dict.fromkeys(("min", "minute", "minutes"), Decimal(60)),
     **dict.fromkeys(("s", "sec", "second", "seconds"), Decimal(3600)),
 }
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|$)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", re.ASCII)
 
 
@@ -47,7 +48,8 @@ class PriceFound(NamedTuple):
     """A price as a list has it, in USD per hour; `source` is the id of a row of sources.csv.
 
     `zones` empty: the whole region. `host` and `device` are its parts where the list has parts, `bucket` is Spot
-    Advisor's.
+    Advisor's. `as_of` is the list's own date (None: the list has none), never the day of reading; `since` is the day
+    from which the row itself says that its price holds.
     """
 
     region: str
@@ -60,6 +62,8 @@ class PriceFound(NamedTuple):
     bucket: int | None = None
     host: Decimal | None = None
     device: Decimal | None = None
+    as_of: date | None = None
+    since: date | None = None
 
 
 class TypeSeen(NamedTuple):
@@ -152,6 +156,16 @@ def usd(value: object) -> Decimal | None:
     except InvalidOperation:
         return None
     return price if price.is_finite() and 0 < price < MOST_USD_PER_HOUR else None
+
+
+def day_of(value: object) -> date | None:
+    """The day of an instant as lists write it (`2026-11-18T19:32:11Z`, `2026-11-01`); None: it is no day."""
+    if not isinstance(value, str) or not _DAY.match(value):
+        return None
+    try:
+        return date.fromisoformat(value[:10])
+    except ValueError:
+        return None
 
 
 def hours_in(unit: object) -> Decimal | None:

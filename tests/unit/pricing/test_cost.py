@@ -6,8 +6,9 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from pricing.cost import FREE_RATES, RunUsage, run_cost
+from pricing.cost import RunUsage, run_cost
 from pricing.money import UsdPerHour
+from tests.builders import FREE_RATES
 
 if TYPE_CHECKING:
     from pricing.catalog import Catalog

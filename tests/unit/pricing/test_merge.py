@@ -51,7 +51,8 @@ def row(
 
 
 def found(name: str, usd: str, region: str = "us-east-1", market: Market = OD, **more: Any) -> PriceFound:
-    return PriceFound(region, name, market, Decimal(usd), more.pop("source", LIST_ID), **more)
+    dated = {"as_of": TODAY, **more}
+    return PriceFound(region, name, market, Decimal(usd), dated.pop("source", LIST_ID), **dated)
 
 
 def part(*prices: PriceFound, region: str = "us-east-1", market: Market = OD, **more: Any) -> Part:
@@ -132,7 +133,7 @@ def test_a_spot_price_of_nothing_is_none() -> None:
     assert result.skipped["a spot price of next to nothing"] == 1
 
 
-ADVICE = Advice({("us-east-1", "g4dn.xlarge"): (3, 60), ("us-east-1", "p9.xlarge"): (0, 10)}, 0)
+ADVICE = Advice({("us-east-1", "g4dn.xlarge"): (3, 60), ("us-east-1", "p9.xlarge"): (0, 10)}, 0, TODAY)
 
 
 def test_advice_is_an_estimate_where_no_price_counts() -> None:
@@ -182,3 +183,56 @@ def test_another_size_of_a_known_family_is_new(seen: TypeSeen, *, known: bool) -
     if new:
         assert (new[0].device, new[0].device_count, new[0].vcpus, new[0].memory_gib) == ("T4", 4, 48, 192.0)
     assert result.unknown_types == (() if known or not seen.device_count else (seen.name,))
+
+
+# --- prices that cannot be true ------------------------------------------------------------------------------------
+
+
+def test_an_absurd_row_is_held_and_the_known_price_stays() -> None:
+    offers = [row("g4dn.xlarge"), row("g4dn.2xlarge", on_demand="1.5")]
+    result = merged(offers, part(found("g4dn.xlarge", "0.0001"), found("g4dn.2xlarge", "1.4")))
+    assert shown(result) == {
+        ("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE),
+        ("us-east-1", "g4dn.2xlarge", "on_demand", ""): ("1.4", TODAY),
+    }
+    (held,) = result.held
+    assert (held.name, held.usd_per_hour, held.known_usd_per_hour) == (
+        "aws/us-east-1/g4dn.xlarge/on_demand", Decimal("0.0001"), Decimal(1),
+    )  # fmt: skip
+
+
+def test_an_absurd_row_of_a_new_place_is_held_against_its_family() -> None:
+    offers = [row("g4dn.xlarge", region) for region in ("us-east-1", "eu-west-1", "eu-north-1")]
+    result = merged(offers, part(found("g4dn.xlarge", "0.09", "sa-east-1"), region="sa-east-1"))
+    assert ("sa-east-1", "g4dn.xlarge", "on_demand", "") not in shown(result)
+    assert [held.place.region for held in result.held] == ["sa-east-1"]
+
+
+def test_an_absurd_zone_is_held_alone() -> None:
+    zones = [
+        found("g4dn.xlarge", usd, market=SPOT, source=HISTORY_ID, zones=(zone,))
+        for zone, usd in (("us-east-1a", "0.0001"), ("us-east-1b", "0.4"))
+    ]
+    result = merged([row("g4dn.xlarge", spot=price("0.3", HISTORY_ID))], part(*zones, market=SPOT))
+    assert [held.name for held in result.held] == ["aws/us-east-1/g4dn.xlarge/spot/us-east-1a"]
+    assert ("us-east-1", "g4dn.xlarge", "spot", "us-east-1b") in shown(result)
+    assert not [key for key, (usd, _) in shown(result).items() if usd == "0.0001"]
+
+
+def test_a_row_has_its_lists_date_and_never_the_day_of_reading() -> None:
+    listed = date(2026, 11, 18)
+    result = merged([row("g4dn.xlarge")], part(found("g4dn.xlarge", "0.9", as_of=listed)))
+    assert shown(result) == {("us-east-1", "g4dn.xlarge", "on_demand", ""): ("0.9", listed)}
+
+
+def test_a_row_without_a_date_stays_without_one() -> None:
+    result = merged([], part(found("g5.xlarge", "0.9", as_of=None)))
+    (one,) = result.offers
+    assert one.on_demand is not None
+    assert (one.on_demand.as_of, one.on_demand.as_of_text) == (None, "the list has no date")
+
+
+def test_an_older_list_with_the_same_price_leaves_the_later_date() -> None:
+    result = merged([row("g4dn.xlarge")], part(found("g4dn.xlarge", "1", as_of=date(2026, 1, 1))))
+    assert shown(result) == {("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE)}
+    assert result.held == ()

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pricing.adopt import adopt
-from pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
+from pricing.catalog import SHIPPED_CATALOG, Catalog
 from pricing.compile import TEXT_DIR, compile_catalog
 from pricing.current import REFRESHED, current_catalog
 from pricing.grades import Market, PriceGrade
 from pricing.merge import News
 from pricing.offers import Offer, OfferQuery
-from pricing.refresh import forget, known_of, parts_of, read_overlays, refresh
+from pricing.refresh import accept, forget, held_of, known_of, parts_of, read_overlays, refresh
 from pricing.sources.aws import LIST_ID, Advice
 from pricing.sources.aws_account import HISTORY_ID
 from pricing.sources.reading import Offered, Parsed, Part, PriceFound, TypeSeen
@@ -27,7 +28,7 @@ from pricing.tables import SpotHistory
 from tests.unit.pricing.conftest import TextDir, on_demand
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 TODAY = date(2026, 11, 21)
@@ -43,7 +44,7 @@ def _compiled() -> None:
 def listed(home: Path, factor: str = "1", drop: Sequence[str] = ()) -> list[PriceFound]:
     """The region's on-demand prices as they were, times a factor."""
     return [
-        PriceFound(REGION, row.type.name, OD, row.on_demand.usd_per_hour * Decimal(factor), LIST_ID)
+        PriceFound(REGION, row.type.name, OD, row.on_demand.usd_per_hour * Decimal(factor), LIST_ID, as_of=TODAY)
         for row in known_of("aws", home).offers
         if row.region == REGION and row.on_demand is not None and row.type.name not in drop
     ]
@@ -88,7 +89,7 @@ def test_what_was_read_is_used_from_then_on(tmp_path: Path) -> None:
 
 def test_a_second_refresh_goes_on_from_the_first(tmp_path: Path) -> None:
     size = TypeSeen("g5.xyzlarge", 12, 48.0, 3)
-    new = PriceFound(REGION, size.name, OD, Decimal(3), LIST_ID)
+    new = PriceFound(REGION, size.name, OD, Decimal(3), LIST_ID, as_of=TODAY)
     refresh("aws", news(part([*listed(tmp_path), new], types=[size])), tmp_path)
     outcome = refresh("aws", news(part(listed(tmp_path, "0.9")), on=date(2026, 12, 1)), tmp_path)
     assert (outcome.changes.added, outcome.changes.gone) == (0, ())
@@ -98,7 +99,7 @@ def test_a_second_refresh_goes_on_from_the_first(tmp_path: Path) -> None:
 
 def test_a_failed_part_keeps_the_last_good_one_and_says_so(tmp_path: Path) -> None:
     refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
-    spot = PriceFound(REGION, "g5.xlarge", SPOT, Decimal("0.5"), HISTORY_ID, (f"{REGION}a",))
+    spot = PriceFound(REGION, "g5.xlarge", SPOT, Decimal("0.5"), HISTORY_ID, (f"{REGION}a",), as_of=TODAY)
     later = date(2026, 12, 1)
     ok = Part(name="spot", markets=frozenset({SPOT}), regions=frozenset({REGION}), parsed=Parsed(prices=[spot]))
     outcome = refresh("aws", news(part([], error="answers 503"), ok, on=later), tmp_path, accept=True)
@@ -128,10 +129,10 @@ def test_what_cannot_be_believed_is_held_back_until_it_is_accepted(tmp_path: Pat
 def test_zones_weeks_and_interruptions_reach_the_offers(tmp_path: Path) -> None:
     week = SpotHistory(Decimal("0.42"), Decimal("0.3"), Decimal("0.6"))
     zones = [
-        PriceFound(REGION, "g5.xlarge", SPOT, Decimal(usd), HISTORY_ID, (f"{REGION}{zone}",), history)
+        PriceFound(REGION, "g5.xlarge", SPOT, Decimal(usd), HISTORY_ID, (f"{REGION}{zone}",), history, as_of=TODAY)
         for zone, usd, history in (("a", "0.4", week), ("b", "0.5", None))
     ]
-    advice = Advice({(REGION, "g5.xlarge"): (1, 60)}, 0)
+    advice = Advice({(REGION, "g5.xlarge"): (1, 60)}, 0, TODAY)
     refresh("aws", news(part(listed(tmp_path)), part(zones, SPOT), advice=advice), tmp_path, accept=True)
     cheap, dear = offers(tmp_path, "g5.xlarge", SPOT)
     assert (cheap.zones, cheap.usd_per_hour, cheap.planning_usd_per_hour) == (
@@ -182,9 +183,10 @@ def test_over_another_text_it_is_compiled_anew(tmp_path: Path) -> None:
 
 
 def test_prices_shipped_later_win_over_an_older_refresh(tmp_path: Path) -> None:
-    refresh("aws", news(part(listed(tmp_path)), on=date(2026, 7, 1)), tmp_path)
+    refresh("aws", news(part(listed(tmp_path, "0.9")), on=date(2026, 7, 1)), tmp_path)
     (overlay,) = read_overlays(tmp_path / REFRESHED).values()
-    compile_catalog(TEXT_DIR, tmp_path / REFRESHED, [overlay])
+    older = replace(overlay, offers=overlay.offers.replace(TODAY.isoformat(), "2026-07-01"))
+    compile_catalog(TEXT_DIR, tmp_path / REFRESHED, [older])
     _set_version(tmp_path / REFRESHED, 2)
     assert current_catalog(tmp_path) == tmp_path / REFRESHED
     assert offers(tmp_path, "p5.48xlarge")[0].price_as_of == date(2026, 7, 20)
@@ -201,7 +203,7 @@ def _set_version(path: Path, version: int) -> None:
 def test_a_refresh_becomes_text_that_can_be_reviewed(tmp_path: Path) -> None:
     """The same offers then come out of the shipped text alone."""
     size = TypeSeen("g5.xyzlarge", 12, 48.0, 3)
-    new = PriceFound(REGION, size.name, OD, Decimal(3), LIST_ID)
+    new = PriceFound(REGION, size.name, OD, Decimal(3), LIST_ID, as_of=TODAY)
     refresh("aws", news(part([*listed(tmp_path, "0.9"), new], types=[size])), tmp_path)
     text = tmp_path / "text"
     shutil.copytree(TEXT_DIR, text)
@@ -217,17 +219,39 @@ def test_a_refresh_becomes_text_that_can_be_reviewed(tmp_path: Path) -> None:
         assert adopted.offers(everything, TODAY) == refreshed.offers(everything, TODAY)
 
 
-def test_a_damaged_refresh_is_an_error_in_words(tmp_path: Path) -> None:
-    (tmp_path / REFRESHED).write_bytes(b"no database at all, and long enough to look at" * 10)
-    with pytest.raises(CatalogError, match="cannot be read") as caught:
-        current_catalog(tmp_path)
-    assert "without the file the shipped prices are used" in caught.value.hint
+def _no_database(path: Path) -> None:
+    path.write_bytes(b"no database at all, and long enough to look at" * 10)
+
+
+def _cut_in_the_middle(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _overwritten_pages(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[8192:] = b"\xff" * (len(content) - 8192)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [_no_database, _cut_in_the_middle, _overwritten_pages])
+def test_a_damaged_refresh_falls_back_to_the_shipped_prices_and_is_healed(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
+    damage(tmp_path / REFRESHED)
+    said: list[str] = []
+    assert current_catalog(tmp_path, said.append) == SHIPPED_CATALOG
+    (line,) = said
+    assert line.endswith(": the shipped prices are used; plan prices refresh reads them anew")
+    refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
+    assert current_catalog(tmp_path) == tmp_path / REFRESHED
 
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 @forks
+@pytest.mark.slow
 def test_a_catalog_killed_at_any_moment_is_the_old_one_or_the_new_one(text_dir: TextDir) -> None:
     """Evenly over all calls that touch a file, and at each of the last: a refresh writes nothing else."""
     text_dir.add_type("g4dn.xlarge")
@@ -250,6 +274,7 @@ def test_a_catalog_killed_at_any_moment_is_the_old_one_or_the_new_one(text_dir: 
 
 
 @forks
+@pytest.mark.slow
 def test_a_refresh_killed_on_its_way_leaves_what_was_there(tmp_path: Path) -> None:
     refresh("aws", news(part(listed(tmp_path))), tmp_path)
     old = (tmp_path / REFRESHED).read_bytes()
@@ -313,3 +338,51 @@ def _touches(event: str, argument: Any) -> bool:
     owner = getattr(argument, "__self__", None)
     module = getattr(argument, "__module__", None) or type(owner).__module__
     return module in _WRITING or type(owner).__module__ in _WRITING
+
+
+# --- prices that are held back --------------------------------------------------------------------------------------
+
+
+def absurd(usd: str = "0.0001") -> PriceFound:
+    return PriceFound(REGION, "p5.48xlarge", OD, Decimal(usd), LIST_ID, as_of=TODAY)
+
+
+def held_names(home: Path) -> list[str]:
+    return [one.name for overlay in read_overlays(home / REFRESHED).values() for one in held_of(overlay)]
+
+
+def test_an_absurd_price_is_held_and_the_rest_is_taken_over(tmp_path: Path) -> None:
+    prices = [one for one in listed(tmp_path, "0.9") if one.instance_type != "p5.48xlarge"]
+    outcome = refresh("aws", news(part([*prices, absurd()])), tmp_path)
+    assert (outcome.held, [one.why for one in outcome.merged.held]) == (
+        (),
+        ["550,400.0 times below the last known price"],
+    )
+    assert offers(tmp_path, "p5.48xlarge")[0].usd_per_hour == Decimal("55.04")
+    assert offers(tmp_path, "p5.4xlarge")[0].usd_per_hour == Decimal("6.192")
+    assert held_names(tmp_path) == ["aws/us-east-1/p5.48xlarge/on_demand"]
+
+
+@pytest.mark.parametrize("name", ["aws/us-east-1/p5.48xlarge/on_demand", "aws/us-east-1", "aws"])
+def test_a_held_price_is_let_through_by_name(tmp_path: Path, name: str) -> None:
+    refresh("aws", news(part([*listed(tmp_path, drop=["p5.48xlarge"]), absurd()])), tmp_path)
+    assert [one.usd_per_hour for one in accept("aws", [name], tmp_path)] == [Decimal("0.0001")]
+    (offer,) = offers(tmp_path, "p5.48xlarge")
+    assert offer.usd_per_hour == Decimal("0.0001")
+    assert offer.note.startswith("let through by name although 550,400.0 times below")
+    assert held_names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["aws/us-east-1/p5", "gcp", "aws/eu-west-1"])
+def test_another_name_lets_nothing_through(tmp_path: Path, name: str) -> None:
+    refresh("aws", news(part([*listed(tmp_path, drop=["p5.48xlarge"]), absurd()])), tmp_path)
+    assert accept("aws", [name], tmp_path) == ()
+    assert held_names(tmp_path) == ["aws/us-east-1/p5.48xlarge/on_demand"]
+
+
+def test_a_held_price_is_forgotten_when_its_region_is_read_again(tmp_path: Path) -> None:
+    refresh("aws", news(part([*listed(tmp_path, drop=["p5.48xlarge"]), absurd()])), tmp_path)
+    refresh("aws", news(part([], market=SPOT)), tmp_path)
+    assert held_names(tmp_path) != [], "spot was read, the held price is on demand"
+    refresh("aws", news(part(listed(tmp_path))), tmp_path)
+    assert held_names(tmp_path) == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pricing.sources.reading import Parsed
-from tests.fuzz.prices import Crash, Target, run
+from tests.fuzz.mutations import Crash
+from tests.fuzz.prices import Target, run
 
 
 def test_mutated_price_lists() -> None:

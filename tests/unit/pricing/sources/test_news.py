@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,6 +48,9 @@ class Lists:
             return json.dumps({"items": {}, "value": []}).encode()
         return retail_page([retail("Standard_NC4as_T4_v3", 0.5)])
 
+    def get_dated(self, url: str) -> tuple[bytes, date | None]:
+        return self.get(url), date(2026, 11, 19)
+
     def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
         self.asked.append(url)
         yield aws_file([aws_row("g4dn.xlarge", "0.526")])
@@ -70,6 +73,7 @@ def test_aws_without_an_account_reads_the_whole_list(tmp_path: Path) -> None:
     assert [part.name for part in news.parts] == [REGION, "Spot Advisor"]
     assert news.offered is None
     assert news.advice is not None
+    assert news.advice.as_of == date(2026, 11, 19), "the day on which the file was last modified"
     assert any("hundreds of MB" in line for line in said)
     assert f"{REGION}: 1 prices" in said
 

@@ -1,0 +1,60 @@
+"""Rows of an offers table taken apart into one entry for each price. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pricing.changes import Key
+from pricing.grades import Market
+from pricing.money import to_micro
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from decimal import Decimal
+
+    from pricing.tables import OfferRow, Price, SpotHistory
+
+
+class Place(NamedTuple):
+    """What a price is of; `zone` empty: the region."""
+
+    region: str
+    instance_type: str
+    market: Market
+    zone: str
+
+
+class Entry(NamedTuple):
+    """A price, and what goes with it."""
+
+    price: Price
+    zones: tuple[str, ...]
+    bucket: int | None
+    history: SpotHistory | None
+    host: Decimal | None
+    device: Decimal | None
+    note: str
+
+
+def entries_of(offers: Iterable[OfferRow]) -> dict[Place, Entry]:
+    """Rows taken apart into one entry a price."""
+    found: dict[Place, Entry] = {}
+    for row in offers:
+        if row.on_demand is not None:
+            parts = row.host_usd_per_hour, row.device_usd_per_hour
+            entry = Entry(row.on_demand, row.zones, None, None, *parts, row.note)
+            found[Place(row.region, row.type.name, Market.ON_DEMAND, "")] = entry
+        if row.spot is not None:
+            zone = row.zones[0] if row.on_demand is None and len(row.zones) == 1 else ""
+            entry = Entry(row.spot, row.zones, row.interruption_bucket, row.history, None, None, row.note)
+            found[Place(row.region, row.type.name, Market.SPOT, zone)] = entry
+    return found
+
+
+def prices_of(offers: Iterable[OfferRow]) -> dict[Key, int]:
+    """Prices to compare, of zones the cheapest."""
+    found: dict[Key, int] = {}
+    for place, entry in entries_of(offers).items():
+        key, price = Key(place.region, place.instance_type, place.market.value), to_micro(entry.price.usd_per_hour)
+        found[key] = min(price, found.get(key, price))
+    return found
