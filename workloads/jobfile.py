@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from workloads.terminal_text import has_control_characters
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -20,7 +22,12 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 50
+MOST_DIGITS = 100
+"""Characters of a number: more than any value of a job can need."""
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 Where = tuple[int | str, ...]
+_MOST_MESSAGE = 1_000
+_NO_CONTROL = "write it without line breaks, tabs and escape sequences"
 
 # The C parser is several times faster; PyYAML falls back to the Python one where it was built without it.
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -49,6 +56,8 @@ def read_job(path: Path, *, to_estimate: bool = False) -> TrainingJob:
         raise JobFileError(
             f"{path}: data.path: there is no folder {path.parent / job.data.path}", "paths are relative to the job file"
         )
+    if has_control_characters(str(folder)):
+        raise JobFileError(f"{path}: data.path: {str(folder)!r} holds a control character", _NO_CONTROL)
     return job.model_copy(update={"data": job.data.model_copy(update={"path": str(folder)})})
 
 
@@ -57,6 +66,7 @@ def parse_job(text: str, source: str, *, to_estimate: bool = False) -> TrainingJ
     lines, data = _load(text, source)
     if not isinstance(data, dict):
         raise JobFileError(f"{source}: a job file holds keys and values, this one does not", "plan init writes one")
+    _refuse_control_characters(data, (), lines, source)
     if to_estimate:
         from workloads.plain_job import plain_job
 
@@ -89,6 +99,8 @@ def _text(path: Path) -> str:
         raise JobFileError(f"there is no file {path}", _nearest_file(path)) from None
     except OSError as error:
         raise JobFileError(f"cannot read {path}: {error.strerror}", "check its permissions") from None
+    except ValueError:  # a null in it, or what is no text
+        raise JobFileError(f"{str(path)!r} is no name of a file", "is this the right file?") from None
     if len(raw) > MAX_BYTES:
         raise JobFileError(f"{path} is larger than {MAX_BYTES // 1024} KiB", "is this the right file?")
     try:
@@ -134,6 +146,22 @@ def _refuse_depth(text: str, source: str) -> None:
             raise JobFileError(f"{source} is nested too deeply to be a job file", "is this the right file?")
 
 
+def _refuse_control_characters(value: object, where: Where, lines: dict[Where, int], source: str) -> None:
+    """No text of a job may hold one: it would reach terminals, command lines and addresses. Values are not repeated,
+    since one may be a secret."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _refuse_control_characters(key, where, lines, source)
+            _refuse_control_characters(item, (*where, str(key)), lines, source)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _refuse_control_characters(item, (*where, index), lines, source)
+    elif isinstance(value, str) and has_control_characters(value):
+        name = ".".join(map(str, where)) or "a key"
+        place = f"{source}:{lines[where]}" if where in lines else source
+        raise JobFileError(f"{place}: {name} holds a control character", _NO_CONTROL)
+
+
 def _not_yaml(error: yaml.YAMLError, source: str) -> JobFileError:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
@@ -146,6 +174,7 @@ def _lines(node: yaml.Node, where: Where, seen: set[int], source: str) -> Iterat
     if id(node) in seen:
         raise JobFileError(f"{source}:{node.start_mark.line + 1}: YAML aliases are not allowed here", "write it out")
     seen.add(id(node))
+    _refuse_long_number(node, source)
     yield where, node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
@@ -154,9 +183,17 @@ def _lines(node: yaml.Node, where: Where, seen: set[int], source: str) -> Iterat
         yield from _mapping_lines(node, where, seen, source)
 
 
+def _refuse_long_number(node: yaml.Node, source: str) -> None:
+    """Python refuses to print a whole number of more than 4,300 digits, and takes long to read one."""
+    if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
+        place = f"{source}:{node.start_mark.line + 1}"
+        raise JobFileError(f"{place}: a number of {len(node.value):,} characters", "is this the right file?")
+
+
 def _mapping_lines(node: yaml.MappingNode, where: Where, seen: set[int], source: str) -> Iterator[tuple[Where, int]]:
     keys: set[str] = set()
     for key, value in node.value:
+        _refuse_long_number(key, source)
         name, line = str(key.value), key.start_mark.line + 1
         if name in keys:
             raise JobFileError(f"{source}:{line}: the key {name!r} is there twice", "keep one of the two")
@@ -180,7 +217,8 @@ def _explained(error: ValidationError, lines: dict[Where, int], source: str) -> 
     where = _known_part(first["loc"], lines) if first["loc"] else _mentioned(problem.text, lines)
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     place = f"{source}:{lines[where]}" if where else source
-    return JobFileError(f"{place}: {problem.text}{more}", problem.hint)
+    text = problem.text if len(problem.text) <= _MOST_MESSAGE else f"{problem.text[:_MOST_MESSAGE]}..."
+    return JobFileError(f"{place}: {text}{more}", problem.hint)
 
 
 def _known_part(loc: tuple[int | str, ...], lines: dict[Where, int]) -> Where:
@@ -220,7 +258,7 @@ def _problem(error: ErrorDetails) -> _Problem:
             return _Problem(f"the key {name!r} is missing", "plan init writes a complete job file")
         case "enum" | "literal_error":
             expected = str(error.get("ctx", {}).get("expected", ""))
-            return _Problem(f"{_plain(loc)}: {given!r} is not one of {expected}", _nearest(str(given), expected))
+            return _Problem(f"{_plain(loc)}: {_short(given)} is not one of {expected}", _nearest(str(given), expected))
         case "string_pattern_mismatch" if loc == ("name",):
             text = f"name: {_short(given)} does not serve as a name"
             return _Problem(text, "use lower-case letters, digits, dots, dashes and underscores, 63 at most")

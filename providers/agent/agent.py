@@ -24,6 +24,7 @@ from providers.agent.status import FINAL, Status, last_said
 from providers.agent.store import RefusedError, Steps, Store, patiently
 from providers.agent.training import Training
 from providers.agent.vault import Redactor, SecretError, resolve, write_env_file
+from providers.agent.vouching import Vouching
 from providers.agent.watch import Watch
 
 SETUP_SECONDS = 1800.0
@@ -57,7 +58,11 @@ class Agent:
         self.container = Container(machine.processes)
         self.notices = Notices(machine.access)
         self.checkpoints = Checkpoints(
-            machine.store, machine.paths.run_dir / "checkpoints", machine.paths.spool / "checkpoint", machine.clock
+            machine.store,
+            machine.paths.run_dir / "checkpoints",
+            machine.paths.spool / "checkpoint",
+            machine.clock,
+            Vouching(str(machine.access.boot.get("run_key") or ""), machine.spec.run_id),
         )
         copy = machine.paths.root / "status.json"
         self._earlier = last_said(copy)
@@ -119,6 +124,8 @@ class Agent:
         found = yield from self.checkpoints.restore()
         if found:
             self.status.details["resumed_from"] = found
+        if self.checkpoints.remark:
+            self.status.warn(self.checkpoints.remark)
         yield from patiently(self.training.logs.go_on)
 
     def _has_come(self, done: int, total: int) -> None:

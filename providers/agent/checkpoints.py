@@ -10,7 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from providers.agent import vouching
+from providers.agent.plain_file import NotPlainError, is_plain, open_plain, plain_folder, remove_below, written_whole
 from providers.agent.store import Steps, download, patiently, upload
+from providers.agent.vouching import Vouching
 
 if TYPE_CHECKING:
     from providers.agent.clock import Clock
@@ -20,20 +23,29 @@ FOLDER = "checkpoints"
 MARK = "complete.json"
 KEPT = 2
 _PREFIX = "step-"
+_NO_KEY = Vouching("", "")
+
+
+class NotVouchedError(Exception):
+    """A stored checkpoint is not, byte for byte, what a machine of this run has stored."""
 
 
 class Checkpoints:
     """`local` is the run directory's own folder; what is on its way is linked into `spool`: the trainer prunes."""
 
-    def __init__(self, store: Store, local: Path, spool: Path, clock: Clock) -> None:
+    def __init__(self, store: Store, local: Path, spool: Path, clock: Clock, key: Vouching = _NO_KEY) -> None:
         self.stored = ""
         """The newest that is whole in the store, by name."""
         self.under_way = ""
         self.bad: set[str] = set()
         """Those on the disk that are not what their mark says."""
+        self.remark = ""
+        """What a person has to know of the checkpoints that were found; "" for nothing."""
+        self._vouching = key
         self.bytes_per_second: float | None = None
         self._store = store
         self._local = local
+        self._top = local.parent
         self._spool = spool
         self._clock = clock
 
@@ -41,9 +53,19 @@ class Checkpoints:
         """Bring the newest whole one to the disk; its name, "" where there is none."""
         found = yield from patiently(partial(self._store.list, FOLDER))
         for name in sorted(_whole(found), reverse=True):
+            before = self.stored
             self.stored = self.stored or name
-            if (self._local / name / MARK).is_file() or (yield from self._fetch(name, found)):
+            if (self._local / name / MARK).is_file():
                 return name
+            try:
+                if (yield from self._fetch(name, found)):
+                    if not self._vouching.is_on:
+                        self.remark = f"checkpoint {name} is not vouched for: the run began without a key"
+                    return name
+            except NotVouchedError:
+                # Whoever planted it must not keep what is trained from being stored under a lower number.
+                self.stored = before
+                self.remark = f"checkpoint {name} in the store is not what this run has stored: it was not used"
         return ""
 
     def waiting(self) -> str:
@@ -58,16 +80,21 @@ class Checkpoints:
         try:
             folder = self._linked(name)
             began, sent = self._clock.steady(), 0
-            digests = _digests((folder / MARK).read_bytes())
+            digests, sent_digests = _digests((folder / MARK).read_bytes()), dict[str, str]()
             for path in sorted(folder.iterdir(), key=lambda path: (path.name == MARK, path.name)):
+                if path.name == MARK and self._vouching.is_on:
+                    sent_digests[MARK] = sha256_of(path)
+                    record = self._vouching.record(name, sent_digests)
+                    yield from patiently(partial(self._store.put, f"{FOLDER}/{name}/{vouching.NAME}", record))
                 digest = yield from upload(self._store, f"{FOLDER}/{name}/{path.name}", path)
                 if digests.get(path.name, digest) != digest:
                     self.bad.add(name)
                     return False
+                sent_digests[path.name] = digest
                 sent += path.stat().st_size
             self.stored = name
             self.bytes_per_second = sent / max(0.001, self._clock.steady() - began)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotPlainError):
             return False
         finally:
             self.under_way = ""
@@ -86,8 +113,15 @@ class Checkpoints:
     def _linked(self, name: str) -> Path:
         shutil.rmtree(self._spool, ignore_errors=True)
         self._spool.mkdir(parents=True)
-        for path in _plain_files(self._local / name):
-            os.link(path, self._spool / path.name)
+        # The container runs meanwhile: what is linked is looked at here, where it writes nothing.
+        with plain_folder(self._top, self._local / name) as folder:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+            for entry in names:
+                os.link(entry, self._spool / entry, src_dir_fd=folder, follow_symlinks=False)
+        for path in list(self._spool.iterdir()):
+            if not is_plain(path) or path.name == vouching.NAME:
+                remove_below(self._spool, path)
         if not (self._spool / MARK).is_file():
             raise FileNotFoundError(name)
         return self._spool
@@ -102,30 +136,53 @@ class Checkpoints:
 
     def _fetch(self, name: str, found: dict[str, int]) -> Steps[bool]:
         target = self._local / name
-        shutil.rmtree(target, ignore_errors=True)
+        remove_below(self._top, target)
         paths = [path for path in found if _name_of(path) == name]
         try:
             mark = yield from patiently(partial(self._store.get, f"{FOLDER}/{name}/{MARK}"))
-            digests = _digests(mark)
+            digests = yield from self._promised(name, mark)
             for path in paths:
                 file = path.split("/", 2)[2]
-                if file != MARK and Path(file).name == file:
-                    digest = yield from download(self._store, path, target / file, found[path])
+                if file not in (MARK, vouching.NAME) and Path(file).name == file:
+                    if self._vouching.is_on and file not in digests:
+                        raise NotVouchedError(path)
+                    digest = yield from download(self._store, path, target / file, found[path], self._top)
                     if digests.get(file, digest) != digest:
+                        if self._vouching.is_on:
+                            raise NotVouchedError(path)
                         raise ValueError(f"{path} is not what was written")
             if any(not (target / file).is_file() for file in digests):
+                if self._vouching.is_on:
+                    raise NotVouchedError(name)
                 raise ValueError(f"{name} is not complete")
         except (KeyError, ValueError):
-            shutil.rmtree(target, ignore_errors=True)
+            remove_below(self._top, target)
             return False
-        target.mkdir(parents=True, exist_ok=True)
-        (target / MARK).write_bytes(mark)
+        except NotVouchedError:
+            remove_below(self._top, target)
+            raise
+        with written_whole(self._top, target / MARK) as marked:
+            marked.write(mark)
         return True
+
+    def _promised(self, name: str, mark: bytes) -> Steps[dict[str, str]]:
+        """The SHA-256 of each file of a stored checkpoint but its mark. Raises NotVouchedError, and ValueError."""
+        if not self._vouching.is_on:
+            return _digests(mark)
+        path = f"{FOLDER}/{name}/{vouching.NAME}"
+        try:
+            raw = yield from patiently(partial(self._store.get, path, 0, vouching.MOST_BYTES + 1))
+        except KeyError:
+            raw = b""
+        files = self._vouching.files(name, raw)
+        if files is None or files.get(MARK) != hashlib.sha256(mark).hexdigest():
+            raise NotVouchedError(name)
+        return {file: digest for file, digest in files.items() if file != MARK}
 
 
 def sha256_of(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         for data in iter(partial(file.read, 1024 * 1024), b""):
             digest.update(data)
     return digest.hexdigest()
@@ -136,13 +193,6 @@ def _digests(mark: bytes) -> dict[str, str]:
     found = json.loads(mark)
     files = found.get("files") if isinstance(found, dict) else None
     return files if isinstance(files, dict) else {}
-
-
-def _plain_files(folder: Path) -> list[Path]:
-    """No links: what the container writes must not lead to a file of the machine."""
-    if folder.is_symlink():
-        return []
-    return [path for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
 
 
 def _is_name(name: str) -> bool:

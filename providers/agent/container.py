@@ -14,6 +14,9 @@ NAME = "trainplan-job"
 STOP_SECONDS = 110
 """From SIGTERM to SIGKILL where nothing presses: time for the largest checkpoint on a slow disk."""
 RUN_DIR = "/run-dir"
+TPU_ACCESS = ("--privileged", "--network", "host")
+"""libtpu reads the slice's layout (`tpu-env`) from the metadata service, and its parts talk to each other on the
+machine's own addresses (docs/adr/0022). What trains on a TPU can therefore become the machine's identity."""
 METADATA_ADDRESSES = ("169.254.169.254/32", "168.63.129.16/32")
 """The metadata service of every cloud, and Azure's host agent."""
 _QUICK_SECONDS = 60.0
@@ -46,7 +49,7 @@ def common_arguments(spec: Spec, paths: Paths) -> tuple[str, ...]:
         *("--shm-size", f"{spec.shm_gib:g}g", "--ulimit", "memlock=-1"),
         *(() if spec.memory_gib is None else ("--memory", f"{int(spec.memory_gib * 1024)}m")),
         *gpus,
-        *(("--privileged",) if spec.privileged and spec.device.kind == "tpu" else ()),
+        *(TPU_ACCESS if spec.privileged and spec.device.kind == "tpu" else ()),
         *(("-e", "PJRT_DEVICE=TPU") if spec.device.kind == "tpu" else ()),
         *("-v", f"{paths.run_dir}:{RUN_DIR}", "-v", f"{paths.root / 'data'}:/data"),
         *("-v", f"{paths.root / 'machine'}:/machine"),
@@ -80,7 +83,7 @@ class Container:
         self._processes = processes
 
     def close_metadata(self) -> None:
-        """Containers reach no metadata service from here on."""
+        """Containers reach no metadata service from here on, but for a TPU's, which is on the machine's own network."""
         for address in METADATA_ADDRESSES:
             if self._processes.run(firewall("-C", address), _QUICK_SECONDS).code:
                 self._must(firewall("-I", address))

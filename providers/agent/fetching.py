@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Callable
 
 from providers.agent import web
 from providers.agent.checkpoints import sha256_of
+from providers.agent.plain_file import is_plain, written_whole
 from providers.agent.reading import Access
 from providers.agent.spec import bytes_on_disk
 from providers.agent.store import PART_BYTES, AwayError, Steps, download, patiently
@@ -36,7 +38,10 @@ def fetch(machine: Machine, opens: web.Opens = web.opens, told: Callable[[int, i
     """
     try:
         job = yield from patiently(partial(machine.store.get, "job.json"))
-        (machine.paths.run_dir / "job.json").write_bytes(job)
+        if hashlib.sha256(job).hexdigest() != machine.spec.job_sha256:
+            raise FetchError("job.json is not what was promised (its sha256 differs)")
+        with written_whole(machine.paths.run_dir, machine.paths.run_dir / "job.json") as written:
+            written.write(job)
         _room_for_all(machine)
         done, total = len(job), len(job) + sum(file.size_bytes for file in machine.spec.files)
         for file in machine.spec.files:
@@ -68,7 +73,7 @@ def _is_here(machine: Machine, file: File) -> bool:
 
 
 def _as_promised(path: Path, file: File) -> bool:
-    if not path.is_file() or path.stat().st_size != file.size_bytes:
+    if not is_plain(path) or path.stat().st_size != file.size_bytes:
         return False
     return not file.sha256 or sha256_of(path) == file.sha256
 
@@ -84,14 +89,23 @@ def _one(machine: Machine, file: File, opens: web.Opens) -> Steps[None]:
     archive = machine.paths.spool / "fetched" / target.name
     if not _as_promised(archive, file):
         yield from _checked(machine, file, archive, opens)
+
+    def room() -> bool:
+        return machine.free_bytes(target.parent) > LEAST_FREE_BYTES
+
     try:
-        yield from unpack(archive, target.parent, lambda: machine.free_bytes(target.parent) > LEAST_FREE_BYTES)
+        yield from unpack(archive, target.parent, room, _top(machine, file))
     except UnpackError as error:
         raise FetchError(f"{file.uri or file.path}: {error}") from error
     archive.unlink()
     mark = _mark(machine, file)
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
+
+
+def _top(machine: Machine, file: File) -> Path:
+    """The folder that the container sees, into which the file goes: what is below it the container may have made."""
+    return machine.paths.root / PurePosixPath(file.to).parts[0]
 
 
 def _mark(machine: Machine, file: File) -> Path:
@@ -102,12 +116,13 @@ def _mark(machine: Machine, file: File) -> Path:
 
 def _checked(machine: Machine, file: File, target: Path, opens: web.Opens) -> Steps[None]:
     """The file at `target`. Raises FetchError where its hash, or without one its size, is another."""
+    top = machine.paths.spool if file.unpack else _top(machine, file)
     if file.uri.startswith("https://"):
-        yield from web.download(file.uri, target, file.size_bytes, opens)
+        yield from web.download(file.uri, target, file.size_bytes, top, opens)
         digest = sha256_of(target) if file.sha256 else ""
     else:
         store, path = yield from _place(machine, file)
-        digest = yield from download(store, path, target, file.size_bytes)
+        digest = yield from download(store, path, target, file.size_bytes, top)
         if not file.sha256:
             yield from _as_long(store, path, target, file)
     if file.sha256 and digest != file.sha256:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.agent.checkpoints import sha256_of
+from providers.agent.plain_file import NotPlainError, plain_bytes
+from providers.agent.schema import MANIFEST_BYTES, manifest_rows
 from providers.agent.store import Steps, patiently, upload
 
 if TYPE_CHECKING:
@@ -45,11 +47,14 @@ def push(store: Store, folder: Path) -> Steps[int]:
 def _promised(manifest: Path) -> dict[str, str]:
     """What the container's own manifest says; a container of the person's need not write one."""
     try:
-        return {str(row["path"]): str(row["sha256"]) for row in json.loads(manifest.read_bytes())}
+        rows = manifest_rows(plain_bytes(manifest, MANIFEST_BYTES + 1))
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError) as error:
-        raise OutputError(f"the container's {MANIFEST} cannot be read: {error}") from error
+    except (NotPlainError, OSError):
+        rows = None
+    if rows is None:
+        raise OutputError(f"the container's {MANIFEST} cannot be read: it is no list of paths with their sha256")
+    return dict(rows)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from providers.agent.plain_file import NotPlainError, plain_bytes
+from providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
 from providers.agent.store import Steps, patiently
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 4 * 1024 * 1024
 """Of all lines; epochs and the end have twice that."""
 _READ_BYTES = 262_144
-_LONGEST_LINE = 16_384
 _GAPS = ((120.0, 2.0), (3600.0, 10.0), (float("inf"), 60.0))
 """Seconds since the first step, and how far apart steps are told until then."""
 
@@ -52,7 +50,7 @@ class ProgressTail:
         data = self._read()
         self._offset += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self._rest = self._rest[-_LONGEST_LINE:]
+        self._rest = self._rest[-LONGEST_LINE_BYTES - 1 :]
         # A full disk costs lines, and is told of elsewhere.
         with contextlib.suppress(OSError), self._spool.open("ab") as file:
             for line in lines:
@@ -74,23 +72,18 @@ class ProgressTail:
         yield from patiently(self.push)
 
     def _read(self) -> bytes:
-        """What comes next; b"" for nothing, and for a link, which could lead to a file of the machine."""
+        """What comes next; b"" for nothing, and for what is no plain file: a link could lead to a file of the machine,
+        and a pipe would hold up the agent."""
         try:
-            descriptor = os.open(self._source, os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError:
+            return plain_bytes(self._source, _READ_BYTES, self._offset)
+        except (NotPlainError, OSError):
             return b""
-        with os.fdopen(descriptor, "rb") as file:
-            file.seek(self._offset)
-            return file.read(_READ_BYTES)
 
     def _keeps(self, line: bytes) -> bool:
-        if len(line) > _LONGEST_LINE:
+        said = progress_line(line)
+        if said is None:
             return False
-        try:
-            said = json.loads(line)
-            event = said["event"]
-        except (ValueError, KeyError, TypeError):
-            return False
+        event = said["event"]
         self.last = said
         if event == "start":
             self.first = said
@@ -99,10 +92,10 @@ class ProgressTail:
         return event != "step" or self._is_due(said)
 
     def _is_due(self, said: dict[str, Any]) -> bool:
-        try:
-            at = datetime.fromisoformat(said["time"]).timestamp()
-        except (KeyError, ValueError, TypeError):
+        when = instant(said.get("time"))
+        if when is None:
             return False
+        at = when.timestamp()
         if self._first_step is None:
             self._first_step = at
         since = at - self._first_step

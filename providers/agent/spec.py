@@ -54,7 +54,10 @@ def bytes_on_disk(files: Iterable[File]) -> int:
 
 @dataclass(frozen=True)
 class Spec:
-    """One attempt. Instants in seconds since 1970; `seconds` of the rest in their names."""
+    """One attempt. Instants in seconds since 1970; `seconds` of the rest in their names.
+
+    `job_sha256` is of job.json in the run directory, in hex.
+    """
 
     run_id: str
     attempt: int
@@ -63,6 +66,7 @@ class Spec:
     device: Device
     deadline: float
     boot_deadline: float
+    job_sha256: str
     framework: str = "tensorflow"
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
@@ -142,6 +146,7 @@ def _spec(raw: dict[str, Any]) -> Spec:
         device=Device(kind=device["kind"], name=str(device["name"]), count=int(device["count"])),
         deadline=unix(raw["deadline"]),
         boot_deadline=unix(raw["boot_deadline"]),
+        job_sha256=str(raw["job_sha256"]),
         environment=dict(raw.get("environment") or {}),
         secrets=dict(raw.get("secrets") or {}),
         files=tuple(_file(row) for row in raw.get("files") or ()),
@@ -171,6 +176,7 @@ def _check(spec: Spec) -> None:
     wrong = {
         "images": not spec.images,
         "command": not spec.command,
+        "job_sha256": not _SHA256.match(spec.job_sha256),
         "device": spec.device.kind not in KINDS or spec.device.count < 1,
         "privileged": spec.privileged and spec.device.kind != "tpu",
         "end": spec.end.get("kind") not in ENDS,

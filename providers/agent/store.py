@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Generator, Protocol, TypeVar
+
+from providers.agent.plain_file import open_plain, written_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,9 +87,10 @@ def patiently(action: Callable[[], Answer], pause: float = FIRST_PAUSE) -> Steps
 
 def upload(store: Store, path: str, source: Path, sent: Callable[[int], object] = int) -> Steps[str]:
     """One file in parts; its SHA-256 in hex. `sent` hears of the bytes. Raises OSError where it cannot be read."""
-    digest, size, start = hashlib.sha256(), source.stat().st_size, 0
+    digest, start = hashlib.sha256(), 0
     large: Any = None
-    with source.open("rb") as file:
+    with open_plain(source) as file:
+        size = os.fstat(file.fileno()).st_size
         while start < size or not size:
             data = file.read(PART_BYTES)
             digest.update(data)
@@ -105,12 +109,13 @@ def upload(store: Store, path: str, source: Path, sent: Callable[[int], object] 
     return digest.hexdigest()
 
 
-def download(store: Store, path: str, target: Path, size: int) -> Steps[str]:
-    """One object to a file, in parts; its SHA-256 in hex. Raises KeyError where it is not there."""
+def download(store: Store, path: str, target: Path, size: int, top: Path) -> Steps[str]:
+    """One object to a file, in parts; its SHA-256 in hex. No link is followed from the folder `top` to the file.
+
+    Raises KeyError where it is not there, and OSError where the disk cannot be written.
+    """
     digest, start = hashlib.sha256(), 0
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(target.name + ".partial")
-    with unfinished.open("wb") as file:
+    with written_whole(top, target) as file:
         while start < size:
             data = yield from patiently(partial(store.get, path, start, PART_BYTES))
             if not data:
@@ -119,5 +124,4 @@ def download(store: Store, path: str, target: Path, size: int) -> Steps[str]:
             digest.update(data)
             start += len(data)
             yield 0.0
-    unfinished.replace(target)
     return digest.hexdigest()

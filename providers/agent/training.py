@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,9 @@ from providers.agent.container import STOP_SECONDS, EngineError, create_argument
 from providers.agent.endings import Ending, failed
 from providers.agent.logs import LogTail
 from providers.agent.loop import Chore, Duty
+from providers.agent.plain_file import NotPlainError, plain_bytes
 from providers.agent.progress import ProgressTail, Pulse
+from providers.agent.schema import STATUS_BYTES, status_record
 from providers.agent.store import RefusedError, patiently
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ CHECKPOINT_SECONDS = 2.0
 RETRY_SECONDS = 60.0
 """After a checkpoint that could not be sent for another reason than a store that is away."""
 _MOST_FAILURES = 10
+_TRACE_BYTES = 262_144
 _LEAST_GRACE = 5
 _UPLOAD_RESERVE = 8.0
 
@@ -138,10 +140,13 @@ class Training:
             yield from self.logs.finish(self._follow, redactor)
             self._follow = None
         trace = self._local / "log" / "traceback.txt"
-        if trace.is_file() and not trace.is_symlink():
-            data = redactor.clean(trace.read_bytes()[-262_144:])
-            store = self._agent.machine.store
-            yield from patiently(partial(store.put, f"{self._agent.machine.spec.folder}/log/traceback.txt", data))
+        try:
+            size = trace.stat().st_size
+            data = redactor.clean(plain_bytes(trace, _TRACE_BYTES, max(0, size - _TRACE_BYTES)))
+        except (NotPlainError, OSError):
+            return
+        store = self._agent.machine.store
+        yield from patiently(partial(store.put, f"{self._agent.machine.spec.folder}/log/traceback.txt", data))
 
     def _to_its_end(self) -> Steps[Exit]:
         """Raises EngineError where Docker has lost the container, or itself."""
@@ -256,10 +261,8 @@ class Training:
 
     def _last_said(self) -> str:
         """The message of the trainer's own status.json."""
-        path = self._local / "status.json"
         try:
-            if path.is_symlink() or path.stat().st_size > 65_536:
-                return ""
-            return str(json.loads(path.read_bytes()).get("message") or "")
-        except (OSError, ValueError, AttributeError):
+            raw = plain_bytes(self._local / "status.json", STATUS_BYTES + 1)
+        except (NotPlainError, OSError):
             return ""
+        return str(status_record(raw).get("message", ""))

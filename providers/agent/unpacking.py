@@ -9,12 +9,20 @@ from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Callable, Iterator, Optional, Tuple
 
+from providers.agent.plain_file import plain_folder
+
 if TYPE_CHECKING:
     from providers.agent.store import Steps
 
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 """Of the names of archives that can be unpacked."""
 _PIECE = 1024 * 1024
+MOST_HEADER_BYTES = 1024 * 1024
+"""Of an extended header, which is read into memory whole: names and times of one file take a few hundred."""
+_READ_WHOLE = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
 _Member = Tuple[str, int, Optional[Callable[[], IO[bytes]]]]
 """Name, bytes, and how it is read: None for a folder."""
 
@@ -23,15 +31,26 @@ class UnpackError(Exception):
     """The archive is damaged, or holds what must not be unpacked."""
 
 
-def unpack(archive: Path, folder: Path, room: Callable[[], bool]) -> Steps[int]:
+class _Header(tarfile.TarInfo):
+    """A header of an archive, refused before `tarfile` reads a large one into memory."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
+        header = super().frombuf(buf, encoding, errors)
+        if header.type in _READ_WHOLE and header.size > MOST_HEADER_BYTES:
+            raise UnpackError(f"it has an extended header of {header.size} bytes")
+        return header
+
+
+def unpack(archive: Path, folder: Path, room: Callable[[], bool], top: Path) -> Steps[int]:
     """Every file of the archive below the folder, over what is there; the bytes. Doing it again changes nothing.
 
-    `room` says whether the disk may be written on. Raises UnpackError for a damaged archive, for a member that is
-    absolute, leads out of the folder or is neither file nor folder (a link, a device), and where there is no room;
-    OSError where the disk cannot be written.
+    No link is followed from the folder `top` on. `room` says whether the disk may be written on. Raises UnpackError for
+    a damaged archive, for a member that is absolute, leads out of the folder or is neither file nor folder (a link, a
+    device), and where there is no room; OSError where the disk cannot be written.
     """
-    root = folder.resolve()
-    root.mkdir(parents=True, exist_ok=True)
+    with plain_folder(top, folder, make=True):
+        root = folder.resolve()
     known, written = {root}, 0
     try:
         for name, size, opened in _members(archive):
@@ -44,7 +63,7 @@ def unpack(archive: Path, folder: Path, room: Callable[[], bool]) -> Steps[int]:
             with opened() as source:
                 yield from _write(source, target, size)
             written += size
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
         raise UnpackError(f"it cannot be unpacked: {error}") from error
     return written
 
@@ -55,7 +74,7 @@ def _members(archive: Path) -> Iterator[_Member]:
 
 
 def _of_tar(archive: Path) -> Iterator[_Member]:
-    with tarfile.open(archive, "r:*") as tar:
+    with tarfile.open(archive, "r:*", tarinfo=_Header) as tar:
         member = tar.next()
         while member is not None:
             if not member.isfile() and not member.isdir():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Iterable, Mapping
 from urllib.parse import quote, urlsplit
 
@@ -15,12 +16,36 @@ if TYPE_CHECKING:
 
     from providers.agent.reading import Access
 
+# Each form is matched whole, so that no part of a reference can lead a call to another host. Sources: the regions as
+# botocore's endpoints.json has them for each partition; the characters of names and the twelve digits of an account in
+# the vendors' references of Secrets Manager, Secret Manager and Key Vault.
+_ARN = re.compile(
+    r"arn:(?P<partition>aws|aws-cn|aws-us-gov):secretsmanager:(?P<region>[a-z]{2}(-[a-z]+){1,2}-[0-9]{1,2}):[0-9]{12}"
+    r":secret:[A-Za-z0-9/_+=.@-]{1,519}"
+)
+_AWS_NAME = re.compile(r"(?!arn:)[A-Za-z0-9/_+=.@-]{1,512}")
+_AWS_FIELD = re.compile(r"\S+")
+_GOOGLE = re.compile(r"projects/[a-z0-9.:-]{1,64}/secrets/[A-Za-z0-9_-]{1,255}/versions/[A-Za-z0-9_-]{1,63}")
+_AZURE = re.compile(
+    r"https://(?P<vault>[A-Za-z0-9-]{3,24})\.(?P<suffix>vault\.azure\.net|vault\.azure\.cn|vault\.usgovcloudapi\.net)"
+    r"(?P<path>/secrets/[A-Za-z0-9-]{1,127}(/[A-Za-z0-9]{1,64})?)"
+)
 _SHORTEST = 4
 _COVER = "***"
 
 
 class SecretError(Exception):
     """A reference that cannot be resolved; the text names the reference, never a value."""
+
+
+def is_reference(text: str) -> bool:
+    """Whether it is a reference that `resolve` would ask a vendor for."""
+    kind, _, place = text.partition(":")
+    return (
+        (kind == "aws-sm" and _aws_parts(place) is not None)
+        or (kind == "gcp-sm" and _GOOGLE.fullmatch(place) is not None)
+        or (kind == "akv" and _AZURE.fullmatch(place) is not None)
+    )
 
 
 def resolve(access: Access, reference: str) -> str:
@@ -75,11 +100,28 @@ def _forms(value: str) -> Iterable[str]:
     return (value, plain, json.dumps(plain)[1:-1], quote(plain, safe=""), encoded)
 
 
+def _aws_parts(place: str) -> tuple[str, str, str] | None:
+    """(secret, region, field); region "" for a name, field "" for the whole value. None for what is neither."""
+    secret, hash_sign, field = place.partition("#")
+    if hash_sign and not _AWS_FIELD.fullmatch(field):
+        return None
+    arn = _ARN.fullmatch(secret)
+    if arn is None:
+        return (secret, "", field) if _AWS_NAME.fullmatch(secret) else None
+    in_china = arn.group("region").startswith("cn-")
+    if in_china != (arn.group("partition") == "aws-cn"):
+        return None
+    return secret, arn.group("region"), field
+
+
 def _from_aws(access: Access, place: str) -> str:
-    arn, _, field = place.partition("#")
-    region = arn.split(":")[3] if arn.startswith("arn:") else access.boot["region"]
-    url = access.end("secretsmanager", f"https://secretsmanager.{region}.amazonaws.com") + "/"
-    body = json.dumps({"SecretId": arn}).encode()
+    parts = _aws_parts(place)
+    if parts is None:
+        raise SecretError(f"aws-sm:{place} is neither the name nor the ARN of a secret of Secrets Manager")
+    secret, region, field = parts[0], parts[1] or str(access.boot["region"]), parts[2]
+    dot_cn = ".cn" if region.startswith("cn-") else ""
+    url = access.end("secretsmanager", f"https://secretsmanager.{region}.amazonaws.com{dot_cn}") + "/"
+    body = json.dumps({"SecretId": secret}).encode()
     headers = {"content-type": "application/x-amz-json-1.1", "x-amz-target": "secretsmanager.GetSecretValue"}
     headers = signed("POST", url, headers, body, (region, "secretsmanager"), (access.credentials(), access.now()))
     found = json.loads(_answered(access, "POST", url, headers, body))
@@ -89,20 +131,20 @@ def _from_aws(access: Access, place: str) -> str:
 
 
 def _from_google(access: Access, place: str) -> str:
+    if not _GOOGLE.fullmatch(place):
+        raise SecretError(f"gcp-sm:{place} is not projects/P/secrets/S/versions/V")
     url = access.end("gcp_secrets", "https://secretmanager.googleapis.com") + f"/v1/{quote(place)}:access"
     found = json.loads(_answered(access, "GET", url, {"authorization": f"Bearer {access.credentials()}"}))
     return base64.b64decode(found["payload"]["data"]).decode()
 
 
 def _from_azure(access: Access, place: str) -> str:
-    parts = urlsplit(place)
-    host = parts.hostname or ""
-    if parts.scheme != "https" or not host.endswith(
-        (".vault.azure.net", ".vault.azure.cn", ".vault.usgovcloudapi.net")
-    ):
-        raise SecretError(f"akv:{place} is not the address of a key vault")
-    resource = f"https://{host.partition('.')[2]}"
-    url = access.end("key_vault", f"https://{host}") + f"{parts.path}?api-version=7.4"
+    parts = _AZURE.fullmatch(place)
+    if parts is None:
+        raise SecretError(f"akv:{place} is not the address of a secret in a key vault")
+    resource = f"https://{parts.group('suffix')}"
+    host = f"https://{parts.group('vault')}.{parts.group('suffix')}"
+    url = access.end("key_vault", host) + f"{parts.group('path')}?api-version=7.4"
     found = json.loads(_answered(access, "GET", url, {"authorization": f"Bearer {access.credentials(resource)}"}))
     return str(found["value"])
 

@@ -8,6 +8,14 @@ import urllib.request
 from typing import IO, TYPE_CHECKING, Any, Callable
 from urllib.parse import urlsplit
 
+from providers.agent.plain_file import (
+    finish_plain,
+    is_plain,
+    more_of_plain,
+    new_plain,
+    plain_folder,
+    unfinished_name,
+)
 from providers.agent.store import FIRST_PAUSE, LONGEST_PAUSE, Steps
 
 if TYPE_CHECKING:
@@ -40,15 +48,18 @@ def opens(url: str, headers: dict[str, str]) -> Any:
     return opener.open(urllib.request.Request(url, headers=headers), timeout=_SECONDS)
 
 
-def download(url: str, target: Path, size: int, opens: Opens = opens) -> Steps[None]:
+def download(url: str, target: Path, size: int, top: Path, opens: Opens = opens) -> Steps[None]:
     """So many bytes to `target`, whole or not at all. While nobody answers it is tried again, with growing pauses.
+
+    No link is followed from the folder `top` to the file.
 
     Raises WebError where there is nothing, or something of another size; OSError where the disk cannot be written.
     """
-    unfinished = target.with_name(target.name + ".partial")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = unfinished_name(target)
+    with plain_folder(top, target.parent, make=True):
+        pass  # made, and without links
     pause = FIRST_PAUSE
-    while _there(unfinished) < size or not unfinished.is_file():
+    while _there(unfinished) < size or not is_plain(unfinished):
         before = _there(unfinished)
         try:
             answer = _asked(url, before, size, opens)
@@ -57,7 +68,7 @@ def download(url: str, target: Path, size: int, opens: Opens = opens) -> Steps[N
             pause = min(2 * pause, LONGEST_PAUSE)
             continue
         with answer:
-            yield from _append(answer, unfinished, size)
+            yield from _append(answer, top, unfinished, size)
         if _there(unfinished) > before:
             pause = FIRST_PAUSE
         else:
@@ -65,11 +76,11 @@ def download(url: str, target: Path, size: int, opens: Opens = opens) -> Steps[N
     if _there(unfinished) > size:
         unfinished.unlink()
         raise WebError(f"{url} is larger than the {size} bytes it was said to have")
-    unfinished.replace(target)
+    finish_plain(top, target)
 
 
 def _there(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
+    return path.stat().st_size if is_plain(path) else 0
 
 
 def _asked(url: str, start: int, size: int, opens: Opens) -> Any:
@@ -90,10 +101,12 @@ def _asked(url: str, start: int, size: int, opens: Opens) -> Any:
     return answer
 
 
-def _append(answer: IO[bytes], unfinished: Path, size: int) -> Steps[None]:
+def _append(answer: IO[bytes], top: Path, unfinished: Path, size: int) -> Steps[None]:
     """What comes, from where the server begins; an answer that is cut off leaves what came."""
     whole = getattr(answer, "status", 200) != 206
-    with unfinished.open("wb" if whole else "ab") as file:
+    with plain_folder(top, unfinished.parent, make=True) as folder, (
+        new_plain(folder, unfinished.name) if whole else more_of_plain(folder, unfinished.name)
+    ) as file:
         while file.tell() <= size:
             try:
                 data = answer.read(PIECE_BYTES)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from workloads.job import TrainingJob, job_from_json
+from workloads.steady import anchored
 from workloads.trainer.errors import (
     EXIT_DONE,
     EXIT_FAILED,
@@ -35,7 +36,7 @@ _OUT_OF_MEMORY = ("resource_exhausted", "resourceexhausted", "out of memory", "o
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0 done, 65 bad job or data, 70 failed, 75 stopped, 76 deadline reached."""
     asked = _parser().parse_args(arguments)
-    clock = Clock()
+    clock = Clock(wall=anchored())
     try:
         progress = Progress(asked.run_dir / "attempts" / str(asked.attempt), clock)
     except OSError as error:

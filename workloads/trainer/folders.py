@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,16 +44,24 @@ def open_folder(folder: Path, wanted: Wanted) -> Split:
     per class, of which one image in ten, by a hash of its path, is held out. Labels number the classes by name.
     TFRecords: files whose name holds .tfrecord, or shards named train-* and validation-*; where none is named for
     validation or test, every tenth record of each file is held out.
+    What has the name of an image or of records and is no regular file (a pipe would hold up training for ever) is left
+    out and counted. Names need not be UTF-8.
     Raises BadInputError where the folder holds neither, or not what the job says.
     """
     if not folder.is_dir():
         raise BadInputError(f"there is no folder {folder} where the trainer runs; data.path must name one it can see")
-    records = _record_files(folder)
-    split = _records(records, wanted) if records else _images(folder, wanted)
+    records, special = _regular(_record_files(folder))
+    split = replace(_records(records, wanted), left_out=special) if records else _images(folder, wanted)
     for part, name in ((split.train, "to train on"), (split.hold_out, "to hold out")):
         if part.count == 0:
             raise BadInputError(f"{folder} has no image {name}; it needs at least a few dozen of each class")
     return split
+
+
+def left_out_text(entries: int) -> str:
+    """In words how many entries of a data folder were left out."""
+    what = "entries of the data folder are" if entries > 1 else "entry of the data folder is"
+    return f"{entries:,} {what} left out: only regular files are read, no pipes, sockets, devices and dangling links"
 
 
 def _images(folder: Path, wanted: Wanted) -> Split:
@@ -64,9 +73,11 @@ def _images(folder: Path, wanted: Wanted) -> Split:
             f"{root} has {len(classes)} sub-folders, one per class, but the job has {wanted.classes} classes; "
             f"write model.classes: {len(classes)} or correct data.path"
         )
-    files = _labelled(root, classes)
+    files, special = _labelled(root, classes)
     if held is not None:
-        train, hold_out = files, _labelled(folder / held, classes)
+        train = files
+        hold_out, held_special = _labelled(folder / held, classes)
+        special += held_special
     else:
         train = [file for file in files if not _held_out(file[0])]
         hold_out = [file for file in files if _held_out(file[0])]
@@ -74,6 +85,7 @@ def _images(folder: Path, wanted: Wanted) -> Split:
         train=_file_images(root, train, wanted),
         hold_out=_file_images(folder / held if held else root, hold_out, wanted),
         class_names=classes,
+        left_out=special,
     )
 
 
@@ -88,18 +100,26 @@ def _class_names(root: Path) -> tuple[str, ...]:
     return tuple(sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")))
 
 
-def _labelled(root: Path, classes: tuple[str, ...]) -> list[tuple[str, int]]:
-    """(path relative to root, label) of every image, in the same order on every machine."""
-    return [
-        (path.relative_to(root).as_posix(), label)
-        for label, name in enumerate(classes)
-        for path in sorted((root / name).rglob("*"))
-        if path.suffix.lower() in _IMAGE_SUFFIXES
-    ]
+def _labelled(root: Path, classes: tuple[str, ...]) -> tuple[list[tuple[str, int]], int]:
+    """(path relative to root, label) of every image, in the same order on every machine; how many were left out."""
+    labelled: list[tuple[str, int]] = []
+    left_out = 0
+    for label, name in enumerate(classes):
+        named = [path for path in sorted((root / name).rglob("*")) if path.suffix.lower() in _IMAGE_SUFFIXES]
+        images, special = _regular(named)
+        labelled += [(path.relative_to(root).as_posix(), label) for path in images]
+        left_out += special
+    return labelled, left_out
+
+
+def _regular(paths: list[Path]) -> tuple[list[Path], int]:
+    """The regular files, links to such among them, and how many others there are that are no folders."""
+    files = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113  # Path.is_file may raise
+    return files, sum(not os.path.isdir(path) for path in paths) - len(files)  # noqa: PTH112
 
 
 def _held_out(relative: str) -> bool:
-    digest = hashlib.sha256(relative.encode()).digest()
+    digest = hashlib.sha256(os.fsencode(relative)).digest()
     return int.from_bytes(digest[:8], "big") % HOLD_OUT_EVERY == 0
 
 
@@ -113,9 +133,9 @@ def _file_images(root: Path, files: list[tuple[str, int]], wanted: Wanted) -> Im
 
 
 def _record_files(folder: Path) -> list[Path]:
-    named = [path for path in folder.rglob("*") if path.is_file() and ".tfrecord" in path.name.lower()]
+    named = [path for path in folder.rglob("*") if ".tfrecord" in path.name.lower()]
     sharded = [path for pattern in ("train-*", "validation-*", "test-*") for path in folder.glob(pattern)]
-    return sorted({*named, *(path for path in sharded if path.is_file())})
+    return sorted({*named, *sharded})
 
 
 def _records(files: list[Path], wanted: Wanted) -> Split:

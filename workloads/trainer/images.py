@@ -70,11 +70,15 @@ Images = ArrayImages | FileImages | RecordImages
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Split:
-    """What is trained on, and what is only ever tested on; they share no image. `class_names` by label."""
+    """What is trained on, and what is only ever tested on; they share no image. `class_names` by label.
+
+    `left_out`: entries of the data folder that are no regular files.
+    """
 
     train: Images
     hold_out: Images
     class_names: tuple[str, ...] = ()
+    left_out: int = 0
 
 
 def in_memory(pixels: npt.NDArray[Any], labels: npt.NDArray[Any]) -> ArrayImages:

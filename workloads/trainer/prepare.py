@@ -15,6 +15,7 @@ from workloads.trainer.damage import naming_damaged
 from workloads.trainer.data import open_data
 from workloads.trainer.devices import Devices, find_devices
 from workloads.trainer.feed import Schedule
+from workloads.trainer.folders import left_out_text
 from workloads.trainer.images import ArrayImages, Split, available_bytes
 from workloads.trainer.model import Models, build, compile_for_training
 from workloads.trainer.optimizer import make_optimizer
@@ -57,6 +58,8 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
     stop_between(setting)
     with phase("data"):  # Before the framework: what is wrong with the data is told at once.
         split = open_data(job, setting.data_dir)
+    if split.left_out:
+        setting.progress.warn(left_out_text(split.left_out))
     stop_between(setting)
     with phase("import"):
         toolkit = load(job.framework)

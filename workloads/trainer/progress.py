@@ -88,7 +88,7 @@ class Progress:
     def _log(self, text: str) -> None:
         folder = self._folder / "log"
         folder.mkdir(exist_ok=True)
-        (folder / "traceback.txt").write_text(text, encoding="utf-8")
+        (folder / "traceback.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
 
     def _attempt(self, write: Callable[[], None]) -> None:
         try:

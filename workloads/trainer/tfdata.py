@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, assert_never
 
 import numpy as np
@@ -45,7 +46,7 @@ def ordered_dataset(tf: Any, images: Images, batch_size: int) -> Any:
         case FileImages():
             dataset = _decoded_files(tf, images, tf.data.Dataset.range(images.count)).batch(batch_size)
         case RecordImages():
-            dataset = _decoded_records(tf, images, _kept_records(tf, images, tf.constant(images.files)))
+            dataset = _decoded_records(tf, images, _kept_records(tf, images, tf.constant(_names(images.files))))
             dataset = dataset.batch(batch_size)
         case _:
             assert_never(images)
@@ -72,7 +73,9 @@ def check_records(tf: Any, images: Images, classes: int) -> None:
     """Look at the first records. Raises BadInputError where they lack a feature or a label is out of range."""
     if not isinstance(images, RecordImages):
         return
-    labels = tf.data.TFRecordDataset(images.files[:1]).take(_PROBED_RECORDS).map(lambda raw: _parsed(tf, raw)[1])
+    labels = (
+        tf.data.TFRecordDataset(_names(images.files[:1])).take(_PROBED_RECORDS).map(lambda raw: _parsed(tf, raw)[1])
+    )
     try:
         found = list(labels.as_numpy_iterator())
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
@@ -85,6 +88,11 @@ def check_records(tf: Any, images: Images, classes: int) -> None:
             f"{images.files[0]} has labels {min(found)} to {max(found)}; with {classes} classes they must run from 0 "
             f"to {classes - 1}: correct the records or model.classes"
         )
+
+
+def _names(paths: tuple[str, ...]) -> list[bytes]:
+    """The paths as the file system has them: TensorFlow takes no text that is not UTF-8."""
+    return [os.fsencode(path) for path in paths]
 
 
 def _threaded(tf: Any, dataset: Any) -> Any:
@@ -118,7 +126,7 @@ def _gathered(tf: Any, images: ArrayImages, rows: Any) -> Any:
 
 def _decoded_files(tf: Any, images: FileImages, order: Any) -> Any:
     with tf.device("CPU:0"):
-        paths, labels = tf.constant(images.paths), tf.constant(images.labels)
+        paths, labels = tf.constant(_names(images.paths)), tf.constant(images.labels)
 
     def decode(row: Any) -> Any:
         return _square(tf, tf.io.read_file(paths[row]), images), labels[row]
@@ -159,7 +167,7 @@ def _shuffled_records(tf: Any, images: RecordImages, schedule: Schedule) -> Any:
     epoch_images = schedule.steps_per_epoch * schedule.batch_size
 
     def epoch_records(epoch: Any) -> Any:
-        order = tf.random.experimental.stateless_shuffle(tf.constant(images.files), seed=(schedule.seed, epoch))
+        order = tf.random.experimental.stateless_shuffle(tf.constant(_names(images.files)), seed=(schedule.seed, epoch))
         drawn = _kept_records(tf, images, order).shuffle(
             min(_SHUFFLED_RECORDS, images.count), seed=schedule.seed + epoch, reshuffle_each_iteration=False
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -187,7 +188,7 @@ NOT_A_JOB = [
     ("seed: !!int _", "job.yaml: a tag (!!) does not fit its value"),
     ("seed: !!timestamp never", "job.yaml: a tag (!!) does not fit its value"),
     ("seed: 2026-99-99", "job.yaml: month must be in 1..12"),
-    ("seed: " + "9" * 5000, "job.yaml: Exceeds the limit"),
+    ("seed: " + "9" * 5000, "job.yaml:1: a number of 5,000 characters"),
     ("[" * 200_000, "job.yaml is nested too deeply"),
     ("- " * 100_000, "job.yaml is nested too deeply"),
     ("{a: " * 60_000, "job.yaml is nested too deeply"),
@@ -276,7 +277,7 @@ def test_a_folder_of_images_is_taken_from_where_the_file_is(tmp_path: Path, monk
     assert read_job(Path("job.yaml")).data.path == str((tmp_path / "images").resolve())
 
 
-@pytest.mark.parametrize("path", ["images", '"a\\0b"', "x" * 5000, "job.yaml"])
+@pytest.mark.parametrize("path", ["images", "x" * 5000, "job.yaml"])
 def test_a_folder_of_images_that_is_not_there_is_named(tmp_path: Path, path: str) -> None:
     (tmp_path / "job.yaml").write_text(IMAGES % path)
     with pytest.raises(JobFileError, match=r"data\.path: there is no folder") as caught:
@@ -334,3 +335,34 @@ def test_any_bytes_are_a_job_or_are_refused(tmp_path: Path, data: bytes) -> None
     (tmp_path / "job.yaml").write_bytes(data)
     with pytest.raises(JobFileError):
         read_job(tmp_path / "job.yaml")
+
+
+# --- hostile numbers and nesting -----------------------------------------------------------------------------------
+
+LONG_NUMBERS = ("0x" + "f" * 20_000, "9" * 5_000, "-" + "9" * 400, "0b" + "1" * 5_000, "1" * 300 + ".5")
+NUMBER_PLACES = ("epochs: {}", "xla: {}", "constraints: {{deadline: {}}}", "? {}\n: 1", "secrets: {{A: {}}}")
+ODD_PLACES = ("seed", "xla", "checkpoint_every", "precision", "container", "secrets", "accumulate")
+ODD_VALUES = (
+    ".inf", "-.inf", ".nan", "1e999", "1e-400", "190:20:30", "-0", "9" * 60, "2026-99-99", "!!int x", "!!float \"\"",
+    "!!binary x", "!!timestamp x", "!!omap [1]", "!!python/object:os.system x", "&a 1", "*a", "{<<: [1]}", "[[[]]]",
+    "9" * 50 + "d", "99999999999999999999h", "\"\\ud800\"",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", NUMBER_PLACES)
+@pytest.mark.parametrize("number", LONG_NUMBERS, ids=lambda text: text[:3])
+def test_a_number_that_is_too_long_is_refused_before_it_is_read(number: str, place: str) -> None:
+    with pytest.raises(JobFileError, match=r"x\.yaml:\d+: a number of [0-9,]+ characters"):
+        parse_job(f"name: tiny\n{place.format(number)}\n", "x.yaml")
+
+
+@pytest.mark.parametrize("place", ODD_PLACES)
+@pytest.mark.parametrize("value", ODD_VALUES)
+def test_odd_values_are_a_job_or_a_sentence(value: str, place: str) -> None:
+    with suppress(JobFileError):
+        assert parse_job(f"{GOOD}{place}: {value}\n", "x.yaml").digest()
+
+
+def test_a_message_does_not_repeat_a_long_value() -> None:
+    for place in ("precision", "on_slow", "checkpoint_every", "x" * 10_000):
+        assert len(refused(f"{GOOD}{place}: {'x' * 100_000}\n").message) < 1_100

@@ -290,6 +290,7 @@ def spec(**changes: Any) -> Spec:
         device=Device("gpu", "NVIDIA T4", 1),
         deadline=NOON + 7200,
         boot_deadline=NOON + 1800,
+        job_sha256=hashlib.sha256(b"{}").hexdigest(),
     )
     return replace(usual, **changes)
 
@@ -297,7 +298,14 @@ def spec(**changes: Any) -> Spec:
 class Rented:
     """One machine with everything in it, and the store beside it, which outlives it."""
 
-    def __init__(self, root: Path, store: MemoryStore | None = None, clock: FakeClock | None = None, **changes: Any):
+    def __init__(
+        self,
+        root: Path,
+        store: MemoryStore | None = None,
+        clock: FakeClock | None = None,
+        run_key: str = "",
+        **changes: Any,
+    ):
         self.clock = clock or FakeClock()
         self.store = store or MemoryStore(self.clock)
         token = json.dumps({"access_token": "token", "expires_in": 3599})
@@ -310,7 +318,7 @@ class Rented:
         self.trainer = FakeTrainer(self.paths.run_dir, self.docker, attempt=self.spec.attempt)
         self.docker.on_start, self.docker.on_term = self.trainer.begin, self.trainer.term
         self.clock.at_sleep[:] = [self.trainer.live, self.docker.live]
-        boot = {"cloud": "gcp", "run_uri": "gs://bucket/plan/r1", "region": "", "endpoints": {}}
+        boot = {"cloud": "gcp", "run_uri": "gs://bucket/plan/r1", "region": "", "endpoints": {}, "run_key": run_key}
         access = Access(boot, send=self.send, now=self.clock.now)
         self.machine = Machine(
             self.spec, self.paths, self.clock, self.docker, access, self.store, lambda path: self.free_bytes
@@ -348,3 +356,12 @@ class Rented:
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = self.store.json(f"attempts/{self.spec.attempt}/status.json")
         return found
+
+
+def drained(steps: Any) -> Any:
+    """The answer of the steps; the pauses are not waited for."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value

@@ -119,7 +119,7 @@ def test_a_metadata_service_that_does_not_answer_disturbs_nothing() -> None:
         assert Notices(Access({"cloud": kind, "run_uri": uri}, send=nobody)).look() is None
 
 
-ARN = "arn:aws:secretsmanager:eu-central-1:1:secret:key-AbCdEf"
+ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key-AbCdEf"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ ARN = "arn:aws:secretsmanager:eu-central-1:1:secret:key-AbCdEf"
         ("aws", f"aws-sm:{ARN}", {ARN: "hunter2"}),
         ("aws", f"aws-sm:{ARN}#field", {ARN: '{"field": "hunter2"}'}),
         ("gcp", "gcp-sm:projects/p/secrets/s/versions/latest", {"projects/p/secrets/s/versions/latest": "hunter2"}),
-        ("azure", "akv:https://v.vault.azure.net/secrets/key", {"key": "hunter2"}),
+        ("azure", "akv:https://vlt.vault.azure.net/secrets/key", {"key": "hunter2"}),
     ],
 )
 def test_secrets_are_read_by_the_machines_identity(

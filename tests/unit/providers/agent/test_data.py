@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import stat
 import tarfile
 import zipfile
@@ -78,11 +79,24 @@ def test_our_own_shards_become_the_folder_again(tmp_path: Path) -> None:
         (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "images" / name).write_bytes(data)
     packed = io.BytesIO()
-    pack(tmp_path / "images", scan(tmp_path / "images"), packed)
+    pack(tmp_path / "images", scan(tmp_path / "images").items, packed)
     (tmp_path / "shard.tar").write_bytes(packed.getvalue())
     for _ in range(2):  # a second time changes nothing
-        assert done(unpack(tmp_path / "shard.tar", tmp_path / "data", lambda: True)) == sum(map(len, IMAGES.values()))
+        assert done(unpack(tmp_path / "shard.tar", tmp_path / "data", lambda: True, tmp_path)) == sum(
+            map(len, IMAGES.values())
+        )
         assert files(tmp_path / "data") == IMAGES
+
+
+def test_names_that_are_not_utf_8_come_through_our_shards(tmp_path: Path) -> None:
+    odd = os.fsdecode(b"\xff\xfe.png")
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / odd).write_bytes(b"odd")
+    packed = io.BytesIO()
+    pack(tmp_path / "images", scan(tmp_path / "images").items, packed)
+    (tmp_path / "shard.tar").write_bytes(packed.getvalue())
+    done(unpack(tmp_path / "shard.tar", tmp_path / "data", lambda: True, tmp_path))
+    assert files(tmp_path / "data") == {odd: b"odd"}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +111,7 @@ def test_our_own_shards_become_the_folder_again(tmp_path: Path) -> None:
 )
 def test_archives_of_other_people_are_unpacked(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
-    done(unpack(tmp_path / name, tmp_path / "data", lambda: True))
+    done(unpack(tmp_path / name, tmp_path / "data", lambda: True, tmp_path))
     assert files(tmp_path / "data") == IMAGES
 
 
@@ -140,7 +154,7 @@ def test_hostile_and_damaged_archives_are_refused(tmp_path: Path, name: str) -> 
     archive.parent.mkdir()
     archive.write_bytes(HOSTILE[name])
     with pytest.raises(UnpackError):
-        done(unpack(archive, folder, lambda: True))
+        done(unpack(archive, folder, lambda: True, tmp_path))
     outside = [
         path for path in tmp_path.rglob("*") if path.is_file() and path != archive and folder not in path.parents
     ]
@@ -155,12 +169,12 @@ def test_nothing_is_written_through_a_link_that_a_container_left(tmp_path: Path)
     (tmp_path / "a.tar").write_bytes(tar_of({"cat/1.png": b"new"}))
     (folder / "cat").symlink_to(outside)
     with pytest.raises(UnpackError, match="leads out"):
-        done(unpack(tmp_path / "a.tar", folder, lambda: True))
+        done(unpack(tmp_path / "a.tar", folder, lambda: True, tmp_path))
     (folder / "cat").unlink()
     (folder / "cat").mkdir()
     (outside / "1.png").write_bytes(b"old")
     (folder / "cat" / "1.png").symlink_to(outside / "1.png")
-    done(unpack(tmp_path / "a.tar", folder, lambda: True))
+    done(unpack(tmp_path / "a.tar", folder, lambda: True, tmp_path))
     assert (outside / "1.png").read_bytes() == b"old"
     assert (folder / "cat" / "1.png").read_bytes() == b"new"
 
@@ -169,7 +183,7 @@ def test_a_full_disk_ends_the_unpacking(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(tar_of(IMAGES))
     left = iter([True, False])
     with pytest.raises(UnpackError, match="disk is full"):
-        done(unpack(tmp_path / "a.tar", tmp_path / "data", lambda: next(left)))
+        done(unpack(tmp_path / "a.tar", tmp_path / "data", lambda: next(left), tmp_path))
     assert len(files(tmp_path / "data")) == 1
 
 
@@ -332,6 +346,7 @@ def a_spec(**row: Any) -> str:
             "run_id": "r", "attempt": 1, "images": ["x@sha256:" + "0" * 64], "command": ["true"], "files": [values],
             "device": {"kind": "cpu", "name": "cpu", "count": 1},
             "deadline": "2026-11-21T12:00:00Z", "boot_deadline": "2026-11-21T11:00:00Z",
+            "job_sha256": "b" * 64,
         }
     )  # fmt: skip
 
@@ -406,24 +421,24 @@ DATA = bytes(range(256)) * 4
 
 def test_a_download_that_breaks_off_is_gone_on_with(tmp_path: Path) -> None:
     there = Web(DATA, cuts=(300, 250), errors=(503, 429))
-    done(download("https://example.org/x", tmp_path / "x", len(DATA), there))
+    done(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
     assert (tmp_path / "x").read_bytes() == DATA
     assert there.asked == ["", "", "", "bytes=300-", "bytes=550-"]
 
 
 def test_a_server_that_knows_no_ranges_is_asked_for_all_of_it_again(tmp_path: Path) -> None:
     there = Web(DATA, ranges=False, cuts=(300,))
-    done(download("https://example.org/x", tmp_path / "x", len(DATA), there))
+    done(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
     assert (tmp_path / "x").read_bytes() == DATA
 
 
 def test_a_download_is_gone_on_with_after_a_restart(tmp_path: Path) -> None:
-    steps = download("https://example.org/x", tmp_path / "x", len(DATA), Web(DATA))
+    steps = download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, Web(DATA))
     for _ in range(3):
         next(steps)
     steps.close()
     there = Web(DATA)
-    done(download("https://example.org/x", tmp_path / "x", len(DATA), there))
+    done(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
     assert there.asked[0].startswith("bytes=")
     assert (tmp_path / "x").read_bytes() == DATA
 
@@ -434,7 +449,7 @@ def test_a_download_is_gone_on_with_after_a_restart(tmp_path: Path) -> None:
 )
 def test_what_the_web_will_never_give(tmp_path: Path, there: Web, said: str) -> None:
     with pytest.raises(WebError, match=said):
-        done(download("https://example.org/x", tmp_path / "x", len(DATA), there))
+        done(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
     assert not (tmp_path / "x").exists()
 
 
@@ -443,7 +458,7 @@ def test_a_server_that_sends_more_than_it_said_fills_no_disk(tmp_path: Path) -> 
         return Answer(bytes(10**6), 200, {}, False)
 
     with pytest.raises(WebError, match="larger than"):
-        done(download("https://example.org/x", tmp_path / "x", 1000, there))
+        done(download("https://example.org/x", tmp_path / "x", 1000, tmp_path, there))
     assert list(tmp_path.iterdir()) == []
 
 

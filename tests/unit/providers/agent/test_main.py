@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from providers.agent.agent import Machine
 
 # A container is a process whose pid, log and exit code lie in a folder.
+pytestmark = pytest.mark.slow
 DOCKER = """#!{python}
 import json, os, pathlib, signal, subprocess, sys
 here, words = pathlib.Path({here!r}), sys.argv[1:]
@@ -143,6 +144,7 @@ def _spec(folder: Path) -> dict[str, Any]:
         "command": [sys.executable, str(folder / "trainer.py")],
         "device": {"kind": "gpu", "name": "T4", "count": 1},
         "deadline": (now + timedelta(hours=8)).isoformat(),
+        "job_sha256": hashlib.sha256(b'{"name": "digits"}').hexdigest(),
         "boot_deadline": (now + timedelta(hours=1)).isoformat(),
         "files": [{**wheel, "sha256": hashlib.sha256(b"wheel").hexdigest()}],
         "end": {"kind": "gcp_delete", "project": "p", "zone": "z", "name": "n"},

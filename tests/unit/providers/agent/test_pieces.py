@@ -27,7 +27,7 @@ from providers.agent.spec import Device, Paths, SpecError, read_spec
 from providers.agent.store import AwayError
 from providers.agent.vault import Redactor
 from tests.doubles.waiting import until as wait_until
-from tests.unit.providers.agent.machine import IMAGE, NOON, FakeClock, FakeRunning, MemoryStore, spec
+from tests.unit.providers.agent.machine import IMAGE, NOON, FakeClock, FakeRunning, MemoryStore, drained, spec
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -44,14 +44,6 @@ def clock() -> FakeClock:
 @pytest.fixture
 def store(clock: FakeClock) -> MemoryStore:
     return MemoryStore(clock)
-
-
-def drained(steps: Any) -> Any:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 class Source:
@@ -282,7 +274,7 @@ def test_the_containers_words() -> None:
         assert part in line
     assert "A=b c" in words
     assert "--privileged" not in words
-    assert "--net=host" not in words
+    assert "--network" not in words
     assert words[words.index(IMAGE) + 1 :] == spec().command
 
 
@@ -294,19 +286,25 @@ def test_an_image_whose_entry_point_is_its_trainer_is_asked_for_something_else()
 
 @pytest.mark.parametrize(
     ("kind", "privileged", "flags"),
-    [("gpu", False, {"--gpus"}), ("cpu", False, set()), ("tpu", True, {"--privileged"}), ("tpu", False, set())],
+    [
+        ("gpu", False, {"--gpus"}),
+        ("cpu", False, set()),
+        ("tpu", True, {"--privileged", "--network"}),
+        ("tpu", False, set()),
+    ],
 )
 def test_what_each_kind_of_device_needs(kind: str, privileged: bool, flags: set[str]) -> None:
     wanted = spec(device=Device(kind, "x", 1), privileged=privileged)
     for words in (create_arguments(wanted, PATHS, IMAGE, None), once_arguments(wanted, PATHS, IMAGE, ("true",))):
-        assert {"--gpus", "--privileged"} & set(words) == flags
+        assert {"--gpus", "--privileged", "--network"} & set(words) == flags
+        assert "--network" not in words or words[words.index("--network") + 1] == "host"
         assert ("PJRT_DEVICE=TPU" in words) == (kind == "tpu")
 
 
 def test_a_gpu_machine_never_gives_its_container_the_machine() -> None:
     """A container with --privileged could take the deadline's timer away."""
     words = create_arguments(replace(spec(), privileged=True), PATHS, IMAGE, None)
-    assert "--privileged" not in words
+    assert not {"--privileged", "--network"} & set(words)
 
 
 def test_the_wall_before_the_metadata_service_leaves_names_alone() -> None:
@@ -360,6 +358,7 @@ RAW: dict[str, Any] = {
     "device": {"kind": "gpu", "name": "T4", "count": 1},
     "deadline": "2026-11-21T20:00:00+00:00",
     "boot_deadline": "2026-11-21T12:30:00Z",
+    "job_sha256": "b" * 64,
     "memory_gib": None,
     "shm_gib": 8,
     "privileged": False,
@@ -419,7 +418,7 @@ def test_the_output_without_a_manifest_of_its_own_gets_one(tmp_path: Path, store
 
 
 def test_output_that_the_manifest_promises_must_be_there(tmp_path: Path, store: MemoryStore) -> None:
-    (tmp_path / "manifest.json").write_text('[{"path": "model", "sha256": "0"}]')
+    (tmp_path / "manifest.json").write_text('[{"path": "model", "sha256": "' + "0" * 64 + '"}]')
     with pytest.raises(OutputError, match="left no model"):
         drained(push(store, tmp_path))
     (tmp_path / "manifest.json").write_text("no json")

@@ -20,6 +20,7 @@ from providers.agent.reading import Access, signed
 from providers.agent.store import AwayError, RefusedError, Store, download, upload
 from providers.agent.stores import open_store
 from tests.unit.providers.agent.cloud import Cloud, cloud
+from tests.unit.providers.agent.machine import drained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,15 +69,6 @@ def run(access: Access, monkeypatch: pytest.MonkeyPatch) -> Store:
     return open_store(access)
 
 
-def drained(steps: Any) -> Any:
-    """The answer of the steps; the pauses are not waited for."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-
-
 def test_what_is_put_can_be_got_listed_and_deleted(run: Store) -> None:
     run.put("attempts/1/status.json", b"one")
     run.put("attempts/1/status.json", b"two")
@@ -115,7 +107,7 @@ def test_large_files_go_in_parts(run: Store, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(data)
     digest = drained(upload(run, "checkpoints/step-1/state.npz", tmp_path / "large"))
     assert digest == hashlib.sha256(data).hexdigest()
-    assert drained(download(run, "checkpoints/step-1/state.npz", tmp_path / "back", len(data))) == digest
+    assert drained(download(run, "checkpoints/step-1/state.npz", tmp_path / "back", len(data), tmp_path)) == digest
     assert (tmp_path / "back").read_bytes() == data
 
 

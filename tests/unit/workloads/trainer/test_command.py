@@ -114,6 +114,7 @@ def test_a_deadline_ends_with_its_own_code(tmp_path: Path) -> None:
 
 @pytest.mark.train
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+@pytest.mark.slow
 def test_a_signal_ends_with_a_checkpoint_and_its_own_code(tmp_path: Path) -> None:
     """The command signals itself as soon as it tells of a first step, so that nothing has to be waited for."""
     signalling = f"""
@@ -150,6 +151,7 @@ from workloads.trainer.__main__"""
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 @pytest.mark.parametrize("framework", ["jax", "torch"])
+@pytest.mark.slow
 def test_another_framework_trains_stops_and_goes_on_without_tensorflow(tmp_path: Path, framework: str) -> None:
     for needed in (framework, "keras", "sklearn"):
         if importlib.util.find_spec(needed) is None:
@@ -183,6 +185,7 @@ attempt(a_job(framework="jax"), run_dir, limits=Limits(checkpoint_every_seconds=
 """
 
 
+@pytest.mark.slow
 def test_jax_shares_a_batch_between_devices(tmp_path: Path) -> None:
     for needed in ("jax", "keras", "sklearn"):
         if importlib.util.find_spec(needed) is None:

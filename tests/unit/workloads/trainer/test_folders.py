@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
 import pytest
 
 from workloads.trainer.errors import BadInputError
-from workloads.trainer.folders import Wanted, count_records, open_folder
+from workloads.trainer.folders import Wanted, count_records, left_out_text, open_folder
 from workloads.trainer.images import FileImages, Keep, RecordImages
 
 THREE = Wanted(size=8, channels=1, classes=3)
@@ -106,3 +107,49 @@ def test_a_record_file_cut_short_is_named(tmp_path: Path) -> None:
     whole.write_bytes(whole.read_bytes()[:-1])
     with pytest.raises(BadInputError, match=r"a\.tfrecord is cut short"):
         count_records(whole)
+
+
+# --- what is no regular file, and names that are no text ----------------------------------------------------------
+
+
+def test_only_regular_files_are_images(tmp_path: Path) -> None:
+    files(tmp_path, *(f"{name}/{number}.png" for name in "abc" for number in range(30)))
+    before = open_folder(tmp_path, THREE)
+    os.mkfifo(tmp_path / "a" / "pipe.png")
+    (tmp_path / "b" / "random.png").symlink_to("/dev/urandom")
+    (tmp_path / "c" / "nothing.jpg").symlink_to(tmp_path / "absent")
+    (tmp_path / "c" / "folder.png").mkdir()
+    (tmp_path / "c" / "linked.png").symlink_to(tmp_path / "c" / "1.png")
+    split = open_folder(tmp_path, THREE)
+    assert split.left_out == 3
+    assert split.train.count + split.hold_out.count == before.train.count + before.hold_out.count + 1, "the link"
+    assert before.left_out == 0
+
+
+def test_only_regular_files_are_records(tmp_path: Path) -> None:
+    records(tmp_path / "a.tfrecord", [3] * 21)
+    os.mkfifo(tmp_path / "b.tfrecord")
+    split = open_folder(tmp_path, THREE)
+    assert (split.train.count, split.hold_out.count, split.left_out) == (18, 3, 1)
+
+
+def test_a_hold_out_folder_counts_what_it_leaves_out(tmp_path: Path) -> None:
+    files(tmp_path, "train/a/1.png", "train/b/2.png", "train/c/3.png", "val/c/4.png")
+    os.mkfifo(tmp_path / "val" / "c" / "5.png")
+    assert open_folder(tmp_path, THREE).left_out == 1
+
+
+def test_names_need_not_be_utf_8(tmp_path: Path) -> None:
+    odd = [os.fsdecode(b"%s/\xff%d.png" % (name, number)) for name in (b"a", b"b", b"c\xfe") for number in range(20)]
+    files(tmp_path, *odd)
+    split = open_folder(tmp_path, THREE)
+    assert isinstance(split.train, FileImages)
+    assert isinstance(split.hold_out, FileImages)
+    found = {os.path.relpath(path, tmp_path) for path in (*split.train.paths, *split.hold_out.paths)}
+    assert found == set(odd)
+    assert split.class_names == ("a", "b", os.fsdecode(b"c\xfe"))
+
+
+@pytest.mark.parametrize(("entries", "words"), [(1, "1 entry of the data folder is left out"), (2, "2 entries")])
+def test_what_was_left_out_is_told_in_words(entries: int, words: str) -> None:
+    assert words in left_out_text(entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +154,21 @@ def test_records_of_something_else_are_refused_before_training(tensorflow: Any, 
     images = RecordImages(files=(str(tmp_path / "a.tfrecord"),), count=1, keep="all", size=6, channels=1)  # type: ignore[arg-type]
     with pytest.raises(BadInputError, match=r"does not hold tf\.train\.Example records"):
         tfdata.check_records(tensorflow, images, 3)
+
+
+def test_names_that_are_not_utf_8_are_read(tensorflow: Any, image_folder: Path) -> None:
+    for path in sorted(image_folder.rglob("*.png")):
+        path.rename(path.with_name(os.fsdecode(b"\xff" + os.fsencode(path.name))))
+    train = open_folder(image_folder, WANTED).train
+    assert isinstance(train, FileImages)
+    batches = tfdata.ordered_dataset(tensorflow, train, 8)
+    labels = [label for _, labels in batches for label in labels.numpy().tolist()]
+    assert labels == train.labels.tolist()
+
+
+def test_records_whose_names_are_not_utf_8_are_read(tensorflow: Any, record_folder: Path) -> None:
+    for path in sorted(record_folder.rglob("*.tfrecord*")):
+        path.rename(path.with_name(os.fsdecode(b"\xff" + os.fsencode(path.name))))
+    train = open_folder(record_folder, WANTED).train
+    tfdata.check_records(tensorflow, train, 3)
+    assert len(shown(tensorflow, train, schedule())) == 15

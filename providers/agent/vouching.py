@@ -1,0 +1,46 @@
+"""Checkpoints in a bucket that others may write: each is vouched for with a key of the run that the bucket has not."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+
+from providers.agent.schema import MANIFEST_BYTES, json_object
+
+NAME = "vouched.json"
+"""Beside the files of a checkpoint: `{"files": {"NAME": "SHA-256 in hex"}, "hmac": "HMAC-SHA-256 in hex"}`."""
+MOST_BYTES = MANIFEST_BYTES
+KEY = re.compile("[0-9a-f]{64}")
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+class Vouching:
+    """Signs and checks with the key of one run, in hex; "" for a run that began without one."""
+
+    def __init__(self, key: str, run_id: str) -> None:
+        self._key = key
+        self._run_id = run_id
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._key)
+
+    def record(self, name: str, files: dict[str, str]) -> bytes:
+        """What is stored for a checkpoint of this name; `files` has the SHA-256 of each of its files."""
+        return json.dumps({"files": files, "hmac": self._hmac(name, files)}, sort_keys=True).encode()
+
+    def files(self, name: str, raw: bytes) -> dict[str, str] | None:
+        """The hashes that are vouched for; None where the record is not of this run and checkpoint, or was changed."""
+        record = json_object(raw, MOST_BYTES) or {}
+        files, found = record.get("files"), record.get("hmac")
+        if not isinstance(files, dict) or not isinstance(found, str) or not found.isascii():
+            return None
+        if not all(isinstance(value, str) and _SHA256.fullmatch(value) for value in files.values()):
+            return None
+        return files if hmac.compare_digest(found, self._hmac(name, files)) else None
+
+    def _hmac(self, name: str, files: dict[str, str]) -> str:
+        text = json.dumps(["checkpoint", self._run_id, name, sorted(files.items())])
+        return hmac.new(bytes.fromhex(self._key), text.encode(), hashlib.sha256).hexdigest()

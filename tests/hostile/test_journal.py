@@ -1,0 +1,106 @@
+"""A journal with rows that cannot be read: each is told, and none hides another run."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.desk import TINY, signed_out
+from tests.doubles import fake_provider
+from tests.doubles.clock import FakeClock
+from tests.doubles.fake_machine import done_at_once
+from tests.doubles.fake_provider import FACTORY, FakeProvider
+from tests.hostile.terminal import assert_harmless
+from tests.unit.planner.cli import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BAD_RECEIPTS = (
+    "{", "null", "[]", "3", "[" * 10_000, '{"attempts": "x"}', "NaN",
+    json.dumps({"attempts": 1, "actual_seconds": 1e300}),
+)  # fmt: skip
+BAD_VALUES = (
+    ("deadline", "2026-11-22T12:00:00"),
+    ("deadline", "soon"),
+    ("created_at", "2026-11-22T12:00:00"),
+    ("phase", "flying"),
+    ("targets_json", "[" * 10_000),
+    ("budget_usd", "much"),
+    ("outcome", "\x1b]0;x\x07"),
+)
+
+
+@pytest.fixture(autouse=True)
+def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    signed_out(monkeypatch)
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(*FACTORY)
+    (tmp_path / "job.yaml").write_text(TINY)
+    made = FakeProvider(FakeClock(), [done_at_once], tidy=True)
+    fake_provider.WANTED.append(made)
+    yield
+    fake_provider.WANTED.remove(made)
+
+
+def two_runs() -> list[str]:
+    return [plan("launch", "job.yaml", "--provider", "local", "--yes", "--json").json["run_id"] for _ in range(2)]
+
+
+def spoil(tmp_path: Path, run_id: str, column: str, value: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "home" / "journal.sqlite")) as db, db:
+        db.execute(f"UPDATE runs SET {column} = ? WHERE run_id = ?", (value, run_id))
+
+
+@pytest.mark.parametrize("receipt", BAD_RECEIPTS, ids=range(len(BAD_RECEIPTS)))
+def test_a_receipt_that_cannot_be_read_is_told_and_hides_no_run(tmp_path: Path, receipt: str) -> None:
+    bad, good = two_runs()
+    spoil(tmp_path, bad, "receipt_json", receipt)
+    for arguments in (("history",), ("history", "--json")):
+        said = plan(*arguments)
+        assert_harmless(said)
+        assert said.code == 0, said.err
+        assert bad in said.out
+        assert good in said.out
+        assert f"the receipt of run {bad} in " in said.err
+    assert plan("status").code == 0
+    said = plan("status", bad)
+    assert_harmless(said)
+    assert (said.code, said.error.startswith(f"the receipt of run {bad} in ")) == (9, True)
+
+
+@pytest.mark.parametrize(("column", "value"), BAD_VALUES)
+def test_a_row_that_cannot_be_read_is_told_and_hides_no_run(tmp_path: Path, column: str, value: str) -> None:
+    bad, good = two_runs()
+    spoil(tmp_path, bad, column, value)
+    said = plan("history")
+    assert_harmless(said)
+    assert said.code == 0, said.err
+    assert good in said.out
+    if column in ("deadline", "targets_json", "budget_usd"):  # a list of past runs shows none of these
+        assert bad in said.out
+    else:
+        assert f"run {bad} is left out: " in said.err
+    for arguments in (("status", bad), ("stop", bad), ("attach", bad), ("logs", bad), ("sweep", "--provider", "local")):
+        said = plan(*arguments)
+        assert_harmless(said)
+        assert said.code in (0, 9), said.err
+
+
+def test_a_live_run_whose_deadline_has_no_time_zone_is_an_error_that_says_so(tmp_path: Path) -> None:
+    bad, good = two_runs()
+    spoil(tmp_path, bad, "phase", "running")
+    spoil(tmp_path, bad, "deadline", "2026-11-22T12:00:00")
+    said = plan("status")
+    assert_harmless(said)
+    assert said.code == 9
+    assert "has no time zone" in said.error
+    assert said.hint == "it may be running, and billing: plan sweep tells what of ours exists"
+    assert "nothing is running" not in said.out
+    assert good in plan("history").out

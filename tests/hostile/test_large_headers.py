@@ -1,0 +1,76 @@
+"""What a stranger sends to be held in memory: headers of an archive, bodies for the simulated cloud."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import socket
+import tarfile
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.agent.unpacking import MOST_HEADER_BYTES, UnpackError, unpack
+from providers.sim.api import API
+from tests.contract.sim import SimHarness
+from tests.unit.providers.agent.machine import drained
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LARGE = 32 * 1024 * 1024
+
+
+def archive_with(kind: bytes, size: int) -> bytes:
+    """A compressed archive whose first member is an extended header of this size, then a file."""
+    header = tarfile.TarInfo("pax")
+    header.type, header.size = kind, size
+    record = f"{size} comment=".encode()
+    made = io.BytesIO()
+    with gzip.open(made, "wb", compresslevel=1) as file:
+        file.write(header.tobuf(tarfile.USTAR_FORMAT))
+        file.write(record.ljust(size - 1, b"x") + b"\n")
+        file.write(b"\0" * (-size % 512))
+        member = tarfile.TarInfo("cat.png")
+        member.size = 1
+        file.write(member.tobuf(tarfile.USTAR_FORMAT) + b"c".ljust(512, b"\0") + b"\0" * 1024)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+def test_a_large_header_is_refused_before_it_is_in_memory(tmp_path: Path, kind: bytes) -> None:
+    (tmp_path / "a.tar.gz").write_bytes(archive_with(kind, LARGE))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnpackError, match=f"extended header of {LARGE} bytes"):
+            drained(unpack(tmp_path / "a.tar.gz", tmp_path / "data", lambda: True, tmp_path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * MOST_HEADER_BYTES
+
+
+def test_a_header_of_usual_size_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.tar.gz").write_bytes(archive_with(tarfile.XHDTYPE, 2048))
+    assert drained(unpack(tmp_path / "a.tar.gz", tmp_path / "data", lambda: True, tmp_path)) == 1
+    assert (tmp_path / "data" / "cat.png").read_bytes() == b"c"
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[SimHarness]:
+    made = SimHarness(tmp_path)
+    yield made
+    made.clean()
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "\xe9"])
+def test_a_caller_without_the_token_is_answered_before_its_body_has_come(harness: SimHarness, token: str) -> None:
+    port = harness.http()._find().port
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
+        head = f"POST {API}GetIdentity HTTP/1.0\r\nX-Sim-Token: {token}\r\nContent-Length: {10**9}\r\n\r\n"
+        caller.sendall(head.encode("latin-1"))
+        # Far less than was announced, and the connection stays open: whoever waits for the body never answers.
+        caller.sendall(b"x" * 65_536)
+        assert caller.recv(12) == b"HTTP/1.0 401"

@@ -1,0 +1,52 @@
+"""Which names in the store and on the disk are checkpoints: `step-` and digits, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.agent.checkpoints import Checkpoints
+from tests.unit.providers.agent.machine import FakeClock, MemoryStore, drained
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO_CHECKPOINTS = ["step-", "step-best", "step-00000020.tmp", "step--0000020", "00000020", "20", "old-step-00000020"]
+
+
+def write(folder: Path, name: str) -> None:
+    """A whole checkpoint of that name."""
+    place = folder / name
+    place.mkdir(parents=True)
+    (place / "state.npz").write_bytes(b"w")
+    files = {"state.npz": hashlib.sha256(b"w").hexdigest()}
+    (place / "complete.json").write_text(json.dumps({"files": files}))
+
+
+@pytest.mark.parametrize("name", NO_CHECKPOINTS)
+def test_another_name_on_the_disk_is_not_waiting(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "local", name)
+    checkpoints = Checkpoints(MemoryStore(FakeClock()), tmp_path / "local", tmp_path / "spool", FakeClock())
+    assert checkpoints.waiting() == ""
+    write(tmp_path / "local", "step-00000010")
+    assert checkpoints.waiting() == "step-00000010"
+
+
+@pytest.mark.parametrize("name", NO_CHECKPOINTS)
+def test_another_name_in_the_store_is_not_restored_and_not_counted_among_the_newest_two(
+    tmp_path: Path, name: str
+) -> None:
+    store = MemoryStore(FakeClock())
+    write(tmp_path / "there", name)
+    for path in (tmp_path / "there" / name).iterdir():
+        store.objects[f"checkpoints/{name}/{path.name}"] = path.read_bytes()
+    checkpoints = Checkpoints(store, tmp_path / "local", tmp_path / "spool", FakeClock())
+    assert drained(checkpoints.restore()) == ""
+    for step in (10, 20):
+        write(tmp_path / "local", f"step-{step:08}")
+        assert drained(checkpoints.push(f"step-{step:08}"))
+    left = {path.split("/")[1] for path in store.objects if path.startswith("checkpoints/")}
+    assert left == {name, "step-00000010", "step-00000020"}

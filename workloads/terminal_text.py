@@ -1,0 +1,38 @@
+"""Text from elsewhere (a machine, a job file, a vendor) made safe for a terminal.
+
+A terminal obeys control characters: it retitles its window, fills the clipboard, erases lines, hides text. Here they
+become visible escapes such as `\\x1b`. Only newline and tab stay; colours (CSI … m) are dropped, as they are common in
+logs and harmless.
+"""
+
+from __future__ import annotations
+
+import re
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+# C0 without tab and newline, DEL, C1 (among them CSI, OSC and DCS in their 8-bit form), marks that change the direction
+# of text, separators that break lines, and halves of surrogate pairs, which no file or database can hold.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    """The text with its control characters as visible escapes; newlines and tabs stay."""
+    if text.isascii() and text.isprintable():  # nearly all text: no search is needed
+        return text
+    return _UNSAFE.sub(_escape, _COLOUR.sub("", text))
+
+
+def one_line(text: str) -> str:
+    """The text as `visible` gives it, its line breaks and tabs as spaces: it cannot pass for lines of the command."""
+    return visible(" ".join(text.split("\n")).replace("\t", " "))
+
+
+def has_control_characters(text: str) -> bool:
+    """Whether it holds a control character of any kind, newline and tab among them."""
+    return _CONTROL.search(text) is not None
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
