@@ -128,12 +128,11 @@ class LaunchRequest:
 
     `job_json` is what the trainer reads (`TrainingJob.to_json`), and launch writes it to the run directory; folders
     in it are absolute. `deadline` is when the instance ends itself, whatever becomes of this computer.
-    `max_steps` ends training after so many steps (a measuring run), else None.
-    `vcpus` and `memory_gib` limit the container where the provider can; None is no limit.
-    `zone` is where in the region, None where the provider may choose. `client` is the label of this computer.
+    `max_steps` ends training after so many steps (a measuring run), else None. `vcpus` and `memory_gib` limit the
+    container where the provider can; None is no limit. `zone` is None where the provider may choose.
     `resolved` is what `Resolver.resolve` looked up (an image, a network); `calls` are the calls as the journal keeps
-    them: launch sends these, byte for byte, and translates anew only where there are none. `data` are the files of
-    the data set that a rented machine fetches.
+    them: launch sends these, byte for byte, and translates anew only where there are none. `data` are data set files;
+    `run_key` is what its machine vouches for checkpoints with (64 hexadecimal digits, "" for none).
     """
 
     run_id: RunId
@@ -149,6 +148,7 @@ class LaunchRequest:
     resolved: Mapping[str, str] = field(default_factory=dict)
     calls: tuple[VendorRequest, ...] = ()
     data: tuple[File, ...] = ()
+    run_key: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +206,11 @@ class RunStore(Protocol):
     def put(self, path: str, data: bytes) -> None:
         """Write whole or not at all; a reader never sees half a file."""
 
-    def get(self, path: str, *, start: int = 0) -> bytes:
-        """The bytes from `start` on; b"" past the end. Raises KeyError where there is no such file."""
+    def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
+        """The bytes from `start` on, at most `size` of them; b"" past the end.
+
+        Raises KeyError where there is no such file.
+        """
         ...
 
     def list(self, prefix: str = "") -> Sequence[str]:
@@ -227,6 +230,14 @@ class Provider(Protocol):
     @property
     def listing_lag(self) -> timedelta:
         """How long after a create `list_owned` and `get` may not show it yet."""
+        ...
+
+    @property
+    def token_memory(self) -> timedelta:
+        """For how long after a create was first sent the same request is sure to give the same instance, dead or alive.
+
+        Later the vendor may have forgotten its token, or given its name anew: the request would make another instance.
+        """
         ...
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:

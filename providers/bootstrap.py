@@ -24,7 +24,8 @@ _SHELL = Path(__file__).parent / "agent" / "data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boot:
-    """What the start-up text is made from; nothing in it is secret.
+    """What the start-up text is made from. `run_key` (LaunchRequest) is for whoever may read user data; nothing else in
+    it is secret.
 
     `run_uri` is where the run directory is (s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azblob://ACCOUNT/CONTAINER/PREFIX)
     and `region` the region of that bucket. `deadline` ends the machine, `boot_deadline` ends it unless it trains by
@@ -43,6 +44,7 @@ class Boot:
     region: str = ""
     driver: str = ""
     endpoints: Mapping[str, str] = field(default_factory=dict)
+    run_key: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         """Raises ValueError for what no caller of ours can mean."""
@@ -50,6 +52,8 @@ class Boot:
             raise ValueError(f"{self.run_uri!r} is no run directory on {self.cloud!r}")
         if not all(_SHA256.fullmatch(digest) for digest in (self.agent_sha256, self.spec_sha256)):
             raise ValueError("a sha256 has 64 hexadecimal digits")
+        if self.run_key and not _SHA256.fullmatch(self.run_key):
+            raise ValueError("the key of a run has 64 hexadecimal digits")
         if self.driver and not _BRANCH.fullmatch(self.driver):
             raise ValueError(f"{self.driver!r} is no branch of NVIDIA's driver")
         if self.deadline.tzinfo is None or self.boot_deadline.tzinfo is None:
@@ -96,6 +100,7 @@ def _values(boot: Boot) -> str:
         "region": boot.region,
         "attempt": boot.attempt,
         "endpoints": dict(boot.endpoints),
+        **({"run_key": boot.run_key} if boot.run_key else {}),
     }
     # DEL is the one character that JSON leaves as it is and YAML refuses.
     return json.dumps(values, sort_keys=True).replace("\x7f", "\\u007f")

@@ -58,7 +58,8 @@ class HostImage:
 
     `image` is looked up as `kind` says (see machines.toml). `driver` is NVIDIA's branch in it, "" where there is none
     or it was not read; with `installs_driver` the machine installs that branch itself. `docker`: whether it brings
-    Docker. `proven`: documented or reported for these devices.
+    Docker. `proven`: documented or reported for these devices. `families` are the only families of machines that the
+    row is for, empty for every one.
     """
 
     provider: str
@@ -68,6 +69,7 @@ class HostImage:
     source: str
     as_of: date
     devices: frozenset[str] = frozenset()
+    families: frozenset[str] = frozenset()
     image: str = ""
     driver: str = ""
     installs_driver: bool = False
@@ -78,19 +80,24 @@ class HostImage:
 
 
 class Table(NamedTuple):
+    """`unproven_cost_factor`: what the cost on a host with `proven` false is multiplied by where offers are ranked."""
+
+    unproven_cost_factor: float
     containers: dict[str, Container]
     software: dict[str, Software]
     hosts: tuple[HostImage, ...]
 
 
 class Hardware(NamedTuple):
-    """What is rented. `architecture` and `capability` are the device's, `host` is the processor of its machine."""
+    """What is rented. `architecture` and `capability` are the device's, `host` is the processor of its machine,
+    `family` the vendor's name of the machine's family ("": not known)."""
 
     provider: str
     device: str
     architecture: str
     host: str
     capability: str | None = None
+    family: str = ""
 
     @property
     def kind(self) -> str:
@@ -156,9 +163,31 @@ def host_image(hardware: Hardware) -> HostImage:
     """The machine's own image; of kind `none` too. Raises BadRequestError where the provider is in no row."""
     for row in table().hosts:
         here = row.provider == hardware.provider and hardware.host in row.hosts
-        if here and hardware.architecture in row.architectures and (not row.devices or hardware.device in row.devices):
+        fits = hardware.architecture in row.architectures and (not row.devices or hardware.device in row.devices)
+        if here and fits and (not row.families or hardware.family in row.families):
             return row
     raise _cannot(hardware, f"no image of {hardware.provider} is known for it")
+
+
+def has_no_image(provider: str, family: str) -> bool:
+    """Whether no image of the provider serves this family, though other machines with the same device have one."""
+    return (provider, family) in _families_without_image()
+
+
+@cache
+def _families_without_image() -> frozenset[tuple[str, str]]:
+    return frozenset((row.provider, family) for row in table().hosts if row.kind == "none" for family in row.families)
+
+
+@cache
+def unproven_host(hardware: Hardware) -> str:
+    """Why nobody is known to have run the machine's own image with its driver on this device; "" where somebody has,
+    and where no image is known at all."""
+    try:
+        host = host_image(hardware)
+    except BadRequestError:
+        return ""
+    return "" if host.proven or host.kind == "none" else host.source
 
 
 def own_host(row: HostImage, image: str) -> HostImage:
@@ -185,7 +214,8 @@ def table() -> Table:
     raw = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
     containers = {row["name"]: _container(row) for row in raw["container"]}
     software = {row["name"]: _software_row(row, containers) for row in raw["software"]}
-    return Table(containers, software, tuple(_host(row) for row in raw["host"]))
+    hosts = tuple(_host(row) for row in raw["host"])
+    return Table(float(raw["unproven_cost_factor"]), containers, software, hosts)
 
 
 def _container(row: dict[str, Any]) -> Container:
@@ -198,7 +228,7 @@ def _software_row(row: dict[str, Any], containers: dict[str, Container]) -> Soft
 
 
 def _host(row: dict[str, Any]) -> HostImage:
-    sets = {name: frozenset(row.get(name, ())) for name in ("architectures", "hosts", "devices")}
+    sets = {name: frozenset(row.get(name, ())) for name in ("architectures", "hosts", "devices", "families")}
     return HostImage(**{**row, **sets})
 
 

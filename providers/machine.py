@@ -14,6 +14,7 @@ from providers.agent.spec import File, SpecError, read_spec
 from providers.agent_archive import AGENT, agent_bytes
 from providers.bootstrap import Boot, start_up
 from providers.errors import BadRequestError
+from providers.secrets import checked_references
 from providers.trainer_wheel import WHEEL, requirements, wheel_bytes
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ SPEC = "spec.json"
 IMAGE_DIGEST = "image_digest"
 """Under this name a request's `resolved` has the digest of the public image (`sha256:…`)."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_SECRET = re.compile(r"(aws-sm|gcp-sm|akv):\S+")
 _MOST_SHM_GIB = 8
 _VENV = "/machine/venv"
 # The packages are on the machine's disk, so a container that is started again has them. The mark is last: an
@@ -94,10 +94,10 @@ def machine_part(request: LaunchRequest, launchable: Launchable, place: Place) -
     Raises BadRequestError for an image without its digest, for a secret that is no reference, and for whatever the
     machine's agent would refuse.
     """
-    brought = _brought(request, launchable.software)
-    spec = StoredObject(path=_path(request, SPEC), data=_spec_bytes(request, launchable, place, brought))
-    agent = StoredObject(path=_path(request, AGENT), data=agent_bytes())
     job = StoredObject(path="job.json", data=request.job_json.encode())
+    brought = _brought(request, launchable.software)
+    spec = StoredObject(path=_path(request, SPEC), data=_spec_bytes(request, launchable, place, (job, *brought)))
+    agent = StoredObject(path=_path(request, AGENT), data=agent_bytes())
     boot = Boot(
         cloud=place.cloud,
         run_uri=place.run_uri,
@@ -109,6 +109,7 @@ def machine_part(request: LaunchRequest, launchable: Launchable, place: Place) -
         region=place.region,
         driver=launchable.host.driver if launchable.host.installs_driver else "",
         endpoints=place.endpoints,
+        run_key=request.run_key,
     )
     return MachinePart(boot=boot, objects=(job, *brought, agent, spec))
 
@@ -145,13 +146,15 @@ def _path(request: LaunchRequest, name: str) -> str:
 
 
 def _spec_bytes(
-    request: LaunchRequest, launchable: Launchable, place: Place, brought: tuple[StoredObject, ...]
+    request: LaunchRequest, launchable: Launchable, place: Place, objects: tuple[StoredObject, ...]
 ) -> bytes:
+    job, *brought = objects
     values = {
         **_of_the_image(request, launchable),
         "run_id": request.run_id,
         "attempt": request.attempt,
         "images": images_by_digest(launchable, request.resolved.get(IMAGE_DIGEST)),
+        "job_sha256": job.sha256,
         "framework": launchable.framework,
         "device": {
             "kind": launchable.hardware.kind,
@@ -160,7 +163,7 @@ def _spec_bytes(
         },
         "deadline": _instant(request.deadline),
         "boot_deadline": _instant(min(place.boot_deadline, request.deadline)),
-        "secrets": _references(place.secrets),
+        "secrets": dict(checked_references(place.secrets)),
         "files": [*map(_machine_file, brought), *map(_file, place.data)],
         "memory_gib": request.memory_gib,
         "shm_gib": _shm_gib(request.offer.memory_gib),
@@ -208,17 +211,6 @@ def _environment(software: Software) -> dict[str, str]:
         "CUDA_CACHE_PATH": "/machine/cuda-cache",
         "LD_LIBRARY_PATH": ":".join(f"{nvidia}/{name}/lib" for name in _LIBRARIES),
     }
-
-
-def _references(secrets: Mapping[str, str]) -> dict[str, str]:
-    for name, reference in secrets.items():
-        if not _SECRET.fullmatch(reference):
-            # Not shown: it may be the secret itself.
-            raise BadRequestError(
-                f"the secret {name} is no reference",
-                hint="write aws-sm:ARN, gcp-sm:projects/P/secrets/S/versions/V or akv:https://VAULT/secrets/NAME",
-            )
-    return dict(secrets)
 
 
 def _machine_file(stored: StoredObject) -> dict[str, object]:

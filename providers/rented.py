@@ -16,7 +16,7 @@ from providers.data_files import Finds, data_on_the_machine, no_files
 from providers.errors import BadRequestError
 from providers.image_digest import digest_of, mirrored
 from providers.launchable import Hardware, Launchable, launchable
-from providers.machine import IMAGE_DIGEST, MachinePart, Place, StoredObject, machine_part
+from providers.machine import IMAGE_DIGEST, SPEC, MachinePart, Place, StoredObject, machine_part
 from providers.secrets import references
 from providers.stores.bucket import DATA
 from providers.stores.store import ObjectStore
@@ -36,7 +36,8 @@ BOOT_ALLOWANCE = timedelta(minutes=45)
 LEAST_BYTES_PER_SECOND = 25_000_000
 """Data that comes more slowly than a quarter of what an estimate assumes is not there by then."""
 PUT = "PutObject"
-STOP = "control/stop"
+CONTROL = "control"
+STOP = f"{CONTROL}/stop"
 # Neither is in the journal: the same version of the command has the same bytes, and `sha256` tells.
 _OURS: Mapping[str, Callable[[], bytes]] = {AGENT: agent_bytes, WHEEL: wheel_bytes}
 
@@ -117,7 +118,12 @@ class Rented:
     def put(self, run_id: RunId, call: VendorRequest) -> None:
         """Carry out one of `puts`, as it was recorded. Raises ProviderError."""
         parameters: Mapping[str, Any] = call.parameters
-        self.store(run_id).put(parameters["Path"], _content(parameters))
+        store = self.store(run_id)
+        if parameters["Path"].endswith(f"/{SPEC}"):
+            # A wish to stop was for an attempt before this one: its machine would obey it as soon as it trains. Who
+            # asks for this attempt's end is heard all the same: the journal keeps the wish, and every look repeats it.
+            store.delete(CONTROL)
+        store.put(parameters["Path"], _content(parameters))
 
     def is_put(self, call: VendorRequest) -> bool:
         return (call.service, call.operation) == (self.service, PUT)
@@ -150,6 +156,7 @@ def hardware(offer: Offer) -> Hardware:
         architecture=str(device.architecture),
         host=offer.cpu_architecture,
         capability=device.compute_capability,
+        family=offer.family,
     )
 
 

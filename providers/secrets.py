@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from providers.agent.vault import is_reference
 from providers.errors import BadRequestError
 
 if TYPE_CHECKING:
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
 KINDS = {"aws": "aws-sm", "gcp": "gcp-sm", "azure": "akv"}
 """How a reference to a provider's own store of secrets begins."""
+FORMS_HINT = (
+    "write aws-sm:NAME, aws-sm:arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME, "
+    "gcp-sm:projects/P/secrets/S/versions/V or akv:https://VAULT.vault.azure.net/secrets/NAME"
+)
+"""What references look like, for whoever wrote something else."""
 
 
 def clouds_of(secrets: Mapping[str, str]) -> set[str]:
@@ -35,4 +41,12 @@ def references(job: TrainingJob, provider: str) -> Mapping[str, str]:
                 f"a machine of {provider} cannot resolve the secret {name}: {kind}: is another cloud's",
                 hint=f"keep it at {provider} too, and write {KINDS[provider]}:…",
             )
-    return job.secrets
+    return checked_references(job.secrets)
+
+
+def checked_references(secrets: Mapping[str, str]) -> Mapping[str, str]:
+    """The same secrets. Raises BadRequestError for one that no machine would resolve; the value is not repeated."""
+    for name, reference in secrets.items():
+        if not is_reference(reference):  # It may be the secret itself.
+            raise BadRequestError(f"the secret {name} is no reference that a machine resolves", hint=FORMS_HINT)
+    return secrets

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from providers.aws.api import Api
-from providers.aws.errors import NO_SUCH_THING
+from providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
+from providers.aws.policies import POLICY, Document, policy
 from providers.aws.settings import REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP, AwsSettings
 from providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
 
@@ -88,8 +89,15 @@ class Account:
         """The regions that are open to this account, by name."""
         return self._once(("regions",), self._regions)
 
+    def is_closed(self, region: str) -> bool:
+        """Whether the account's organisation denies creates in the region: nothing of ours can have been made there.
+
+        Only its own words count: a policy that merely does not allow it may have allowed it before.
+        """
+        return self._once(("closed", region), lambda: self._is_closed(region))
+
     def network(self, region: str) -> Network:
-        """Raises CapacityError where the region has no default network: another region may."""
+        """Raises CapacityError where the region is closed or has no default network: another region may have one."""
         return self._once(("network", region), lambda: self._network(region))
 
     def zones(self, region: str, instance_type: str) -> tuple[str, ...]:
@@ -115,8 +123,20 @@ class Account:
         return self._once(("role",), lambda: self._stands("GetRole", {"RoleName": SCHEDULE_ROLE}))
 
     def has_reaper(self) -> bool:
-        """Whether the standing reaper is installed and on. Nobody tells: as if it were not."""
-        return self._once(("reaper",), self._reaper)
+        """Whether the standing reaper is whole and on. Nobody tells: as if it were not."""
+        return not self.reaper_lacks()
+
+    def reaper_lacks(self) -> str:
+        """What of the standing reaper is missing, in words: its schedule, its function, or what their roles may do.
+
+        "" where all of it stands. A schedule alone ends nothing.
+        """
+        return self._once(("reaper",), self._reaper_lacks)
+
+    def role_lacks(self, role: str, wanted: Document) -> bool | None:
+        """Whether the policy of one of our roles says less than this one. None where nobody tells."""
+        held = self._once(("policy", role), lambda: self._policy(role))
+        return None if held is None else any(row not in held for row in wanted["Statement"])
 
     def has_schedule_group(self, region: str) -> bool:
         return self._once(("group", region), lambda: self._schedule_group(region))
@@ -149,9 +169,23 @@ class Account:
         told = self.api.call("ec2", self.api.home, "DescribeRegions", {"AllRegions": False})
         return tuple(sorted(str(row["RegionName"]) for row in told["Regions"]))
 
+    def _is_closed(self, region: str) -> bool:
+        machine = {"ImageId": "ami-00000000000000000", "InstanceType": "c5.large", "MinCount": 1, "MaxCount": 1}
+        try:
+            self.api.call("ec2", region, "RunInstances", {"DryRun": True, **machine})
+        except ProviderError as error:
+            return is_denied_by_organisation(error)
+        return False
+
     def _network(self, region: str) -> Network:
         asked = {"Filters": [_filter("is-default", "true")]}
-        vpcs = self.api.call("ec2", region, "DescribeVpcs", asked)["Vpcs"]
+        try:
+            vpcs = self.api.call("ec2", region, "DescribeVpcs", asked)["Vpcs"]
+        except ProviderError as error:
+            if is_denied_by_organisation(error):
+                told = f"{region} is closed to this account by its organisation"
+                raise CapacityError(told, hint="choose another region", code=error.code) from error
+            raise
         if not vpcs:
             raise CapacityError(
                 f"{region} has no default network",
@@ -230,17 +264,41 @@ class Account:
             raise
         return True
 
-    def _reaper(self) -> bool:
-        asked = {"GroupName": SCHEDULE_GROUP, "Name": REAPER}
+    def _reaper_lacks(self) -> str:
+        schedule = self._told("scheduler", "GetSchedule", {"GroupName": SCHEDULE_GROUP, "Name": REAPER})
+        if schedule is None or str(schedule.get("State", "ENABLED")) != "ENABLED":
+            return "it has no schedule that is on"
+        function = self._told("lambda", "GetFunctionConfiguration", {"FunctionName": REAPER})
+        if function is None or function.get("State") in ("Failed", "Inactive"):
+            return f"its function {REAPER} is not there, or may not be looked up"
+        for role, name in ((REAPER, "reaper"), (SCHEDULE_ROLE, "schedule")):
+            if self.role_lacks(role, policy(name, self.identity(), "")) is not False:
+                return f"the role {role} may not do what it has to, or may not be looked up"
+        return ""
+
+    def _policy(self, role: str) -> list[object] | None:
+        """The statements of our policy of a role, none where it has none. None where nobody tells."""
         try:
-            told = self.api.call("scheduler", self.api.home, "GetSchedule", asked)
+            asked = {"RoleName": role, "PolicyName": POLICY}
+            told = self.api.call("iam", self.api.home, "GetRolePolicy", asked)
         except PermissionDeniedError:
-            return False
+            return None
         except ProviderError as error:
             if error.code in _NO_ENTITY:
-                return False
+                return []
             raise
-        return str(told.get("State", "ENABLED")) == "ENABLED"
+        return list(told["PolicyDocument"]["Statement"])
+
+    def _told(self, service: str, operation: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What is told of something at home; None where there is none, or it may not be looked up."""
+        try:
+            return self.api.call(service, self.api.home, operation, asked)
+        except PermissionDeniedError:
+            return None
+        except ProviderError as error:
+            if error.code in _NO_ENTITY:
+                return None
+            raise
 
     def _schedule_group(self, region: str) -> bool:
         try:

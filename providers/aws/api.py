@@ -11,6 +11,8 @@ from providers.aws.settings import FALLBACK_REGION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from providers.server_time import ServerClock
+
 CONNECTIONS = 16
 """So many calls may be under way at once: a listing goes through all regions in parallel."""
 _CONNECT_SECONDS, _READ_SECONDS = 10, 60
@@ -38,7 +40,9 @@ class SdkApi:
     Sign-in, profile and proxies are the SDK's own configuration.
     """
 
-    def __init__(self, region: str | None, endpoint: str | None) -> None:
+    def __init__(self, region: str | None, endpoint: str | None, clock: ServerClock | None = None) -> None:
+        """`clock` hears the date of every answer, a refusal's too."""
+        self._clock = clock
         self._region = region
         self._endpoint = endpoint
         self._session: Any = None
@@ -82,10 +86,16 @@ class SdkApi:
                     read_timeout=_READ_SECONDS,
                     max_pool_connections=CONNECTIONS,
                 )
-                self._clients[service, region] = self._made_session().client(
+                made = self._made_session().client(
                     service, region_name=region, endpoint_url=self._endpoint, config=once
                 )
+                made.meta.events.register("after-call", self._hear)
+                self._clients[service, region] = made
             return self._clients[service, region]
+
+    def _hear(self, http_response: Any, **_: Any) -> None:
+        if self._clock is not None:
+            self._clock.heard(http_response.headers.get("Date"))
 
     def _made_session(self) -> Any:
         if self._session is None:

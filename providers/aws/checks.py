@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pricing.offers import LifecycleState
 from providers.aws.errors import DRY_RUN
 from providers.aws.quotas import quota_of
+from providers.aws.settling import is_about_the_profile
 from providers.aws.translate import OURS
 from providers.base import Check, PreflightState
 from providers.errors import BadRequestError, CapacityError, CredentialsError, PermissionDeniedError, ProviderError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from pricing.offers import Offer
     from providers.aws.account import Account
+    from providers.aws.standing import Standing
 
 _REFUSING = (CredentialsError, PermissionDeniedError, CapacityError, BadRequestError)
 _MARKED = ("instance", "network-interface", "volume")
@@ -26,8 +28,9 @@ _MARKED = ("instance", "network-interface", "volume")
 _CONSOLE = "https://console.aws.amazon.com/servicequotas/home/services/ec2/quotas"
 
 
-def checks(account: Account, offer: Offer) -> Sequence[Check]:
+def checks(at: Standing, offer: Offer) -> Sequence[Check]:
     """Identity, image, network, permission, quota, where it is offered: in parallel, each line by itself."""
+    account = at.account
     looks: list[Callable[[], Check]] = [
         lambda: _line("identity", lambda: identity(account)),
         lambda: _line("image", lambda: _image(account, offer)),
@@ -35,7 +38,7 @@ def checks(account: Account, offer: Offer) -> Sequence[Check]:
         lambda: _line("offered", lambda: _offered(account, offer)),
         lambda: _line("quota", lambda: quota(account, offer)),
         lambda: _line("permission", lambda: permission(account, offer)),
-        lambda: _line("set-up", lambda: standing(account)),
+        lambda: _line("set-up", lambda: standing(at)),
     ]
     with ThreadPoolExecutor(len(looks)) as pool:
         return list(pool.map(lambda look: look(), looks))
@@ -55,12 +58,15 @@ def network(account: Account, region: str) -> Check:
     return _ok("network", f"{region}: {found.vpc}, {len(found.subnets)} zones")
 
 
-def standing(account: Account) -> Check:
+def standing(at: Standing) -> Check:
     """What `plan setup aws` makes, as far as a launch needs it."""
+    account = at.account
     there = account.has_instance_profile()
     name = account.settings.instance_profile
     if there is False:
         return _refused("set-up", f"there is no instance profile {name} for the machines", "plan setup aws")
+    if lacks := at.machine_role_lacks():
+        return _refused("set-up", lacks, "plan setup aws")
     if account.has_reaper():
         return _ok("set-up", "instance profile and standing reaper are there")
     if account.has_schedule_role() is False:
@@ -104,6 +110,9 @@ def permission(account: Account, offer: Offer) -> Check:
     except ProviderError as error:
         if error.code == DRY_RUN:
             return _ok("permission", f"RunInstances in {offer.region} would be let through")
+        if is_about_the_profile(error) and account.has_instance_profile():
+            detail = f"EC2 does not know the instance profile {account.settings.instance_profile} yet; a launch waits"
+            return _unknown("permission", detail, "look again in two minutes")
         raise
     return _unknown("permission", "AWS did not answer the dry run as one")
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
+from providers.aws.api import CONNECTIONS
 from providers.aws.checks import identity, network
-from providers.aws.errors import DRY_RUN
+from providers.aws.errors import DRY_RUN, is_denied_by_organisation
+from providers.aws.quotas import quota_check
 from providers.aws.settings import INSTANCE_PROFILE
 from providers.base import Check, PreflightState
+from providers.check_lines import check_lines
 from providers.errors import CapacityError, CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
@@ -22,25 +26,45 @@ _REFUSING = (CredentialsError, PermissionDeniedError)
 
 
 def examine(at: Standing) -> Sequence[Check]:
-    """One line each for: who is signed in, the network at home, the regions that are open, what may be listed and
-    ended, the bucket, the role of machines, what ends one that hangs. Creates nothing, raises nothing."""
+    """One line each for: the quotas, which take the longest to change; who is signed in, the network at home, the
+    regions that are open, what may be listed and ended, the bucket, the role of machines, what ends one that hangs.
+    Creates nothing, raises nothing."""
     account = at.account
     looks: dict[str, Callable[[], Check]] = {
+        "quotas": lambda: quota_check(account, account.api.home),
         "identity": lambda: identity(account),
         "regions": lambda: _regions(account),
         "network": lambda: network(account, account.api.home),
         "listing": lambda: _listing(account),
         "bucket": lambda: _bucket(at),
-        "machine role": lambda: _machine_role(account),
+        "machine role": lambda: _machine_role(at),
         "timer": lambda: _timer(account),
     }
-    with ThreadPoolExecutor(len(looks)) as pool:
-        return list(pool.map(lambda known: _line(*known), looks.items()))
+    return check_lines({name: partial(_line, name, look) for name, look in looks.items()})
 
 
 def _regions(account: Account) -> Check:
-    found = account.regions()
-    return _ok("regions", f"{len(found)} are open: {', '.join(found)}")
+    """Every region's answer: whether machines may be listed there."""
+    names = account.regions()
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        answers = dict(zip(names, pool.map(lambda region: _refusal(account, region), names), strict=True))
+    found = [name for name, error in answers.items() if error is None]
+    closed = [name for name, error in answers.items() if is_denied_by_organisation(error)]
+    rest = [f"{name}: {error.message}" for name, error in answers.items() if error and name not in closed]
+    denied = f"; closed by the account's organisation: {', '.join(closed)}" if closed else ""
+    detail = f"{len(found)} are open: {', '.join(found)}{denied}"
+    if rest:
+        return _unknown("regions", f"{detail}; {len(rest)} did not answer: {rest[0]}")
+    return _ok("regions", detail)
+
+
+def _refusal(account: Account, region: str) -> ProviderError | None:
+    """Why machines may not be listed in a region; None: they may."""
+    try:
+        account.api.call("ec2", region, "DescribeInstances", {"DryRun": True})
+    except ProviderError as error:
+        return None if error.code == DRY_RUN else error
+    return None
 
 
 def _listing(account: Account) -> Check:
@@ -62,7 +86,8 @@ def _bucket(at: Standing) -> Check:
     return _ok("bucket", f"{at.bucket} in {at.home}")
 
 
-def _machine_role(account: Account) -> Check:
+def _machine_role(at: Standing) -> Check:
+    account = at.account
     name = account.settings.instance_profile
     there = account.has_instance_profile()
     if there is None:
@@ -70,16 +95,21 @@ def _machine_role(account: Account) -> Check:
     if not there:
         fix = _SET_UP if name == INSTANCE_PROFILE else "make it, or take the setting instance_profile away"
         return _refused("machine role", f"there is no instance profile {name} for the machines", fix)
+    if lacks := at.machine_role_lacks():
+        return _refused("machine role", lacks, _SET_UP)
     return _ok("machine role", f"instance profile {name}")
 
 
 def _timer(account: Account) -> Check:
     """What ends a machine whose own timer has failed, from within AWS."""
-    if account.has_reaper():
+    lacks = account.reaper_lacks()
+    if not lacks:
         return _ok("timer", "the standing reaper looks every 10 minutes")
     if account.has_schedule_role() is False:
         return _refused("timer", "nothing stands ready to end a machine that hangs", _SET_UP)
-    detail = "no standing reaper: each machine gets a schedule right after its create, with a second in between"
+    detail = (
+        f"no standing reaper ({lacks}): each machine gets a schedule right after its create, with a second in between"
+    )
     return Check(name="timer", state=PreflightState.OK, detail=detail, fix=f"{_SET_UP} installs the reaper")
 
 
@@ -89,7 +119,7 @@ def _line(name: str, look: Callable[[], Check]) -> Check:
     try:
         return look()
     except ProviderError as error:
-        refused = isinstance(error, _REFUSING)
+        refused = isinstance(error, _REFUSING) and not (name == "quotas" and isinstance(error, PermissionDeniedError))
         detail = error.message
         if isinstance(error, CapacityError):
             detail = f"{detail}; launches in other regions may have one"

@@ -28,6 +28,9 @@ DRY_RUN = "DryRunOperation"
 DUPLICATE_GROUP = "InvalidGroup.Duplicate"
 CONFLICT = "ConflictException"
 NO_SUCH_THING = "ResourceNotFoundException"
+_DENIED_BY_ORGANISATION = "explicit deny in a service control policy"
+"""How AWS words what an organisation closes, whatever a policy of the account allows
+(https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html)."""
 _SIGN_IN = "aws sso login, or aws configure"
 _PERMISSIONS = "docs/permissions/aws/ has what is needed; plan doctor aws tells what is missing"
 _ELSEWHERE = "another zone, region or machine may have one"
@@ -165,6 +168,11 @@ def error_of(code: str, status: int, said: str, what: str) -> ProviderError:
     if status >= 500:
         return TransientError(message, hint=_AGAIN, code=code)
     return UnrecognizedError(f"{what}: AWS says {code}: {_short(said)}", hint="look up what exists", code=code)
+
+
+def is_denied_by_organisation(error: object) -> bool:
+    """Whether a service control policy closes this for the whole account."""
+    return isinstance(error, PermissionDeniedError) and _DENIED_BY_ORGANISATION in error.message
 
 
 @contextlib.contextmanager

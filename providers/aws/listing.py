@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from providers.aws.account import Account, all_pages
-from providers.aws.errors import NO_SUCH_THING
+from providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
 from providers.aws.prices import usd_per_hour_of
 from providers.aws.settings import SCHEDULE_GROUP
 from providers.aws.translate import owned, owned_schedule
@@ -85,19 +85,28 @@ class Listing:
 
     def _answers(self, run_id: RunId | None) -> list[tuple[str, Sequence[OwnedResource] | ProviderError]]:
         """What each list of each region answered, in their order."""
-        asked: list[tuple[str, Callable[[], Sequence[OwnedResource]]]] = []
+        asked: list[tuple[str, str, Callable[[], Sequence[OwnedResource]]]] = []
         try:
             regions = self.account.regions()
         except ProviderError as error:
             return [("the list of regions", error)]
         for region in regions:
             for known in _LISTS:
-                asked.append((f"{region} {known.kind}s", lambda r=region, k=known: self._listed(r, k, run_id)))  # type: ignore[misc]
-            asked.append((f"{region} schedules", lambda r=region: self._schedules(r, run_id)))  # type: ignore[misc]
+                asked.append((region, f"{region} {known.kind}s", lambda r=region, k=known: self._listed(r, k, run_id)))  # type: ignore[misc]
+            asked.append((region, f"{region} schedules", lambda r=region: self._schedules(r, run_id)))  # type: ignore[misc]
+        answers = self._all([look for *_, look in asked])
+        answered = {region for (region, *_), answer in zip(asked, answers, strict=True) if not _is_denied(answer)}
+        closed = {region for region in regions if region not in answered and self.account.is_closed(region)}
+        told = zip(asked, answers, strict=True)
+        return [(place, answer) for (region, place, _), answer in told if region not in closed]
+
+    def _all(
+        self, looks: Sequence[Callable[[], Sequence[OwnedResource]]]
+    ) -> list[Sequence[OwnedResource] | ProviderError]:
         if self.threads == 1:
-            return [(place, _tried(look)) for place, look in asked]
+            return [_tried(look) for look in looks]
         with ThreadPoolExecutor(self.threads) as pool:
-            return list(zip((place for place, _ in asked), pool.map(_tried, [look for _, look in asked]), strict=True))
+            return list(pool.map(_tried, looks))
 
     def _listed(self, region: str, known: _List, run_id: RunId | None) -> Sequence[OwnedResource]:
         mine = (
@@ -128,6 +137,10 @@ class Listing:
             raise
         made = (owned_schedule(row, region) for row in rows)
         return [row for row in made if row is not None]
+
+
+def _is_denied(answer: Sequence[OwnedResource] | ProviderError) -> bool:
+    return is_denied_by_organisation(answer)
 
 
 def _tried(look: Callable[[], Sequence[OwnedResource]]) -> Sequence[OwnedResource] | ProviderError:

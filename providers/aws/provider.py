@@ -19,8 +19,9 @@ from providers.aws.doctor import examine
 from providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_SUCH_THING
 from providers.aws.listing import Listing
 from providers.aws.live import Live
-from providers.aws.quotas import quota_text
+from providers.aws.quotas import quota_text, shortfalls
 from providers.aws.settings import PROVIDER, SCHEDULE_GROUP, SCHEDULE_ROLE, AwsSettings
+from providers.aws.settling import NO_GROUP, Settling
 from providers.aws.setup import AwsSetUp
 from providers.aws.standing import Standing
 from providers.aws.translate import (
@@ -54,6 +55,7 @@ from providers.errors import (
     TransientError,
 )
 from providers.rented import Rented, mirrors_of
+from providers.server_time import ServerClock
 from providers.stores.patience import Patience
 from providers.stores.settings import StoreSettings
 
@@ -73,6 +75,10 @@ _IN_USE = ("VolumeInUse", "InvalidNetworkInterface.InUse", "InvalidParameterValu
 _LOG_LINES = 1000
 _UNCLEAR = (TransientError,)
 _JUST_NOW = timedelta(seconds=3)
+TOKEN_MEMORY = timedelta(hours=24)
+"""EC2 remembers the token of RunInstances for at least so long after the instance was terminated
+(https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Run_Instance_Idempotency.html, edition of 2016; the newer page
+states no time)."""
 """The answer to a create that was not sent before names an instance that is no older."""
 _GAP = "from the create to the call that makes the schedule, a second or two (plan setup aws: none)"
 
@@ -87,7 +93,8 @@ def make(settings: ProviderSettings) -> AwsProvider:
     from providers.stores.unfinished import Unfinished
 
     given = AwsSettings.of(settings)
-    api = SdkApi(given.region, given.endpoint)
+    clock = ServerClock(settings.now)
+    api = SdkApi(given.region, given.endpoint, clock)
     bucket = cache(lambda: make_bucket(settings))
     unfinished = Unfinished(settings.home / "uploads")
     rented = Rented(
@@ -95,7 +102,7 @@ def make(settings: ProviderSettings) -> AwsProvider:
         service="s3",
         store=cache(lambda run_id: run_store(bucket(), run_id, unfinished=unfinished)),
         region=lambda: api.home,
-        now=settings.now,
+        now=clock.now,
         mirrors=mirrors_of(settings),
         endpoints={"s3": given.machine_endpoint} if given.machine_endpoint else {},
         own_image=given.image,
@@ -109,6 +116,7 @@ def make(settings: ProviderSettings) -> AwsProvider:
         now_of=settings.now,
         standing=Standing(account, StoreSettings.of(settings, PROVIDER)),
         let_go=lambda: bucket().close() if bucket.cache_info().currsize else None,
+        clock=clock,
     )
 
 
@@ -129,6 +137,7 @@ class AwsProvider:
     let_go: Callable[[], None]
     threads: int = CONNECTIONS
     patience: Patience = field(default_factory=lambda: Patience(attempts=4, first_seconds=2.0))
+    clock: ServerClock | None = None
     _asked_to_stop: set[str] = field(default_factory=set)
 
     @property
@@ -139,11 +148,23 @@ class AwsProvider:
     def listing_lag(self) -> timedelta:
         return LISTING_LAG
 
+    @property
+    def token_memory(self) -> timedelta:
+        return TOKEN_MEMORY
+
+    def server_time_offset(self) -> timedelta | None:
+        """By the `Date` of the newest answer (providers.server_time.ServerTime)."""
+        return self.clock.offset if self.clock else None
+
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now_of().date())
 
+    def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
+        """By the account's own quotas (providers.quota_teller.QuotaTeller)."""
+        return shortfalls(self.account, offers)
+
     def preflight(self, offer: Offer) -> Preflight:
-        return Preflight(checks=tuple(checks(self.account, offer)))
+        return Preflight(checks=tuple(checks(self.standing, offer)))
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up zone, network, image and what stands in the account (providers.base.Resolver)."""
@@ -307,6 +328,8 @@ class AwsProvider:
             raise PermissionDeniedError(
                 f"there is no instance profile {settings.instance_profile} for the machines", hint="plan setup aws"
             )
+        if lacks := self.standing.machine_role_lacks():
+            raise PermissionDeniedError(lacks, hint="plan setup aws")
         known = {translate.PROFILE: settings.instance_profile, translate.REAPER: STANDING}
         if self.account.has_reaper():
             return known
@@ -324,8 +347,9 @@ class AwsProvider:
         """One call of a launch; what it repeats is no error. `found` gets what later calls need."""
         service, _, region = call.service.partition(".")
         send = partial(self.api.call, service, region, call.operation, filled(call.parameters, found))
+        settle = Settling(self.patience.sleep, self.account.has_instance_profile)
         try:
-            told = send() if call.operation == "RunInstances" else self.patience(send, on=_UNCLEAR)
+            told = settle(send if call.operation == "RunInstances" else lambda: self.patience(send, on=_UNCLEAR))
         except QuotaError as error:
             raise QuotaError(error.message, quota=quota_text(offer), hint=error.hint, code=error.code) from error
         except ProviderError as error:
@@ -333,7 +357,7 @@ class AwsProvider:
                 raise
             told = {}
         if call.operation == "CreateSecurityGroup":
-            found[GROUP_ID] = str(told.get("GroupId") or self._group(region, call))
+            found[GROUP_ID] = str(told.get("GroupId") or settle(lambda: self._group(region, call)))
         return told
 
     def _group(self, region: str, call: VendorRequest) -> str:
@@ -345,7 +369,7 @@ class AwsProvider:
         }
         rows = self.account.pages(region, "DescribeSecurityGroups", asked, "SecurityGroups")
         if not rows:
-            raise BadRequestError(f"{region}: there is a security group trainplan, and there is none", hint="try again")
+            raise BadRequestError(f"{region}: EC2 does not show its group trainplan", hint="try again", code=NO_GROUP)
         return str(rows[0]["GroupId"])
 
     def _delete(self, region: str, name: str) -> None:

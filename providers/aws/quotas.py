@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from pricing.offers import Market
+from providers.base import Check, PreflightState
+from providers.errors import ProviderError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pricing.offers import Offer
+    from providers.aws.account import Account
+
+_THREADS = 8
+"""Look-ups of quotas at once."""
 
 
 class Quota(NamedTuple):
@@ -31,6 +40,12 @@ _SPOT = {
     "g": Quota("L-3819A6DF", "All G and VT Spot Instance Requests"),
     "standard": Quota("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"),
 }
+_KINDS = {"standard": "processors", "g": "G and VT", "p": "P"}
+_LEAST_VCPUS = 2
+"""Of the smallest machine in the catalog."""
+_ANSWER = "an answer takes hours to days, and may be a no"
+"""AWS Support decides on larger increases (https://docs.aws.amazon.com/servicequotas/latest/userguide/request-quota-increase.html);
+how long that takes is what its users report."""
 _STANDARD = frozenset("acdhimrtz")
 _FAMILY = re.compile(r"[a-z]+")
 
@@ -49,6 +64,54 @@ def quota_of(instance_type: str, market: Market) -> Quota | None:
     if newest := re.match(r"p[5-9]", family):
         return _SPOT.get(newest.group())
     return _SPOT.get(_group(letters, family))
+
+
+def shortfalls(account: Account, offers: Sequence[Offer]) -> Sequence[str]:
+    """`providers.quota_teller.QuotaTeller.shortfalls`: each quota of a region is looked up once, several at a time."""
+    wanted = [(offer.region, quota_of(offer.instance_type, offer.market)) for offer in offers]
+    pools = dict.fromkeys((region, quota) for region, quota in wanted if quota is not None)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        values = dict(zip(pools, threads.map(lambda pool: _value(account, *pool), pools), strict=True))
+    told = []
+    for offer, (region, quota) in zip(offers, wanted, strict=True):
+        value = values.get((region, quota)) if quota is not None else None
+        short = value is not None and offer.vcpus is not None and value < offer.vcpus
+        told.append(f"{quota.code} {quota.name} in {region}: {value:.0f} vCPUs" if short and quota else "")
+    return told
+
+
+def _value(account: Account, region: str, quota: Quota) -> float | None:
+    """The quota in vCPUs, None where nobody tells."""
+    try:
+        return account.quota(region, quota.code)
+    except ProviderError:
+        return None
+
+
+def quota_check(account: Account, region: str) -> Check:
+    """A line of a doctor: the account's quotas in a region, where to ask for more, and what can be launched meanwhile.
+
+    Raises ProviderError where AWS does not tell them. UNKNOWN where no machine fits in any:
+    another region has quotas of its own.
+    """
+    pools = [(kind, _ON_DEMAND[kind], _SPOT[kind]) for kind in ("standard", "g", "p")]
+    quotas = [quota for _, *both in pools for quota in both]
+    with ThreadPoolExecutor(len(quotas)) as threads:
+        values = dict(zip(quotas, threads.map(lambda quota: account.quota(region, quota.code), quotas), strict=True))
+    shown = (
+        f"{_KINDS[kind]} {values[here]:.0f} ({here.code}) / {values[spot]:.0f} ({spot.code})"
+        for kind, here, spot in pools
+    )
+    detail = f"in {region}, vCPUs on demand / on spot: {', '.join(shown)}"
+    standard = values[_ON_DEMAND["standard"]]
+    lacking = next((here for kind, here, _ in pools if kind != "standard" and not values[here]), None)
+    wanted = _ON_DEMAND["standard"] if standard < _LEAST_VCPUS else lacking
+    fix = f"ask for more at {wanted.link(region)}; {_ANSWER}" if wanted else ""
+    if standard >= _LEAST_VCPUS and wanted is not None:
+        fix += f"; meanwhile machines without accelerators can be launched, up to {standard:.0f} vCPUs (--device cpu)"
+    nothing = max(values.values()) < _LEAST_VCPUS
+    state = PreflightState.UNKNOWN if nothing else PreflightState.OK
+    return Check(name="quotas", state=state, detail=detail, fix=fix)
 
 
 def quota_text(offer: Offer) -> str:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from providers.aws.api import CONNECTIONS
+from providers.aws.errors import is_denied_by_organisation
 from providers.aws.policies import POLICY
 from providers.aws.settings import INSTANCE_PROFILE, REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP
 from providers.aws.standing import Standing, request, step
+from providers.errors import ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,13 +46,22 @@ class Removing:
     def _groups(self) -> list[SetupStep | None]:
         """What launches have made once in a region, and do not need while none is there."""
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            told = list(pool.map(self._groups_in, self.at.account.regions()))
+            told = list(pool.map(self._groups_where_open, self.at.account.regions()))
         schedules = [call for calls, _ in told for call in calls]
         networks = [call for _, calls in told for call in calls]
         return [
             step("schedule groups", f"{SCHEDULE_GROUP} in {_regions(schedules)}", schedules),
             step("security groups", f"{SECURITY_GROUP} in {_regions(networks)}", networks),
         ]
+
+    def _groups_where_open(self, region: str) -> tuple[list[VendorRequest], list[VendorRequest]]:
+        """None in a region in which nothing of ours can have been made."""
+        try:
+            return self._groups_in(region)
+        except ProviderError as error:
+            if is_denied_by_organisation(error) and self.at.account.is_closed(region):
+                return [], []
+            raise
 
     def _groups_in(self, region: str) -> tuple[list[VendorRequest], list[VendorRequest]]:
         there = self.at.found("scheduler", "GetScheduleGroup", {"Name": SCHEDULE_GROUP}, region) is not None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from providers.aws.account import Account, Identity
 from providers.aws.errors import NO_SUCH_THING
+from providers.aws.policies import policy
+from providers.aws.settings import INSTANCE_PROFILE
 from providers.base import SetupStep, VendorRequest
 from providers.errors import PermissionDeniedError, ProviderError
 from providers.stores.settings import StoreSettings
@@ -65,6 +67,18 @@ class Standing:
         """Whether it was made here, with everything about it."""
         told = self.found("s3", "GetBucketTagging", {"Bucket": self.bucket})
         return any(tag in (told or {}).get("TagSet", ()) for tag in TAGS)
+
+    def machine_role_lacks(self) -> str:
+        """In words, why machines could not read their run directory; "" where they can, or nobody tells.
+
+        The role names one bucket: with another one set, every fetch of a machine would be refused while it bills.
+        """
+        if self.account.settings.instance_profile != INSTANCE_PROFILE:
+            return ""
+        wanted = policy("machine", self.account.identity(), self.bucket)
+        if not self.account.role_lacks(INSTANCE_PROFILE, wanted):
+            return ""
+        return f"the role {INSTANCE_PROFILE} does not let machines use the bucket {self.bucket}"
 
     def role(self, name: str) -> Any:
         return self.found("iam", "GetRole", {"RoleName": name})

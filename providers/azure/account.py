@@ -27,6 +27,8 @@ Found = TypeVar("Found")
 GRANTS = "Microsoft.Authorization/roleAssignments/write"
 DEFINES = "Microsoft.Authorization/roleDefinitions/write"
 SET_UP = "plan setup azure"
+SCHEDULER = "Microsoft.ComputeSchedule"
+NO_TIMER_HERE = 'choose another region, or set `cloud_timer = "none"` in the table [azure] of the settings'
 
 
 class Identity(NamedTuple):
@@ -65,6 +67,7 @@ class Account:
         self.arm = arm
         self._known: dict[str, Any] = {}
         self._lock = threading.RLock()
+        self._asking: dict[str, threading.RLock] = {}
 
     def ask(self, call: Call, what: str = "") -> Reply:
         """One call, once. Raises ProviderError for any answer that is none."""
@@ -93,6 +96,8 @@ class Account:
         What may be different the next time (no answer, a sign-in that has ended) is asked again.
         """
         with self._lock:
+            asking = self._asking.setdefault(what, threading.RLock())
+        with asking:
             if what not in self._known:
                 try:
                     self._known[what] = look()
@@ -128,15 +133,32 @@ class Account:
 
     def registered(self, namespace: str) -> bool:
         """Whether the subscription may use a resource provider at all."""
-        found = self.once(f"provider {namespace}", lambda: self.get(f"{self.home}/providers/{namespace}", "resources"))
-        return str(found.get("registrationState", "")).lower() in ("registered", "registering")
+        return str(self._namespace(namespace).get("registrationState", "")).lower() in ("registered", "registering")
+
+    def is_timed(self, region: str) -> bool:
+        """Whether ComputeSchedule is offered in a region: in one that any of its resource types lists, or where it
+        lists none (then nobody knows)."""
+        kinds = self._namespace(SCHEDULER).get("resourceTypes") or ()
+        places = {_region(str(place)) for kind in kinds for place in kind.get("locations") or ()}
+        return not places - {"global"} or region in places
+
+    def _namespace(self, namespace: str) -> Mapping[str, Any]:
+        return self.once(f"provider {namespace}", lambda: self.get(f"{self.home}/providers/{namespace}", "resources"))
 
     def may(self, action: str) -> bool:
         """Whether the sign-in may do this anywhere in the subscription (`Microsoft.Compute/virtualMachines/write`)."""
-        return any(
-            _matches(action, granted.get("actions", ())) and not _matches(action, granted.get("notActions", ()))
+        return bool(self._giving(action))
+
+    def is_narrowed(self, action: str) -> bool:
+        """Whether the sign-in may do this under a condition alone."""
+        return all(granted.get("condition") for granted in self._giving(action))
+
+    def _giving(self, action: str) -> list[Mapping[str, Any]]:
+        return [
+            granted
             for granted in self.once("permissions", self._permissions)
-        )
+            if _matches(action, granted.get("actions", ())) and not _matches(action, granted.get("notActions", ()))
+        ]
 
     def identity(self) -> Identity:
         """Who the machines are. Raises BadRequestError where set-up has not made it."""
@@ -244,6 +266,11 @@ def _size(row: Mapping[str, Any]) -> Size:
         refused=refused[0] if refused else "",
         capabilities={str(item["name"]): str(item["value"]) for item in row.get("capabilities") or ()},
     )
+
+
+def _region(name: str) -> str:
+    """`East US`, as lists of resource types have it, by the name that paths have: `eastus`."""
+    return name.replace(" ", "").lower()
 
 
 def _matches(action: str, patterns: Sequence[str]) -> bool:

@@ -13,6 +13,7 @@ from providers.errors import CredentialsError, MachineError, TransientError
 
 if TYPE_CHECKING:
     from providers.azure.settings import AzureSettings
+    from providers.server_time import ServerClock
 
 SIGN_IN = "az login"
 _SECONDS = 60.0
@@ -118,7 +119,10 @@ class ArmClient:
         *,
         credential: Callable[[], Any] | None = None,
         transport: Callable[[], Any] | None = None,
+        clock: ServerClock | None = None,
     ) -> None:
+        """`clock` hears the date of every answer, a refusal's too."""
+        self._clock = clock
         self._settings = settings
         self._credential_of = credential or (lambda: credential_of(settings.environment, settings.authority))
         self._transport = transport
@@ -133,9 +137,12 @@ class ArmClient:
         url = call.path if call.path.startswith("https://") else f"{self._settings.arm_endpoint}{call.path}"
         request = HttpRequest(call.method, url, params=query or None, json=call.body)
         answer = _answered(lambda: client.send_request(request), call.name)
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        if self._clock is not None:
+            self._clock.heard(headers.get("date"))
         return Reply(
             status=answer.status_code,
-            headers={name.lower(): value for name, value in answer.headers.items()},
+            headers=headers,
             body=_json(answer.text()),
         )
 

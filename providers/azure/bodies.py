@@ -32,8 +32,11 @@ TIMER_GRACE = timedelta(minutes=5)
 """From the machine's own deadline to when Azure deallocates it: its own end comes first, and takes minutes."""
 SUBSCRIPTION, IDENTITY, PRINCIPAL, ROLE = "subscription", "identity", "principal", "machine_role"
 IMAGE, TRUSTED, SSH_KEY = "image", "trusted_launch", "ssh_key"
+CONTROLLER = "disk_controller"
 """Names in a request's `resolved`."""
 NEEDED = (SUBSCRIPTION, IDENTITY, PRINCIPAL, IMAGE, SSH_KEY)
+NVME = "NVMe"
+"""A value of CONTROLLER; "" leaves the choice to Azure, which takes SCSI."""
 SECURE = "secure_boot"
 """Values of TRUSTED: `secure_boot`, `vtpm` (drivers that nobody signed for secure boot), or "" for neither."""
 _USER = "trainplan"
@@ -169,7 +172,9 @@ def _market(request: LaunchRequest) -> Mapping[str, Any]:
 
 
 def _storage(request: LaunchRequest, machine: Machine) -> Mapping[str, Any]:
+    controller = request.resolved.get(CONTROLLER, "")
     return {
+        **({"diskControllerType": controller} if controller else {}),
         "imageReference": _image(request.resolved[IMAGE]),
         "osDisk": {
             "createOption": "FromImage",

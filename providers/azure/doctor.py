@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from functools import partial
-from queue import Empty, Queue
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from providers.azure.account import GRANTS, SET_UP
 from providers.azure.preflight import ACCOUNT_CHECKS, checked
+from providers.azure.quotas import quotas_line
 from providers.base import Check, PreflightState, RunId
+from providers.check_lines import LIMIT_SECONDS, check_lines
 from providers.errors import PermissionDeniedError
 
 if TYPE_CHECKING:
@@ -20,41 +18,25 @@ if TYPE_CHECKING:
     from providers.azure.account import Account
     from providers.rented import Rented
 
-ANSWERS_WITHIN_SECONDS = 6.0
 _NOBODY = RunId("doctor")
+_ANY_ROLE = "any role (docs/permissions/azure/README.md has the condition for people who only launch)"
 _HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right takes up to 30 minutes to hold"
 
 
-def examine(account: Account, rented: Rented, machines_may_write: Callable[[], bool]) -> Sequence[Check]:
+def examine(
+    account: Account, rented: Rented, machines_may_write: Callable[[], bool], limit_seconds: float = LIMIT_SECONDS
+) -> Sequence[Check]:
     """One line each; nothing is created, nothing is raised. `machines_may_write` looks at their right to the container,
     and raises ProviderError."""
-    looks = [
-        *((name, partial(look, account)) for name, look in ACCOUNT_CHECKS.items()),
-        ("run directories", partial(_run_directories, rented)),
-        ("machines' data", partial(_machines_data, machines_may_write)),
-        ("granting", partial(_granting, account)),
-    ]
-    answers: Queue[tuple[int, Check]] = Queue()
-    for number, (name, look) in enumerate(looks):
-        # Nobody waits for one that hangs, also not when the command ends.
-        Thread(
-            target=lambda *row: answers.put((row[0], checked(*row[1:]))), args=(number, name, look), daemon=True
-        ).start()
-    return _in_time([name for name, _ in looks], answers)
-
-
-def _in_time(names: Sequence[str], answers: Queue[tuple[int, Check]]) -> Sequence[Check]:
-    found: dict[int, Check] = {}
-    until = time.monotonic() + ANSWERS_WITHIN_SECONDS
-    while len(found) < len(names) and (left := until - time.monotonic()) > 0:
-        with contextlib.suppress(Empty):
-            number, check = answers.get(timeout=left)
-            found[number] = check
-    silent = f"no answer within {ANSWERS_WITHIN_SECONDS:.0f} s"
-    return [
-        found.get(number) or Check(name=name, state=PreflightState.UNKNOWN, detail=silent, fix="look at the network")
-        for number, name in enumerate(names)
-    ]
+    looks: dict[str, Callable[[], Check]] = {
+        "quotas": partial(quotas_line, account),
+        **{name: partial(look, account) for name, look in ACCOUNT_CHECKS.items()},
+        "run directories": partial(_run_directories, rented),
+        "machines' data": partial(_machines_data, machines_may_write),
+        "granting": partial(_granting, account),
+    }
+    lines = {name: partial(checked, name, look) for name, look in looks.items()}
+    return check_lines(lines, limit_seconds)
 
 
 def _run_directories(rented: Rented) -> Check:
@@ -83,7 +65,8 @@ def _machines_data(machines_may_write: Callable[[], bool]) -> Check:
 def _granting(account: Account) -> Check:
     """What a Contributor cannot have: it may make machines, and grant nothing to them."""
     if account.may(GRANTS):
-        return Check(name="granting", state=PreflightState.OK, detail="the sign-in may assign roles")
+        narrowed = "the machines' role to machines, and no other" if account.is_narrowed(GRANTS) else _ANY_ROLE
+        return Check(name="granting", state=PreflightState.OK, detail=f"the sign-in may assign {narrowed}")
     return Check(
         name="granting",
         state=PreflightState.UNKNOWN,

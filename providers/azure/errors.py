@@ -39,7 +39,6 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = {
     "OverconstrainedZonalAllocationRequest": (CapacityError, _ELSEWHERE),
     "SpotPriceGreaterThanProvidedMaxPrice": (CapacityError, "spot costs more than on demand here now"),
     "QuotaExceeded": (QuotaError, _RAISE),
-    "PublicIPCountLimitReached": (QuotaError, _RAISE),
     "AzureSpotFeatureNotEnabledForSubscription": (BadRequestError, _SPOT),
     "AzureSpotIsNotSupportedForThisVMSize": (BadRequestError, "take --market on_demand for this size"),
     "InvalidParameter": (BadRequestError, _REPORT),
@@ -102,6 +101,12 @@ _STATUSES: Mapping[int, tuple[type[ProviderError], str]] = {
     408: (TransientError, _AGAIN),
     429: (ThrottledError, "wait a little"),
 }
+_NO_TIMER = (
+    'shorten the deadline, or set `cloud_timer = "none"` in the table [azure]: then only the machine itself ends it '
+    "when this computer is lost"
+)
+_NEVER_CARRIED_OUT = frozenset({"Failed", "Cancelled", "Blocked"})
+"""States of an operation of ComputeSchedule (OperationState of its SDK) in which nothing will be done any more."""
 _NOT_ALLOWED = "OperationNotAllowed"
 # What says nothing by itself, where something within it does.
 _WRAPPERS = frozenset(
@@ -109,6 +114,10 @@ _WRAPPERS = frozenset(
      "BadRequest", "Conflict", "NotFound", "MultipleErrorsOccurred", ""}
 )  # fmt: skip
 _QUOTA_NAME = re.compile(r"exceeding (?:approved|quota limits of)?\s*(?P<name>[\w .-]*?[Cc]ores) [Qq]uota")
+_ADDRESSES = re.compile(r"PublicIP(Address)?CountLimitReached$", re.IGNORECASE)
+"""IPv4StandardSkuPublicIpCountLimitReached, StaticPublicIPCountLimitReached and others: the kind of address is in the
+code (reported by users of Terraform, of SkyPilot and of giantswarm/azure-operator)."""
+_ADDRESS_QUOTA = "public IP addresses"
 _TOO_MANY = re.compile(r"too many requests|throttl", re.IGNORECASE)
 _NEW_LIMIT = re.compile(r"Current Limit: (?P<limit>\d+).*?New Limit Required: (?P<needed>\d+)", re.DOTALL)
 
@@ -128,9 +137,39 @@ def refusal(status: int, body: Any, what: str) -> ProviderError:
 def telling(body: Any) -> Said:
     """The code that says most of an error, which may be nested: the innermost that is known, else the outermost."""
     found = list(_said(body.get("error", body) if isinstance(body, Mapping) else {}))
-    known = [said for said in found if said.code not in _WRAPPERS and (said.code in CODES or said.code == _NOT_ALLOWED)]
+    known = [said for said in found if said.code not in _WRAPPERS and _is_known(said.code)]
     named = [said for said in found if said.code not in _WRAPPERS]
     return (known or named or found or [Said("", "")])[-1 if known else 0]
+
+
+def _is_known(code: str) -> bool:
+    return code in CODES or code == _NOT_ALLOWED or _ADDRESSES.search(code) is not None
+
+
+def not_scheduled(body: Any) -> ProviderError | None:
+    """Why `virtualMachinesSubmitDeallocate` set no timer for its one machine; None where it did.
+
+    The call answers 200 also for what it refuses: each machine has a result of its own (ResourceOperation of
+    azure-mgmt-computeschedule), with an `errorCode`, or with an operation, which has an id and a state.
+    """
+    results = body.get("results") if isinstance(body, Mapping) else None
+    result = results[0] if isinstance(results, list) and results and isinstance(results[0], Mapping) else {}
+    operation = result.get("operation") or {}
+    inner = operation.get("resourceOperationError") or {}
+    code = result.get("errorCode") or inner.get("errorCode") or ""
+    if not code and operation.get("operationId") and operation.get("state") not in _NEVER_CARRIED_OUT:
+        return None
+    detail = result.get("errorDetails") or inner.get("errorDetails") or f"its operation is {operation.get('state')}"
+    message = f"{code or 'no operation was made'}: {detail}"
+    if issubclass(CODES.get(code, (BadRequestError, ""))[0], PermissionDeniedError):
+        return unscheduled(PermissionDeniedError(message, hint=_GRANT, code=code))
+    return unscheduled(BadRequestError(message, code=code))
+
+
+def unscheduled(error: ProviderError) -> ProviderError:
+    """The same error, which says that Azure's timer was not set."""
+    hint = error.hint if isinstance(error, PermissionDeniedError) else _NO_TIMER
+    return type(error)(f"Azure does not schedule the machine's end: {error.message}", hint=hint, code=error.code)
 
 
 def _said(error: Any) -> Iterator[Said]:
@@ -162,6 +201,8 @@ def _error(said: Said, status: int, what: str) -> ProviderError:
     make = _BY_TEXT.get(code)
     if make is not None:
         return make(said, message)
+    if _ADDRESSES.search(code):
+        return QuotaError(message, quota=_ADDRESS_QUOTA, hint=f"{_RAISE} ({_ADDRESS_QUOTA})", code=code)
     kind, hint = CODES.get(code) or _by_status(status)
     if kind is QuotaError:
         return _quota(said, message)

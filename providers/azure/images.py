@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from providers.azure.bodies import SECURE
+from providers.azure.bodies import NVME, SECURE
 from providers.errors import BadRequestError, CapacityError
 
 if TYPE_CHECKING:
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from providers.azure.account import Account
     from providers.launchable import HostImage
 
+_CONTROLLERS, _SCSI = "DiskControllerTypes", "SCSI"
+"""The name of a capability of sizes and of a feature of images, and the type that both have where they do not say."""
 _NAME_ONE = "name an image of your own: `image` in the table [azure] of the settings"
 
 
 class Image(NamedTuple):
-    """`name` with its version, and the value of bodies.TRUSTED."""
+    """`name` with its version, and the values of bodies.TRUSTED and of bodies.CONTROLLER."""
 
     name: str
     trusted: str
+    controller: str = ""
 
 
 def image_for(account: Account, offer: Offer, host: HostImage) -> Image:
@@ -35,11 +38,33 @@ def image_for(account: Account, offer: Offer, host: HostImage) -> Image:
         raise CapacityError(
             f"there is no {offer.instance_type} in {offer.region}", hint="choose another region or offer"
         )
+    controller = _controller(size.capabilities)
     if host.kind == "own":
-        return Image(host.image, "")
+        return Image(host.image, "", controller)
     name, told = account.newest_image(offer.region, host.image)
     _check_generation(offer, size.capabilities, name, told)
-    return Image(name, _trusted(host, told, size.capabilities))
+    if controller and controller not in _listed(_features(told).get(_CONTROLLERS, _SCSI)):
+        raise BadRequestError(
+            f"{offer.instance_type} has disk controllers of type {controller} alone, which {name} does not boot from",
+            hint=_NAME_ONE,
+        )
+    return Image(name, _trusted(host, told, size.capabilities), controller)
+
+
+def _controller(size: Mapping[str, str]) -> str:
+    """NVMe where the size has nothing else: a create that names no controller gets SCSI, and is refused.
+
+    The capability is missing where a size has SCSI alone (Microsoft's page "General FAQ for NVMe").
+    """
+    return "" if _SCSI in _listed(size.get(_CONTROLLERS, _SCSI)) else NVME
+
+
+def _listed(types: str) -> set[str]:
+    return {one.strip() for one in types.split(",")}
+
+
+def _features(image: Mapping[str, Any]) -> Mapping[str, str]:
+    return {str(one.get("name")): str(one.get("value")) for one in image.get("features") or ()}
 
 
 def _check_generation(offer: Offer, size: Mapping[str, str], name: str, image: Mapping[str, Any]) -> None:
@@ -53,8 +78,7 @@ def _check_generation(offer: Offer, size: Mapping[str, str], name: str, image: M
 
 def _trusted(host: HostImage, image: Mapping[str, Any], size: Mapping[str, str]) -> str:
     """Trusted launch where image and size have it; secure boot only where no driver is loaded that nobody signed."""
-    features = {str(one.get("name")): str(one.get("value")) for one in image.get("features") or ()}
-    supported = "TrustedLaunch" in features.get("SecurityType", "")
+    supported = "TrustedLaunch" in _features(image).get("SecurityType", "")
     if not supported or image.get("hyperVGeneration") != "V2" or size.get("TrustedLaunchDisabled") == "True":
         return ""
     return "vtpm" if "cpu" not in host.architectures else SECURE

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from providers.azure.account import Account
 from providers.azure.api import Call, replayed
-from providers.azure.errors import refusal
+from providers.azure.errors import not_scheduled, refusal, unscheduled
 from providers.azure.names import API, group_path, machine_path
 from providers.azure.translate import failure_of, instance, power_of, provisioning_of, ref_of
 from providers.base import Instance, InstanceState
@@ -19,10 +19,12 @@ from providers.errors import (
     BadRequestError,
     CapacityError,
     InstanceNotFoundError,
+    PermissionDeniedError,
     ProviderError,
     QuotaError,
     ThrottledError,
     TransientError,
+    UnrecognizedError,
 )
 from providers.rented import Rented
 
@@ -50,11 +52,13 @@ def _wait(seconds: float) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """How often Azure is asked how far it is, and for how long. `allocation`: for a machine (a refused quota took it
-    up to five minutes to say); `part`: for a network; `withdrawal`: for what a refused launch had made."""
+    up to five minutes to say); `part`: for a network; `timer`: for a scheduled deallocate to be taken (ours to choose:
+    Microsoft states no time); `withdrawal`: for what a refused launch had made."""
 
     poll: timedelta = timedelta(seconds=3)
     allocation: timedelta = timedelta(minutes=10)
     part: timedelta = timedelta(minutes=2)
+    timer: timedelta = timedelta(minutes=2)
     withdrawal: timedelta = timedelta(minutes=3)
     sleep: Callable[[float], None] = _wait
 
@@ -74,12 +78,10 @@ class Launcher:
         After a CapacityError or a QuotaError nothing of it is left, or what is left bills nothing and is going.
         """
         told = self._repeated(lambda: self._machine(group))
-        if told is not None:
-            return self._again(group, calls, told)
-        if self._has_lived(request):
+        if told is None and self._has_lived(request):
             return self._dead(request, group)
         try:
-            return self._made(request, group, calls)
+            return self._made(request, group, calls) if told is None else self._again(request, group, calls, told)
         except (CapacityError, QuotaError):
             self._withdraw(group)
             raise
@@ -89,29 +91,55 @@ class Launcher:
         for call in calls:
             if self.rented.is_put(call):
                 self.rented.put(request.run_id, call)
-                continue
-            reply = self._sent(replayed(call), call.operation)
-            if call.operation == _MACHINE:
-                operation = reply.operation
-            elif call.service == "Microsoft.Network":
-                self._until_there(replayed(call))
-        return instance(self._allocated(group, operation), self.now())
+            elif call.operation != _TIMER:
+                reply = self._sent(replayed(call), call.operation)
+                if call.operation == _MACHINE:
+                    operation = reply.operation
+                elif call.service == "Microsoft.Network":
+                    self._until_there(replayed(call))
+        return self._timed(request, group, calls, self._allocated(group, operation))
 
-    def _again(self, group: str, calls: Sequence[VendorRequest], told: Mapping[str, Any]) -> Instance:
+    def _again(
+        self, request: LaunchRequest, group: str, calls: Sequence[VendorRequest], told: Mapping[str, Any]
+    ) -> Instance:
         """A second try found its machine: what comes after the create is made sure of, a create that failed is told."""
-        if provisioning_of(told) == "failed" and not power_of(told):
-            return self._failed(group, refusal(200, failure_of(told), group))
         found = instance(told, self.now())
-        if found.state in (InstanceState.PENDING, InstanceState.RUNNING):
-            for call in calls:
-                if call.operation == _TIMER:
-                    self._sent(replayed(call), call.operation)
-        return found
+        failed = provisioning_of(told) == "failed" and not power_of(told)
+        if not failed and found.state not in (InstanceState.PENDING, InstanceState.RUNNING):
+            return found
+        return self._timed(request, group, calls, self._allocated(group, None), again=True)
 
-    def _failed(self, group: str, error: ProviderError) -> Instance:
-        if isinstance(error, CapacityError | QuotaError):
-            self._withdraw(group)
-        raise error
+    def _timed(
+        self,
+        request: LaunchRequest,
+        group: str,
+        calls: Sequence[VendorRequest],
+        told: Mapping[str, Any],
+        *,
+        again: bool = False,
+    ) -> Instance:
+        """The machine with Azure's timer set. Where the timer is refused the machine is withdrawn; one that a try
+        before has made, and that has written to its run directory, is kept: its own timer was armed by its create."""
+        try:
+            self._set_timer(calls)
+        except (BadRequestError, PermissionDeniedError, UnrecognizedError):
+            if self._machine(group) is None:
+                return self._dead(request, group)
+            if not (again and self._has_lived(request)):
+                self._withdraw(group)
+                raise
+        return instance(told, self.now())
+
+    def _set_timer(self, calls: Sequence[VendorRequest]) -> None:
+        """Azure's deallocate, scheduled: asked for after the allocation, since ComputeSchedule does not know a machine
+        before it. Raises ProviderError where it was not taken within `Pace.timer`."""
+        for call in calls:
+            if call.operation == _TIMER:
+                until = self.now() + self.pace.timer
+                while (error := not_scheduled(self._sent(replayed(call), _TIMER).body)) is not None:
+                    if self.now() >= until or isinstance(error, PermissionDeniedError):
+                        raise error
+                    self.pace.sleep(self.pace.poll.total_seconds())
 
     def _dead(self, request: LaunchRequest, group: str) -> Instance:
         """Azure remembers nothing of a machine that was deleted; the run directory does."""
@@ -134,12 +162,7 @@ class Launcher:
         """One of the calls, taken. The create of the machine is sent once: before it is sent again somebody has to
         look whether its machine lived. All others come to the same however often they are sent."""
         send = partial(self._sent_once, call, what)
-        try:
-            return send() if call.name == _MACHINE else self._repeated(send)
-        except InstanceNotFoundError as error:
-            raise TransientError(
-                error.message, hint="the group went while it was being filled", code=error.code
-            ) from error
+        return send() if call.name == _MACHINE else self._repeated(send)
 
     def _sent_once(self, call: Call, what: str) -> Reply:
         reply = self.account.arm.send(call)
@@ -148,14 +171,10 @@ class Launcher:
         error = refusal(reply.status, reply.body, what)
         if error.code == _THERE_ALREADY:
             return reply
-        if call.name == _TIMER and isinstance(error, BadRequestError):
-            raise BadRequestError(
-                f"Azure does not schedule the machine's end: {error.message}",
-                hint='shorten the deadline, or set `cloud_timer = "none"` in the table [azure]: then only the machine '
-                "itself ends it when this computer is lost",
-                code=error.code,
-            )
-        raise error
+        if isinstance(error, InstanceNotFoundError):
+            # A group is replicated after its create; one that stays away was deleted by somebody else.
+            raise TransientError(error.message, hint="the group is not known yet, or it went", code=error.code)
+        raise unscheduled(error) if call.name == _TIMER and isinstance(error, BadRequestError) else error
 
     def _repeated(self, ask: Callable[[], Found]) -> Found:
         """What is no harm to ask again, asked again where no clear answer came. A throttled call is the engine's."""

@@ -16,6 +16,8 @@ STANDING_GROUP = "trainplan"
 IDENTITY = "trainplan-machine"
 MACHINE_ROLE = "trainplan machine"
 DATA_ROLE = "trainplan machine data"
+CLIENT_ROLE = "trainplan client"
+"""Of docs/permissions/azure/client.json."""
 BLOB_DATA_CONTRIBUTOR = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
 """The built-in role of this name has this id in every directory (Microsoft's list of built-in roles)."""
 NAMESPACES = (

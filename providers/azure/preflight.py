@@ -5,21 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pricing.offers import LifecycleState, Market
-from providers.azure.account import GRANTS, SET_UP
+from pricing.offers import LifecycleState
+from providers.azure.account import GRANTS, NO_TIMER_HERE, SCHEDULER, SET_UP
 from providers.azure.names import NAMESPACES
+from providers.azure.quotas import QUOTAS_PAGE, quota_names
 from providers.base import Check, PreflightState
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from pricing.offers import Offer
     from providers.azure.account import Account
 
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
-_QUOTA = "https://portal.azure.com/#view/Microsoft_Azure_Capacity/QuotaMenuBlade/~/myQuotas"
-_SPOT_CORES, _CORES = "lowprioritycores", "cores"
 LAUNCH_ACTIONS = (
     "Microsoft.Resources/subscriptions/resourceGroups/write",
     "Microsoft.Resources/subscriptions/resourceGroups/delete",
@@ -42,6 +41,8 @@ def offer_checks(account: Account, offer: Offer) -> tuple[Check, ...]:
         checked("offered here", lambda: _offered(account, offer)),
         checked("quota", lambda: _quota(account, offer)),
     ]
+    if account.settings.cloud_timer:
+        found.append(checked("deadline timer", lambda: _timed(account, offer)))
     if offer.lifecycle.state is LifecycleState.RETIRED:
         found.append(_retired(offer))
     return tuple(found)
@@ -121,9 +122,17 @@ def _offered(account: Account, offer: Offer) -> Check:
     return Check(name="offered here", state=OK, detail=f"{where} is offered to the subscription")
 
 
+def _timed(account: Account, offer: Offer) -> Check:
+    if not account.is_timed(offer.region):
+        detail = f"{offer.region} has no {SCHEDULER}: Azure would not end a machine there at its deadline"
+        return Check(name="deadline timer", state=REFUSED, detail=detail, fix=NO_TIMER_HERE)
+    return Check(name="deadline timer", state=OK, detail=f"{SCHEDULER} is offered in {offer.region}")
+
+
 def _quota(account: Account, offer: Offer) -> Check:
     quotas = account.quotas(offer.region)
-    names = _quota_names(account, offer)
+    size = account.size(offer.region, offer.instance_type)
+    names = quota_names(offer, size.family if size else "")
     needed = offer.vcpus or 0
     said = []
     for name in names:
@@ -132,20 +141,12 @@ def _quota(account: Account, offer: Offer) -> Check:
             continue
         said.append(f"{quota.used} of {quota.limit} used: {quota.name}")
         if quota.free < needed:
-            fix = f"raise {quota.name} in {offer.region} to at least {quota.used + needed}: {_QUOTA}"
+            fix = f"raise {quota.name} in {offer.region} to at least {quota.used + needed}: {QUOTAS_PAGE}"
             return Check(name="quota", state=REFUSED, detail=f"{said[-1]}, {needed} needed", fix=fix)
     if not said:
         detail = f"Azure lists no quota for {offer.instance_type} in {offer.region}"
         return Check(name="quota", state=UNKNOWN, detail=detail)
     return Check(name="quota", state=OK, detail="; ".join(said))
-
-
-def _quota_names(account: Account, offer: Offer) -> Sequence[str]:
-    """All spot counts as one; on demand counts by family and altogether."""
-    if offer.market is Market.SPOT:
-        return (_SPOT_CORES,)
-    size = account.size(offer.region, offer.instance_type)
-    return ((size.family.lower(),) if size else ()) + (_CORES,)
 
 
 def _retired(offer: Offer) -> Check:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.current import offers_of
 from providers.azure import listing
-from providers.azure.account import Account
+from providers.azure.account import NO_TIMER_HERE, SCHEDULER, Account
 from providers.azure.api import ArmClient, Call, recorded
 from providers.azure.bodies import (
+    CONTROLLER,
     IDENTITY,
     IMAGE,
     PRINCIPAL,
@@ -29,12 +30,14 @@ from providers.azure.images import image_for
 from providers.azure.launching import VIEW, Launcher, Pace
 from providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
 from providers.azure.preflight import account_checks, offer_checks
+from providers.azure.quotas import shortfalls
 from providers.azure.settings import AzureSettings, with_account
 from providers.azure.translate import instance
 from providers.base import Instance, Preflight, RunId, Timers
 from providers.data_files import finder
-from providers.errors import InstanceNotFoundError
+from providers.errors import CapacityError, InstanceNotFoundError
 from providers.rented import Rented, mirrors_of
+from providers.server_time import ServerClock
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
@@ -53,6 +56,9 @@ if TYPE_CHECKING:
 
 LISTING_LAG = timedelta(seconds=30)
 """Resource Manager's lists are replicated; nobody publishes a bound (assumed)."""
+TOKEN_MEMORY = timedelta(hours=1)
+"""Azure has no tokens: a PUT of what is gone makes it anew at once, so that `launch` looks first whether the machine is
+there, or has left word in the run directory. After an hour (ours to choose) nothing that was recorded is sent."""
 _LOG_LINES = 1000
 
 
@@ -62,14 +68,15 @@ def make(settings: ProviderSettings) -> AzureProvider:
     Raises BadRequestError for an option that is wrong.
     """
     given = AzureSettings.of(settings)
-    arm = ArmClient(given)
+    clock = ServerClock(settings.now)
+    arm = ArmClient(given, clock=clock)
     account = Account(given, arm)
     rented = Rented(
         cloud=PROVIDER,
         service="blob",
         store=cache(lambda run_id: _store(settings, account, run_id)),
         region=lambda: given.region or "",
-        now=settings.now,
+        now=clock.now,
         mirrors=mirrors_of(settings),
         endpoints=given.machine_endpoints,
         own_image=given.image,
@@ -82,6 +89,7 @@ def make(settings: ProviderSettings) -> AzureProvider:
         now=settings.now,
         storage=named,
         container=settings.options.get("bucket", ""),
+        clock=clock,
     )
 
 
@@ -115,6 +123,7 @@ class AzureProvider:
     public_key: Callable[[], str] = new_public_key
     storage: str = ""
     container: str = ""
+    clock: ServerClock | None = None
 
     @property
     def name(self) -> str:
@@ -124,6 +133,14 @@ class AzureProvider:
     def listing_lag(self) -> timedelta:
         return LISTING_LAG
 
+    @property
+    def token_memory(self) -> timedelta:
+        return TOKEN_MEMORY
+
+    def server_time_offset(self) -> timedelta | None:
+        """By the `Date` of the newest answer (providers.server_time.ServerTime)."""
+        return self.clock.offset if self.clock else None
+
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now().date())
 
@@ -132,6 +149,10 @@ class AzureProvider:
         from providers.azure.live import Live
 
         return Live(self.account, self.now).refined(offers)
+
+    def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
+        """By the subscription's own quotas (providers.quota_teller.QuotaTeller)."""
+        return shortfalls(self.account, offers)
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=(*account_checks(self.account), *offer_checks(self.account, offer)))
@@ -158,6 +179,9 @@ class AzureProvider:
         known = self.rented.resolved(request)
         account = self.account
         identity = account.identity()
+        region = request.offer.region
+        if account.settings.cloud_timer and not account.is_timed(region):
+            raise CapacityError(f"{region} has no {SCHEDULER}, which sets the machine's timer", hint=NO_TIMER_HERE)
         image = image_for(account, request.offer, self.rented.launchable(request).host)
         known |= {
             SUBSCRIPTION: account.subscription,
@@ -166,6 +190,7 @@ class AzureProvider:
             ROLE: account.role(),
             IMAGE: image.name,
             TRUSTED: image.trusted,
+            **({CONTROLLER: image.controller} if image.controller else {}),
         }
         known.setdefault(SSH_KEY, self.public_key())
         return replace(request, resolved=known)
@@ -182,7 +207,9 @@ class AzureProvider:
         if not self.account.settings.cloud_timer:
             return Timers(machine=request.deadline, cloud=None)
         return Timers(
-            machine=request.deadline, cloud=timer_of(request), gap="from the create to the call that schedules its end"
+            machine=request.deadline,
+            cloud=timer_of(request),
+            gap="from the create until Azure has allocated the machine and taken the schedule of its end",
         )
 
     def launch(self, request: LaunchRequest) -> Instance:

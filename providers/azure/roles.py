@@ -75,6 +75,29 @@ CLIENT_ACTIONS = (
     *LINKED_ACTIONS,
 )
 """Everything that launching, looking and tearing down asks for. Assigning roles is more than Contributor has."""
+CONDITION_VERSION = "2.0"
+_ASSIGNMENTS = "Microsoft.Authorization/roleAssignments"
+
+
+def client_condition(role: str, principal: str) -> str:
+    """The condition on the assignment of the client's role: it grants, and takes away, `role` of `principal` alone.
+
+    `role` is the id of the machines' role, `principal` the machines' identity. Without a condition, whoever may write
+    role assignments can make themselves owner (Microsoft's pages "Delegate Azure role assignment management using
+    conditions" and "Authorization actions and attributes"). No condition narrows what may be deleted: Azure has
+    conditions for role assignments and for storage alone.
+    """
+    parts = []
+    for verb, source in (("write", "Request"), ("delete", "Resource")):
+        names = (
+            (f"{source}[{_ASSIGNMENTS}:RoleDefinitionId]", role),
+            (f"{source}[{_ASSIGNMENTS}:PrincipalId]", principal),
+        )
+        same = " AND ".join(f"@{name} ForAnyOfAnyValues:GuidEquals {{{value}}}" for name, value in names)
+        parts.append(f"((!(ActionMatches{{'{_ASSIGNMENTS}/{verb}'}})) OR ({same}))")
+    return " AND ".join(parts)
+
+
 SETUP_ACTIONS = (
     "Microsoft.Authorization/roleAssignments/delete",
     "Microsoft.Authorization/roleAssignments/read",

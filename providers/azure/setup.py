@@ -99,6 +99,11 @@ class SettingUp:
         self.account.forget()
         if any(request.operation.startswith("PUT roleAssignments") for request in step.calls):
             self._until_it_holds(step, report)
+        if step.name == self._standing.grant_blobs(MACHINE).name:
+            report(
+                "people who only launch: the role of docs/permissions/azure/client.json, with a condition (by an owner)"
+            )
+            report(self._standing.client_command(self._principal(MACHINE)))
 
     def _sent(self, call: Call, report: Callable[[str], None]) -> None:
         """One call, until it has taken effect; a new identity or role is not known everywhere at once."""

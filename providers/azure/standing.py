@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from providers.azure.api import Call, recorded
 from providers.azure.names import (
     API,
     BLOB_DATA_CONTRIBUTOR,
+    CLIENT_ROLE,
     DATA_ROLE,
     IDENTITY,
     MACHINE_ROLE,
@@ -22,7 +24,13 @@ from providers.azure.names import (
     subscription_path,
     unique,
 )
-from providers.azure.roles import CHANGES_RUNS_ALONE, DATA_ACTIONS, MACHINE_ACTIONS
+from providers.azure.roles import (
+    CHANGES_RUNS_ALONE,
+    CONDITION_VERSION,
+    DATA_ACTIONS,
+    MACHINE_ACTIONS,
+    client_condition,
+)
 from providers.base import SetupStep
 
 if TYPE_CHECKING:
@@ -143,7 +151,7 @@ class Standing:
             properties |= {
                 "principalType": "ServicePrincipal",
                 "condition": CHANGES_RUNS_ALONE,
-                "conditionVersion": "2.0",
+                "conditionVersion": CONDITION_VERSION,
             }
             name, detail = "machines' data", f"machines may read container {self.container}, and write its run folders"
         else:
@@ -154,6 +162,15 @@ class Standing:
         """The path of the right that set-up gives."""
         name = unique(self.subscription.lower(), self.container_path.lower(), who)
         return f"{self.container_path}/providers/Microsoft.Authorization/roleAssignments/{name}"
+
+    def client_command(self, principal: str) -> str:
+        """What an owner types for somebody who launches (WHO): the client's role, and the condition on it."""
+        condition = client_condition(machine_role(self.subscription), principal)
+        return (
+            f"az role assignment create --assignee WHO --role {shlex.quote(CLIENT_ROLE)} "
+            f"--scope {subscription_path(self.subscription)} "
+            f"--condition-version {CONDITION_VERSION} --condition {shlex.quote(condition)}"
+        )
 
     def remove(self, name: str, path: str, api: str) -> SetupStep:
         return _step(name, f"removes {path.rpartition('/')[2]}", _call("DELETE", path, api))

@@ -21,16 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from providers.gcp.settings import GcpSettings
+    from providers.server_time import ServerClock
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _SECONDS = 60.0
 
 
 class Account:
-    """The sign-in that every call of one provider object uses. Nothing is read or asked before it is needed."""
+    """The sign-in that every call of one provider object uses. Nothing is read or asked before it is needed. `clock`
+    hears the date of every answer, a refusal's too."""
 
-    def __init__(self, settings: GcpSettings) -> None:
+    def __init__(self, settings: GcpSettings, clock: ServerClock | None = None) -> None:
         self.settings = settings
+        self.clock = clock
         self._known: dict[str, Any] = {}
 
     @cached_property
@@ -123,7 +126,18 @@ class Account:
         with translated("Google Cloud"):
             from google.auth.transport.requests import AuthorizedSession
 
-            return AuthorizedSession(self.credentials, max_refresh_attempts=1)
+            return self.heard_by(AuthorizedSession(self.credentials, max_refresh_attempts=1))
+
+    def heard_by(self, session: Any) -> Any:
+        """A session of requests, whose answers tell Google's time from now on; anything else is left as it is."""
+
+        def hear(answer: Any, **_: Any) -> None:
+            if self.clock is not None:
+                self.clock.heard(answer.headers.get("Date"))
+
+        if hasattr(session, "hooks"):
+            session.hooks["response"].append(hear)
+        return session
 
     @cached_property
     def _signed_in(self) -> tuple[Any, str | None]:

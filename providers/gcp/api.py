@@ -122,7 +122,10 @@ class GoogleApi:
         if service not in self._clients:
             make = getattr(self._types, f"{service}Client")
             options = {"api_endpoint": self._account.address("compute")}
-            self._clients[service] = make(credentials=self._account.credentials, client_options=options)
+            made = make(credentials=self._account.credentials, client_options=options)
+            # The library's REST transport keeps its session to itself, and gives no headers with its answers.
+            self._account.heard_by(getattr(made.transport, "_session", None))
+            self._clients[service] = made
         return self._clients[service]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from providers.base import Check, PreflightState
+from providers.check_lines import check_lines
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
-from providers.gcp.kinds import ALL_GPUS
+from providers.gcp.kinds import ALL_CPUS, ALL_GPUS
 from providers.gcp.permissions import ACT_AS, CLIENT, MACHINE, STORE
 from providers.gcp.standing import SERVICES, missing
 from providers.gcp.tpu.reaper import QUEUE, REGION
@@ -21,13 +22,19 @@ _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightSt
 _SETUP = "plan setup gcp"
 _FOR_TPUS = ("tpu", "cloudtasks")
 _REFUSING = (CredentialsError, PermissionDeniedError, BadRequestError)
+_TAKES = "it takes hours to days, and may be refused"
+_SIZES = (8, 4, 2)
+"""vCPUs of the E2 machines in the catalog."""
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas?project="
 
 
 def examine(at: Standing) -> Sequence[Check]:
-    """One line each for: who is signed in, billing, APIs, network, what may be done, the machines' account and what it
-    may do, the queue that ends TPUs, the bucket, GPUs of all regions. Creates nothing, raises nothing."""
+    """Quotas come first, since they take longest: GPUs and vCPUs of all regions. Then who is signed in, billing, APIs,
+    network, what may be done, the machines' account and what it may do, the queue that ends TPUs, the bucket. One line
+    each. Creates nothing, raises nothing."""
     looks: dict[str, Callable[[Standing], Check]] = {
+        "GPUs": _gpus,
+        "vCPUs": _cpus,
         "identity": lambda at: at.account.identity(),
         "billing": lambda at: at.account.billing(),
         "services": _services,
@@ -37,10 +44,8 @@ def examine(at: Standing) -> Sequence[Check]:
         "machine roles": _machine_roles,
         "timers": _timers,
         "bucket": _bucket,
-        "GPUs": _gpus,
     }
-    with ThreadPoolExecutor(len(looks)) as pool:
-        return list(pool.map(lambda row: _line(row[0], row[1], at), looks.items()))
+    return check_lines({name: partial(_line, name, look, at) for name, look in looks.items()})
 
 
 def _services(at: Standing) -> Check:
@@ -126,10 +131,30 @@ def _gpus(at: Standing) -> Check:
         if row.get("metric") == ALL_GPUS:
             limit, used = float(row.get("limit", 0)), float(row.get("usage", 0))
             detail = f"{ALL_GPUS}: {used:g} of {limit:g} in use"
-            fix = "" if limit else f"no GPU is let in: ask for more at {_QUOTAS}{at.project}"
+            more = f"ask for more at {_QUOTAS}{at.project}: {_TAKES}; meanwhile processors and TPUs launch"
+            fix = "" if limit else more
             return Check(name="GPUs", state=_OK, detail=detail, fix=fix)
     detail, fix = f"the quota {ALL_GPUS} is not shown", f"{_QUOTAS}{at.project}"
     return Check(name="GPUs", state=_UNKNOWN, detail=detail, fix=fix)
+
+
+def _cpus(at: Standing) -> Check:
+    """How large a machine without an accelerator may be, in all regions together and in the bucket's region."""
+    project = at.account.once("project", lambda: at.account.ask("GET", "compute", f"/compute/v1/projects/{at.project}"))
+    path = f"/compute/v1/projects/{at.project}/regions/{at.bucket.location}"
+    region = at.account.once(f"region/{at.bucket.location}", lambda: at.account.ask("GET", "compute", path))
+    rows = {str(row.get("metric")): row for row in (*region.get("quotas", ()), *project.get("quotas", ()))}
+    names = [name for name in (ALL_CPUS, "CPUS") if name in rows]
+    if not names:
+        fix = f"{_QUOTAS}{at.project}"
+        return Check(name="vCPUs", state=_UNKNOWN, detail="no quota of vCPUs is shown", fix=fix)
+    shown = [f"{name} {rows[name].get('usage', 0):g} of {rows[name].get('limit', 0):g} in use" for name in names]
+    room = min(float(rows[name].get("limit", 0)) - float(rows[name].get("usage", 0)) for name in names)
+    fits = next((size for size in _SIZES if size <= room), 0)
+    most = f"e2-standard-{fits} is the largest E2 in the catalog that fits" if fits else "no machine fits"
+    fix = "" if fits == _SIZES[0] else f"ask for more at {_QUOTAS}{at.project}: {_TAKES}"
+    detail = f"{', '.join(shown)} ({at.bucket.location}): {most}"
+    return Check(name="vCPUs", state=_OK if fits else _REFUSED, detail=detail, fix=fix)
 
 
 def _line(name: str, look: Callable[[Standing], Check], at: Standing) -> Check:

@@ -46,6 +46,8 @@ _CPU_QUOTAS: Mapping[str, str] = {
     "a2": "A2_CPUS",
 }
 ALL_GPUS = "GPUS_ALL_REGIONS"
+ALL_CPUS = "CPUS_ALL_REGIONS"
+"""Quotas of the project over all regions."""
 _ATTACHED = re.compile(r"(?P<machine>[a-z0-9-]+)\+(?P<count>\d+)x(?P<gpu>[A-Za-z0-9-]+)")
 
 

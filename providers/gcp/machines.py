@@ -14,7 +14,7 @@ from providers.gcp.account import Account
 from providers.gcp.api import Api
 from providers.gcp.kinds import TPU_API, kind_of
 from providers.gcp.lists import Lists
-from providers.gcp.part import PROVIDER
+from providers.gcp.part import PROVIDER, TOKEN_MEMORY
 from providers.gcp.quotas import Quotas
 from providers.gcp.translate import EXISTS, IN_USE, error_of_operation
 from providers.launchable import host_image
@@ -46,6 +46,10 @@ class Machines:
     def listing_lag(self) -> timedelta:
         return LISTING_LAG
 
+    @property
+    def token_memory(self) -> timedelta:
+        return TOKEN_MEMORY
+
     def takes(self, offer: Offer) -> bool:
         return not offer.instance_type.startswith(TPU_API)
 
@@ -58,6 +62,9 @@ class Machines:
 
     def checks(self, offer: Offer) -> Sequence[Check]:
         return Quotas(self.account, self._lists).checks(offer)
+
+    def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
+        return Quotas(self.account, self._lists).shortfalls(offers)
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         request = self.rented.with_data(request)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import timedelta
 
     from pricing.offers import Offer
     from providers.base import (
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     )
 
 PROVIDER = "gcp"
+TOKEN_MEMORY = timedelta(minutes=60)
+"""How long Google is taken to remember a requestId. Compute Engine's and Cloud TPU's references state no time; where
+other references of Google's do, it is at least 60 minutes since the first request (https://google.aip.dev/155)."""
 
 
 class Part(Protocol):
@@ -32,6 +35,9 @@ class Part(Protocol):
 
     @property
     def listing_lag(self) -> timedelta: ...
+
+    @property
+    def token_memory(self) -> timedelta: ...
 
     def takes(self, offer: Offer) -> bool:
         """Whether the offer is launched by this part; exactly one of the parts takes each offer."""
@@ -47,6 +53,10 @@ class Part(Protocol):
 
     def checks(self, offer: Offer) -> Sequence[Check]:
         """The part's lines of a preflight; those of the account come before (providers.gcp.account)."""
+        ...
+
+    def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
+        """For each offer the quota that is too small for it, "" where none is known to be (base.QuotaTeller)."""
         ...
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest: ...

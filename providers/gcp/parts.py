@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ def made(settings: ProviderSettings, account: Account) -> GcpProvider:
     """Nobody is asked anything. Where `endpoint` is set, machines are sent there too."""
     stores = stores_of(settings)
     rented = rented_of(settings, stores, endpoints_of(account.settings.machine_endpoint))
+    if account.clock is not None:
+        rented = replace(rented, now=account.clock.now)
     parts = (Machines(GoogleApi(account), account, rented), tpu.made(account, rented))
     return GcpProvider(account, parts, stores, settings.now, standing_of(settings, account))
 

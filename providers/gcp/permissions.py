@@ -1,7 +1,8 @@
 """Which permissions of Google's each call takes, and the roles they come to: who launches, machines, who sets up.
 
 Sources: [R] "IAM permissions" in the reference page of the method; [P] Google's list of permissions and predefined
-roles; [M] as remembered, to be tried with an account.
+roles (https://cloud.google.com/iam/docs/roles-permissions/tpu); [D] the table of methods and their permissions of
+github iann0036/iam-dataset, commit 2073fa52ac00 of 2026-08-22.
 """
 
 from __future__ import annotations
@@ -46,18 +47,17 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "compute.projects.get": ("compute.projects.get",),
     "compute.regions.get": ("compute.regions.get",),
     "compute.networks.get": ("compute.networks.get",),
-    # Cloud TPU API [P]; those of queued resources [M]
+    # Cloud TPU API [P]; queued resources have no permissions of their own, those of nodes govern them [D]
     "tpu.projects.locations.list": ("tpu.locations.list",),
     "tpu.projects.locations.acceleratorTypes.list": ("tpu.acceleratortypes.list",),
     "tpu.projects.locations.runtimeVersions.list": ("tpu.runtimeversions.list",),
     "tpu.projects.locations.queuedResources.create": (
-        "tpu.queuedResources.create",
         "tpu.nodes.create",
         ACT_AS,
     ),
-    "tpu.projects.locations.queuedResources.get": ("tpu.queuedResources.get",),
-    "tpu.projects.locations.queuedResources.list": ("tpu.queuedResources.list",),
-    "tpu.projects.locations.queuedResources.delete": ("tpu.queuedResources.delete", "tpu.nodes.delete"),
+    "tpu.projects.locations.queuedResources.get": ("tpu.nodes.get",),
+    "tpu.projects.locations.queuedResources.list": ("tpu.nodes.list",),
+    "tpu.projects.locations.queuedResources.delete": ("tpu.nodes.delete",),
     "tpu.projects.locations.nodes.get": ("tpu.nodes.get",),
     "tpu.projects.locations.nodes.list": ("tpu.nodes.list",),
     "tpu.projects.locations.nodes.delete": ("tpu.nodes.delete",),
@@ -100,7 +100,6 @@ SETUP_CALLS: Mapping[str, tuple[str, ...]] = {
     "iam.projects.roles.delete": ("iam.roles.delete",),
     "cloudresourcemanager.projects.setIamPolicy": ("resourcemanager.projects.setIamPolicy",),
     "cloudtasks.projects.locations.queues.create": ("cloudtasks.queues.create",),
-    "cloudtasks.projects.locations.queues.delete": ("cloudtasks.queues.delete",),
 }
 
 

@@ -17,6 +17,7 @@ from providers.gcp.refusals import incomplete
 from providers.gcp.settings import GcpSettings
 from providers.gcp.setup import GcpSetUp
 from providers.gcp.standing import Standing
+from providers.server_time import ServerClock
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
@@ -39,7 +40,7 @@ def make(settings: ProviderSettings) -> GcpProvider:
     """
     from providers.gcp.parts import made
 
-    return made(settings, Account(GcpSettings.of(settings)))
+    return made(settings, Account(GcpSettings.of(settings), ServerClock(settings.now)))
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,27 @@ class GcpProvider:
     def listing_lag(self) -> timedelta:
         return max(part.listing_lag for part in self.parts)
 
+    @property
+    def token_memory(self) -> timedelta:
+        return min(part.token_memory for part in self.parts)
+
+    def server_time_offset(self) -> timedelta | None:
+        """By the `Date` of the newest answer (providers.server_time.ServerTime)."""
+        return self.account.clock.offset if self.account.clock else None
+
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now().date())
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=(*self.account.checks(), *self._for(offer).checks(offer)))
+
+    def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
+        """By the quotas of project and regions (providers.base.QuotaTeller)."""
+        told: dict[Offer, str] = {}
+        for part in self.parts:
+            mine = [offer for offer in offers if part.takes(offer)]
+            told |= dict(zip(mine, part.shortfalls(mine), strict=True))
+        return [told.get(offer, "") for offer in offers]
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up zone, image and network (providers.base.Resolver)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,18 @@ from providers.base import Check, PreflightState
 from providers.errors import InstanceNotFoundError, ProviderError
 from providers.gcp import counted
 from providers.gcp.account import Account
-from providers.gcp.kinds import ALL_GPUS, counted_elsewhere, is_gpu, kind_of, needs
+from providers.gcp.kinds import ALL_CPUS, ALL_GPUS, counted_elsewhere, is_gpu, kind_of, needs
 from providers.gcp.lists import Lists
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pricing.offers import Offer
 
 _PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 _PREEMPTIBLE = "PREEMPTIBLE_"
+_THREADS = 8
+"""Look-ups of regions at once."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,25 @@ class Quotas:
             rows.append(self._of_its_family(offer))
         if any(map(is_gpu, needs(offer))):
             rows.append(self._global(offer, everywhere))
+        if ALL_CPUS in everywhere and offer.vcpus is not None and offer.market is not Market.SPOT:
+            rows.append(self._enough("all regions", [ALL_CPUS], offer.vcpus, everywhere))
         return rows
+
+    def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
+        """`providers.base.QuotaTeller.shortfalls`: each region's table is looked up once, several at a time."""
+        regions = list(dict.fromkeys(offer.region for offer in offers))
+        with ThreadPoolExecutor(_THREADS) as threads:
+            tables = dict(zip(regions, threads.map(self._limits_of, regions), strict=True))
+        everywhere = self._limits_of("")
+        return [_too_small(offer, tables[offer.region], everywhere) for offer in offers]
+
+    def _limits_of(self, region: str) -> dict[str, tuple[float, float]]:
+        """Of a region, "" for the project; empty where nobody tells."""
+        name, path = (f"region/{region}", f"/regions/{region}") if region else ("project", "")
+        try:
+            return _table(self.account.once(name, lambda: self._asked(path)))
+        except ProviderError:
+            return {}
 
     def _of_its_family(self, offer: Offer) -> Check:
         needed = counted.of_compute(offer)
@@ -73,14 +94,10 @@ class Quotas:
     def _regional(self, offer: Offer, metric: str, count: int, table: dict[str, tuple[float, float]]) -> Check:
         """Spot counts in a quota of its own where the project has one, and a machine that Google deletes within a
         week may use that too (docs, limit-vm-runtime)."""
-        spot = f"{_PREEMPTIBLE}{metric}"
-        preferred = (spot, metric) if offer.market is Market.SPOT else (metric, spot)
-        known = [name for name in preferred if name in table]
+        known = _counting(offer, metric, table)
         if not known:
             detail = f"the quota {metric} of {offer.region} is not shown"
             return Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page())
-        if offer.market is Market.SPOT and table[known[0]][0] > 0:
-            known = known[:1]  # only a quota of 0 lets spot draw on the other
         return self._enough(f"{offer.region}", known, count, table)
 
     def _global(self, offer: Offer, table: dict[str, tuple[float, float]]) -> Check:
@@ -121,6 +138,34 @@ class Quotas:
 
     def _page(self) -> str:
         return f"{_PAGE}?project={self.account.project}"
+
+
+def _counting(offer: Offer, metric: str, table: Mapping[str, tuple[float, float]]) -> list[str]:
+    """The quotas of a region that the offer may count in, the first one first; none where none is shown."""
+    spot = f"{_PREEMPTIBLE}{metric}"
+    preferred = (spot, metric) if offer.market is Market.SPOT else (metric, spot)
+    known = [name for name in preferred if name in table]
+    if known and offer.market is Market.SPOT and table[known[0]][0] > 0:
+        return known[:1]  # only a quota of 0 lets spot draw on the other
+    return known
+
+
+def _too_small(
+    offer: Offer, here: Mapping[str, tuple[float, float]], everywhere: Mapping[str, tuple[float, float]]
+) -> str:
+    """Which quota is too small for one such machine with nothing in use, "" where none is known to be. Whether spot
+    counts in the quotas of all regions is said nowhere that was read: there the create tells."""
+    for metric, count in needs(offer).items():
+        known = _counting(offer, metric, here)
+        if known and all(here[name][0] < count for name in known):
+            return f"{known[0]} in {offer.region}: {here[known[0]][0]:g}, {count} are needed"
+    if offer.market is Market.SPOT:
+        return ""
+    counts = {ALL_GPUS: offer.device_count if any(map(is_gpu, needs(offer))) else 0, ALL_CPUS: offer.vcpus or 0}
+    for name, count in counts.items():
+        if name in everywhere and everywhere[name][0] < count:
+            return f"{name}: {everywhere[name][0]:g}, {count} are needed"
+    return ""
 
 
 def _table(told: dict[str, Any]) -> dict[str, tuple[float, float]]:

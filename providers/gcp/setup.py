@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from providers.base import OwnedResource, SetupStep, VendorRequest
-from providers.errors import BadRequestError, InstanceNotFoundError, TransientError, UnrecognizedError
+from providers.errors import (
+    BadRequestError,
+    InstanceNotFoundError,
+    ProviderError,
+    TransientError,
+    UnrecognizedError,
+)
 from providers.gcp.permissions import CLIENT, MACHINE, ROLES, STORE, Role
 from providers.gcp.settings import MACHINE_ACCOUNT
 from providers.gcp.standing import SERVICES, Standing, missing, queue_body, with_grants, without_grants
 from providers.gcp.tpu.reaper import QUEUE, REGION, queue_name
+from providers.gcp.translate import OFF
 
 OURS = "made by plan setup gcp"
 """The description of what can be removed again."""
 POLICY = "projects.setIamPolicy"
 PAUSE_SECONDS = 3.0
 MOST_LOOKS = 60
-_RETRIES = 5
+LONGEST_PAUSE_SECONDS = 30.0
+PATIENCE_SECONDS = 180.0
+"""How long a new account, role or API may be unknown to what depends on it: a new service account "60 seconds or more"
+(https://cloud.google.com/iam/docs/service-accounts-create), a change of a policy 2 minutes as a rule
+(https://cloud.google.com/iam/docs/access-change-propagation), an API that was switched on "a few minutes" (the words of
+its refusal). A refusal that lasts ends the set-up within five minutes."""
+_T = TypeVar("_T")
+_NOT_YET = re.compile(r"does not exist|not found|concurrent", re.IGNORECASE)
 
 
 def _wait(seconds: float) -> None:
@@ -44,7 +59,8 @@ class GcpSetUp:
         return [*self._services(off), *self._after_services(off)]
 
     def removable(self) -> Sequence[SetupStep]:
-        """All but the bucket, which has the person's models, and the APIs, which others may use.
+        """All but the bucket, which has the person's models, the APIs, which others may use, and the queue, which costs
+        nothing and whose name Google may not give again for three days.
 
         Raises BadRequestError while machines of ours are there, which need all of it.
         """
@@ -145,9 +161,6 @@ class GcpSetUp:
 
     def _to_remove(self) -> Iterator[SetupStep]:
         project = self.at.project
-        if self.at.queue() is not None and not self.at.waiting_timers():
-            call = _call("cloudtasks", "queues.delete", "DELETE", f"/v2/{queue_name(project)}")
-            yield SetupStep(name="queue", detail=f"{QUEUE} in {REGION}", calls=(call,))
         if self.at.account_is_ours:
             there = [grant for grant in self.at.grants() if not missing([grant], self.at.policy())]
             if there:
@@ -186,29 +199,43 @@ class GcpSetUp:
     def _change_policy(self, call: VendorRequest) -> None:
         """Read, changed, and written back if nobody else has meanwhile; a new account or role may not be known yet."""
         wanted: Mapping[str, Any] = call.parameters
-        for tries in range(1, _RETRIES + 1):
+
+        def change() -> None:
             policy = self.at.policy()
             if "add" in wanted:
                 changed = with_grants(policy, wanted["add"])
             else:
                 changed = without_grants(policy, wanted["remove"])
             path = f"/v1/projects/{self.at.project}:setIamPolicy"
+            self.at.account.ask("POST", "cloudresourcemanager", path, None, {"policy": changed})
+
+        self._patiently(change)
+
+    def _patiently(self, send: Callable[[], _T]) -> _T:
+        """What `send` gives, sent again for PATIENCE_SECONDS while Google may not know yet what an earlier step made.
+
+        Raises the last refusal.
+        """
+        waited, pause = 0.0, PAUSE_SECONDS
+        while True:
             try:
-                self.at.account.ask("POST", "cloudresourcemanager", path, None, {"policy": changed})
-            except (BadRequestError, TransientError, UnrecognizedError):
-                if tries == _RETRIES:
+                return send()
+            except ProviderError as error:
+                if waited >= PATIENCE_SECONDS or not _may_pass(error):
                     raise
-                self.wait(PAUSE_SECONDS)
-            else:
-                return
+            self.wait(pause)
+            waited += pause
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _send(self, call: VendorRequest, report: Callable[[str], None]) -> None:
         asked: Mapping[str, Any] = call.parameters
-        if asked["method"] != "DELETE" and self._is_there(call):
+        if asked["method"] != "DELETE" and self._patiently(lambda: self._is_there(call)):
             return
         try:
-            told = self.at.account.ask(
-                asked["method"], call.service, asked["path"], asked.get("query"), asked.get("body")
+            told = self._patiently(
+                lambda: self.at.account.ask(
+                    asked["method"], call.service, asked["path"], asked.get("query"), asked.get("body")
+                )
             )
         except InstanceNotFoundError:
             if asked["method"] != "DELETE":
@@ -249,6 +276,12 @@ class GcpSetUp:
                 report(f"{call.operation}: waiting until Google has done it")
             self.wait(PAUSE_SECONDS)
         raise TransientError(f"{call.operation} is not done after {MOST_LOOKS * PAUSE_SECONDS:.0f} s", hint="try again")
+
+
+def _may_pass(error: ProviderError) -> bool:
+    """Whether the same call may be answered otherwise in a while."""
+    unknown_yet = isinstance(error, BadRequestError) and bool(_NOT_YET.search(error.message))
+    return unknown_yet or error.code in OFF or isinstance(error, (TransientError, UnrecognizedError))
 
 
 def _check(operation: Mapping[str, Any], call: VendorRequest) -> None:

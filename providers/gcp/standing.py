@@ -97,11 +97,6 @@ class Standing:
     def queue(self) -> Mapping[str, Any] | None:
         return self._there("cloudtasks", f"/v2/{queue_name(self.project)}")
 
-    def waiting_timers(self) -> bool:
-        """Whether a task is in the queue."""
-        page = self.account.ask("GET", "cloudtasks", f"/v2/{queue_name(self.project)}/tasks", {"pageSize": "1"})
-        return bool(page.get("tasks"))
-
     def is_bucket(self) -> bool:
         return self._there("storage", f"/storage/v1/b/{self.bucket.name}") is not None
 

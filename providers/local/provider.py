@@ -91,9 +91,19 @@ class LocalProvider:
         return timedelta(0)
 
     @property
+    def token_memory(self) -> timedelta:
+        """A container's name is known until the container is removed, which a run of a day ago may have been."""
+        return timedelta(hours=24)
+
+    @property
     def machine(self) -> Machine:
         """What this machine is; its `fingerprint` is what measurements taken here are kept under."""
         return self.here.machine()
+
+    def server_time_offset(self) -> timedelta | None:
+        """Not known (providers.server_time.ServerTime): this computer may have slept, its clock may have been set. The
+        supervisor beside each trainer keeps the deadline."""
+        return None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         price = OwnPrice(usd_per_hour=self.here.settings.usd_per_hour, as_of=self.now().date())

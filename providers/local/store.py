@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from providers.agent.plain_file import NotPlainError, open_plain
 from providers.errors import BadRequestError, MachineError
 from providers.stores.files import copied, unheard
 
@@ -30,14 +31,14 @@ class FolderStore:
             target.parent.mkdir(parents=True, exist_ok=True)
             write_whole(target, data)
 
-    def get(self, path: str, *, start: int = 0) -> bytes:
+    def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
         target = self._at(path)
         with _explained(target):
             try:
-                with target.open("rb") as file:
+                with open_plain(target) as file:
                     file.seek(start)
-                    return file.read()
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                    return file.read(-1 if size is None else size)
+            except (FileNotFoundError, NotADirectoryError, NotPlainError):
                 raise KeyError(path) from None
 
     def list(self, prefix: str = "") -> Sequence[str]:
@@ -95,7 +96,6 @@ def write_whole(target: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        partial.chmod(0o644)
         partial.replace(target)
     except BaseException:
         partial.unlink(missing_ok=True)

@@ -88,15 +88,14 @@ class Operations:
         return {"likely": has_room(world.scenario, places, machines, world.age)}
 
     def _run_instance(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The same token gives the same machine, dead or alive; with other parameters an error.
+        """The same token gives the same machine, dead or alive, until it is forgotten; with other parameters an error.
 
         As on EC2 a token counts within the zone that is named, and within the region where none is: in another zone
         the same token makes another machine.
         """
         world, region, token = self._world, _region(asked), str(asked["clientToken"])
         fingerprint = _digest(json.dumps(asked, sort_keys=True))
-        name = f"i-{_digest(str(asked.get('zone') or region), token)[:16]}"
-        known = world.state.machines.get(name)
+        name, known = self._named_by(str(asked.get("zone") or region), token)
         if known is not None:
             if known.fingerprint != fingerprint:
                 raise CloudError(Code.TOKEN_MISMATCH, f"the token {token} was used with other parameters for {name}")
@@ -110,6 +109,17 @@ class Operations:
                 created_at=world.now, shown_from=self._shown_from(thing),
             )  # fmt: skip
         return _shown(machine)
+
+    def _named_by(self, place: str, token: str) -> tuple[str, Machine | None]:
+        """The machine that a token names in a place, and its id; None: the id that the next create is to have."""
+        world, number = self._world, 0
+        while True:
+            name = f"i-{_digest(place, token, *([str(number)] if number else []))[:16]}"
+            known = world.state.machines.get(name)
+            gone = known is not None and known.state is MachineState.TERMINATED
+            if known is None or not gone or world.now - (known.ended_at or world.now) < world.scenario.token_memory:
+                return name, known
+            number += 1
 
     def _place(self, asked: Mapping[str, Any], region: str) -> Spot:
         """Where it goes. Raises CloudError for what the account may not have, or nobody has left."""
@@ -263,7 +273,9 @@ class Operations:
     def _get_object(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         self._world.tell(str(asked["run"]))
         data = self._world.files.read(str(asked["run"]), str(asked["path"]))
-        return {"data": b64encode(data[int(asked.get("start") or 0) :]).decode()}
+        start = int(asked.get("start") or 0)
+        end = None if asked.get("size") is None else start + int(asked["size"])
+        return {"data": b64encode(data[start:end]).decode()}
 
     def _list_objects(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         self._world.tell(str(asked["run"]))

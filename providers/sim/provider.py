@@ -81,6 +81,10 @@ class SimProvider:
     def listing_lag(self) -> timedelta:
         return self.scenario.listing_lag
 
+    @property
+    def token_memory(self) -> timedelta:
+        return self.scenario.token_memory
+
     def now(self) -> datetime:
         """The time in the simulated cloud (providers.base.Timekeeper)."""
         with translated():

@@ -106,6 +106,8 @@ class Scenario(Script):
     """From a machine's deadline to when the cloud deletes it."""
     forgets_after: Duration = timedelta(hours=1)
     """How long an ended machine can still be asked for."""
+    token_memory: Duration = timedelta(hours=24)
+    """How long after its machine has ended a create's token still names it; later the same create makes another."""
     page_size: Annotated[int, Field(strict=True, ge=1)] = 20
     standing_reaper: bool = True
     """The cloud's timer is armed by the create itself; false: by a schedule of its own."""

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from providers.sim.world import World
 
 Reply = dict[str, Any]
+MOST_BODY_BYTES = 64 * 1024 * 1024
+_HEARD_OUT_BYTES = 65_536
+"""Of the body of a caller without the token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,13 +180,24 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
 
     def do_GET(self) -> None:
-        self._serve(None)
+        if self._is_trusted():
+            self._serve(None)
+        else:
+            self._turn_away()
 
     def do_POST(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
+        length = self._length()
+        if not self._is_trusted():
+            # A connection that is closed with bytes unread is reset, and the answer with it. No more is heard out.
+            self.rfile.read(min(length, _HEARD_OUT_BYTES))
+            self._turn_away()
+            return
+        if length > MOST_BODY_BYTES:
+            self._reply(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _refusal(Code.BAD_PARAMETER, "the body is too large"))
+            return
         try:
             body = json.loads(self.rfile.read(length))
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             self._reply(HTTPStatus.BAD_REQUEST, _refusal(Code.BAD_PARAMETER, str(error)))
             return
         self._serve(body)
@@ -191,10 +205,19 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Nothing is logged: what was called stands in the ledger."""
 
+    def _length(self) -> int:
+        """What the client says; 0 for what is no number."""
+        said = self.headers.get("Content-Length") or ""
+        return int(said) if said.isascii() and said.isdigit() and len(said) < 19 else 0
+
+    def _is_trusted(self) -> bool:
+        said = (self.headers.get(TOKEN_HEADER) or "").encode("latin-1", "replace")
+        return hmac.compare_digest(said, self.server.token.encode())
+
+    def _turn_away(self) -> None:
+        self._reply(HTTPStatus.UNAUTHORIZED, _refusal(Code.DENIED, "the token is wrong"))
+
     def _serve(self, body: Any) -> None:
-        if not hmac.compare_digest(self.headers.get(TOKEN_HEADER) or "", self.server.token):
-            self._reply(HTTPStatus.UNAUTHORIZED, _refusal(Code.DENIED, "the token is wrong"))
-            return
         try:
             if self.path == STOP:
                 self.server.stopped.set()

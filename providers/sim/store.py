@@ -30,8 +30,8 @@ class SimStore:
         request = put_object(self._run_id, path, data)
         self._call(request.operation, dict(request.parameters))
 
-    def get(self, path: str, *, start: int = 0) -> bytes:
-        parameters = {"run": self._run_id, "path": checked(path), "start": start}
+    def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
+        parameters = {"run": self._run_id, "path": checked(path), "start": start, "size": size}
         with translated():
             try:
                 return b64decode(self._api.call("GetObject", parameters)["data"])

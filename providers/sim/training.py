@@ -35,6 +35,8 @@ _UNKNOWN_IMAGES = 10_000
 _REPORTS = 200
 """An attempt reports about so often, but not oftener than every few seconds."""
 _LEAST_REPORT_SECONDS = 5.0
+_HEARTBEAT_SECONDS = 20.0
+"""As the agent of a rented machine has it (providers/agent/status.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ class Simulated:
     def writes(self, course: Course, after: datetime, until: datetime) -> Iterator[Write]:
         schedule = _Schedule(course)
         told = [*schedule.opening(), *schedule.reports(after, until)]
-        told += [*schedule.epochs(after, until), *schedule.checkpoints(after, until)]
+        told += [*schedule.epochs(after, until), *schedule.checkpoints(after, until), *schedule.heartbeat(until)]
         yield from sorted((write for write in told if after < write.at <= until), key=lambda write: write.at)
 
     def finishes(self, course: Course, ending: Ending) -> Iterator[Write]:
@@ -189,7 +191,6 @@ class _Schedule:
 
     def reports(self, after: datetime, until: datetime) -> Iterator[Write]:
         length = self.trained_seconds(self.last_step)
-        latest: Write | None = None
         for at in self._every(max(_LEAST_REPORT_SECONDS, length / _REPORTS), after, until):
             step = self.step_at(at)
             if step == self.course.start_step:
@@ -199,9 +200,14 @@ class _Schedule:
                 self.course, at, "step", epoch=self.epoch_of(step), step=step, loss=loss, accuracy=accuracy,
                 images_per_second=round(self.course.images_per_second, 2),
             )  # fmt: skip
-            latest = _status(self.course, at, "running", step, self.epoch_of(step))
-        if latest is not None:
-            yield latest  # of what is replaced, only the last is ever seen
+
+    def heartbeat(self, until: datetime) -> Iterator[Write]:
+        """The newest status by then: of what is replaced, only the last is ever seen. None after the last step."""
+        seconds = (min(until, self.trained_at(self.last_step)) - self.first_step_at).total_seconds()
+        if seconds >= _HEARTBEAT_SECONDS:
+            at = self.first_step_at + timedelta(seconds=seconds // _HEARTBEAT_SECONDS * _HEARTBEAT_SECONDS)
+            step = self.step_at(at)
+            yield _status(self.course, at, "running", step, self.epoch_of(step))
 
     def epochs(self, after: datetime, until: datetime) -> Iterator[Write]:
         first, last = (self.step_at(at) // self.steps_per_epoch for at in (max(after, self.first_step_at), until))

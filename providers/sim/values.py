@@ -91,7 +91,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """An instance, kept for ever: a token names it also when it is long dead.
+    """An instance, kept for ever.
 
     `deadline` is what its user data says, for the machine's own timer; `cloud_timer_at` is when the cloud deletes
     it. `told_until` is up to when its trainer's files are written. `ended_at` is when it stopped billing, `gone_at`

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
-from pathlib import Path
+import secrets
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from providers.stores.bucket import DamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from providers.base import RunStore
 
@@ -62,9 +62,9 @@ def copied(path: str, source: Path, target: Path, sha256: str, moved: Callable[[
     """Copy a file whole or not at all; its SHA-256 in hex. Raises DamagedError naming `path`, and OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        with os.fdopen(handle, "wb") as file, source.open("rb") as read:
+        with partial.open("xb") as file, source.open("rb") as read:
             while piece := read.read(_PIECE):
                 file.write(piece)
                 digest.update(piece)
@@ -72,10 +72,9 @@ def copied(path: str, source: Path, target: Path, sha256: str, moved: Callable[[
             file.flush()
             os.fsync(file.fileno())
         found = promised(path, digest.hexdigest(), sha256)
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
+        partial.replace(target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
     return found
 

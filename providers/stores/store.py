@@ -55,8 +55,8 @@ class ObjectStore:
         key = self._key(path)
         self._writing(lambda: self._patience(lambda: self._bucket.put(key, data)))
 
-    def get(self, path: str, *, start: int = 0) -> bytes:
-        return self._range(path, start, None)
+    def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
+        return self._range(path, start, size)
 
     def list(self, prefix: str = "") -> Sequence[str]:
         return list(self.sizes(prefix))

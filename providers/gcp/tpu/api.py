@@ -91,7 +91,9 @@ class TpuCalls:
         from google.cloud import tpu_v2
 
         options = {"api_endpoint": self._account.address(TPU)}
-        return tpu_v2.TpuClient(credentials=self._account.credentials, transport="rest", client_options=options)
+        made = tpu_v2.TpuClient(credentials=self._account.credentials, transport="rest", client_options=options)
+        self._account.heard_by(getattr(made.transport, "_session", None))
+        return made
 
 
 @dataclass(frozen=True, slots=True)

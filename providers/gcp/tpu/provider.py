@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from providers.base import Instance, InstanceRef, InstanceState, OwnedResource, Timers
+from providers.base import Instance, InstanceRef, InstanceState, OwnedResource, PreflightState, Timers
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -21,9 +21,10 @@ from providers.errors import (
     ProviderError,
     QuotaError,
 )
+from providers.gcp import counted
 from providers.gcp.account import Account
 from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, label_text
-from providers.gcp.part import word_of
+from providers.gcp.part import TOKEN_MEMORY, word_of
 from providers.gcp.tpu import checks, reaper
 from providers.gcp.tpu.api import PAGE, TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls, pages
 from providers.gcp.tpu.create import ADDRESS, CREATE, RUNTIME, checked, create_call, place_for, takes, trainable
@@ -78,6 +79,10 @@ class TpuMachines:
     def listing_lag(self) -> timedelta:
         return LISTING_LAG
 
+    @property
+    def token_memory(self) -> timedelta:
+        return TOKEN_MEMORY
+
     def takes(self, offer: Offer) -> bool:
         return takes(offer)
 
@@ -95,6 +100,11 @@ class TpuMachines:
 
     def checks(self, offer: Offer) -> Sequence[Check]:
         return checks.of_offer(self.account, self._ask_tpu, self._ask_tasks, offer)
+
+    def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
+        """By the quotas of the Cloud TPU API, as far as their words tell which is meant."""
+        told = [counted.check(self.account, counted.of_tpu_api(offer)) for offer in offers]
+        return [check.detail if check.state is PreflightState.REFUSED else "" for check in told]
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up the runtime version, and whether there is a queue that would end the machine."""
@@ -216,8 +226,7 @@ class TpuMachines:
                 made.append(reaper.task_name(call))
             else:
                 self._create(call, made)
-        there = self._look(place)
-        return there or _asked_for(request, place)
+        return self._look(place) or _asked_for(request, place)
 
     def _create(self, call: VendorRequest, made: Sequence[str]) -> None:
         """Ask for it. Where the place has none for us, nothing is left: the timers go too."""
@@ -329,22 +338,21 @@ class TpuMachines:
 
     def _in_queue(self, run_id: RunId | None) -> Found:
         try:
-            project = self.account.project
-            return Found(tuple(self._of_tasks("ListTasks", lambda: self._timers_there(project, run_id))))
+            return Found(tuple(self._of_tasks("ListTasks", lambda: self._timers_there(run_id))))
         except (CredentialsError, MachineError):
             raise
         except ProviderError as error:
             return Found() if is_off(error) else Found(unanswered=(f"the queue {reaper.QUEUE}: {error.message}",))
 
-    def _timers_there(self, project: str, run_id: RunId | None) -> list[OwnedResource]:
-        return [owned_task(task) for task in reaper.tasks(self.tasks, project, run_id)]
+    def _timers_there(self, run_id: RunId | None) -> list[OwnedResource]:
+        return [owned_task(task) for task in reaper.tasks(self.tasks, self.account.project, run_id)]
 
     def _zones(self) -> tuple[str, ...]:
         """Every zone of the API. Raises ProviderError."""
         if self._known_zones is None:
             asked = {"name": f"projects/{self.account.project}", "pageSize": PAGE}
-            rows = (row for page in pages(self._ask_tpu, "ListLocations", asked) for row in page.get("locations", ()))
-            self._known_zones = tuple(str(row["locationId"]) for row in rows)
+            listed = pages(self._ask_tpu, "ListLocations", asked)
+            self._known_zones = tuple(str(row["locationId"]) for page in listed for row in page.get("locations", ()))
         return self._known_zones
 
     def _unless_gone(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -383,8 +391,8 @@ def _made_by(create: VendorRequest) -> Place:
 
 def _asked_for(request: LaunchRequest, place: Place) -> Instance:
     """What was accepted, and is not shown yet."""
-    pending = InstanceState.PENDING
-    return Instance(ref=ref_of(place), state=pending, run_id=request.run_id, attempt=request.attempt, bills=False)
+    ref, pending = ref_of(place), InstanceState.PENDING
+    return Instance(ref=ref, state=pending, run_id=request.run_id, attempt=request.attempt, bills=False)
 
 
 def _dead(request: LaunchRequest, place: Place, reason: str) -> Instance:

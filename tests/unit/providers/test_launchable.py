@@ -106,6 +106,47 @@ def test_what_cannot_be_launched_says_why(
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("family", ["g6f", "gr6f"])
+def test_a_family_of_fractions_wants_a_driver_that_no_image_has(family: str) -> None:
+    l4 = hardware("aws", "L4")
+    assert launchable(a_job(), l4).host.driver == "595"
+    with pytest.raises(BadRequestError, match="GRID"):
+        launchable(a_job(), l4._replace(family=family))
+    own = launchable(a_job(), l4._replace(family=family), "ami-0123456789abcdef0")
+    assert (own.host.kind, own.host.image) == ("own", "ami-0123456789abcdef0")
+
+
+@pytest.mark.parametrize(
+    ("family", "device", "sibling", "reason"),
+    [
+        ("NVads_A10_v5", "A10", "NCads_A100_v4", "GRID"),
+        ("NVadms_A10_v5", "A10", "NCads_A100_v4", "GRID"),
+        ("NCCads_H100_v5", "H100-NVL", "NCads_H100_v5", "confidential"),
+    ],
+)
+def test_azures_families_without_an_image_are_told_from_those_with_the_same_architecture(
+    family: str, device: str, sibling: str, reason: str
+) -> None:
+    """NVads A10 v5 ranked second for small jobs: it boots, bills, and its HPC image finds no GPU."""
+    with pytest.raises(BadRequestError, match=reason):
+        launchable(a_job(), hardware("azure", device)._replace(family=family))
+    assert launchable(a_job(), hardware("azure", device)._replace(family=sibling)).host.kind == "azure_urn"
+
+
+@pytest.mark.parametrize(("device", "proven"), [("A100-PCIe-80GB", True), ("T4", False), ("H100-NVL", False)])
+def test_azures_hpc_image_is_proven_where_somebody_reports_that_it_runs(device: str, proven: bool) -> None:
+    assert host_image(hardware("azure", device)).proven is proven
+
+
+def test_every_family_that_has_a_row_of_its_own_is_in_the_catalog() -> None:
+    with Catalog.open() as catalog:
+        rented = catalog.rentals(OfferQuery(include_retired=True), date(2026, 11, 21))
+    known = {(row.rental.provider, row.rental.family) for row in rented}
+    named = {(row.provider, family) for row in table().hosts for family in row.families}
+    assert named
+    assert named <= known
+
+
 def test_tensorflow_on_a_tpu_is_for_who_names_both_and_says_that_it_is_unproven() -> None:
     job = a_job(framework="tensorflow", constraints={"devices": ["TPU v5e"]})
     found = launchable(job, hardware("gcp", "TPU v5e"))
@@ -163,7 +204,7 @@ def test_every_row_says_where_from_and_when() -> None:
     found = table()
     for row in (*found.containers.values(), *found.software.values(), *found.hosts):
         assert len(row.source) > 10
-        assert row.as_of <= date(2026, 11, 21)
+        assert row.as_of <= date(2026, 11, 22)
     assert {row.provider for row in found.hosts} == set(CLOUDS)
 
 

@@ -169,7 +169,7 @@ def test_an_image_of_ones_own_gets_the_arguments_alone() -> None:
 
 
 def test_a_data_set_and_secrets_go_as_references() -> None:
-    reference = "aws-sm:arn:aws:secretsmanager:eu-west-1:1:secret:token"
+    reference = "aws-sm:arn:aws:secretsmanager:eu-west-1:123456789012:secret:token"
     shard = File(path="", uri="s3://bucket/data/abc/0001.tar", to="data/0001.tar", sha256="e" * 64, size_bytes=9)
     spec = spec_of(part(place=a_place(secrets={"TOKEN": reference}, data=(shard,))))
     assert dict(spec.secrets) == {"TOKEN": reference}

@@ -40,6 +40,9 @@ class Kept:
     def put(self, path: str, data: bytes) -> None:
         self.objects[path] = data
 
+    def delete(self, prefix: str) -> None:
+        self.objects = {path: data for path, data in self.objects.items() if not path.startswith(f"{prefix}/")}
+
     def beside(self, prefix: str) -> Kept:
         return self
 
@@ -186,7 +189,7 @@ def test_data_that_nobody_brings_and_secrets_of_another_cloud_are_refused() -> N
     with pytest.raises(BadRequestError, match="is not brought"):
         made.with_data(a_request(job_json=a_job(**OWN_DATA).to_json()))
     assert made.with_data(a_request()).data == ()
-    request = a_request(job_json=a_job(secrets={"TOKEN": "akv:https://v.vault.azure.net/secrets/s"}).to_json())
+    request = a_request(job_json=a_job(secrets={"TOKEN": "akv:https://vlt.vault.azure.net/secrets/s"}).to_json())
     with pytest.raises(BadRequestError, match="cannot resolve the secret TOKEN"):
         made.machine(replace(request, resolved=made.resolved(request)), END)
 
@@ -195,6 +198,20 @@ def test_stopping_is_a_file_of_the_run_directory() -> None:
     kept = Kept()
     rented(kept, Registries()).ask_to_stop(RunId(RUN_ID))
     assert list(kept.objects) == [STOP]
+
+
+def test_a_wish_to_stop_is_not_for_the_next_attempt() -> None:
+    """A run that was stopped and is launched again: its new machine would end as soon as it trains."""
+    kept = Kept()
+    made = rented(kept, Registries())
+    made.ask_to_stop(RunId(RUN_ID))
+    request = a_request(attempt=2)
+    request = replace(request, resolved=made.resolved(request))
+    for call in made.puts(made.machine(request, END)):
+        made.put(RunId(RUN_ID), call)
+    assert STOP not in kept.objects
+    made.ask_to_stop(RunId(RUN_ID))
+    assert STOP in kept.objects, "the new attempt can be asked"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.doubles.aws import remote
 
 HOME, ELSEWHERE = "us-east-1", "eu-west-1"
+pytestmark = pytest.mark.slow
 WORDS = ("--provider", "aws", "--device", "T4", "--region", HOME)
 
 

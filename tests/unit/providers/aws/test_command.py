@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.conftest import Golden
     from tests.doubles.aws import remote
 
+pytestmark = pytest.mark.slow
 REGIONS = ("--region", "us-east-1", "--region", "us-west-2", "--region", "eu-west-1")
 
 
@@ -128,11 +129,41 @@ def test_a_machine_that_was_taken_and_found_no_room_is_no_machine(double: remote
     assert double.left() == []
 
 
+FIRST_DAY = [{"code": code, "vcpus": 5} for code in ("L-1216C47A", "L-34B43A08")] + [
+    {"code": code, "vcpus": 0} for code in ("L-417A185B", "L-DB2E81BA", "L-7212CCBC", "L-3819A6DF", "L-C4BD4855")
+]
+"""A new account: 5 vCPUs on demand and on spot, none with accelerators (AWS's page on EC2's service quotas)."""
+
+
+def creates(double: remote.Double) -> int:
+    return sum(call["operation"] == "RunInstances" for call in double.ask("calls"))
+
+
+def test_a_new_account_launches_a_small_machine_with_its_first_create(double: remote.Double) -> None:
+    double.reset(quotas=FIRST_DAY)
+    said = plan("launch", "job.yaml", "--provider", "aws", *REGIONS, "--yes", "--json")
+    assert receipt(said)["outcome"] == "succeeded"
+    (machine,) = machines(double)
+    assert machine["type"].endswith((".large", ".xlarge"))
+    assert creates(double) == 1
+    assert said.err.count("aws: left out") == 1
+    assert double.left() == []
+
+
+def test_a_new_account_is_told_in_one_line_why_no_accelerator_can_be_had(double: remote.Double) -> None:
+    double.reset(quotas=FIRST_DAY)
+    said = plan("launch", "job.yaml", "--provider", "aws", "--device", "T4", *REGIONS, "--yes", "--json")
+    assert said.code == 4
+    assert "no place of the plan is within this account's quotas: L-" in said.error
+    assert "plan doctor aws" in said.hint
+    assert creates(double) == 0
+
+
 @pytest.mark.parametrize("name", SHOWN)
 def test_what_a_person_sees_when_it_goes_wrong(double: remote.Double, golden: Golden, name: str) -> None:
     scenario, words, lived = SHOWN[name]
     double.reset(images_per_second=40, **scenario)
-    asked = ("job.yaml", "--provider", "aws", "--device", "T4", *words, "--yes")
+    asked = ("job.yaml", "--provider", "aws", "--device", "T4", *words, "--yes", "--max-cost", "2")
     said = plan("launch", *asked)
     assert said.code == 0, said.err
     assert len(machines(double)) == lived

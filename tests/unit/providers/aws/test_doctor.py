@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OK, REFUSED, UNKNOWN = PreflightState
-LINES = ["identity", "regions", "network", "listing", "bucket", "machine role", "timer"]
+LINES = ["quotas", "identity", "regions", "network", "listing", "bucket", "machine role", "timer"]
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +73,77 @@ def test_a_bare_account_is_told_what_to_do(double: Double, sends: SdkApi) -> Non
     assert {told[name].fix for name in ("bucket", "machine role", "timer")} == {"plan setup aws"}
 
 
+def test_a_new_account_is_told_its_quotas_first(double: Double, sends: SdkApi) -> None:
+    """5 vCPUs without accelerators: what takes hours to days to change, where it is asked for, what can be had now."""
+    none = ("L-417A185B", "L-DB2E81BA", "L-7212CCBC", "L-3819A6DF", "L-C4BD4855")
+    quotas = [{"code": code, "vcpus": 0} for code in none]
+    double.reset(setup="none", vcpus=5, quotas=quotas)
+    quota, *_ = looked(double, sends).values()
+    assert (quota.name, quota.state) == ("quotas", OK)
+    assert quota.detail == (
+        "in us-east-1, vCPUs on demand / on spot: processors 5 (L-1216C47A) / 5 (L-34B43A08), "
+        "G and VT 0 (L-DB2E81BA) / 0 (L-3819A6DF), P 0 (L-417A185B) / 0 (L-7212CCBC)"
+    )
+    assert "quotas/L-DB2E81BA?region=us-east-1" in quota.fix
+    assert "hours to days" in quota.fix
+    assert quota.fix.endswith("up to 5 vCPUs (--device cpu)")
+
+
+def test_an_account_without_any_quota_here_may_have_some_in_another_region(double: Double, sends: SdkApi) -> None:
+    double.reset(vcpus=0)
+    quota = looked(double, sends)["quotas"]
+    assert quota.state is UNKNOWN
+    assert "quotas/L-1216C47A" in quota.fix
+    double.reset()
+    double.script(operation="GetServiceQuota", code="AccessDeniedException", times=None)
+    assert looked(double, sends)["quotas"].state is UNKNOWN
+
+
 def test_without_the_reaper_schedules_do(double: Double, sends: SdkApi) -> None:
     double.reset(setup="schedule")
     timer = looked(double, sends)["timer"]
     assert (timer.state, timer.fix) == (OK, "plan setup aws installs the reaper")
-    assert timer.detail.startswith("no standing reaper: each machine gets a schedule")
+    assert timer.detail.startswith("no standing reaper (it has no schedule that is on): each machine gets a schedule")
+
+
+ROLE_POLICY = {"PolicyName": "trainplan"}
+BROKEN = [
+    ("lambda", "DeleteFunction", {"FunctionName": "trainplan-reaper"}, "its function trainplan-reaper"),
+    ("iam", "DeleteRolePolicy", {"RoleName": "trainplan-reaper", **ROLE_POLICY}, "the role trainplan-reaper"),
+    ("iam", "DeleteRolePolicy", {"RoleName": "trainplan-schedule", **ROLE_POLICY}, "the role trainplan-schedule"),
+]
+
+
+@pytest.mark.parametrize(("service", "operation", "named", "says"), BROKEN)
+def test_a_reaper_of_which_a_part_is_gone_is_none(
+    double: Double, sends: SdkApi, service: str, operation: str, named: dict[str, str], says: str
+) -> None:
+    """Its schedule alone ends nothing: launches make a schedule of their own for each machine."""
+    double.reset()
+    assert not Desk(double, sends).account.reaper_lacks()
+    sends.call(service, HOME, operation, named)
+    timer = looked(double, sends)["timer"]
+    assert timer.detail.startswith(f"no standing reaper ({says}")
+    assert timer.fix == "plan setup aws installs the reaper"
+    assert not Desk(double, sends).account.has_reaper()
+    assert Desk(double, sends).lacking()
+
+
+def test_a_reaper_that_may_not_be_looked_up_is_not_counted_on(double: Double, sends: SdkApi) -> None:
+    double.reset()
+    double.script(operation="GetRolePolicy", code="AccessDenied", status=403, times=None)
+    assert not Desk(double, sends).account.has_reaper()
+    assert looked(double, sends)["machine role"].state is OK
+
+
+def test_machines_whose_role_names_another_bucket_are_refused(double: Double, sends: SdkApi) -> None:
+    """Every fetch of such a machine is answered with 403, while it bills."""
+    double.reset()
+    role = looked(double, sends, store=StoreSettings(bucket="another-bucket"))["machine role"]
+    assert (role.state, role.fix) == (REFUSED, "plan setup aws")
+    assert role.detail == "the role trainplan-machine does not let machines use the bucket another-bucket"
+    sends.call("iam", HOME, "DeleteRolePolicy", {"RoleName": "trainplan-machine", **ROLE_POLICY})
+    assert looked(double, sends)["machine role"].state is REFUSED
 
 
 def test_what_was_cut_off_is_seen(double: Double, sends: SdkApi) -> None:
@@ -93,6 +159,20 @@ def test_a_profile_of_ones_own_is_ones_own_to_make(double: Double, sends: SdkApi
     double.reset()
     role = looked(double, sends, settings=AwsSettings(instance_profile="mine"))["machine role"]
     assert (role.state, role.fix) == (REFUSED, "make it, or take the setting instance_profile away")
+
+
+def test_every_regions_answer_is_in_one_line(double: Double, sends: SdkApi) -> None:
+    double.reset()
+    told = "You are not authorized to perform this operation with an explicit deny in a service control policy"
+    double.script(region="af-south-1", code="UnauthorizedOperation", status=403, message=told, times=None)
+    regions = looked(double, sends)["regions"]
+    assert (regions.state, regions.detail) == (
+        OK, "3 are open: eu-west-1, us-east-1, us-west-2; closed by the account's organisation: af-south-1"
+    )  # fmt: skip
+    double.script(region="us-west-2", code="Unavailable", status=503, times=None)
+    regions = looked(double, sends)["regions"]
+    assert regions.state is UNKNOWN
+    assert "1 did not answer: us-west-2: " in regions.detail
 
 
 @pytest.mark.parametrize(
@@ -116,5 +196,7 @@ def test_what_is_refused_or_not_answered_is_one_line(
     told = looked(double, sends, **({"store": StoreSettings(bucket="not-mine")} if code == "403" else {}))
     assert told[line].state is state
     assert told[line].detail
-    others = {name: check.state for name, check in told.items() if name not in (line, "bucket")}
+    # The account's number and its bucket are in what roles may do; regions are asked what the listing is.
+    also = {"identity": ("machine role", "timer"), "bucket": ("machine role", "timer"), "listing": ("regions",)}
+    others = {name: check.state for name, check in told.items() if name not in (line, "bucket", *also.get(line, ()))}
     assert set(others.values()) == {OK}

@@ -114,6 +114,20 @@ def test_without_a_set_up_nothing_is_launched(double: remote.Double, provider: T
     assert caught.value.hint == "plan setup aws"
 
 
+def test_a_role_for_another_bucket_launches_nothing(double: remote.Double, provider: TimedAws) -> None:
+    named = {"RoleName": "trainplan-machine", "PolicyName": "trainplan"}
+    sdk(double.url).call("iam", "us-east-1", "DeleteRolePolicy", named)
+    with pytest.raises(PermissionDeniedError, match="does not let machines use the bucket trainplan-") as caught:
+        request(provider)
+    assert caught.value.hint == "plan setup aws"
+    assert the(provider, offer(provider, "g4dn.xlarge"), "set-up").state is PreflightState.REFUSED
+
+
+def test_a_reaper_without_its_function_is_replaced_by_a_schedule(double: remote.Double, provider: TimedAws) -> None:
+    sdk(double.url).call("lambda", "us-east-1", "DeleteFunction", {"FunctionName": "trainplan-reaper"})
+    assert request(provider).resolved[translate.REAPER] == "schedule"
+
+
 def test_looking_up_twice_asks_once(provider: TimedAws, double: remote.Double) -> None:
     provider.preflight(offer(provider, "g4dn.xlarge"))
     asked = len(double.ask("calls"))
@@ -439,11 +453,120 @@ def test_a_create_that_goes_wrong_is_sent_once(
     assert [call["operation"] for call in double.ask("calls")].count("RunInstances") == 1
 
 
+NO_PROFILE = (
+    "Value (trainplan-machine) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
+)
+NO_TRUST = "The execution role you provide must allow AWS EventBridge Scheduler to assume the role."
+TOO_NEW = [
+    ("RunInstances", "InvalidGroup.NotFound", "The security group 'sg-0123' does not exist"),
+    ("RunInstances", "InvalidParameterValue", NO_PROFILE),
+    ("CreateSchedule", "ResourceNotFoundException", "Schedule group trainplan does not exist."),
+    ("CreateSchedule", "ValidationException", NO_TRUST),
+]
+
+
+@pytest.mark.parametrize(("operation", "code", "message"), TOO_NEW)
+def test_what_was_made_a_moment_ago_is_waited_for(
+    provider: TimedAws, double: remote.Double, operation: str, code: str, message: str
+) -> None:
+    """EC2's page on eventual consistency names a new security group that a launch does not find."""
+    double.reset(setup="schedule")
+    double.script(operation=operation, code=code, message=message, end=110, times=None)
+    began = double.now()
+    made = provider.launch(request(provider))
+    assert made.state is not InstanceState.ENDED
+    assert timedelta(seconds=100) < double.now() - began < timedelta(seconds=125)
+    assert len({row["id"] for row in double.ask("ledger") if row["kind"] == "instance"}) == 1
+
+
+@pytest.mark.parametrize(("operation", "code", "message"), TOO_NEW[:2])
+def test_what_is_not_there_for_good_is_refused_within_minutes(
+    provider: TimedAws, double: remote.Double, operation: str, code: str, message: str
+) -> None:
+    asked = request(provider)
+    double.script(operation=operation, code=code, message=message, times=None)
+    began = double.now()
+    with pytest.raises(ProviderError) as caught:
+        provider.launch(asked)
+    assert not isinstance(caught.value, CapacityError | QuotaError | TransientError)
+    assert "plan setup" not in caught.value.hint
+    assert double.now() - began < timedelta(minutes=5)
+    assert double.left() == []
+
+
+def test_a_check_tells_a_new_profile_from_one_that_is_missing(provider: TimedAws, double: remote.Double) -> None:
+    double.script(operation="RunInstances (dry run)", code="InvalidParameterValue", message=NO_PROFILE, times=None)
+    check = the(provider, offer(provider, "g4dn.xlarge"), "permission")
+    assert (check.state, check.fix) == (PreflightState.UNKNOWN, "look again in two minutes")
+
+
+def test_a_profile_that_is_gone_is_not_waited_for(provider: TimedAws, double: remote.Double, tmp_path: Path) -> None:
+    asked = request(provider)
+    double.script(operation="RunInstances", code="InvalidParameterValue", message=NO_PROFILE, times=None)
+    double.script(operation="GetInstanceProfile", code="NoSuchEntity", status=404, times=None)
+    began = double.now()
+    with pytest.raises(PermissionDeniedError) as caught:
+        another(double, tmp_path).launch(asked)
+    assert double.now() == began
+    assert caught.value.hint == "plan setup aws makes the instance profile"
+
+
+def test_a_group_that_another_launch_has_just_made_is_found_once_it_is_shown(
+    provider: TimedAws, double: remote.Double, tmp_path: Path
+) -> None:
+    asked = request(provider)
+    launched(another(double, tmp_path), request(another(double, tmp_path)))
+    double.ask("forget")
+    moment = double.now()
+    double.script(operation="DescribeSecurityGroups", code="InvalidGroup.NotFound", times=3)
+    assert provider.launch(asked).state is not InstanceState.ENDED
+    assert double.now() - moment >= timedelta(seconds=15)
+
+
 def test_every_region_of_the_account_is_listed_and_no_other(provider: TimedAws, double: remote.Double) -> None:
     double.ask("forget")
     provider.list_owned()
     asked = {call["region"] for call in double.ask("calls") if call["operation"] == "DescribeVolumes"}
     assert asked == {"af-south-1", "eu-west-1", "us-east-1", "us-west-2"}
+
+
+DENIED = {
+    "region": "eu-west-1", "code": "UnauthorizedOperation", "status": 403, "times": None,
+    "message": "You are not authorized to perform this operation with an explicit deny in a service control policy",
+}  # fmt: skip
+
+
+def test_a_region_that_the_organisation_has_closed_holds_nothing(provider: TimedAws, double: remote.Double) -> None:
+    """Control Tower's policies that deny regions: lists and creates are refused there, whatever the account allows."""
+    made = launched(provider, request(provider))
+    double.script(**DENIED)
+    found = provider.list_owned()
+    assert {owned.region for owned in found} == {"us-east-1"}
+    assert made.ref.id in {owned.id for owned in found}
+
+
+def test_a_region_whose_creates_are_not_denied_may_hold_something(provider: TimedAws, double: remote.Double) -> None:
+    for operation in ("DescribeInstances", "DescribeVolumes", "DescribeNetworkInterfaces", "ListSchedules",
+                      "DescribeSpotInstanceRequests"):  # fmt: skip
+        double.script(**DENIED | {"operation": operation})
+    with pytest.raises(IncompleteListingError, match="eu-west-1 instances"):
+        provider.list_owned()
+
+
+def test_a_refusal_that_is_not_the_organisations_is_no_absence(provider: TimedAws, double: remote.Double) -> None:
+    told = "no identity-based policy allows the ec2:DescribeInstances action"
+    double.script(**DENIED | {"message": f"You are not authorized to perform this operation because {told}"})
+    with pytest.raises(IncompleteListingError, match="eu-west-1 instances"):
+        provider.list_owned()
+
+
+def test_a_closed_region_is_a_place_that_is_passed_over(provider: TimedAws, double: remote.Double) -> None:
+    double.script(**DENIED)
+    asked = offer(provider, "g4dn.xlarge", region="eu-west-1")
+    check = the(provider, asked, "network")
+    assert (check.state, check.fix) == (PreflightState.REFUSED, "choose another region")
+    with pytest.raises(CapacityError, match="eu-west-1 is closed to this account by its organisation"):
+        provider.account.network("eu-west-1")
 
 
 def test_regions_that_cannot_be_listed_are_no_absence(provider: TimedAws, double: remote.Double) -> None:

@@ -112,6 +112,7 @@ def bucket_stands(double: Double) -> None:
     sends.close()
 
 
+@pytest.mark.slow
 def test_whoever_launches_may_do_exactly_what_launches_do(
     double: Double, command: Path, sent: list[Sent], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,8 @@ from providers.azure.api import ArmClient, Call, claims, kind_of, namespace_of
 from providers.azure.provider import make
 from providers.azure.settings import AzureSettings
 from providers.base import Check, PreflightState, ProviderSettings
-from providers.errors import BadRequestError, CredentialsError, MachineError, TransientError
+from providers.errors import BadRequestError, CapacityError, CredentialsError, MachineError, TransientError
+from tests.contract.harness import Ask, request
 from tests.doubles.azure.rules import PERSON, SUBSCRIPTION
 from tests.doubles.clock import NOON
 from tests.faults.azure import an_offer
@@ -117,6 +118,23 @@ def test_a_sign_in_that_has_ended_is_refused(world: Client) -> None:
     assert (found.state, found.fix) == (REFUSED, "az login")
 
 
+def test_a_region_without_scheduled_deallocates_is_a_place_without_room(make_world: MakeWorld) -> None:
+    """Its machines would have no timer of Azure's behind them; another place of the plan may."""
+    world = make_world(no_timers_in=["eastus"])
+    with pytest.raises(CapacityError, match="ComputeSchedule") as caught:
+        world.request()
+    assert "cloud_timer" in caught.value.hint
+    assert world.left() == []
+    found = line(world, "deadline timer")
+    assert (found.state, found.fix) == (REFUSED, caught.value.hint)
+    alone = world.another(cloud_timer="none")
+    assert request(alone, Ask()).resolved["identity"]
+
+
+def test_a_region_with_them_has_the_line_and_no_trouble(world: Client) -> None:
+    assert line(world, "deadline timer").state is OK
+
+
 def test_the_doctor_looks_at_everything_and_makes_nothing(world: Client) -> None:
     checks = world.provider.doctor()
     assert [check.state for check in checks] == [OK] * len(checks)
@@ -136,7 +154,7 @@ def test_the_doctor_misses_what_machines_write_with(make_world: MakeWorld) -> No
     assert "plan setup azure" in found["machines' data"].fix
 
 
-def test_the_doctor_waits_for_nobody(world: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_waits_for_nobody(world: Client) -> None:
     held = Event()
 
     class Silent:
@@ -146,9 +164,8 @@ def test_the_doctor_waits_for_nobody(world: Client, monkeypatch: pytest.MonkeyPa
             held.wait(20)
             return []
 
-    monkeypatch.setattr(doctor, "ANSWERS_WITHIN_SECONDS", 0.5)
     silent = replace(world.provider.rented, store=lambda _: Silent())  # type: ignore[arg-type, return-value]
-    checks = replace(world.provider, rented=silent).doctor()
+    checks = doctor.examine(world.provider.account, silent, lambda: True, limit_seconds=0.5)
     held.set()
     assert {check.name: check.state for check in checks}["run directories"] is UNKNOWN
     assert len(checks) == len(world.provider.doctor())

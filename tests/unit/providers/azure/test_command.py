@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from providers import registry
+from tests.conftest import ROOT
 from tests.contract.azure import a_provider
 from tests.desk import TINY, signed_out
+from tests.doubles.azure.rules import SIZES
 from tests.unit.planner.cli import plan
+from tests.unit.providers.azure.test_setup import set_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +82,8 @@ def test_from_the_estimate_to_the_receipt_with_nothing_left(
     words = ("--provider", "azure", "--device", device, "--market", market, *REGIONS)
     estimated = plan("estimate", "job.yaml", *words, "--json", *(("--include-retired",) if retired else ()))
     assert estimated.json["candidates"][0]["instance_type"].startswith(size)
-    said = plan("launch", "job.yaml", *words, "--yes", "--json", *(("--allow-retired",) if retired else ()))
+    asked = ("job.yaml", *words, "--yes", "--max-cost", 2, "--json")
+    said = plan("launch", *asked, *(("--allow-retired",) if retired else ()))
     assert (said.code, said.error) == (0, ""), said.err
     ended = json.loads(said.out)
     assert (ended["outcome"], ended["attempts"]) == ("succeeded", 1)
@@ -91,7 +95,7 @@ def test_from_the_estimate_to_the_receipt_with_nothing_left(
 def test_a_region_without_room_is_left_for_the_next(desk: Callable[..., Client]) -> None:
     world = desk(full=[["eastus", "*", "*"]])
     words = ("--provider", "azure", "--device", "T4", "--market", "on_demand", *REGIONS)
-    said = plan("launch", "job.yaml", *words, "--yes", "--json")
+    said = plan("launch", "job.yaml", *words, "--yes", "--max-cost", 2, "--json")
     assert said.code == 0, said.err
     assert len(sizes(world)) == 2
     assert world.left() == []
@@ -103,3 +107,21 @@ def test_what_is_retired_is_not_launched_unless_it_is_named(desk: Callable[..., 
     assert said.code == 3
     assert "azure retired Standard_NC6 (K80) on 2023-09-06, take Standard_NC4as_T4_v3" in said.hint
     assert world.calls("PUT") == []
+
+
+def test_a_new_subscription_launches_a_small_machine_and_creates_nothing_that_its_quotas_forbid(
+    desk: Callable[..., Client], tmp_path: Path
+) -> None:
+    """The example of the README, on 10 cores a region, with all places of two regions in the plan."""
+    world = desk()
+    world.azure.control("reset", first_day=True)
+    set_up(world)
+    example = (ROOT / "examples" / "digits-vgg.yaml").read_text(encoding="utf-8")
+    (tmp_path / "digits-vgg.yaml").write_text(example)
+    said = plan("launch", "digits-vgg.yaml", "--provider", "azure", *REGIONS, "--yes", "--max-cost", 2, "--json")
+    assert (said.code, said.error) == (0, ""), said.err
+    (size,) = sizes(world)
+    assert SIZES[size][1] <= 10
+    assert said.err.count("azure: left out") == 1
+    assert "for a quota that is too small" in said.err
+    assert world.left() == []

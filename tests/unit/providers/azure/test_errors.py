@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -99,6 +100,27 @@ def test_a_quota_is_named_with_what_it_has_to_be(said: str, quota: str) -> None:
     assert error.quota == quota
     assert "from 0 to 4" in error.hint
     assert "https://" in error.hint
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "IPv4StandardSkuPublicIpCountLimitReached", "IPv4BasicSkuPublicIpCountLimitReached",
+        "StaticPublicIPCountLimitReached", "PublicIPCountLimitReached",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("within", ["message", "details"])
+def test_a_limit_of_addresses_is_a_quota_also_inside_a_bad_request(code: str, within: str) -> None:
+    """In the form of a reported deployment error: the code is in JSON text that is the message of a BadRequest."""
+    said = "Cannot create more than 3 public IP addresses for this subscription in this region."
+    inner = {"error": {"code": code, "message": said, "details": []}}
+    outer = (
+        body("BadRequest", json.dumps(inner)) if within == "message" else body("BadRequest", details=[inner["error"]])
+    )
+    error = refusal(400, outer, "PUT virtualMachines")
+    assert isinstance(error, QuotaError)
+    assert (error.code, error.quota) == (code, "public IP addresses")
+    assert said in error.message
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from pricing.offers import Market
 from providers.azure.account import Size
 from providers.azure.images import image_for
 from providers.base import InstanceState
-from providers.errors import CapacityError
+from providers.errors import BadRequestError, CapacityError
 from providers.launchable import table
 from tests.faults.azure import an_offer
 from tests.unit.providers.azure.test_requests import create_of, offer_of
@@ -20,6 +21,7 @@ from tests.unit.providers.azure.test_requests import create_of, offer_of
 if TYPE_CHECKING:
     from tests.unit.providers.azure.conftest import Client
 
+MakeWorld = Callable[..., "Client"]
 HPC, UBUNTU = ("microsoft-dsvm", "ubuntu-hpc", "2204"), ("Canonical", "ubuntu-24_04-lts", "server")
 SIZES = [
     ("Standard_NC4as_T4_v3", "T4", HPC, False),
@@ -44,6 +46,25 @@ def test_each_kind_of_machine_has_its_image_and_is_trusted_as_far_as_its_driver_
         "uefiSettings": {"secureBootEnabled": secure_boot, "vTpmEnabled": True},
     }
     assert world.provider.launch(run).state is InstanceState.RUNNING
+
+
+def test_a_size_without_scsi_gets_the_disk_controller_that_it_has(world: Client) -> None:
+    """Sizes of the sixth generation have NVMe alone, and Azure would choose SCSI where a create names none."""
+    run = world.provider.resolve(
+        replace(world.request(), offer=offer_of("Standard_D8s_v6", Market.ON_DEMAND), resolved={}, calls=())
+    )
+    properties = create_of(list(world.provider.requests(run)))["properties"]
+    assert properties["storageProfile"]["diskControllerType"] == "NVMe"
+    assert world.provider.launch(run).state is InstanceState.RUNNING
+
+
+def test_an_image_without_nvme_is_refused_before_anything_is_made(make_world: MakeWorld) -> None:
+    world = make_world(image_controllers="SCSI")
+    offer = offer_of("Standard_D8s_v6", Market.ON_DEMAND)
+    with pytest.raises(BadRequestError, match="Standard_D8s_v6 has disk controllers of type NVMe") as caught:
+        world.provider.resolve(replace(world.request(), offer=offer, resolved={}, calls=()))
+    assert "image" in caught.value.hint
+    assert world.left() == []
 
 
 def trust_of(generation: str, kind: str, size: dict[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -168,7 +168,7 @@ def test_a_machine_that_failed_for_another_is_ended_by_whoever_looks(make_world:
     """The client died after the create; the next one finds a machine that never came up."""
     world = make_world(full=[["*", "*", "*"]])
     run = world.request()
-    world.script("POST virtualMachinesSubmitDeallocate", effect="lost_request", times=4)
+    world.script("PUT virtualMachines", effect="lost_reply")
     with pytest.raises(TransientError):
         world.provider.launch(run)
     world.provider.sleep(10)
@@ -220,6 +220,65 @@ def test_who_may_not_schedule_is_told_what_to_do(world: Client) -> None:
     with pytest.raises(BadRequestError, match="schedule") as caught:
         world.provider.launch(run)
     assert "cloud_timer" in caught.value.hint
+
+
+def test_azures_timer_is_set_once_the_machine_is_allocated(world: Client) -> None:
+    """ComputeSchedule answers 200 for a machine that it does not know, with the error in the machine's own result."""
+    run = world.request()
+    world.provider.launch(run)
+    (timer,) = world.azure.control("timers")
+    assert datetime.fromisoformat(timer["at"]) == world.provider.timers(run).cloud
+
+
+def test_a_timer_that_was_not_set_is_asked_for_again(make_world: MakeWorld) -> None:
+    world = make_world(timer_lag=40)
+    assert world.provider.launch(world.request()).state is InstanceState.RUNNING
+    assert len(world.azure.control("timers")) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [("OperationNotAllowed", BadRequestError), ("AuthorizationFailed", PermissionDeniedError)]
+)
+def test_a_machine_whose_timer_is_refused_is_withdrawn(
+    make_world: MakeWorld, code: str, kind: type[ProviderError]
+) -> None:
+    world = make_world(timer_error=code)
+    began = world.azure.now()
+    with pytest.raises(kind, match="does not schedule the machine's end") as caught:
+        world.provider.launch(world.request())
+    assert world.left() == []
+    assert world.azure.now() - began < timedelta(minutes=5)
+    assert code in caught.value.message
+
+
+def test_a_timer_that_is_refused_to_the_next_client_ends_no_machine_that_trains(world: Client) -> None:
+    """The first client died before it set the timer; the machine's own timer was armed by its create."""
+    run = world.request()
+    world.script("POST virtualMachinesSubmitDeallocate", effect="lost_request", times=4)
+    with pytest.raises(TransientError):
+        world.provider.launch(run)
+    wait_until_it_trains(world.provider, run)
+    world.rules(timer_error="OperationNotAllowed")
+    assert world.another().launch(run).state is InstanceState.RUNNING
+    assert world.left() == KINDS
+
+
+@pytest.mark.parametrize("lag_seconds", [1, 12])
+def test_a_group_that_is_not_found_right_after_its_create_is_waited_for(
+    make_world: MakeWorld, lag_seconds: int
+) -> None:
+    """Resource Manager replicates what it was told; within one launch, not as a try of the engine's."""
+    world = make_world(group_lag=lag_seconds)
+    assert world.provider.launch(world.request()).state is InstanceState.RUNNING
+    assert world.left() == KINDS
+
+
+def test_a_group_that_is_never_found_is_given_up_within_five_minutes(make_world: MakeWorld) -> None:
+    world = make_world(group_lag=3600)
+    began = world.azure.now()
+    with pytest.raises(TransientError):
+        world.provider.launch(world.request())
+    assert world.azure.now() - began < timedelta(minutes=5)
 
 
 def test_a_create_is_not_waited_for_without_an_end(world: Client) -> None:

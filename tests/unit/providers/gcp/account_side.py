@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +52,17 @@ class Project:
     def set_up(self, provider: GcpProvider | None = None) -> list[SetupStep]:
         """As `plan setup gcp --yes` does it; nobody waits."""
         asked = self._set_up(provider)
+        steps = list(asked.lacking())
+        for step in steps:
+            asked.carry_out(step, lambda _: None)
+        return steps
+
+    def waiting(self) -> GcpSetUp:
+        """A set-up whose pauses let the double's time pass."""
+        return replace(self._set_up(), wait=self.world.pass_by)
+
+    def set_up_waiting(self) -> list[SetupStep]:
+        asked = self.waiting()
         steps = list(asked.lacking())
         for step in steps:
             asked.carry_out(step, lambda _: None)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pricing.offers import Market, OfferQuery
 from providers.base import Doctor, PreflightState
+from providers.errors import QuotaError
 from providers.gcp.permissions import ACT_AS
 from providers.gcp.provider import make
-from tests.contract.gcp import PROJECT
+from tests.contract.gcp import PROJECT, Client
+from tests.contract.harness import request
 from tests.doubles.google import tasks
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 LINES = [
+    "GPUs",
+    "vCPUs",
     "identity",
     "billing",
     "services",
@@ -31,7 +37,6 @@ LINES = [
     "machine roles",
     "timers",
     "bucket",
-    "GPUs",
 ]
 
 
@@ -132,3 +137,54 @@ def test_a_persons_own_account_is_not_judged_by_our_roles(project: Project) -> N
     found = {check.name: check for check in make(project.settings(service_account=email)).doctor()}
     assert found["machine account"].state is OK
     assert found["machine roles"].state is UNKNOWN
+
+
+FIRST_DAY = {"global": {"GPUS_ALL_REGIONS": 0, "CPUS_ALL_REGIONS": 12}, "us-central1": {"CPUS": 4, "N2_CPUS": 4}}
+"""As a new project has them, but for fewer CPUs in a region, the harder case."""
+
+
+@pytest.fixture
+def first_day(bare: Project) -> Project:
+    bare.world.scenario = bare.world.scenario.model_copy(update={"quotas": FIRST_DAY})
+    return bare
+
+
+def test_a_new_project_is_told_its_quotas_first(first_day: Project) -> None:
+    found = first_day.lines()
+    assert list(found)[:2] == ["GPUs", "vCPUs"]
+    assert "GPUS_ALL_REGIONS: 0 of 0" in found["GPUs"].detail
+    assert "hours to days" in found["GPUs"].fix
+    assert "console.cloud.google.com" in found["GPUs"].fix
+    assert "meanwhile" in found["GPUs"].fix
+    assert "CPUS_ALL_REGIONS 0 of 12" in found["vCPUs"].detail
+    assert "e2-standard-4 is the largest" in found["vCPUs"].detail
+
+
+def test_what_a_new_projects_quotas_forbid_is_known_before_any_create(first_day: Project) -> None:
+    """And is what the double refuses: no more, no less."""
+    first_day.set_up()
+    names = ("e2-standard-4", "e2-standard-8", "n2-standard-4", "g2-standard-4", "n1-standard-4+1xT4")
+    query = OfferQuery(instance_types=frozenset(names), regions=frozenset({"us-central1"}))
+    wanted = [offer for offer in first_day.provider.offers(query) if offer.market is Market.ON_DEMAND]
+    assert {offer.instance_type for offer in wanted} == set(names)
+    told = dict(zip(wanted, first_day.provider.shortfalls(wanted), strict=True))
+    short = {offer.instance_type: why for offer, why in told.items() if why}
+    assert set(short) == {"e2-standard-8", "g2-standard-4", "n1-standard-4+1xT4"}
+    assert short["e2-standard-8"] == "CPUS in us-central1: 4, 8 are needed"
+    assert short["g2-standard-4"].startswith("GPUS_ALL_REGIONS: 0")
+
+
+@pytest.mark.parametrize(("name", "is_let_in"), [("e2-standard-4", True), ("e2-standard-8", False)])
+def test_the_double_refuses_what_was_told_and_nothing_else(first_day: Project, name: str, is_let_in: bool) -> None:
+    first_day.set_up()
+    client = Client(Google(first_day.server.url), first_day.home)
+    query = OfferQuery(instance_types=frozenset({name}), regions=frozenset({"us-central1"}))
+    offer = next(one for one in client.provider(only=name).offers(query) if one.market is Market.ON_DEMAND)
+    provider = client.provider()
+    asked = provider.resolve(replace(request(provider), offer=offer, resolved={}))
+    if is_let_in:
+        assert provider.launch(asked).run_id == asked.run_id
+    else:
+        with pytest.raises(QuotaError) as caught:
+            provider.launch(asked)
+        assert caught.value.quota == "CPUS"

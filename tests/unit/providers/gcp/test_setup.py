@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -125,11 +126,11 @@ def test_what_was_made_is_removed_and_can_be_made_again(project: Project) -> Non
     assert project.iam.policy["bindings"] == []
     assert all(role["deleted"] for role in project.iam.roles.values())
     assert project.world.scenario.networks == ()
-    assert project.world.table(tasks.Tasks).queues == {}
+    assert len(project.world.table(tasks.Tasks).queues) == 1, "its name may not be given again for three days"
     assert len(project.world.bucket.buckets) == 1, "it has the person's models"
     assert project.provider.removable() == []
     again = [step.name for step in project.set_up()]
-    assert again == [name for name in EVERYTHING if name not in ("services", "bucket")]
+    assert again == [name for name in EVERYTHING if name not in ("services", "queue", "bucket")]
     assert project.provider.lacking() == []
 
 
@@ -196,3 +197,32 @@ def test_what_google_takes_its_time_for_is_waited_for(project: Project, monkeypa
     asked.carry_out(asked.lacking()[0], told.append)
     assert answers == []
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("lag_seconds", [60.0, 120.0, 170.0])
+def test_what_was_just_made_may_not_be_known_yet(project: Project, lag_seconds: float) -> None:
+    """An account and a role to the policy, an API to its callers: for minutes, by Google's pages."""
+    project.iam.lag_seconds = lag_seconds
+    steps = project.set_up_waiting()
+    assert [step.name for step in steps] == EVERYTHING
+    assert project.provider.lacking() == []
+
+
+def test_what_never_comes_to_be_known_ends_the_set_up_within_five_minutes(project: Project) -> None:
+    steps = {step.name: step for step in project.provider.lacking()}
+    for name in EVERYTHING[:6]:
+        project.provider.carry_out(steps[name], lambda _: None)
+    project.iam.known_from[EMAIL] = project.world.now + timedelta(days=1)
+    began = project.world.now
+    with pytest.raises(BadRequestError, match="does not exist"):
+        project.waiting().carry_out(steps["grants"], lambda _: None)
+    assert timedelta(minutes=3) <= project.world.now - began <= timedelta(minutes=5)
+
+
+def test_a_refusal_that_waiting_does_not_change_is_told_at_once(project: Project) -> None:
+    steps = {step.name: step for step in project.provider.lacking()}
+    project.iam.denied.add("compute.networks.create")
+    began = project.world.now
+    with pytest.raises(PermissionDeniedError):
+        project.waiting().carry_out(steps["network"], lambda _: None)
+    assert project.world.now == began

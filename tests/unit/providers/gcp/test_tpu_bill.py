@@ -10,6 +10,7 @@ import pytest
 
 from planner.cli import build
 from planner.cli.person import Nobody
+from planner.client import own_client
 from planner.journal import Journal
 from planner.run import Outcome
 from planner.runner import Runner, request_for
@@ -54,7 +55,7 @@ def trained(server: GoogleServer, home: Path, scenario: dict[str, Any], market: 
         draft = runner.draft(job, targets_of(market), timedelta(minutes=10), home / "model")
         run = replace(draft, run_id=RunId("261121-00000001"))
         runner.record(run, job, {})
-        done = runner.follow(run, request_for(job, clock, client=settings.client))
+        done = runner.follow(run, request_for(job, clock, client=own_client(settings).id))
     provider.account.close()
     return done
 

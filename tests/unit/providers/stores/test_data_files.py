@@ -48,7 +48,7 @@ def images(tmp_path: Path) -> Path:
 
 
 def test_a_data_set_of_ours_comes_as_its_shards(away: World, images: Path) -> None:
-    data = read(images, scan(images), lambda _: None)
+    data = read(images, scan(images).items, lambda _: None)
     store = away.store().beside(DATA)
     upload(planned(data, store, None), images, store, lambda _: None)
     address = f"{root_of(away)}/data/{data.content}"
@@ -169,7 +169,11 @@ def test_the_machine_reads_a_folder_whose_name_hangs_on_the_address() -> None:
 
 
 def test_a_secret_is_the_machine_s_own_clouds() -> None:
-    kept = {"aws": "aws-sm:arn:x", "gcp": "gcp-sm:projects/p/secrets/s/versions/1", "azure": "akv:https://v/secrets/s"}
+    kept = {
+        "aws": "aws-sm:token",
+        "gcp": "gcp-sm:projects/p/secrets/s/versions/1",
+        "azure": "akv:https://vlt.vault.azure.net/secrets/s",
+    }
     assert set(kept) == set(KINDS)
     for cloud, reference in kept.items():
         assert references(a_job(secrets={"TOKEN": reference}), cloud) == {"TOKEN": reference}

@@ -222,6 +222,7 @@ def test_a_damaged_half_of_a_download_is_fetched_again(away: World, source: Path
 # --- many files --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_more_files_than_fit_on_a_page(away: World) -> None:
     bucket, store = away.bucket(endpoint=away.server.url), away.store()
     store.put("m/0000", b"")

@@ -1,0 +1,105 @@
+"""What AWS says of itself, held against the policies and the translators: actions, conditions, recorded replies."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from providers.aws.errors import CODES, error_of
+from providers.aws.translate import instance, owned
+from providers.errors import UnrecognizedError
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+POLICIES = sorted((ROOT / "docs" / "permissions" / "aws").glob("*.json"))
+_OF_EVERY_ACTION = ("aws:PrincipalArn", "aws:SourceAccount")
+
+
+def actions(oracles: Path) -> dict[str, dict[str, Any]]:
+    """Every action of the Service Authorization Reference, by its name."""
+    services = json.loads((oracles / "aws-actions.json").read_text(encoding="utf-8"))["services"]
+    return {name: row for service in services.values() for name, row in service["actions"].items()}
+
+
+def statements(path: Path) -> Iterator[dict[str, Any]]:
+    yield from json.loads(path.read_text(encoding="utf-8"))["Statement"]
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=[path.stem for path in POLICIES])
+def test_every_action_of_a_policy_exists(oracles: Path, path: Path) -> None:
+    known = actions(oracles)
+    for row in statements(path):
+        assert set(row["Action"]) <= set(known), row["Sid"]
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=[path.stem for path in POLICIES])
+def test_every_condition_is_one_that_the_action_knows(oracles: Path, path: Path) -> None:
+    """IAM takes a condition on a key that an action does not have, and the statement then never holds."""
+    known = actions(oracles)
+    for row in statements(path):
+        keys = {key for operator in row.get("Condition", {}).values() for key in operator}
+        for action in row["Action"]:
+            has = {text.partition("/")[0] for text in known[action]["conditions"]}
+            assert {key.partition("/")[0] for key in keys} <= has | set(_OF_EVERY_ACTION), (row["Sid"], action)
+
+
+LISTS = [
+    ("ec2.DescribeInstances", "Reservations", "instance", "InstanceId", "LaunchTime"),
+    ("ec2.DescribeVolumes", "Volumes", "volume", "VolumeId", "CreateTime"),
+    ("ec2.DescribeNetworkInterfaces", "NetworkInterfaces", "network interface", "NetworkInterfaceId", ""),
+]
+OURS = [
+    {"Key": "trainplan-run", "Value": "261121-0badcafe"},
+    {"Key": "trainplan-attempt", "Value": "1"},
+    {"Key": "trainplan-deadline", "Value": "2026-11-21T12:30:00+00:00"},
+    {"Key": "trainplan-client", "Value": "desk"},
+]
+
+
+@pytest.mark.parametrize(("operation", "key", "kind", "name", "created"), LISTS, ids=[row[2] for row in LISTS])
+def test_every_recorded_row_is_read_as_ours_with_our_labels_put_in(
+    oracles: Path, operation: str, key: str, kind: str, name: str, created: str
+) -> None:
+    recorded = json.loads((oracles / "recorded" / "aws.json").read_text(encoding="utf-8"), object_hook=_instants)
+    rows = [row for reply in recorded[operation] for row in reply["data"].get(key, ())]
+    if kind == "instance":
+        rows = [machine for row in rows for machine in row["Instances"]]
+    assert rows
+    for row in rows:
+        told = {**row, "Tags": OURS, "TagSet": OURS}
+        found = owned(kind, told, "us-east-1", name, created)
+        assert (found.id, found.run_id, found.attempt, found.client) == (row[name], "261121-0badcafe", 1, "desk")
+        if kind == "instance":
+            assert instance(told, "us-east-1").ref.id == row["InstanceId"]
+
+
+def _instants(row: dict[str, Any]) -> Any:
+    if row.get("__class__") != "datetime":
+        return row
+    parts = ("year", "month", "day", "hour", "minute", "second", "microsecond")
+    return datetime(*(row.get(part, 0) for part in parts), tzinfo=UTC)
+
+
+def test_every_recorded_error_that_we_know_gets_a_reaction(oracles: Path) -> None:
+    recorded = json.loads((oracles / "recorded" / "aws-errors.json").read_text(encoding="utf-8"))
+    codes = set(_codes(recorded)) & set(CODES)
+    assert codes
+    for code in codes:
+        assert not isinstance(error_of(code, 400, "as recorded", "a call"), UnrecognizedError)
+
+
+def _codes(told: Any) -> Iterator[str]:
+    if isinstance(told, dict):
+        if isinstance(told.get("Code"), str):
+            yield told["Code"]
+        for value in told.values():
+            yield from _codes(value)
+    elif isinstance(told, list):
+        for value in told:
+            yield from _codes(value)

@@ -1,0 +1,90 @@
+"""A new subscription: 10 cores in a region, none with accelerators, nothing registered and nothing set up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pricing.offers import Market
+from providers.base import Check, InstanceState, PreflightState
+from providers.errors import PermissionDeniedError
+from tests.contract.harness import Ask, request
+from tests.unit.providers.azure.test_requests import offer_of
+from tests.unit.providers.azure.test_setup import set_up
+
+if TYPE_CHECKING:
+    from tests.unit.providers.azure.conftest import Client
+
+MakeWorld = Callable[..., "Client"]
+
+
+@pytest.fixture
+def new(make_world: MakeWorld) -> Client:
+    world = make_world()
+    world.azure.control("reset", first_day=True)
+    return world
+
+
+def quotas(world: Client, **options: str) -> Check:
+    first = world.another(**options).doctor()[0]
+    assert first.name == "quotas"
+    return first
+
+
+def test_nothing_is_made_before_its_provider_is_registered(new: Client) -> None:
+    with pytest.raises(PermissionDeniedError) as caught:
+        new.provider.account.quotas("eastus")
+    assert caught.value.code == "MissingSubscriptionRegistration"
+    assert "plan setup azure" in caught.value.hint
+
+
+def test_the_doctor_names_quotas_first_with_where_to_ask_and_what_works_meanwhile(new: Client) -> None:
+    assert "`region`" in quotas(new).fix
+    assert "plan setup azure" in quotas(new, region="eastus").fix
+    set_up(new)
+    told = quotas(new)
+    assert told.state is PreflightState.UNKNOWN
+    assert "eastus: 10 cores in all, 0 on spot; none of standardNCASv3_T4Family vCPUs" in told.detail
+    assert "https://portal.azure.com/" in told.fix
+    assert "days" in told.fix
+    assert "up to 10 cores: --device cpu" in told.fix
+
+
+def test_a_grown_subscription_has_no_such_trouble(world: Client) -> None:
+    told = quotas(world)
+    assert told.state is PreflightState.OK
+    assert "1000 of standardNCASv3_T4Family vCPUs" in told.detail
+
+
+def test_places_whose_quota_is_too_small_are_told_without_a_create(new: Client) -> None:
+    set_up(new)
+    offers = [
+        offer_of("Standard_NC4as_T4_v3", Market.ON_DEMAND),
+        offer_of("Standard_NC4as_T4_v3", Market.SPOT),
+        offer_of("Standard_D4as_v5", Market.ON_DEMAND),
+        offer_of("Standard_NC4as_T4_v3", Market.ON_DEMAND, "westeurope"),
+    ]
+    told = new.provider.shortfalls(offers)
+    assert list(told) == [
+        "standardNCASv3_T4Family vCPUs in eastus: 0 cores",
+        "lowPriorityCores vCPUs in eastus: 0 cores",
+        "",
+        "standardNCASv3_T4Family vCPUs in westeurope: 0 cores",
+    ]
+    assert not [call for call in new.calls("PUT") if "virtualMachines" in call]
+
+
+def test_who_does_not_tell_leaves_nothing_out(world: Client) -> None:
+    world.script("GET usages", code="AuthorizationFailed", times=None)
+    assert list(world.provider.shortfalls([offer_of("Standard_NC4as_T4_v3", Market.ON_DEMAND)])) == [""]
+
+
+def test_after_set_up_a_small_machine_is_launched(new: Client) -> None:
+    set_up(new)
+    provider = replace(new).provider
+    small = offer_of("Standard_D2as_v5", Market.ON_DEMAND)
+    run = provider.resolve(replace(request(provider, Ask()), offer=small, resolved={}))
+    assert provider.launch(run).state is InstanceState.RUNNING

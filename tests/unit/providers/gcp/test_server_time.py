@@ -1,0 +1,64 @@
+"""The time of Google Cloud, as the `Date` of its answers tells it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.base import ProviderSettings
+from providers.errors import ProviderError
+from providers.gcp.account import Account
+from providers.gcp.api import GoogleApi
+from providers.gcp.provider import make
+from providers.gcp.settings import GcpSettings
+from providers.gcp.tpu.api import TpuCalls
+from providers.server_time import ServerClock, ServerTime
+from tests.contract.gcp import PROJECT
+from tests.doubles.clock import NOON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.unit.providers.gcp.conftest import World
+
+LONG_AGO = NOON - timedelta(days=3650)
+"""What this computer's clock says: the double's server sends today's date."""
+ZONE = "us-central1-a"
+_PLACE = f"projects/{PROJECT}/locations/{ZONE}"
+
+
+def _project(account: Account) -> None:
+    account.ask("GET", "compute", f"/compute/v1/projects/{PROJECT}")
+
+
+def _refused(account: Account) -> None:
+    with pytest.raises(ProviderError):
+        GoogleApi(account).instance(PROJECT, ZONE, "nothing")
+
+
+def _listed(account: Account) -> None:
+    GoogleApi(account).everywhere("instances", PROJECT, "", "")
+
+
+def _tpus(account: Account) -> None:
+    TpuCalls(account).call("ListNodes", {"parent": _PLACE})
+
+
+@pytest.mark.parametrize("ask", [_project, _refused, _listed, _tpus])
+def test_every_answer_tells_the_time_a_refusal_too(world: World, ask: Callable[[Account], None]) -> None:
+    clock = ServerClock(lambda: LONG_AGO)
+    ask(Account(GcpSettings(project=PROJECT, endpoint=world.google.url), clock))
+    assert clock.offset is not None
+    assert clock.offset > timedelta(days=3000)
+
+
+def test_before_its_first_answer_nobody_knows_the_time(world: World, tmp_path: Path) -> None:
+    options = {"project": PROJECT, "endpoint": world.google.url}
+    provider = make(ProviderSettings(home=tmp_path, options=options, environment={}, now=lambda: LONG_AGO))
+    assert isinstance(provider, ServerTime)
+    assert provider.server_time_offset() is None
+    provider.account.identity()
+    assert (provider.server_time_offset() or timedelta(0)) > timedelta(days=3000)
