@@ -11,8 +11,12 @@ from providers.base import EndKind
 from providers.errors import ProviderError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from planner.book import Book
     from providers.base import Provider
+
+_GIVEN_UP = "its create was cut off and made nothing, and {provider} may have forgotten its token: it is not sent again"
 
 
 def adopt(run: Run, provider: Provider, book: Book, poll_seconds: float) -> Run | None:
@@ -38,6 +42,27 @@ def adopt(run: Run, provider: Provider, book: Book, poll_seconds: float) -> Run 
             return run
         book.say_once(f"run {run.run_id}: waiting until {provider.name} must list what it made")
         book.clock.sleep(max(poll_seconds, left.total_seconds()))
+
+
+def is_forgotten(attempt: Attempt, provider: Provider, now: datetime) -> bool:
+    """Whether the vendor may have forgotten the token of an attempt's create: sent again it would make another."""
+    return attempt.asked_at is not None and now - attempt.asked_at >= provider.token_memory
+
+
+def adopt_or_give_up(run: Run, provider: Provider, book: Book, poll_seconds: float) -> Run:
+    """What becomes of a create that was cut off and must not be sent again.
+
+    BOOTING with what it made; INTERRUPTED where it made nothing, so that the run goes on with a request of its own;
+    after a pause still LAUNCHING where the provider does not answer.
+    """
+    adopted = adopt(run, provider, book, poll_seconds)
+    if adopted is None:
+        attempt = run.attempts[-1]
+        ended = replace(attempt, reason=_GIVEN_UP.format(provider=provider.name), ended_at=book.now())
+        return book.moved(run.with_attempt(ended), Phase.INTERRUPTED, ended.reason or "")
+    if adopted.phase is Phase.LAUNCHING:
+        book.clock.sleep(poll_seconds)
+    return adopted
 
 
 def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, book: Book) -> Run | None:

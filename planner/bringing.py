@@ -99,7 +99,8 @@ def send(brought: Bringing, store: ObjectStore | None, heard: Callable[[int], No
 def terms(plan: Upload) -> tuple[str, str]:
     """What an upload takes and costs, for whoever is asked."""
     data = plan.data
-    whole = f"{data.name}: {data.files:,} files, {plan.stored} at {plan.uri}"
+    left_out = f" ({data.left_out:,} that are no regular files left out)" if data.left_out else ""
+    whole = f"{data.name}: {data.files:,} files{left_out}, {plan.stored} at {plan.uri}"
     if plan.complete:
         return whole, "it is there already: nothing is sent"
     lasting = _lasting(plan.seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +14,7 @@ from planner.plan import Candidate, Choice, Reason, RejectionKey
 from pricing.devices import CPU_DEVICE, Device, cores_of, data_room_bytes
 from pricing.money import to_micro
 from pricing.offers import LifecycleState, Rental
+from providers.launchable import Hardware, has_no_image, unproven_host
 from workloads.memory import GIB
 from workloads.runtimes import runtime_of
 from workloads.terms import Objective
@@ -93,6 +95,8 @@ def _judge(
         return speed, ()
     software = software_of(work.job, rental, world)
     estimated = estimate(work, rental, speed, world.rates[rental.provider], software)
+    if why := unproven_host(hardware_of(rental, world)):
+        estimated = replace(estimated, unproven=why)
     late = _too_late(estimated, filters)
     if late is not None:
         rejected[_key(rental, late)] += len(places)
@@ -174,9 +178,17 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
 
 def software_of(job: TrainingJob, rental: Rental, world: World) -> Chosen | None:
     """What the job would train with on a rental; None where nothing is known to."""
+    if has_no_image(rental.provider, rental.family):
+        return None
+    hardware = hardware_of(rental, world)
+    return runtime_of(job, hardware.architecture, hardware.host, hardware.capability)
+
+
+def hardware_of(rental: Rental, world: World) -> Hardware:
+    """What is rented, as the table of images (providers/launchable.py) asks for it."""
     device = world.devices.get(rental.device)
     architecture, capability = (device.architecture, device.compute_capability) if device is not None else ("cpu", None)
-    return runtime_of(job, architecture, rental.cpu_architecture, capability)
+    return Hardware(rental.provider, rental.device, architecture, rental.cpu_architecture, capability, rental.family)
 
 
 def splits(job: TrainingJob, rental: Rental) -> bool:
@@ -237,9 +249,9 @@ def _apart(candidate: Candidate) -> tuple[object, ...]:
 
 
 _KEYS: dict[Objective, Callable[[Candidate], float]] = {
-    Objective.COST: lambda candidate: candidate.cost_micro_usd,
+    Objective.COST: lambda candidate: candidate.ranked_micro_usd,
     Objective.TIME: lambda candidate: candidate.estimate.time.total.total_seconds(),
-    Objective.BALANCED: lambda candidate: candidate.cost_micro_usd * candidate.estimate.time.total.total_seconds(),
+    Objective.BALANCED: lambda candidate: candidate.ranked_micro_usd * candidate.estimate.time.total.total_seconds(),
 }
 
 

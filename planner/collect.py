@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING
 
 from planner.errors import ThisMachineError, TrainingFailedError
+from planner.home import persons_files
+from providers.agent.schema import MANIFEST_BYTES, manifest_rows
 from providers.stores.bucket import DamagedError
 from providers.stores.files import fetch, sha256_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from providers.base import RunStore
@@ -28,11 +30,13 @@ def collect(store: RunStore, target: Path) -> list[Path]:
     files = _manifest(store)
     partial = target.with_name(f".{target.name}.partial")
     try:
-        partial.mkdir(parents=True, exist_ok=True)
-        for name, sha256 in files:
-            _fetch(store, name, sha256, partial)
-        _clear(partial, {name for name, _ in files})
-        _replace(partial, target)
+        with persons_files():
+            _refuse_links(target.parent, (partial,))
+            partial.mkdir(parents=True, exist_ok=True)
+            for name, sha256 in files:
+                _fetch(store, name, sha256, partial)
+            _clear(partial, {name for name, _ in files})
+            _replace(partial, target)
     except OSError as error:
         raise ThisMachineError(
             f"cannot write the model to {target}: {error.strerror}",
@@ -44,9 +48,9 @@ def collect(store: RunStore, target: Path) -> list[Path]:
 def _manifest(store: RunStore) -> list[tuple[str, str]]:
     """Path and SHA-256 of each file of the output."""
     try:
-        files = [(str(entry["path"]), str(entry["sha256"])) for entry in json.loads(store.get(MANIFEST))]
-    except (KeyError, TypeError, ValueError):
-        files = []
+        files = manifest_rows(store.get(MANIFEST, size=MANIFEST_BYTES + 1))
+    except KeyError:
+        files = None
     if not files:
         raise TrainingFailedError("the run left no complete output", "plan logs shows what it said last")
     return files
@@ -75,12 +79,26 @@ def _clear(partial: Path, wanted: set[str]) -> None:
             path.unlink()
 
 
+def _refuse_links(top: Path, folders: Sequence[Path]) -> None:
+    """Raises ThisMachineError where a folder below `top` is a link: the model would be written somewhere else."""
+    for folder in folders:
+        below = [top / part for part in [folder.relative_to(top), *folder.relative_to(top).parents] if part.parts]
+        for path in below:
+            if path.is_symlink():
+                raise ThisMachineError(
+                    f"cannot write the model to {top}: {path} is a link to another folder",
+                    "remove the link, then plan launch goes on from the last checkpoint",
+                )
+
+
 def _replace(partial: Path, target: Path) -> None:
     """The folder in one move; into one that is there file by file, so that nothing else in it is lost."""
     if not target.exists():
         partial.rename(target)
         return
-    for source in [path for path in partial.rglob("*") if path.is_file()]:
+    sources = [path for path in partial.rglob("*") if path.is_file()]
+    _refuse_links(target, tuple((target / source.relative_to(partial)).parent for source in sources))
+    for source in sources:
         place = target / source.relative_to(partial)
         place.parent.mkdir(parents=True, exist_ok=True)
         source.replace(place)

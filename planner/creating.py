@@ -45,7 +45,10 @@ class Creator:
         request = replace(request, calls=tuple(provider.requests(request)))
         target = replace(target, offer=request.offer)  # its price may be another by now
         sent_at = self._book.now()  # what was looked up before may have taken its time
-        attempt = Attempt(number=number, target=target, asked_at=now, sent_at=sent_at, deadline=request.deadline)
+        attempt = Attempt(
+            number=number, target=target, asked_at=now, sent_at=sent_at, deadline=request.deadline,
+            client=request.client or None,
+        )  # fmt: skip
         run = replace(run.with_attempt(attempt), provider=provider.name, outcome=None, message=None, unverified=None)
         run = run.moved(Phase.LAUNCHING)
         self._book.journal.add_attempt(run, request_record(request), now)

@@ -39,7 +39,7 @@ class DataStore(FileStore, Protocol):
 
     def put(self, path: str, data: bytes) -> None: ...
 
-    def get(self, path: str, *, start: int = 0) -> bytes: ...
+    def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes: ...
 
     def list(self, prefix: str = "") -> Sequence[str]: ...
 
@@ -82,16 +82,16 @@ def looked_at(folder: Path, home: Path, heard: Callable[[int], None]) -> DataSet
 
     Raises BadInputError, ThisMachineError.
     """
-    items = scan(folder)
+    scanned = scan(folder)
+    items = scanned.items
     note = _note(str(folder.resolve()), home)
     stamp = hashlib.sha256(repr([(item.path, item.size_bytes, item.changed_ns) for item in items]).encode()).hexdigest()
     known = _known(note, stamp)
     found = _with_items(known, items) if known else None
-    if found is not None:
-        return found
-    data = read(folder, items, heard)
-    _remember(note, stamp, data)
-    return data
+    if found is None:
+        found = read(folder, items, heard)
+        _remember(note, stamp, found)
+    return replace(found, left_out=scanned.left_out)
 
 
 def known_bytes(data: DataSpec, home: Path) -> int | None:
@@ -212,6 +212,7 @@ def index_bytes(data: DataSet) -> bytes:
 
 def _plain(data: DataSet) -> dict[str, Any]:
     plain = asdict(data)
+    del plain["left_out"]
     for shard in plain["shards"]:
         del shard["items"]
     return plain
@@ -255,7 +256,7 @@ def _remember(note: Path, stamp: str, data: DataSet) -> None:
 
 def _note(place: str, home: Path) -> Path:
     """What was seen at a folder or an address is kept there."""
-    return home / "data_sets" / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.json"
+    return home / "data_sets" / f"{hashlib.sha256(os.fsencode(place)).hexdigest()[:32]}.json"
 
 
 def _noted(note: Path) -> int | None:

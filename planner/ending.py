@@ -53,7 +53,7 @@ class Ender:
     def collect(self, run: Run) -> Run:
         """The model at home and the run done. Raises PlanError and ProviderError; the run is ended then too."""
         if run.phase is not Phase.COLLECTING:
-            run = self._book.moved(self._with_exit(run), Phase.COLLECTING)
+            run = self._book.moved(self.with_exit(run), Phase.COLLECTING)
         try:
             self._fetch(run)
         except (PlanError, ProviderError) as error:
@@ -65,7 +65,9 @@ class Ender:
         """Everything of the run deleted and looked for. Raises TeardownUnverifiedError where that is not sure."""
         if run.phase is not Phase.TEARING_DOWN:
             run = replace(run, outcome=action.outcome, message=action.message or None)
-            run = self._book.moved(self._with_exit(run), Phase.TEARING_DOWN)
+            run = self._book.moved(self.with_exit(run), Phase.TEARING_DOWN)
+        else:
+            run = self.with_exit(run)  # it may have ended since another process gave up
         self.keep_output(run)
         run = self._torn_down(run)
         if run.outcome is Outcome.SUCCEEDED:
@@ -135,17 +137,17 @@ class Ender:
         except ProviderError:
             return None
 
-    def _with_exit(self, run: Run) -> Run:
+    def with_exit(self, run: Run) -> Run:
+        """The run with how and when its newest machine ended by itself; as it is where that is not known."""
         attempt = run.attempt
-        if attempt is None or attempt.ref is None or attempt.end is not None:
+        if attempt is None or attempt.ref is None or attempt.ended_at is not None:
             return run
         over = self.over(run)
         if over is None:
             return run
-        attempt = replace(attempt, ended_at=over.at)
-        if over.seen is not None:
+        if over.seen is not None and attempt.end is None:
             attempt = replace(attempt, exit_code=over.seen.exit_code, reason=over.seen.reason, end=over.seen.end)
-        return run.with_attempt(attempt)
+        return run.with_attempt(replace(attempt, ended_at=over.at))
 
     def _provider(self, run: Run) -> Provider:
         return self._provider_of(run.provider)

@@ -1,7 +1,8 @@
-"""Errors that end a command: each class has its exit code, and says what to do next.
+"""Errors that end a command: each class below PlanError has its exit code, and says what to do next.
 
 PlanError
 ├── BadInputError          2   a job file, an option or a value is wrong
+│   └── UnknownRunError    2   the journal has no such run
 ├── NothingLeftError       3   every offer was filtered out
 ├── RefusedError           4   credentials, permission or quota
 ├── NoCapacityError        5   no place has any left
@@ -9,6 +10,7 @@ PlanError
 ├── TeardownUnverifiedError 7  something may still be there
 ├── LimitReachedError      8   deadline or budget
 └── ThisMachineError       9   engine, disk, journal
+    └── StateError         9   the journal or the locks cannot be used
 """
 
 from __future__ import annotations
@@ -81,6 +83,14 @@ class LimitReachedError(PlanError):
 
 class ThisMachineError(PlanError):
     exit_code = ExitCode.THIS_MACHINE
+
+
+class StateError(ThisMachineError):
+    """The journal or the locks in this computer's state folder cannot be read or written."""
+
+
+class UnknownRunError(BadInputError):
+    """The journal has no run of that name."""
 
 
 def from_provider(error: ProviderError) -> PlanError:

@@ -16,7 +16,7 @@ from planner.estimate import (
     uses_xla,
 )
 from planner.price_notes import explain_price, is_trusted
-from planner.render import device_text
+from planner.render import device_text, unproven_text
 from planner.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
 from pricing.devices import cores_of
 from pricing.money import format_usd, format_usd_per_hour
@@ -83,11 +83,14 @@ def _software_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     chosen = ranked.candidate.estimate.software
     if chosen is None:
         return []
+    unproven = [unproven_text(ranked)] if ranked.candidate.estimate.unproven else []
     if chosen.runtime is None:
-        return [f"Keras on {chosen.framework}, as the job says: in no known combination for this hardware, not tried"]
+        text = f"Keras on {chosen.framework}, as the job says: in no known combination for this hardware, not tried"
+        return [text, *unproven]
     why = "" if chosen.framework == plan.job.framework else ", since the job names no framework"
     driver = f", driver branch {chosen.runtime.driver} at the newest" if chosen.runtime.driver else ""
-    return [f"Keras on {chosen.framework} ({chosen.runtime.framework_version}){why}{driver}: {chosen.runtime.source}"]
+    text = f"Keras on {chosen.framework} ({chosen.runtime.framework_version}){why}{driver}: {chosen.runtime.source}"
+    return [text, *unproven]
 
 
 def _throughput_lines(ranked: RankedOffer) -> list[str]:

@@ -58,14 +58,16 @@ class Wanted(NamedTuple):
     given: Callable[[OfferSource], OfferSource] | None = None
 
 
-def make_plan(job: TrainingJob, wanted: Wanted, settings: Settings, now: datetime) -> Plan:
-    """The whole answer for a job. Reads files only: no network, no SDK, no framework.
+def make_plan(
+    job: TrainingJob, wanted: Wanted, settings: Settings, now: datetime, say: Callable[[str], None] = lambda _: None
+) -> Plan:
+    """The whole answer for a job. Reads files only: no network, no SDK, no framework. `say` is told of damaged prices.
 
     Raises BadInputError for an unknown provider, region or device, ThisMachineError where the tables cannot be read.
     """
     job = _sized(job, settings)
     try:
-        with Catalog.open(wanted.catalog or current_catalog(settings.home)) as catalog:
+        with Catalog.open(wanted.catalog or current_catalog(settings.home, say)) as catalog:
             source: OfferSource = catalog if wanted.given is None else wanted.given(catalog)
             if own := settings.own_rates:
                 from pricing.own_rates import WithOwnRates

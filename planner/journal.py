@@ -9,23 +9,23 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self
 
-from planner.errors import BadInputError, ThisMachineError
-from planner.journal_schema import SCHEMA_VERSION, migrate
-from planner.requests import refusal_from_record, refusal_record, targets_from_text, targets_text
-from planner.run import Attempt, Outcome, Phase, Run
-from pricing.offers import Market
-from providers.base import EndKind, InstanceRef, RunId
-from workloads.job import OnSlow
+from planner.errors import BadInputError, StateError, ThisMachineError, UnknownRunError
+from planner.journal_rows import NO_ROW, RunSummary, aware, run_of, save_attempt, text_of
+from planner.journal_schema import migrate, pack_run
+from planner.receipt import receipt_record
+from planner.requests import refusal_from_record, refusal_record, targets_text
+from planner.run import Outcome, Phase, Run
+from providers.base import RunId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from planner.targets import Refusal
 
 # Fifty processes may be writing, each for a few milliseconds.
-_BUSY_MILLISECONDS = 60_000
+BUSY_MILLISECONDS = 60_000
 
 
 class Journal:
@@ -39,17 +39,17 @@ class Journal:
         self._path = path
 
     @classmethod
-    def open(cls, path: Path) -> Journal:
-        """Open the journal, made on first use."""
+    def open(cls, path: Path, say: Callable[[str], None] = lambda _: None) -> Journal:
+        """Open the journal, made on first use; `say` is told when one of an older version takes long to migrate."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with ExitStack() as on_failure:
-                db = sqlite3.connect(path, timeout=_BUSY_MILLISECONDS / 1000, isolation_level=None)
+                db = sqlite3.connect(path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None)
                 on_failure.callback(db.close)
                 db.row_factory = sqlite3.Row
                 db.execute("PRAGMA foreign_keys = ON")
                 db.execute("PRAGMA synchronous = FULL")
-                migrate(db, path)
+                migrate(db, path, say)
                 on_failure.pop_all()
         except (sqlite3.Error, OSError) as error:
             raise _unusable(path, error) from None
@@ -68,7 +68,7 @@ class Journal:
 
     def add_run(self, run: Run, job_json: str, estimate: dict[str, Any], now: datetime) -> None:
         """A new run, before anything is created for it."""
-        with self._write() as db:
+        with _before_anything_is_made(), self._write() as db:
             db.execute(
                 "INSERT INTO runs (run_id, job_name, job_digest, job_json, provider, phase, created_at, deadline,"
                 " usd_per_hour, model_folder, estimate_json, targets_json, budget_usd, on_slow,"
@@ -77,7 +77,7 @@ class Journal:
                 (
                     run.run_id, run.job_name, run.job_digest, job_json, run.provider, run.phase,
                     run.created_at.isoformat(), run.deadline.isoformat(), str(run.usd_per_hour), run.model_folder,
-                    json.dumps(estimate), targets_text(run.targets), _text(run.budget_usd), run.on_slow,
+                    json.dumps(estimate), targets_text(run.targets), text_of(run.budget_usd), run.on_slow,
                     run.deadline_given, run.checkpoint_seconds, run.total_steps,
                 ),
             )  # fmt: skip
@@ -86,21 +86,22 @@ class Journal:
     def save(self, run: Run, now: datetime, detail: str = "") -> None:
         """The run and its attempts as they are now; the move is kept as an event.
 
-        `stop_asked` is never written here: another command may have set it meanwhile (see ask_to_stop and go_on).
+        `stop_asked` and `taken_over` are never written here: another command may have set them meanwhile (see
+        ask_to_stop, go_on and take_over).
         """
         with self._write() as db:
             db.execute(
                 "UPDATE runs SET phase = ?, outcome = ?, message = ?, deadline = ?, model_folder = ?, provider = ?,"
                 " budget_usd = ?, on_slow = ?, slow = ?, moving = ?, unverified = ?, targets_json = ?,"
-                " deadline_given = ? WHERE run_id = ?",
+                " packed_targets = NULL, deadline_given = ? WHERE run_id = ?",
                 (
                     run.phase, run.outcome, run.message, run.deadline.isoformat(), run.model_folder, run.provider,
-                    _text(run.budget_usd), run.on_slow, run.slow, run.moving, run.unverified, targets_text(run.targets),
-                    run.deadline_given, run.run_id,
+                    text_of(run.budget_usd), run.on_slow, run.slow, run.moving, run.unverified,
+                    targets_text(run.targets), run.deadline_given, run.run_id,
                 ),
             )  # fmt: skip
             for attempt in run.attempts:
-                _save_attempt(db, run.run_id, attempt)
+                save_attempt(db, run.run_id, attempt)
             _log(db, run.run_id, now, run.phase, detail)
 
     def add_attempt(self, run: Run, request: dict[str, Any], now: datetime) -> None:
@@ -117,20 +118,24 @@ class Journal:
             db.execute(
                 "UPDATE runs SET phase = ?, outcome = NULL, message = NULL, unverified = NULL, deadline = ?,"
                 " model_folder = ?, provider = ?, budget_usd = ?, on_slow = ?, slow = ?, moving = ?, targets_json = ?,"
+                " packed_targets = NULL,"
                 " deadline_given = ?"
                 " WHERE run_id = ?",
                 (
-                    run.phase, run.deadline.isoformat(), run.model_folder, run.provider, _text(run.budget_usd),
+                    run.phase, run.deadline.isoformat(), run.model_folder, run.provider, text_of(run.budget_usd),
                     run.on_slow, run.slow, run.moving, targets_text(run.targets), run.deadline_given, run.run_id,
                 ),
             )  # fmt: skip
-            _save_attempt(db, run.run_id, attempt)
+            save_attempt(db, run.run_id, attempt)
             _log(db, run.run_id, now, "asking", f"attempt {attempt.number}")
 
     def go_on(self, run_id: RunId, now: datetime) -> None:
         """An ended run is wanted again: what was asked of its former life is over."""
         with self._write() as db:
-            db.execute("UPDATE runs SET stop_asked = NULL, slow = NULL WHERE run_id = ?", (run_id,))
+            db.execute(
+                "UPDATE runs SET stop_asked = NULL, slow = NULL, again_at = ? WHERE run_id = ?",
+                (now.isoformat(), run_id),
+            )
             _log(db, run_id, now, "goes on", "")
 
     def refuse(self, refusal: Refusal, now: datetime) -> None:
@@ -155,31 +160,120 @@ class Journal:
             )
             _log(db, run_id, now, "stop asked", "")
 
+    def take_over(self, run_id: RunId, now: datetime) -> None:
+        """Note that a person wants this home to act on a run that another client launched."""
+        with self._write() as db:
+            db.execute("UPDATE runs SET taken_over = 1 WHERE run_id = ?", (run_id,))
+            _log(db, run_id, now, "taken over", "")
+
+    def newest_event(self, run_id: RunId) -> int:
+        """The number of the newest event of the run: another one means that somebody acts on it. 0 for none."""
+        return int(self._rows("SELECT coalesce(max(id), 0) FROM events WHERE run_id = ?", run_id)[0][0])
+
     def save_receipt(self, run_id: RunId, receipt: dict[str, Any], now: datetime) -> None:
+        """The receipt of a run; one that is done is packed with it, so that ten thousand runs stay quick to read."""
         with self._write() as db:
             db.execute("UPDATE runs SET receipt_json = ? WHERE run_id = ?", (json.dumps(receipt), run_id))
+            if db.execute("SELECT phase FROM runs WHERE run_id = ?", (run_id,)).fetchone()[0] == Phase.DONE:
+                pack_run(db, run_id)
             _log(db, run_id, now, "receipt", "")
 
     def run(self, name: str) -> Run:
         """The run of that id, or of the one id that starts with `name`. Raises BadInputError for none or several."""
-        rows = self._rows("SELECT run_id FROM runs WHERE substr(run_id, 1, ?) = ? ORDER BY run_id", len(name), name)
+        query = "SELECT run_id FROM runs WHERE substr(run_id, 1, ?) = ? ORDER BY run_id"
+        # Ids are ASCII; a word of the command line that is not UTF-8 is nothing that SQLite can look for.
+        rows = self._rows(query, len(name), name) if name.isascii() else []
         if not rows or not name:
-            raise BadInputError(f"there is no run {name!r}", "plan history lists them")
+            raise UnknownRunError(f"there is no run {name!r}", "plan history lists them")
         if len(rows) > 1 and rows[0]["run_id"] != name:
             raise BadInputError(f"{name!r} is the beginning of {len(rows)} runs", "give more of the id")
         return self._run(RunId(rows[0]["run_id"]))
 
-    def runs(self) -> Sequence[Run]:
-        """Every run, newest first."""
-        rows = self._rows("SELECT run_id FROM runs ORDER BY created_at DESC, rowid DESC")
-        return [self._run(RunId(row["run_id"])) for row in rows]
+    def runs(self, unreadable: Callable[[str], None] | None = None) -> Sequence[Run]:
+        """Every run, newest first. A row that cannot be read is told to `unreadable` and left out.
 
-    def live(self) -> Sequence[Run]:
-        """The runs that are not done, and those that nobody came to write the last receipt of; oldest first."""
+        Raises ThisMachineError for such a row where nobody is told.
+        """
+        rows = self._rows("SELECT run_id FROM runs ORDER BY created_at DESC, rowid DESC")
+        return list(self._each(rows, unreadable))
+
+    def live(self, unreadable: Callable[[str], None] | None = None) -> Sequence[Run]:
+        """The runs that are not done, and those that nobody came to write the last receipt of; oldest first.
+
+        `unreadable` as in `runs`.
+        """
         rows = self._rows(
             "SELECT run_id FROM runs WHERE phase <> ? OR receipt_json IS NULL OR"
-            " json_extract(receipt_json, '$.attempts') < (SELECT count(*) FROM attempts a WHERE a.run_id = runs.run_id)"
+            " CASE WHEN json_valid(receipt_json) THEN json_extract(receipt_json, '$.attempts') END"
+            " < (SELECT count(*) FROM attempts a WHERE a.run_id = runs.run_id)"
             " ORDER BY created_at, rowid",
+            Phase.DONE,
+        )
+        return list(self._each(rows, unreadable))
+
+    def _each(self, rows: list[sqlite3.Row], unreadable: Callable[[str], None] | None) -> Iterator[Run]:
+        for row in rows:
+            try:
+                yield self._run(RunId(row["run_id"]))
+            except ThisMachineError as error:
+                if unreadable is None:
+                    raise
+                unreadable(f"run {row['run_id']} is left out: {error.message}")
+
+    def has(self, run_id: RunId) -> bool:
+        """Whether there is a run of exactly this id."""
+        return bool(self._rows("SELECT 1 FROM runs WHERE run_id = ?", run_id))
+
+    def providers(self) -> frozenset[str]:
+        """Where runs were launched, the done ones too."""
+        return frozenset(row["provider"] for row in self._rows("SELECT DISTINCT provider FROM runs"))
+
+    def spent_usd_since(self, at: datetime, providers: Sequence[str]) -> list[Decimal]:
+        """What the done runs at these providers came to whose receipt was written since then."""
+        rows = self._rows(
+            "SELECT receipt_json FROM runs WHERE phase = ? AND receipt_json IS NOT NULL AND run_id IN"
+            " (SELECT run_id FROM events WHERE kind = 'receipt' AND at >= ?)"
+            f" AND provider IN ({', '.join('?' * len(providers))})",
+            Phase.DONE, at.isoformat(), *providers,
+        )  # fmt: skip
+        receipts = (json.loads(row["receipt_json"]) for row in rows)
+        return [Decimal(str(receipt["actual_usd"])) for receipt in receipts]
+
+    def unverified(self) -> Sequence[Run]:
+        """The runs that are not done and whose teardown could not be verified."""
+        rows = self._rows("SELECT run_id FROM runs WHERE unverified IS NOT NULL AND phase <> ?", Phase.DONE)
+        return [self._run(RunId(row["run_id"])) for row in rows]
+
+    def summaries(self, unreadable: Callable[[str], None]) -> list[RunSummary]:
+        """Every run but measuring ones, with its receipt, newest first; what cannot be read is told and left out."""
+        rows = self._rows(
+            "SELECT run_id, job_name, provider, created_at, phase, outcome, receipt_json FROM runs"
+            " WHERE model_folder <> '' ORDER BY created_at DESC, rowid DESC"
+        )
+        return [summary for row in rows if (summary := self._summary(row, unreadable)) is not None]
+
+    def _summary(self, row: sqlite3.Row, unreadable: Callable[[str], None]) -> RunSummary | None:
+        run_id = RunId(row["run_id"])
+        try:
+            run = RunSummary(
+                run_id, row["job_name"], row["provider"], aware(row["created_at"]), Phase(row["phase"]),
+                Outcome(row["outcome"]) if row["outcome"] else None,
+            )  # fmt: skip
+        except NO_ROW as error:
+            unreadable(f"run {run_id} is left out: {_unusable(self._path, error).message}")
+            return None
+        try:
+            return run._replace(receipt=self._parsed_receipt(run_id, row["receipt_json"]) or {})
+        except ThisMachineError as error:
+            unreadable(error.message)
+            return run
+
+    def live_of(self, job_digest: str) -> Sequence[Run]:
+        """The runs of a job with this digest that are not done, at any provider, newest first; no measuring runs."""
+        rows = self._rows(
+            "SELECT run_id FROM runs WHERE job_digest = ? AND phase <> ? AND model_folder <> ''"
+            " ORDER BY created_at DESC, rowid DESC",
+            job_digest,
             Phase.DONE,
         )
         return [self._run(RunId(row["run_id"])) for row in rows]
@@ -208,50 +302,47 @@ class Journal:
         return datetime.fromisoformat(rows[0]["asked_at"])
 
     def estimate(self, run_id: RunId) -> dict[str, Any]:
-        """What was estimated when the run was launched."""
-        return dict(json.loads(self._rows("SELECT estimate_json FROM runs WHERE run_id = ?", run_id)[0][0]))
+        """What was estimated when the run was launched; {} where that cannot be read."""
+        text = self._rows("SELECT estimate_json FROM runs WHERE run_id = ?", run_id)[0][0]
+        try:
+            return dict(json.loads(text))
+        except (ValueError, TypeError, RecursionError):
+            return {}
 
     def receipt(self, run_id: RunId) -> dict[str, Any] | None:
-        text = self._rows("SELECT receipt_json FROM runs WHERE run_id = ?", run_id)[0][0]
-        return dict(json.loads(text)) if text else None
+        """None where none was written. Raises ThisMachineError where it cannot be read."""
+        return self._parsed_receipt(run_id, self._rows("SELECT receipt_json FROM runs WHERE run_id = ?", run_id)[0][0])
+
+    def _parsed_receipt(self, run_id: RunId, text: str | None) -> dict[str, Any] | None:
+        if not text:
+            return None
+        try:
+            receipt = receipt_record(json.loads(text))
+        except (ValueError, TypeError, RecursionError):
+            receipt = None
+        if receipt is None:
+            raise ThisMachineError(
+                f"the receipt of run {run_id} in {self._path} cannot be read", "what the run left is not touched"
+            )
+        return receipt
 
     def owes_receipt(self, run: Run) -> bool:
-        """Whether a run that is done has no receipt of its last attempt."""
-        receipt = self.receipt(run.run_id)
-        return receipt is None or receipt["attempts"] < len(run.attempts)
+        """Whether a run that is done has no receipt of its last attempt; one that cannot be read is not owed again."""
+        try:
+            receipt = self.receipt(run.run_id)
+        except ThisMachineError:
+            return False
+        return receipt is None or receipt.get("attempts", len(run.attempts)) < len(run.attempts)
 
     def _run(self, run_id: RunId) -> Run:
         try:
             return self._read_run(run_id)
-        except (IndexError, KeyError, ValueError, ArithmeticError) as error:  # a column or a value that cannot be
+        except NO_ROW as error:  # a column or a value that cannot be
             raise _unusable(self._path, error) from None
 
     def _read_run(self, run_id: RunId) -> Run:
         row = self._rows("SELECT * FROM runs WHERE run_id = ?", run_id)[0]
-        attempts = self._rows("SELECT * FROM attempts WHERE run_id = ? ORDER BY number", run_id)
-        return Run(
-            run_id=run_id,
-            job_name=row["job_name"],
-            job_digest=row["job_digest"],
-            provider=row["provider"],
-            phase=Phase(row["phase"]),
-            created_at=datetime.fromisoformat(row["created_at"]),
-            deadline=datetime.fromisoformat(row["deadline"]),
-            model_folder=row["model_folder"],
-            targets=targets_from_text(row["targets_json"]),
-            budget_usd=Decimal(row["budget_usd"]) if row["budget_usd"] else None,
-            on_slow=OnSlow(row["on_slow"]),
-            moving=Market(row["moving"]) if row["moving"] else None,
-            deadline_given=bool(row["deadline_given"]),
-            checkpoint_seconds=row["checkpoint_seconds"],
-            total_steps=row["total_steps"],
-            attempts=tuple(_attempt(attempt) for attempt in attempts),
-            outcome=Outcome(row["outcome"]) if row["outcome"] else None,
-            message=row["message"],
-            stop_asked=_when(row["stop_asked"]),
-            slow=OnSlow(row["slow"]) if row["slow"] else None,
-            unverified=row["unverified"],
-        )
+        return run_of(row, self._rows("SELECT * FROM attempts WHERE run_id = ? ORDER BY number", run_id))
 
     def _rows(self, statement: str, *values: object) -> list[sqlite3.Row]:
         try:
@@ -274,76 +365,13 @@ class Journal:
             raise _unusable(self._path, error) from None
 
 
-def readable_runs(path: Path) -> dict[str, Run] | None:
-    """Every run by its id, read without writing, so that a full disk or a read-only one does not matter.
-
-    Empty where there is no journal yet; None where there is one that nobody can read.
-    """
-    if not path.exists():
-        return {}
+@contextmanager
+def _before_anything_is_made() -> Iterator[None]:
+    """A journal that fails now keeps a launch from beginning; later it may not be said that nothing was launched."""
     try:
-        with sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_MILLISECONDS / 1000) as db:
-            db.row_factory = sqlite3.Row
-            version = int(db.execute("PRAGMA user_version").fetchone()[0])
-        if version < SCHEMA_VERSION:
-            Journal.open(path).close()
-        with Journal(db, path) as journal:
-            return {run.run_id: run for run in journal.runs()}
-    except (sqlite3.Error, ThisMachineError, ValueError):
-        return None
-
-
-def _save_attempt(db: sqlite3.Connection, run_id: RunId, attempt: Attempt) -> None:
-    ref = attempt.ref
-    db.execute(
-        "UPDATE attempts SET instance_provider = ?, instance_region = ?, instance_id = ?, exit_code = ?, reason = ?,"
-        " target_json = coalesce(target_json, ?), deadline = ?, sent_at = ?, tries = ?, end_kind = ?, ended_at = ?,"
-        " step = ?, lost_steps = ?, cleared = ?, queued = ?, bills_from = ? WHERE run_id = ? AND number = ?",
-        (
-            ref.provider if ref else None, ref.region if ref else None, ref.id if ref else None,
-            attempt.exit_code, attempt.reason, targets_text((attempt.target,)) if attempt.target else None,
-            _instant(attempt.deadline), _instant(attempt.sent_at), attempt.tries, attempt.end,
-            _instant(attempt.ended_at), attempt.step, attempt.lost_steps, attempt.cleared, attempt.queued,
-            _instant(attempt.bills_from), run_id, attempt.number,
-        ),
-    )  # fmt: skip
-
-
-def _attempt(row: sqlite3.Row) -> Attempt:
-    ref = None
-    if row["instance_id"] is not None:
-        ref = InstanceRef(provider=row["instance_provider"], region=row["instance_region"], id=row["instance_id"])
-    target = targets_from_text(row["target_json"]) if row["target_json"] else (None,)
-    return Attempt(
-        number=row["number"],
-        ref=ref,
-        target=target[0],
-        asked_at=datetime.fromisoformat(row["asked_at"]),
-        sent_at=_when(row["sent_at"]),
-        deadline=_when(row["deadline"]),
-        tries=row["tries"],
-        exit_code=row["exit_code"],
-        end=EndKind(row["end_kind"]) if row["end_kind"] else None,
-        reason=row["reason"],
-        ended_at=_when(row["ended_at"]),
-        step=row["step"],
-        lost_steps=row["lost_steps"],
-        cleared=bool(row["cleared"]),
-        queued=bool(row["queued"]),
-        bills_from=_when(row["bills_from"]),
-    )
-
-
-def _text(value: Decimal | None) -> str | None:
-    return None if value is None else str(value)
-
-
-def _instant(value: datetime | None) -> str | None:
-    return None if value is None else value.isoformat()
-
-
-def _when(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+        yield
+    except StateError as error:
+        raise StateError(error.message, f"nothing was launched; {error.hint}") from None
 
 
 def _log(db: sqlite3.Connection, run_id: RunId, now: datetime, kind: str, detail: str) -> None:
@@ -352,8 +380,9 @@ def _log(db: sqlite3.Connection, run_id: RunId, now: datetime, kind: str, detail
     )
 
 
-def _unusable(path: Path, error: Exception) -> ThisMachineError:
-    return ThisMachineError(
+def _unusable(path: Path, error: Exception) -> StateError:
+    return StateError(
         f"the journal {path} cannot be used: {error}",
-        "nothing was launched; free disk space or mend its permissions, or set PLAN_HOME to another folder",
+        "free disk space or mend its permissions, or set PLAN_HOME to another folder; plan stop RUN "
+        "and plan sweep --all end machines without it",
     )

@@ -6,8 +6,9 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never
 
-from planner.adopting import adopt
+from planner.adopting import adopt, adopt_or_give_up, is_forgotten
 from planner.book import Book
+from planner.clock import correction
 from planner.creating import Creator
 from planner.ending import SETTLE_PATIENCE, Ender
 from planner.errors import (
@@ -19,7 +20,7 @@ from planner.errors import (
     from_provider,
 )
 from planner.events import Event, PhaseReached
-from planner.looking import Scout, look
+from planner.looking import Ear, Scout, look
 from planner.meter import Meter
 from planner.next_action import (
     Action,
@@ -39,7 +40,7 @@ from planner.next_action import (
 )
 from planner.run import Outcome, Phase, Run
 from planner.targets import no_capacity, refusal_of
-from planner.watch import Watcher, newest_checkpoint
+from planner.watch import newest_checkpoint
 from providers.base import EndKind
 from providers.errors import (
     CapacityError,
@@ -70,6 +71,8 @@ class CtrlC(StrEnum):
     STOP = "stop"
     DETACH = "detach"
     END_NOW = "end now"
+    GO_ON = "go on"
+    """Nobody answered, or something else has happened meanwhile: the run is followed on."""
 
 
 class Person(Protocol):
@@ -117,7 +120,7 @@ class Executor:
         self._poll_seconds = poll_seconds
         self._creator = Creator(self._book)
         self._ender = Ender(provider, self._book, poll_seconds)
-        self._watcher: Watcher | None = None
+        self._ear = Ear()
         self._scout = Scout()
         self._meter = Meter()
         self._ctrl_c = 0
@@ -151,9 +154,13 @@ class Executor:
             if isinstance(action, Launch | Wait) and run.phase in (Phase.PLANNED, Phase.INTERRUPTED):
                 action = End(Outcome.INTERRUPTED, _why_interrupted(run))
             if isinstance(action, Wait | AskToStop | Decide | Move):
-                return self._watched(run)
+                return run
             run = self._book.fresh(self._take(run, action, _no_request))
         return run
+
+    def standing(self, run: Run) -> Run:
+        """The run with the end of its machine, where the provider tells of one that nobody has written down."""
+        return self._ender.with_exit(run)
 
     def _guarded(self, run: Run, step: Callable[[Run], Run]) -> Run:
         """The run after a step, as the journal has it; the person may break off any of them."""
@@ -167,12 +174,16 @@ class Executor:
     def _next(self, run: Run) -> tuple[Run, Action]:
         """The run as it was found, and what to do with it."""
         # An answer is as old as its question: what was made just now may be in none that was asked for before.
-        asked_at = self._book.now()
+        provider = self._provider(run)
+        before, asked_at = correction(provider), self._book.now()
         found = self._look(run)
+        asked_at += correction(provider) - before  # the first answer tells whether the clocks agree
         attempt = run.attempt
         if found.answered and attempt is not None and run.phase in (Phase.BOOTING, Phase.RUNNING):
             read = self._meter.read(attempt, found.seen, asked_at)
             run = run if read == attempt else self._book.kept(run.with_attempt(read), "charged")
+        if run.phase is Phase.BOOTING and found.sign is not None and found.sign.trains:
+            run = self._book.moved(run, Phase.RUNNING)
         return run, next_action(run, found, asked_at)
 
     def _gone_on(self, run: Run, make_request: MakeRequest) -> Run:
@@ -215,29 +226,19 @@ class Executor:
                 assert_never(action)
 
     def _look(self, run: Run) -> Look:
-        return look(run, self._provider(run), self._watcher, self._scout, self._book)
+        return look(run, self._provider(run), self._ear, self._scout, self._book)
 
     def _watched(self, run: Run) -> Run:
-        """The run after what its trainer has said since the last look."""
-        attempt = run.attempt
-        if attempt is None or attempt.ref is None:
-            return run
-        try:
-            if self._watcher is None or self._watcher.attempt != attempt.number:
-                store = self._provider(run).store(run.run_id)
-                self._watcher = Watcher(store, attempt.number, self._book.listen)
-            heard = self._watcher.look(lambda: run.total_usd(self._book.now()))
-        except ProviderError as error:
-            self._book.unanswered(error, "store")
-            return run
-        self._book.answered("store")
-        return self._book.moved(run, Phase.RUNNING) if heard and run.phase is Phase.BOOTING else run
+        self._ear.listen(run, self._provider(run), self._book)
+        return run  # what its trainer has said since the last look was told
 
     def _launch(self, run: Run, action: Launch, make_request: MakeRequest) -> Run:
         if action.target is not None:
             run = self._recorded(run, action.number, action.target, make_request)
             if run.phase is not Phase.LAUNCHING:
                 return run
+        elif is_forgotten(run.attempts[-1], self._provider(run), self._book.now()):
+            return adopt_or_give_up(run, self._provider(run), self._book, self._poll_seconds)
         try:
             return self._creator.send(run, self._provider(run), again=action.target is None)
         except ProviderError as error:
@@ -278,7 +279,7 @@ class Executor:
     def _wait(self, run: Run, action: Wait) -> Run:
         if action.until is None:
             self._book.clock.sleep(self._poll_seconds)
-            return self._watched(run)
+            return run
         self._book.say_once(action.why)
         left = (action.until - self._book.now()).total_seconds()
         self._book.clock.sleep(min(max(left, self._poll_seconds), LONGEST_NAP_SECONDS))
@@ -293,7 +294,7 @@ class Executor:
         except ProviderError as error:
             self._book.unanswered(error)
         self._book.clock.sleep(self._poll_seconds)
-        return self._watched(run)
+        return run
 
     def _decide(self, run: Run, action: Decide | Move) -> Run:
         if isinstance(action, Move):
@@ -307,7 +308,7 @@ class Executor:
         self._ender.keep_output(run)
         attempt, now = run.attempts[-1], self._book.now()
         step = self._checkpoint(run)
-        reached = self._watcher.story.step if self._watcher and self._watcher.attempt == attempt.number else step or 0
+        reached = self._ear.step_of(attempt.number) or step or 0
         over = self._ender.over(run)
         ended = replace(
             attempt, end=action.end, reason=action.reason, ended_at=over.at if over else now, step=step,
@@ -336,6 +337,8 @@ class Executor:
         wanted = self._person.pressed_ctrl_c(run, self._ctrl_c)
         if wanted is CtrlC.DETACH:
             raise Detached(run)
+        if wanted is CtrlC.GO_ON:
+            return run
         if wanted is CtrlC.STOP and run.phase in _FIRST_CTRL_C and run.stop_asked is None:
             self._book.say(_FIRST_CTRL_C[run.phase])
             return self._book.ask_to_stop(run)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from planner.clock import tells_time
 from planner.market import SpotUp, Trained
 from planner.next_action import Look
 from planner.run import Phase
-from planner.watch import finished
+from planner.signs import FRESH, Sign, newest_sign
+from planner.watch import Watcher, finished
 from pricing.offers import Market
 from providers.base import SpotScout
 from providers.errors import InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
+    from decimal import Decimal
 
     from planner.book import Book
     from planner.run import Run
-    from planner.watch import Watcher
     from providers.base import Instance, Provider
 
 SCOUT_EVERY = timedelta(minutes=2)
@@ -49,7 +53,59 @@ class Scout:
         return self._up
 
 
-def look(run: Run, provider: Provider, watcher: Watcher | None, scout: Scout, book: Book) -> Look:
+class Heard(NamedTuple):
+    """The newest sign of life; `answered`: the store let itself be read."""
+
+    sign: Sign | None
+    answered: bool
+
+
+class Ear:
+    """What one process hears of a run's newest attempt through the run directory, look by look."""
+
+    def __init__(self) -> None:
+        self.watcher: Watcher | None = None
+        self._away_since: datetime | None = None
+        self._away_until: datetime | None = None
+
+    def listen(self, run: Run, provider: Provider, book: Book) -> Heard:
+        """Tell what the trainer has said since the last look. A store that does not answer is told, and no error."""
+        attempt = run.attempt
+        if attempt is None or attempt.ref is None:
+            return Heard(None, answered=True)
+        try:
+            store = provider.store(run.run_id)
+            if self.watcher is None or self.watcher.attempt != attempt.number:
+                self.watcher = Watcher(store, attempt.number, book.listen)
+            self.watcher.look(spent_by(run, self.watcher, book.now))
+            sign = newest_sign(store, attempt.number, self.watcher.story, book.now())
+        except ProviderError as error:
+            book.unanswered(error, "store")
+            self._away_since = self._away_since or book.now()
+            return Heard(None, answered=False)
+        book.answered("store")
+        return Heard(self._after_outage(sign, book.now()), answered=True)
+
+    def step_of(self, attempt: int) -> int | None:
+        """The newest step that an attempt has told; None where nobody has listened to it."""
+        return self.watcher.story.step if self.watcher and self.watcher.attempt == attempt else None
+
+    def _after_outage(self, sign: Sign | None, now: datetime) -> Sign | None:
+        """While the store was away for long, the machine could not write either: silence counts from its return."""
+        if self._away_since is not None and now - self._away_since > FRESH:
+            self._away_until = now
+        self._away_since = None
+        if self._away_until is None:
+            return sign
+        return replace(sign or Sign(now, trains=False), at=max(sign.at if sign else now, self._away_until))
+
+
+def spent_by(run: Run, watcher: Watcher, now: Callable[[], datetime]) -> Callable[[], Decimal]:
+    """What the run had cost when the line that is being told was written: lines may be read long after the end."""
+    return lambda: run.total_usd(min(now(), watcher.story.last_at or now()))
+
+
+def look(run: Run, provider: Provider, ear: Ear, scout: Scout, book: Book) -> Look:
     """Everything that the next action rests on. What the provider does not answer is told, and is no error."""
     now = book.now()
     refusals = book.refusals()
@@ -62,11 +118,16 @@ def look(run: Run, provider: Provider, watcher: Watcher | None, scout: Scout, bo
         spot_up = scout.spot_up(provider, run, now)
     except ProviderError as error:
         book.unanswered(error)
-        return Look(answered=False, refusals=refusals, trained=_kept_so_far(run))
+        return Look(answered=False, tells_time=tells_time(provider), refusals=refusals, trained=_kept_so_far(run))
     book.answered()
+    heard = ear.listen(run, provider, book)
+    watcher = ear.watcher
     return Look(
         seen=seen,
         finished=ended,
+        sign=heard.sign,
+        knows_ages=heard.answered,
+        tells_time=tells_time(provider),
         lag=provider.listing_lag,
         refusals=refusals,
         slow=watcher.slowness(run, now) if watcher else "",

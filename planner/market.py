@@ -51,6 +51,12 @@ class SpotUp:
     since: datetime
 
 
+def has_choice(run: Run) -> bool:
+    """Whether the run has a deadline of its own and places in both markets, so that the policy decides between them."""
+    both = all(_first(run, market) is not None for market in Market)
+    return run.deadline_given and both and bool(run.total_steps)
+
+
 def decide_market(
     run: Run, trained: Trained, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotUp | None = None
 ) -> Decision | None:
@@ -78,7 +84,7 @@ def _situation(
     run: Run, trained: Trained, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotUp | None
 ) -> Situation | None:
     spot, on_demand = _first(run, Market.SPOT), _first(run, Market.ON_DEMAND)
-    if not run.deadline_given or spot is None or on_demand is None or not run.total_steps:
+    if spot is None or on_demand is None or not run.total_steps or not has_choice(run):
         return None
     # At the speed of on demand, which must be able to take over whatever has been trained on what.
     work = max(0.0, (on_demand.seconds or 0.0) - on_demand.overhead_seconds)
@@ -138,7 +144,8 @@ def _seen(run: Run, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotU
     if _running(run) is Running.SPOT:
         state = _since(run, now)
     elif spot_up is not None:
-        state = (now - spot_up.since).total_seconds()
+        # The question is older than its answer: `now` was read before the market was asked.
+        state = max(0.0, (now - spot_up.since).total_seconds())
     else:
         state = max(0.0, (now - min(standing)).total_seconds()) if standing else 0.0
     return SpotSeen(

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from planner.market import NOTHING_YET, SpotUp, Trained, decide_market
+from planner.market import NOTHING_YET, SpotUp, Trained, decide_market, has_choice
 from planner.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run
+from planner.search import FIRST_PAUSE, MOST_CREATES, Search, search
+from planner.signs import BOOT_LIMIT as BOOT_LIMIT
+from planner.signs import SILENCE_LIMIT as SILENCE_LIMIT
+from planner.signs import Sign, silent_since
 from planner.spot_policy import Action as MarketAction
 from planner.spot_policy import Decision
 from planner.targets import Refusal, Target, affordable, open_targets, opens_again
@@ -17,8 +21,6 @@ from workloads.job import OnSlow
 
 TIMER_GRACE = timedelta(minutes=15)
 """How long after its deadline an instance may take to end by itself before it is ended from here."""
-BOOT_LIMIT = timedelta(minutes=45)
-"""How long an instance may take to its first sign of training: image and data set are fetched in it."""
 MOST_WITHOUT_PROGRESS = 3
 """Interruptions in a row that left no newer checkpoint, before a run is given up."""
 ASK_SPOT_AGAIN = timedelta(minutes=5)
@@ -32,13 +34,19 @@ class Look:
     """What is known of the world when the next action is chosen.
 
     `seen` is the live instance (None: the provider knows none), `answered` whether the provider told at all;
-    `finished` is how the run directory says that the attempt ended. `lag` is how long a new instance may not be
-    listed yet. `slow` says in words that training is slower than the low end of its estimate.
+    `finished` is how the run directory says that the attempt ended. `sign` is the newest sign of life in the run
+    directory (None: there is none); without `knows_ages`, nothing may be concluded from how old it is. Without
+    `tells_time` nobody knows what time it is there, and nothing is ended for any age, deadline included: the machine's
+    own timer holds that. `lag` is how long a new instance may not be listed yet. `slow` says in words that training is
+    slower than the low end of its estimate.
     """
 
     seen: Instance | None = None
     answered: bool = True
     finished: EndKind | None = None
+    sign: Sign | None = None
+    knows_ages: bool = True
+    tells_time: bool = True
     lag: timedelta = timedelta(0)
     refusals: tuple[Refusal, ...] = ()
     slow: str = ""
@@ -145,22 +153,60 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
     over = _over(run, now)
     if over is not None:
         return over
-    refusals = _heeded(run, look.refusals, now)
     payable = [target for target in run.targets if _payable(run, target, now)]
     if run.targets and not payable:
         return End(Outcome.BUDGET, f"what is left of the budget of ${run.budget_usd} pays for no place")
-    decision = decide_market(run, look.trained, _worth_heeding(refusals, now), now, look.spot_up)
-    if decision is not None:
-        chosen = _under_deadline(run, decision, payable, _worth_heeding(refusals, now), now)
-        if chosen is not None:
-            return chosen
-    places = open_targets(payable, refusals, now)
+    refusals = _heeded(run, payable, look.refusals, now)
+    chosen = _by_policy(run, look, payable, refusals, now)
+    if chosen is not None:
+        return chosen
+    searches = _searches(run, payable, refusals, now)
+    held = (*refusals, *_held(searches))
+    places = open_targets(payable, held, now)
     if places:
         return Launch(len(run.attempts) + 1, places[0])
-    opens = opens_again(payable, refusals, now)
-    if _got_somewhere(run) and opens is not None and opens < run.deadline:
-        return Wait(min(opens, now + LOOK_AGAIN), f"no place has room; looking again from {opens:%H:%M} UTC")
-    return _nowhere(run, refusals, now)
+    opens = opens_again(payable, held, now)
+    if (_got_somewhere(run) or _held(searches)) and opens is not None and opens < run.deadline:
+        return Wait(min(opens, now + LOOK_AGAIN), _waiting_text(searches, opens))
+    return _nowhere(run, held, searches, now)
+
+
+def _searches(
+    run: Run, places: list[Target], refusals: tuple[Refusal, ...], now: datetime, spot_pause: timedelta = FIRST_PAUSE
+) -> tuple[Search, ...]:
+    """How far the search is in each group of places: in each market, where the policy decides between them."""
+    if not has_choice(run):
+        return (search(run, places, refusals, now),)
+    groups = {market: [place for place in places if place.offer.market is market] for market in Market}
+    pauses = {Market.SPOT: spot_pause}
+    return tuple(search(run, group, refusals, now, pauses.get(market, FIRST_PAUSE)) for market, group in groups.items())
+
+
+def _held(searches: tuple[Search, ...]) -> tuple[Refusal, ...]:
+    return tuple(refusal for known in searches for refusal in known.held)
+
+
+def _waiting_text(searches: tuple[Search, ...], opens: datetime) -> str:
+    """What was asked so far and when the next pass begins, for the person who waits."""
+    following = next((known for known in searches if known.next_pass == opens), None)
+    if following is None:
+        return f"no place has room; looking again from {opens:%H:%M} UTC"
+    return (
+        f"asked {_counted(following.asked, 'place')}, none has room; pass {following.passes + 1} begins at "
+        f"{opens:%H:%M} UTC; at most {MOST_CREATES} creates in all"
+    )
+
+
+def _by_policy(
+    run: Run, look: Look, payable: list[Target], refusals: tuple[Refusal, ...], now: datetime
+) -> Action | None:
+    """What the policy between the markets says; None where it has no say, or the market it names has no place open."""
+    if not has_choice(run):
+        return None
+    worth = _worth_heeding(refusals, now)
+    heeded = (*worth, *_held(_searches(run, payable, worth, now, ASK_SPOT_AGAIN)))
+    decision = decide_market(run, look.trained, heeded, now, look.spot_up)
+    return None if decision is None else _under_deadline(run, decision, payable, heeded, now)
 
 
 def _under_deadline(
@@ -215,14 +261,14 @@ def _payable(run: Run, target: Target, now: datetime) -> bool:
     return left is None or affordable(target, left).total_seconds() > target.overhead_seconds
 
 
-def _heeded(run: Run, refusals: tuple[Refusal, ...], now: datetime) -> tuple[Refusal, ...]:
+def _heeded(run: Run, payable: list[Target], refusals: tuple[Refusal, ...], now: datetime) -> tuple[Refusal, ...]:
     """What other runs were refused is passed over, unless it would leave this one without any place to ask.
 
     Whoever launches an ended run again is not put off by what it was refused in its former life either.
     """
-    if open_targets(run.targets, refusals, now):
+    if open_targets(payable, (*refusals, *_held(_searches(run, payable, refusals, now))), now):
         return refusals
-    since = now if run.phase is Phase.DONE else run.created_at
+    since = now if run.phase is Phase.DONE else run.again_at or run.created_at
     return tuple(refusal for refusal in refusals if refusal.at >= since)
 
 
@@ -230,21 +276,31 @@ def _got_somewhere(run: Run) -> bool:
     return any(attempt.ran for attempt in run.attempts)
 
 
-def _nowhere(run: Run, refusals: tuple[Refusal, ...], now: datetime) -> End:
+def _nowhere(run: Run, refusals: tuple[Refusal, ...], searches: tuple[Search, ...], now: datetime) -> End:
     standing = [known for known in refusals if known.until > now and any(known.covers(place) for place in run.targets)]
     quotas = sorted({refusal.quota for refusal in standing if refusal.quota})
-    asked = f"{len(run.targets)} places were asked"
     if quotas and all(refusal.quota for refusal in standing):
         return End(Outcome.REFUSED, f"the account's quota is too small: {', '.join(quotas)}")
-    why = standing[-1].why if standing else "none is in the plan"
+    why = next((refusal.why for refusal in reversed(standing) if refusal.why), "none is in the plan")
     also = f"; quotas that are too small: {', '.join(quotas)}" if quotas else ""
-    return End(Outcome.NO_CAPACITY, f"{asked}, none has room: {why}{also}")
+    return End(Outcome.NO_CAPACITY, f"{_asked_text(run, searches)}, none has room: {why}{also}")
+
+
+def _asked_text(run: Run, searches: tuple[Search, ...]) -> str:
+    """How many places were asked; and how often, where the run asked them more than once."""
+    asked = f"{_counted(len(run.targets), 'place')} {'was' if len(run.targets) == 1 else 'were'} asked"
+    creates, passes = sum(known.creates for known in searches), max((known.passes for known in searches), default=0)
+    return f"{asked} in {passes} passes with {creates} creates" if passes > 1 else asked
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _while_training(run: Run, look: Look, now: datetime) -> Action:
     seen = look.seen
     if not look.answered:
-        return _past_its_time(run, now) or Wait(why="the provider does not answer")
+        return _past_its_time(run, look, now) or Wait(why="the provider does not answer")
     if seen is not None and seen.state is not InstanceState.ENDED:
         return _still_training(run, look, seen, now)
     # A machine may end itself as soon as its results are complete: the run directory knows better than its absence.
@@ -277,17 +333,17 @@ def _after_training(run: Run, end: EndKind, reason: str) -> Action:
 
 
 def _still_training(run: Run, look: Look, seen: Instance, now: datetime) -> Action:
-    past = _past_its_time(run, now)
+    past = _past_its_time(run, look, now)
     if past is not None:
         return past
+    silence = silent_since(run.attempts[-1], seen, look.sign, now) if look.knows_ages and look.tells_time else ""
+    if silence:
+        return _after_training(run, EndKind.LOST, silence)
     wants_end = run.stop_asked is not None or run.moving is not None or run.slow in (OnSlow.STOP, OnSlow.REPLAN)
     if wants_end and not seen.bills:
         return _after_training(run, EndKind.STOPPED, "stopped while it waited for a machine")
     if wants_end and seen.state is not InstanceState.STOPPING:
         return AskToStop()
-    asked = run.attempts[-1].asked_at
-    if run.phase is Phase.BOOTING and asked is not None and now - asked > BOOT_LIMIT:
-        return Interrupt(EndKind.LOST, f"no sign of training {BOOT_LIMIT} after the launch")
     if look.slow and run.slow is None:
         return Decide(look.slow)
     return (None if wants_end else _other_market(run, look, now)) or Wait()
@@ -303,10 +359,10 @@ def _other_market(run: Run, look: Look, now: datetime) -> Move | None:
     return None if wanted is target.offer.market else Move(wanted, decision.why)
 
 
-def _past_its_time(run: Run, now: datetime) -> End | None:
+def _past_its_time(run: Run, look: Look, now: datetime) -> End | None:
     """The instance ends itself at its deadline; when it has not, some time later, it is ended from here."""
     own = run.attempts[-1].deadline or run.deadline
-    if now <= min(own, run.deadline) + TIMER_GRACE:
+    if not look.tells_time or now <= min(own, run.deadline) + TIMER_GRACE:
         return None
     if _by_budget(run):
         return End(Outcome.BUDGET, "what the budget pays for is over")

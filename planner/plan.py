@@ -15,6 +15,7 @@ from pricing.cost import ProviderRates, RunCost, RunUsage, run_cost
 from pricing.money import UsdPerHour, from_micro
 from pricing.offers import Offer, Place, Rental
 from pricing.offers import Quote as PlacePrice
+from providers.launchable import table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,6 +108,7 @@ class Estimate:
     """What holds for a rental wherever it is had: throughput, time, and cost but for the price of the place.
 
     `throughput` is what is left of `computed` after feeding, `feed` what the host can hand over (None: not known).
+    `unproven` says why nobody is known to have run the machine's image and driver on its device ("": somebody has).
     `plain` is the time of the work alone, `steady` with the writing of checkpoints, `time` with what interruptions add
     on spot, which `spot` tells apart. `software` is what it would train with.
 
@@ -128,6 +130,7 @@ class Estimate:
     fixed_micro_usd: tuple[int, int, int]
     input_bound: bool = False
     software: Chosen | None = None
+    unproven: str = ""
 
     @property
     def fixed(self) -> RunCost:
@@ -147,6 +150,14 @@ class Candidate(NamedTuple):
     estimate: Estimate
     place: Place
     cost_micro_usd: int
+
+    @property
+    def ranked_micro_usd(self) -> float:
+        """The cost by which it is ranked: that of an unproven combination is multiplied, so that a proven one at about
+        the same cost goes first."""
+        if not self.estimate.unproven:
+            return self.cost_micro_usd
+        return self.cost_micro_usd * table().unproven_cost_factor
 
 
 class RejectionKey(NamedTuple):

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import ROUND_UP, Decimal
 from typing import TYPE_CHECKING, Any
 
+from planner.errors import NothingLeftError
 from planner.market import chance_text
 from planner.next_action import TIMER_GRACE
 from planner.plan import Plan
 from planner.price_notes import price_text
 from planner.receipt import estimate_record
+from planner.render import unproven_text
 from planner.run import attempt_deadline
-from planner.targets import Target
+from planner.targets import MOST_ABOVE, Target
 from pricing.money import format_usd, format_usd_per_hour, from_micro
+from pricing.offers import Market
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planner.plan import MachineEstimate, RankedOffer
     from planner.run import Run
     from pricing.offers import Offer
@@ -32,7 +38,7 @@ class Proposal:
     time (None: nothing could be estimated), `text` all of it in a line.
 
     `plan` is what it was made from (None: this machine), `dearer` why its price has to be agreed to ("": it is about
-    what was shown before).
+    what was shown before). `left_out` says which places of the plan the run may not take ("": it may take all of them).
     """
 
     targets: tuple[Target, ...]
@@ -41,6 +47,7 @@ class Proposal:
     text: str
     plan: Plan | None = None
     dearer: str = ""
+    left_out: str = ""
 
     @property
     def offers(self) -> list[Offer]:
@@ -72,7 +79,69 @@ def rented(plan: Plan, dearer: str = "") -> Proposal:
         f"({price_text(best.offer, plan.made_at.date())}): "
         f"{format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)}), {cost}"
     )
+    if best.candidate.estimate.unproven:
+        text += f"; {unproven_text(best)}"
     return Proposal(targets=tuple(targets), record=record, slow_end=time.high, text=text, plan=plan, dearer=dearer)
+
+
+def most_usd(proposal: Proposal, max_cost_usd: Decimal | None, *, assume_yes: bool) -> Decimal | None:
+    """What the job may cost at most, as planned, at a place that the run takes; None where a person agrees to each.
+
+    That is --max-cost; without it --yes covers what is MOST_ABOVE above the cost that is shown.
+    """
+    shown = proposal.targets[0].usd
+    if max_cost_usd is not None or not assume_yes or shown is None:
+        return max_cost_usd
+    return shown * (1 + MOST_ABOVE)
+
+
+def within(proposal: Proposal, most: Decimal | None) -> Proposal:
+    """The proposal without the places where the job would cost more than `most` as planned (None: with all of them).
+
+    A place whose cost nobody has estimated stays. Raises NothingLeftError where the first place costs more.
+    """
+    first = proposal.targets[0]
+    if most is None:
+        return proposal
+    if first.usd is not None and first.usd > most:
+        raise NothingLeftError(
+            f"{first.where} costs {format_usd(first.usd)}, above the {format_usd(most)} of --max-cost",
+            "raise --max-cost, or --objective cost puts the cheapest place first",
+        )
+    kept = tuple(target for target in proposal.targets if target.usd is None or target.usd <= most)
+    gone = [target for target in proposal.targets if target.usd is not None and target.usd > most]
+    if not gone:
+        return proposal
+    fallback = not any(target.offer.market is Market.ON_DEMAND for target in kept) and any(
+        target.offer.market is Market.ON_DEMAND for target in gone
+    )
+    left_out = (
+        f"left out: {len(gone)} of {len(proposal.targets)} places, where it would cost more than {format_usd(most)}"
+        f"{', all of on demand among them' if fallback else ''}; "
+        f"--max-cost {_dearest(gone).quantize(Decimal('0.01'), ROUND_UP)} takes them all"
+    )
+    return replace(proposal, targets=kept, left_out=left_out)
+
+
+def further_text(proposal: Proposal) -> str:
+    """How many places follow the first, and what the dearest of them costs; "" where none does."""
+    others = proposal.targets[1:]
+    if not others:
+        return ""
+    text = f"and {len(others)} further places, should this one have no room"
+    known = [target for target in others if target.usd is not None]
+    if not known:
+        return text
+    dearest = max(known, key=lambda target: target.usd or Decimal(0))
+    low, high = dearest.low_usd or dearest.usd, dearest.high_usd or dearest.usd
+    cost = (
+        f"{format_usd(dearest.usd or Decimal(0))} ({format_usd(low or Decimal(0))} to {format_usd(high or Decimal(0))})"
+    )
+    return f"{text}; at the dearest, {dearest.where}, it costs {cost}"
+
+
+def _dearest(targets: Sequence[Target]) -> Decimal:
+    return max(target.usd or Decimal(0) for target in targets)
 
 
 def limits_text(run: Run, timers: Timers, now: datetime) -> list[str]:
@@ -107,6 +176,12 @@ def _targets(ranked: RankedOffer) -> list[Target]:
             fixed_usd=from_micro(estimate.fixed_micro_usd[0]),
             images_per_second=estimate.throughput.images_per_second,
             images_per_second_low=estimate.throughput.low,
+            low_seconds=estimate.time.low.total_seconds(),
+            high_seconds=estimate.time.high.total_seconds(),
+            usd=ranked.cost_usd,
+            low_usd=ranked.cost_low_usd,
+            high_usd=ranked.cost_high_usd,
+            basis=estimate.throughput.basis,
         )
         for zone in zones
     ]

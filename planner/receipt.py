@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from planner.errors import ThisMachineError
+from planner.legs import estimate_of, legs_of
 from planner.measurements import OwnMeasurement
+from planner.progress import framework_text
 from planner.run import INTERRUPTIONS
 from planner.stored import Stays, Stored, stored_text
 from pricing.money import Usd, format_usd
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from planner.plan import MachineEstimate
     from planner.progress import Story
     from planner.run import Run
@@ -25,7 +30,8 @@ class Receipt:
 
     Seconds are whole-run, from the request to the model at home and nothing left. `accuracy` is on the hold-out.
     What stays stored is that of the run directory and, as `data`, of what was uploaded for it; None where nobody
-    charges for it, or the store did not answer.
+    charges for it, or the store did not answer. `places` are the machines that it had (planner.legs), and the estimated
+    figures those of the places where it trained.
     """
 
     run_id: str
@@ -54,9 +60,72 @@ class Receipt:
     stored_usd_per_month: float | None = None
     data_stored_bytes: int | None = None
     data_stored_usd_per_month: float | None = None
+    places: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def receipt_record(value: object) -> dict[str, Any] | None:
+    """What the journal keeps of a receipt, without fields that are not known; None where a field cannot be one.
+
+    An earlier version may have written fewer fields.
+    """
+    if not isinstance(value, dict):
+        return None
+    known = {known.name: known for known in fields(Receipt)}
+    record = {name: kept for name, kept in value.items() if name in known}
+    if not all(_CHECKS[str(known[name].type)](kept) for name, kept in record.items()):
+        return None
+    return record
+
+
+def receipt_from(record: dict[str, Any]) -> Receipt:
+    """The receipt of such a record. Raises ThisMachineError where it lacks a figure."""
+    try:
+        return Receipt(**record)
+    except TypeError:
+        raise ThisMachineError(
+            f"the receipt of run {record.get('run_id')} lacks figures: an earlier version has written it",
+            "plan history --json shows what there is",
+        ) from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+
+
+def _is_count(value: object) -> bool:
+    return _is_number(value) and isinstance(value, int)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_place(value: object) -> bool:
+    """What planner.legs writes: text of where it was, and figures or None."""
+    if not isinstance(value, dict) or not _is_text(value.get("where")):
+        return False
+    return all(figure is None or _is_number(figure) for name, figure in value.items() if name != "where")
+
+
+def _or_none(check: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: value is None or check(value)
+
+
+_LARGEST = 1e12
+"""Of any figure of a receipt: seconds beyond it are no duration that Python knows."""
+_CHECKS: dict[str, Callable[[object], bool]] = {
+    "str": _is_text,
+    "str | None": _or_none(_is_text),
+    "int": _is_count,
+    "int | None": _or_none(_is_count),
+    "float": _is_number,
+    "float | None": _or_none(_is_number),
+    "list[dict[str, Any]]": lambda value: isinstance(value, list) and all(map(_is_place, value)),
+    "dict[str, float]": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
+}
 
 
 def estimate_record(quote: MachineEstimate | None) -> dict[str, Any]:
@@ -87,8 +156,12 @@ def write_receipt(
     run: Run, story: Story, estimate: dict[str, Any], ending: Ending, before: dict[str, Any] | None = None
 ) -> Receipt:
     """The receipt of a run that is done; `before` is the one of its life so far, where it went on from an end."""
-    seconds = (ending.ended_at - ending.asked_at).total_seconds() + (before["actual_seconds"] if before else 0.0)
-    start, end = story.start or {}, story.end or {}
+    seconds = (ending.ended_at - ending.asked_at).total_seconds() + (
+        before.get("actual_seconds", 0.0) if before else 0.0
+    )
+    end = story.end or {}
+    legs = legs_of(run, story.step, ending.ended_at)
+    estimate = estimate_of(legs, estimate)
     interrupted = [attempt for attempt in run.attempts if attempt.end is not None and attempt.end in INTERRUPTIONS]
     return Receipt(
         run_id=run.run_id,
@@ -106,13 +179,14 @@ def write_receipt(
         basis=estimate.get("basis"),
         actual_images_per_second=story.images_per_second,
         steps=story.step,
-        total_steps=start.get("total_steps"),
+        total_steps=story.total_steps,
         accuracy=end.get("hold_out_accuracy"),
         hold_out_images=end.get("hold_out_images"),
-        framework=f"{start['framework']} {start['framework_version']}" if start else None,
-        device=f"{start['device_count']} x {start['device_name']}" if start else None,
+        framework=story.framework,
+        device=story.device,
         phase_seconds={name: round(seconds, 3) for name, seconds in story.phase_seconds.items()},
         model_folder=ending.model_folder,
+        places=[leg.to_json() for leg in legs],
         **_stored(ending.stays),
     )
 
@@ -142,13 +216,13 @@ def measurement_of(
     steps (of `batch` images) at the steady rate is shared out over the epochs.
     """
     start, end = story.start, story.end
-    if start is None or end is None or not end.get("images_per_second") or start["resumed_from_step"]:
+    if start is None or end is None or not end.get("images_per_second") or start.get("resumed_from_step"):
         return None
     rate = float(end["images_per_second"])
-    beside = _seconds_beside_steps(story, ending, end["step"] * batch / rate)
+    beside = _seconds_beside_steps(story, ending, story.step * batch / rate)
     setup, per_epoch, after = beside if beside else (None, None, None)
     usual = _usual_epoch(story)
-    if usual is not None:
+    if usual is not None and start.get("steps_per_epoch"):
         rate, per_epoch = start["steps_per_epoch"] * batch / usual[0], usual[1]
     return OwnMeasurement(
         machine=machine,
@@ -159,7 +233,7 @@ def measurement_of(
         after_seconds=after,
         measured_at=ending.ended_at,
         run_id=run.run_id,
-        framework=f"{start['framework']} {start['framework_version']}",
+        framework=framework_text(start),
     )
 
 
@@ -189,7 +263,7 @@ def _usual_epoch(story: Story) -> tuple[float, float] | None:
 
     The first epoch is left out: it compiles.
     """
-    lines = [line for line in story.epochs[1:] if "train_seconds" in line]
+    lines = [line for line in story.epochs[1:] if "train_seconds" in line and "seconds" in line]
     if len(lines) < _ENOUGH_EPOCHS:
         return None
     cut = max(1, int(_LEFT_OUT * len(lines)))
@@ -217,6 +291,7 @@ def receipt_text(receipt: Receipt) -> str:
     lines.append(f"  steps       {receipt.steps}{of}{again}")
     if receipt.interruptions:
         lines.append(f"  interrupted {receipt.interruptions} times, {receipt.lost_steps} steps were trained again")
+    lines += _place_lines(receipt)
     if receipt.device:
         lines.append(f"  trained on  {receipt.device}, {receipt.framework}")
     if receipt.phase_seconds:
@@ -226,6 +301,20 @@ def receipt_text(receipt: Receipt) -> str:
         lines.append(f"  model       {receipt.model_folder}")
     lines += _stored_lines(receipt)
     return "\n".join(lines)
+
+
+def _place_lines(receipt: Receipt) -> list[str]:
+    """Where a run that moved was, and what the whole job was estimated at there."""
+    if receipt.attempts < 2 or not any(place.get("estimated_usd") for place in receipt.places):
+        return []
+    lines = [_place_line(place) for place in receipt.places]
+    return [*lines, "  the estimate above is that of these places, by the steps that were trained at each"]
+
+
+def _place_line(place: dict[str, Any]) -> str:
+    estimated = f"{_seconds(place.get('estimated_seconds'))}, {_usd(place.get('estimated_usd'))}"
+    did = f"{place.get('steps') or 0:,} steps, {_usd(place.get('actual_usd'))}"
+    return f"  attempt {place.get('attempt') or 0:<4}{place['where']}: {did}; the whole job there: {estimated}"
 
 
 def _stored_lines(receipt: Receipt) -> list[str]:

@@ -11,6 +11,7 @@ from planner.plan import Candidate, RankedOffer
 from planner.targets import DearerError, above, agreed
 from pricing.money import format_usd, format_usd_per_hour, to_micro
 from pricing.offers import Offer, Place, PriceGrade
+from pricing.plausible import moved_too_far
 from providers.base import Refiner
 from providers.errors import CapacityError, ProviderError
 from workloads.job import Objective
@@ -117,7 +118,7 @@ class Watchful:
         there = [known for known in told if target.zone is None or not known.zones or target.zone in known.zones]
         if not there:
             raise CapacityError(f"{target.where} is not to be had any more")
-        live = min(there, key=agreed)
+        live = _plausible(min(there, key=agreed), offer, lambda _: None)
         if above(agreed(live), agreed(offer)):
             raise DearerError(
                 f"it costs {_rates(agreed(live), agreed(offer))} that was agreed to", usd_per_hour=agreed(live)
@@ -149,9 +150,25 @@ def _live(
             say(f"{name} tells no live prices ({error.message}): those of the catalog stand")
             continue
         found |= {_machine(offer): [] for offer in wanted}
+        shown = {_machine(offer): offer for offer in reversed(wanted)}
         for offer in dict.fromkeys(told):
-            found.setdefault(_machine(offer), []).append(offer)
+            found.setdefault(_machine(offer), []).append(_plausible(offer, shown.get(_machine(offer)), say))
     return found
+
+
+def _plausible(live: Offer, shown: Offer | None, say: Callable[[str], None]) -> Offer:
+    """The live offer, at the price of the catalog where the live one is too low to be true (pricing/plausible.py).
+
+    A price that is too high is taken as it is: whoever pays it is asked first.
+    """
+    if shown is None or live.usd_per_hour >= shown.usd_per_hour:
+        return live
+    why = moved_too_far(live.usd_per_hour, shown.usd_per_hour)
+    if not why:
+        return live
+    price = format_usd_per_hour(live.usd_per_hour)
+    say(f"{live.instance_type} in {live.region}: the live price {price} is {why} and is not used")
+    return replace(shown, zones=live.zones or shown.zones)
 
 
 def _ranked_again(plan: Plan, live: dict[_Machine, list[Offer]]) -> Plan:
@@ -183,7 +200,7 @@ def _at(candidate: Candidate, offer: Offer) -> Candidate:
 
 def _order(objective: Objective, candidate: Candidate, offer: Offer) -> tuple[object, ...]:
     """The order of planner.choose, and within one machine that of its zones."""
-    cost, seconds = candidate.cost_micro_usd, candidate.estimate.time.total.total_seconds()
+    cost, seconds = candidate.ranked_micro_usd, candidate.estimate.time.total.total_seconds()
     match objective:
         case Objective.COST:
             first: float = cost

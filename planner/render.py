@@ -11,6 +11,7 @@ from planner.spot import CostAndTime, spot_verdict
 from pricing.cost import run_cost
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from pricing.offers import LifecycleState, Market
+from providers.launchable import table as table_of_images
 from workloads.durations import format_duration
 from workloads.layers import macs, parameters
 
@@ -170,6 +171,7 @@ def _under(plan: Plan) -> list[str]:
         lines.extend(price_notes(plan))
         lines.extend(_data_lines(plan))
         lines.extend(_spot_verdicts(plan))
+        lines.extend(_unproven_lines(plan))
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
     lines.extend(f"advice: {line}" for line in plan.advice)
@@ -207,6 +209,23 @@ def _spot_verdicts(plan: Plan) -> list[str]:
         if verdict:
             lines.append(f"row {ranked.rank}: {verdict} than on demand")
     return lines
+
+
+def _unproven_lines(plan: Plan) -> list[str]:
+    """One line for each reason, with the rows that it is about."""
+    rows: dict[str, list[str]] = {}
+    for ranked in plan.candidates:
+        if ranked.candidate.estimate.unproven:
+            rows.setdefault(unproven_text(ranked), []).append(str(ranked.rank))
+    return [f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: {text}" for text, ranks in rows.items()]
+
+
+def unproven_text(ranked: RankedOffer) -> str:
+    """That nobody is known to have run the machine's image and driver on this device, why, and what it does to the
+    rank."""
+    factor = table_of_images().unproven_cost_factor
+    why = ranked.candidate.estimate.unproven
+    return f"image and driver are unproven on it, so it is ranked at {factor:g} times its cost: {why}"
 
 
 def machine_line(machine: MachineEstimate) -> str:

@@ -122,6 +122,7 @@ def _shared(estimate: Estimate) -> str:
         "total_seconds": time.total.total_seconds(),
         "fits": True,
         "input_bound": estimate.input_bound,
+        "unproven": estimate.unproven or None,
     }
     return json.dumps(machine)[1:-1]
 

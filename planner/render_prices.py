@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pricing.catalog import ProviderSummary
     from pricing.changes import Change, Changes
+    from pricing.held import HeldPrice
     from pricing.own_rates import OwnRate
     from pricing.refresh import Outcome
 
@@ -117,7 +118,39 @@ def outcome_text(outcome: Outcome) -> str:
     lines += [f"  left out: {count:,} x {why}" for why, count in sorted(merged.skipped.items()) if count]
     lines += [f"  not read: {part}: {why}; what was known of it stays" for part, why in outcome.failed]
     lines += [f"  held back: {why}" for why in outcome.held]
+    if merged.held and not outcome.held:
+        lines.append(f"  held back, since they cannot be true: {len(merged.held):,} prices; plan prices show --held")
+        lines += [f"    {_held_line(one)}" for one in merged.held[:_SHOWN]]
     return "\n".join(lines)
+
+
+def held_text(held: Sequence[HeldPrice]) -> str:
+    """The held prices, one to a line, and how they are let through."""
+    if not held:
+        return "no price is held back"
+    lines = [_held_line(one) for one in held]
+    return "\n".join([*lines, "plan prices accept NAME... uses them; until then the last known price is used"])
+
+
+def _held_line(one: HeldPrice) -> str:
+    known = (
+        "no earlier price" if one.known_usd_per_hour is None else f"used: {format_usd_per_hour(one.known_usd_per_hour)}"
+    )
+    return f"{one.name}: {format_usd_per_hour(one.usd_per_hour)} of {one.as_of or 'no date'} is {one.why} ({known})"
+
+
+def held_json(one: HeldPrice) -> dict[str, Any]:
+    """What a program reads of one held price."""
+    return {
+        "name": one.name,
+        "provider": one.provider,
+        **one.place._asdict(),
+        "usd_per_hour": float(one.usd_per_hour),
+        "as_of": _day(one.as_of),
+        "source": one.source,
+        "why": one.why,
+        "known_usd_per_hour": None if one.known_usd_per_hour is None else float(one.known_usd_per_hour),
+    }
 
 
 def _change(change: Change) -> str:
@@ -157,6 +190,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "read": list(outcome.read),
         "failed": [{"part": part, "reason": why} for part, why in outcome.failed],
         "held_back": list(outcome.held),
+        "held_prices": [held_json(one) for one in outcome.merged.held],
         "kept": outcome.merged.kept,
         "left_out": {why: count for why, count in sorted(outcome.merged.skipped.items()) if count},
         "unknown_types": list(outcome.merged.unknown_types),

@@ -87,7 +87,7 @@ class Attempt:
     `sent_at` is when its create was sent the last time: a listing shows it some time after that.
     `tries` counts how often it was sent without a clear answer; `cleared` tells that the provider has said that
     nothing of it is left. `step` is the newest complete checkpoint when it ended, `lost_steps` what had been trained
-    beyond it, `deadline` its own timer's.
+    beyond it, `deadline` its own timer's. `client` is the label that it was made with, None where it had none.
     """
 
     number: int
@@ -106,6 +106,7 @@ class Attempt:
     cleared: bool = False
     queued: bool = False
     bills_from: datetime | None = None
+    client: str | None = None
 
     @property
     def usd_per_hour(self) -> Decimal:
@@ -133,6 +134,8 @@ class Run:
     estimate, `moving` to which market a run is being taken that still trains, `unverified` what may still be there
     after a teardown that the provider did not confirm. `deadline_given`: the deadline is the person's own.
     `checkpoint_seconds` lie between two checkpoints, `total_steps` are those of the whole job (None: not known).
+    `taken_over`: a person has said that this home acts on it, whichever client launched it.
+    `again_at` is when the run was launched again after it had ended (None: never).
     """
 
     run_id: RunId
@@ -156,10 +159,17 @@ class Run:
     checkpoint_seconds: float = 0.0
     total_steps: int | None = None
     unverified: str | None = None
+    taken_over: bool = False
+    again_at: datetime | None = None
 
     @property
     def attempt(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
+
+    @property
+    def client(self) -> str | None:
+        """The client that launched it last; None where nothing was launched, or nobody wrote down by whom."""
+        return self.attempts[-1].client if self.attempts else None
 
     @property
     def live(self) -> bool:
@@ -177,6 +187,12 @@ class Run:
         """Whether something may be there that costs money."""
         attempt = self.attempt
         return self.live and attempt is not None and not attempt.cleared
+
+    @property
+    def bills_usd_per_hour(self) -> Decimal:
+        """What is charged for its machine at this moment, as far as is known."""
+        over = not self.bills or (self.attempts[-1].ended_at is not None)
+        return Decimal(0) if over else self.usd_per_hour
 
     def cost_usd(self, now: datetime) -> Decimal:
         """Compute of all attempts until now."""

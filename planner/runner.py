@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import BadInputError, PlanError, RefusedError, ThisMachineError
+from planner.client import own_client
+from planner.errors import BadInputError, RefusedError, ThisMachineError
 from planner.estimate import trained_images
 from planner.events import Said
 from planner.launch import Detached, Executor, HungUp, Person
 from planner.locks import RunLocks
-from planner.machine_quote import shape_of
-from planner.measurements import OwnMeasurement, add_measurement, load_measurements
-from planner.progress import Story, story_of
-from planner.receipt import Ending, Receipt, measurement_of, write_receipt
-from planner.run import Outcome, Phase, Run, attempt_deadline
-from planner.stored import Stays, rates_of, stays
+from planner.looking import spent_by
+from planner.measurements import OwnMeasurement, load_measurements
+from planner.receipts import Receipts
+from planner.run import Phase, Run, attempt_deadline
+from planner.run_keys import RunKeys
+from planner.spending import Spending
 from planner.watch import Watcher, newest_checkpoint
 from providers.base import LaunchRequest, PreflightState, Preparer, RunId
 from providers.errors import ProviderError
 from workloads.job import job_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
+    from contextlib import AbstractContextManager
 
     from planner.clock import Clock
     from planner.creating import MakeRequest
     from planner.events import Event
     from planner.journal import Journal
+    from planner.receipt import Receipt
     from planner.settings import Settings
     from planner.targets import Target
     from providers.agent.spec import File
@@ -42,7 +44,19 @@ if TYPE_CHECKING:
 PATIENCE_FACTOR = 3
 LEAST_PATIENCE = timedelta(minutes=30)
 LONGEST_PATIENCE = timedelta(days=30)
+FOLLOWER_PATIENCE = timedelta(minutes=3)
+"""How long `plan stop` waits for a command that follows the run and writes nothing of it into the journal. One that
+works looks every 10 s, every 60 s while it waits for a place; the rest is the time that a trainer takes to write its
+checkpoint."""
 LOCAL_POLL_SECONDS, POLL_SECONDS = 1.0, 10.0
+
+
+class FollowerSilentError(Exception):
+    """Another process holds the run and does not act on it: it hangs, or was suspended."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.run_id)
+        self.run = run
 
 
 class Runner:
@@ -64,16 +78,36 @@ class Runner:
         self._listen = listen
         self._person = person
         self._locks = RunLocks(settings.home / "locks")
+        self._receipts = Receipts(provider, journal, settings, clock, listen)
+        self.spending = Spending(journal, settings.budget_usd_per_month, clock, self._locks)
 
     def resumable(self, job: TrainingJob, providers: Sequence[str]) -> Run | None:
         """The run of this very job that was ended early, at one of the providers, and left a complete checkpoint."""
         for name in providers:
             run = self._journal.newest_of(job.digest(), name)
-            if run is None or run.outcome is None or not run.outcome.resumable or run.phase is not Phase.DONE:
+            if run is None:
+                continue
+            if not self.owns(run):
+                whose = own_client(self._settings).whose(run.client)
+                self._listen(Said(f"run {run.run_id} of this job is of {whose}: it is left to that client"))
+                continue
+            if run.outcome is None or not run.outcome.resumable or run.phase is not Phase.DONE:
                 continue
             if newest_checkpoint(self._provider_of(name).store(run.run_id)) is not None:
                 return run
         return None
+
+    def living(self, job: TrainingJob, beside: Collection[RunId] = ()) -> Run | None:
+        """The newest run of this very job that is not done, at any provider; `beside` are those to be passed over.
+
+        A run of another client is that client's to follow, and is none.
+        """
+        runs = self._journal.live_of(job.digest())
+        return next((run for run in runs if run.run_id not in beside and self.owns(run)), None)
+
+    def deciding(self, job: TrainingJob) -> AbstractContextManager[None]:
+        """Keeps other launches of this job waiting, between the look for a living run and the record of a new one."""
+        return self._locks.deciding(job.digest())
 
     def draft(
         self, job: TrainingJob, targets: Sequence[Target], slow_end: timedelta | None, output: Path | None
@@ -102,25 +136,35 @@ class Runner:
             total_steps=total_steps(job),
         )
 
-    def record(self, run: Run, job: TrainingJob, estimate: dict[str, Any]) -> None:
-        """The run in the journal, before anything is created for it; nobody else acts on it until it is followed."""
-        self._locks.keep(run.run_id)
-        self._journal.add_run(run, job.to_json(), estimate, self._clock.now())
+    def record(self, run: Run, job: TrainingJob, estimate: dict[str, Any]) -> Run:
+        """The run in the journal, before anything is created for it; nobody else acts on it until it is followed.
+
+        Raises RefusedError where the run could pass the month's budget.
+        """
+        with self.spending.launching(run):
+            self._locks.keep(run.run_id)
+            self._journal.add_run(run, job.to_json(), estimate, self._clock.now())
+        return run
 
     def again(self, run: Run, draft: Run, output: Path | None) -> Run:
         """An ended run made ready for its next attempt: under the limits and in the places of a new draft.
 
-        One that another process has taken on in the meantime is as that process has it.
+        One that another process has taken on in the meantime is as that process has it. Raises RefusedError for
+        another client's.
         """
+        self._must_own(run)
         if not self._locks.keep(run.run_id):
             return self._journal.run(run.run_id)
         folder = str(output_folder(output, run.job_name, run.run_id)) if output else run.model_folder
-        self._journal.go_on(run.run_id, self._clock.now())
-        return replace(
+        now = self._clock.now()
+        again = replace(
             run, deadline=draft.deadline, deadline_given=draft.deadline_given, budget_usd=draft.budget_usd,
             targets=draft.targets, on_slow=draft.on_slow, moving=None,
-            model_folder=folder, outcome=None, message=None, stop_asked=None, slow=None,
+            model_folder=folder, outcome=None, message=None, stop_asked=None, slow=None, again_at=now,
         )  # fmt: skip
+        with self.spending.launching(again):
+            self._journal.go_on(run.run_id, now)
+        return again
 
     def prepare(self, request: LaunchRequest) -> None:
         """Look whether the launch will be let in, and make ready what takes long. Raises PlanError."""
@@ -134,18 +178,28 @@ class Runner:
         if isinstance(provider, Preparer):
             provider.prepare(request, lambda line: self._listen(Said(line)))
 
-    def follow(self, run: Run, make_request: MakeRequest, *, until_launched: bool = False) -> tuple[Run, Receipt]:
+    def follow(
+        self,
+        run: Run,
+        make_request: MakeRequest,
+        *,
+        until_launched: bool = False,
+        patience: timedelta | None = None,
+    ) -> tuple[Run, Receipt]:
         """To the end and the receipt, which the journal keeps; a finished run's throughput is kept too.
 
-        Raises Detached where the person lets go of it, or `until_launched` once there is an instance.
+        Raises Detached where the person lets go of it, or `until_launched` once there is an instance; RefusedError
+        where it is another client's; FollowerSilentError where another process holds it, and the journal does not move
+        for as long as the `patience`.
         """
+        self._must_own(run)
         with self._locks.holding(run.run_id) as mine:
             if mine:
-                with self._receipt_of_failure(run.run_id):
+                with self._receipts.of_failure(run.run_id):
                     run = self._executor(run).follow(run, make_request, until_launched=until_launched)
-                return run, self._receipt(run)
+                return run, self._receipts.write(run)
         try:
-            return self._look_on(run, make_request)
+            return self._look_on(run, make_request, until_launched=until_launched, patience=patience)
         except (KeyboardInterrupt, HungUp):
             raise Detached(self._journal.run(run.run_id)) from None
 
@@ -160,37 +214,81 @@ class Runner:
         return run, next((row for row in reversed(kept) if row.run_id == run.run_id), None)
 
     def settle(self, run: Run) -> Run:
-        """Bring a run that nobody is following to where it stands now (see Executor.settle); else only read it."""
+        """Bring a run that nobody is following to where it stands now (see Executor.settle); else only read it.
+
+        Raises RefusedError where it is another client's.
+        """
+        self._must_own(run)
         with self._locks.holding(run.run_id) as mine:
             if not mine:
-                return self._journal.run(run.run_id)
-            with self._receipt_of_failure(run.run_id):
+                return self.standing(self._journal.run(run.run_id))
+            with self._receipts.of_failure(run.run_id):
                 settled = self._executor(run).settle(self._journal.run(run.run_id))
             if settled.phase is Phase.DONE:
-                self._receipt(settled)
+                self._receipts.write(settled)
         return settled
 
+    def standing(self, run: Run) -> Run:
+        """The run as it is recorded, with the end of its machine where that has ended and nobody has written it down:
+        it costs no more since then. Writes nothing."""
+        return self._executor(run).standing(run) if run.live else run
+
     def stop(self, run: Run) -> tuple[Run, Receipt]:
-        """Ask a run to end, and see it to its end, whoever follows it."""
+        """Ask a run to end, and see it to its end, whoever follows it.
+
+        Raises RefusedError for another client's, FollowerSilentError where another process holds it and does not react.
+        """
+        self._must_own(run)
         self._journal.ask_to_stop(run.run_id, self._clock.now())
-        return self.follow(self._journal.run(run.run_id), request_none)
+        return self.follow(self._journal.run(run.run_id), request_none, patience=FOLLOWER_PATIENCE)
+
+    def owns(self, run: Run) -> bool:
+        """Whether this home acts on the run: a copied journal has the runs of the home that it was copied from."""
+        return run.client is None or run.taken_over or own_client(self._settings).owns(run)
+
+    def take_over(self, run: Run) -> Run:
+        """The run as this home's own from now on, as a person wants it; its client is to let go of it."""
+        self._journal.take_over(run.run_id, self._clock.now())
+        return self._journal.run(run.run_id)
+
+    def _must_own(self, run: Run) -> None:
+        if self.owns(run):
+            return
+        whose = own_client(self._settings).whose(run.client)
+        raise RefusedError(
+            f"run {run.run_id} was launched by {whose}, not by this home: it is left alone",
+            f"if that client is gone: plan attach {run.run_id} --client any takes the run over, "
+            f"plan stop {run.run_id} --client any ends it",
+        )
 
     def request_maker(self, run: Run, *, client: str) -> MakeRequest:
         """Builds the requests of a run that is in the journal."""
-        return request_for(job_from_json(self._journal.job_json(run.run_id)), self._clock, client=client)
+        job, keys = job_from_json(self._journal.job_json(run.run_id)), RunKeys(self._settings.home)
+        return request_for(job, self._clock, client=client, key=keys.key)
 
     def _executor(self, run: Run) -> Executor:
         poll = LOCAL_POLL_SECONDS if run.provider == "local" else POLL_SECONDS
         return Executor(self._provider_of, self._journal, self._clock, self._listen, self._person, poll_seconds=poll)
 
-    def _look_on(self, run: Run, make_request: MakeRequest) -> tuple[Run, Receipt]:
-        """Another process acts on the run: show what it does, and take over should it die."""
+    def _look_on(
+        self, run: Run, make_request: MakeRequest, *, until_launched: bool = False, patience: timedelta | None = None
+    ) -> tuple[Run, Receipt]:
+        """Another process acts on the run: show what it does, and take over should it die.
+
+        A run that is done may be being launched again: while somebody holds its lock, its receipt is not the last.
+        Raises FollowerSilentError where the journal does not move for as long as the `patience`.
+        """
         self._listen(Said(f"another plan follows run {run.run_id}; looking on"))
         watcher: Watcher | None = None
+        newest, moved_at = 0, self._clock.now()
         while True:
             run = self._journal.run(run.run_id)
-            if run.phase is Phase.DONE and self._journal.receipt(run.run_id):
-                return run, self._receipt(run)
+            if until_launched and run.phase in (Phase.BOOTING, Phase.RUNNING):
+                raise Detached(run)
+            if (event := self._journal.newest_event(run.run_id)) != newest:
+                newest, moved_at = event, self._clock.now()
+            elif patience is not None and self._clock.now() - moved_at > patience:
+                raise FollowerSilentError(run)
             if run.attempt and (watcher is None or watcher.attempt != run.attempt.number):
                 store = self._provider_of(run.provider).store(run.run_id)
                 watcher = Watcher(store, run.attempt.number, self._listen)
@@ -199,79 +297,19 @@ class Runner:
             with self._locks.holding(run.run_id) as mine:
                 pass
             if mine and self._journal.run(run.run_id).phase is not Phase.DONE:
-                return self.follow(self._journal.run(run.run_id), make_request)
+                return self.follow(
+                    self._journal.run(run.run_id), make_request, until_launched=until_launched, patience=patience
+                )
             if mine:
-                return (run := self._journal.run(run.run_id)), self._receipt(run)
+                return (run := self._journal.run(run.run_id)), self._receipts.write(run)
 
     def _show(self, watcher: Watcher | None, run: Run) -> None:
         if watcher is None:
             return
         try:
-            watcher.look(lambda: run.cost_usd(self._clock.now()))
+            watcher.look(spent_by(run, watcher, self._clock.now))
         except ProviderError:
             return  # whoever acts on the run says what is the matter
-
-    @contextmanager
-    def _receipt_of_failure(self, run_id: RunId) -> Iterator[None]:
-        """A run that is ended by an error has a receipt too."""
-        try:
-            yield
-        except PlanError:
-            ended = self._journal.run(run_id)
-            if ended.phase is Phase.DONE:
-                self._receipt(ended)
-            raise
-
-    def _receipt(self, run: Run) -> Receipt:
-        """The receipt of the run as it ended; the one that another command has written of it stays as it is."""
-        before = self._journal.receipt(run.run_id)
-        if before is not None and before["attempts"] == len(run.attempts):
-            return Receipt(**before)
-        began = run.attempts[before["attempts"] if before else 0 :]
-        asked_at = began[0].asked_at if began and began[0].asked_at else run.created_at
-        folder = run.model_folder or None if run.outcome is Outcome.SUCCEEDED else None
-        ended_at = self._clock.now()
-        ending = Ending(asked_at=asked_at, ended_at=ended_at, model_folder=folder, stays=self._stays(run))
-        story = self._story(run)
-        receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending, before)
-        self._journal.save_receipt(run.run_id, receipt.to_json(), ending.ended_at)
-        self._learn(run, story, ending)
-        return receipt
-
-    def _story(self, run: Run) -> Story:
-        """What the newest attempt that said anything has said; a store that does not answer has nothing to tell."""
-        story = Story()
-        try:
-            for attempt in reversed(run.attempts):
-                story = story_of(self._provider_of(run.provider).store(run.run_id), attempt.number)
-                if story.start is not None:
-                    break
-        except ProviderError as error:
-            self._listen(Said(f"the receipt lacks what the trainer said: {error.message}"))
-        return story
-
-    def _stays(self, run: Run) -> Stays | None:
-        """What is left in storage; None where nobody charges for it, or nobody can tell."""
-        rates = rates_of(run.provider, self._settings.home)
-        if rates is None:
-            return None
-        data = job_from_json(self._journal.job_json(run.run_id)).data
-        try:
-            return stays(self._provider_of(run.provider).store(run.run_id), data, rates)
-        except ProviderError as error:
-            self._listen(Said(f"the receipt lacks what stays stored: {error.message}"))
-            return None
-
-    def _learn(self, run: Run, story: Story, ending: Ending) -> None:
-        if run.provider != "local" or run.outcome is not Outcome.SUCCEEDED:
-            return
-        from providers.local.machine import this_machine
-
-        job = job_from_json(self._journal.job_json(run.run_id))
-        machine, batch = this_machine().fingerprint, job.global_batch_size
-        row = measurement_of(run, story, ending, machine, shape_of(job), batch=batch)
-        if row is not None:
-            add_measurement(self._settings.measurements, row)
 
 
 def total_steps(job: TrainingJob) -> int | None:
@@ -290,9 +328,15 @@ def request_none(run: Run, number: int, target: Target) -> LaunchRequest:
 
 
 def request_for(
-    job: TrainingJob, clock: Clock, *, client: str = "", max_steps: int | None = None, data: tuple[File, ...] = ()
+    job: TrainingJob,
+    clock: Clock,
+    *,
+    client: str = "",
+    max_steps: int | None = None,
+    data: tuple[File, ...] = (),
+    key: Callable[[Run], str] = lambda _: "",
 ) -> MakeRequest:
-    """Builds the request of an attempt; `client` is the label of this computer.
+    """Builds the request of an attempt; `client` is the label of this computer, `key` tells the key of a run.
 
     `data` is what a rented machine fetches; where it is left open, its provider looks it up.
     """
@@ -310,6 +354,7 @@ def request_for(
             zone=target.zone,
             client=client,
             data=data,
+            run_key=key(run),
         )
 
     return make
@@ -329,10 +374,13 @@ def refused(provider: str) -> type[RefusedError] | type[ThisMachineError]:
 
 
 def output_folder(given: Path | None, job_name: str, run_id: str) -> Path:
-    """Where the model goes. Raises BadInputError where something is in the way that is not a folder."""
+    """Where the model goes. Raises BadInputError where that is no folder, and can be none."""
     folder = (given or Path(f"{job_name}-{run_id}")).absolute()
-    if folder.exists() and not folder.is_dir():
-        raise BadInputError(f"{folder} is there and is not a folder", "choose another --output")
-    if given is not None and folder.is_dir() and any(folder.iterdir()):
-        raise BadInputError(f"{folder} is not empty", "choose another --output")
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise BadInputError(f"{folder} is there and is not a folder", "choose another --output")
+        if given is not None and folder.is_dir() and any(folder.iterdir()):
+            raise BadInputError(f"{folder} is not empty", "choose another --output")
+    except (OSError, ValueError) as error:  # a name too long, say
+        raise BadInputError(f"{str(folder)!r} cannot be a folder: {error}", "choose another --output") from None
     return folder

@@ -19,7 +19,17 @@ _ENGINES = ("auto", "docker", "podman", "process")
 MACHINE_SETTINGS = Path("/etc/trainplan/settings.toml")
 """For everybody on this machine; `make engine` writes how images are built here."""
 MOST_USD_PER_HOUR = 1_000_000
-_KEYS = ("engine", "usd_per_hour", "base_image", "build_flags", "sim_speed", "sim_scenario")
+_MONTHLY = "budget_usd_per_month"
+_KEYS = (
+    "engine",
+    "usd_per_hour",
+    "base_image",
+    "build_flags",
+    "sim_speed",
+    "sim_scenario",
+    "computer",
+    "budget_usd_per_month",
+)
 CLOUDS = ("aws", "gcp", "azure")
 """Each has a table of its own in the file, whose keys its provider knows."""
 _OF_PRICE_LISTS = ("prices_url", "offerings_url", "advisor_url", "api_key")
@@ -34,6 +44,8 @@ class Settings:
     `usd_per_hour` is what an hour of this machine costs its owner; `base_image` and `build_flags` steer the
     building of the trainer image where the defaults cannot work. `sim_speed` and `sim_scenario` are the simulated
     cloud's (docs/simulated-cloud.md). `clouds` are the tables of the real ones, by name, `prices` the one of own rates.
+    `budget_usd_per_month` caps what launches on clouds may cost in a calendar month (planner/monthly_budget.py).
+    `computer` names this computer, or the several that share the home (docs/security.md); None: the system's own id.
     """
 
     home: Path
@@ -45,6 +57,8 @@ class Settings:
     sim_scenario: str | None = None
     clouds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     prices: Mapping[str, Any] = field(default_factory=dict)
+    computer: str | None = None
+    budget_usd_per_month: Decimal | None = None
 
     @property
     def own_rates(self) -> tuple[OwnRate, ...]:
@@ -61,17 +75,6 @@ class Settings:
     @property
     def journal(self) -> Path:
         return self.home / "journal.sqlite"
-
-    @property
-    def client(self) -> str:
-        """What labels everything launched from this computer with this state folder's path.
-
-        It outlives what is in the folder, so that a lost journal's machines are still known as ours.
-        """
-        import hashlib
-        import platform
-
-        return hashlib.sha256(f"{platform.node()}/{self.home}".encode()).hexdigest()[:16]
 
     @property
     def measurements(self) -> Path:
@@ -100,9 +103,15 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
 
     Raises BadInputError naming the file and the key.
     """
-    home = _home(environment)
+    home = home_of(environment)
     source = home / "settings.toml"
-    values = _read(machine) | _read(source)
+    own = _read(source)
+    if "computer" in own:
+        raise BadInputError(
+            f"{source}: computer would go with the home wherever it is copied",
+            f"set PLAN_COMPUTER, or computer in {machine}",
+        )
+    values = _read(machine) | own
     for key in _KEYS:
         if given := environment.get(f"PLAN_{key.upper()}"):
             values[key] = given
@@ -117,10 +126,32 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         sim_scenario=_text(values.get("sim_scenario")),
         clouds={name: given for name, given in clouds.items() if given},
         prices=values.get("prices", {}),
+        computer=_text(values.get("computer")),
+        budget_usd_per_month=_monthly_budget(machine, own, environment, source),
     )
 
 
-def _home(environment: Mapping[str, str]) -> Path:
+def _monthly_budget(
+    machine: Path, own: Mapping[str, Any], environment: Mapping[str, str], source: Path
+) -> Decimal | None:
+    """The lowest of the limits that are set: one for everybody on this computer is not raised by a home."""
+    stated = (_read(machine).get(_MONTHLY), own.get(_MONTHLY), environment.get(f"PLAN_{_MONTHLY.upper()}") or None)
+    limits = []
+    for where, value in zip((machine, source, f"PLAN_{_MONTHLY.upper()}"), stated, strict=True):
+        if value is None:
+            continue
+        try:
+            limit = Decimal(str(value))
+        except InvalidOperation:
+            limit = Decimal(-1)
+        if not limit.is_finite() or limit < 0:
+            raise BadInputError(f"{where}: {_MONTHLY} {value!r} is not an amount of dollars", "for example 200")
+        limits.append(limit)
+    return min(limits, default=None)
+
+
+def home_of(environment: Mapping[str, str]) -> Path:
+    """Where state lives: PLAN_HOME, or the platform's place. Raises BadInputError."""
     if given := environment.get("PLAN_HOME"):
         try:
             return Path(given).expanduser().absolute()

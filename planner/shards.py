@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,40 +43,55 @@ class Shard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """`content` is a hash over the sorted paths and bytes of all files: the same files, the same data set."""
+    """`content` is a hash over the sorted paths and bytes of all files: the same files, the same data set.
+
+    `left_out`: entries of the folder that are no regular files, where it was looked at on this computer.
+    """
 
     content: str
     name: str
     files: int
     size_bytes: int
     shards: tuple[Shard, ...]
+    left_out: int = 0
 
 
-def scan(folder: Path) -> tuple[Item, ...]:
-    """Every file below the folder, sorted by path; links to files are the files, links to folders are left out.
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The regular files of a folder, and how many entries that are none were left out."""
 
-    Raises BadInputError where there is no folder or nothing in it, ThisMachineError where it cannot be read.
+    items: tuple[Item, ...]
+    left_out: int
+
+
+def scan(folder: Path) -> Scan:
+    """Every regular file below the folder, sorted by path; links to files are the files, links to folders are left out.
+
+    Pipes, sockets, devices and dangling links are left out and counted. Names need not be UTF-8: what is not stands in
+    a path as Python's surrogate escapes. Raises BadInputError where there is no folder or nothing in it, and
+    ThisMachineError where it cannot be read.
     """
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
         raise BadInputError(f"{folder} is not a folder", "data sets are uploaded from a folder")
     try:
-        found = tuple(sorted(_items(folder), key=lambda item: item.path))
+        found = list(_entries(folder))
     except OSError as error:
         raise ThisMachineError(f"cannot read {error.filename or folder}: {error.strerror}") from error
-    if not found:
+    items = sorted((item for item in found if item is not None), key=lambda item: item.path)
+    if not items:
         raise BadInputError(f"there is nothing in {folder}")
-    return found
+    return Scan(tuple(items), len(found) - len(items))
 
 
 def folder_bytes(folder: Path, most: int = MOST_LOOKED_AT) -> int | None:
     """Bytes of its files; None where it has more than so many, or cannot be read."""
     total = 0
     try:
-        for number, item in enumerate(_items(folder)):
+        for number, item in enumerate(_entries(folder)):
             if number >= most:
                 return None
-            total += item.size_bytes
-    except (OSError, BadInputError):
+            total += item.size_bytes if item is not None else 0
+    except OSError:
         return None
     return total or None
 
@@ -136,25 +153,28 @@ def pack(folder: Path, items: Iterable[Item], to: Writes) -> None:
                 ) from error
 
 
-def _items(folder: Path) -> Iterator[Item]:
+def _entries(folder: Path) -> Iterator[Item | None]:
+    """Every entry that is no folder; None for one that is no regular file."""
+
     def fail(error: OSError) -> None:
         raise error
 
     for place, _, names in os.walk(folder, onerror=fail):
         for name in names:
             path = Path(place) / name
-            if path.is_file():
-                stat = path.stat()
-                yield Item(_text(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns)
+            yield _item(path, folder)
 
 
-def _text(path: Path) -> str:
-    text = path.as_posix()
+def _item(path: Path, folder: Path) -> Item | None:
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BadInputError(f"{text!r} is no name in UTF-8", "rename the file") from None
-    return text
+        found = path.stat()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):  # a link to nothing, or to itself
+            return None
+        raise
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return Item(path.relative_to(folder).as_posix(), found.st_size, found.st_mtime_ns)
 
 
 class _Tally:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from planner.errors import ThisMachineError
 from planner.stored import Stored, kept
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ class StoredFate(StrEnum):
     LIVE = "live"
     """The run goes on, or something of it still exists."""
     ENDED = "ended"
-    """A run of this computer that is over; with its checkpoints goes the possibility to go on from them."""
+    """A run of this client that is over; with its checkpoints goes the possibility to go on from them."""
     FOREIGN = "foreign"
-    """Not in this computer's journal: another's, whose model may still have to be fetched."""
+    """Of another client, or not in this home's journal: its model may still have to be fetched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,10 @@ def removable(found: Iterable[StoredRun]) -> list[StoredRun]:
 
 
 def _fate(run_id: str, runs: Mapping[str, Run] | None, existing: Collection[str]) -> StoredFate:
-    run = (runs or {}).get(run_id)
+    try:
+        run = (runs if runs is not None else {}).get(run_id)
+    except ThisMachineError:  # it is in the journal, and its row cannot be read
+        return StoredFate.LIVE
     if run_id in existing or (run is not None and run.live):
         return StoredFate.LIVE
     return StoredFate.FOREIGN if run is None else StoredFate.ENDED

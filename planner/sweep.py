@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from planner.errors import ThisMachineError
 from planner.next_action import TIMER_GRACE
 from providers.base import OwnedResource, Provider
 from providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from planner.clock import Clock
     from planner.run import Run
@@ -25,18 +26,18 @@ _Key = tuple[str, str, str]
 
 
 class Fate(StrEnum):
-    """What sweep does with a thing of ours. Only the first two are ended; the last two end with `--all`."""
+    """What sweep does with a thing. The first two are ended; NEWBORN with `--all`, FOREIGN with `--client`."""
 
     EXPIRED = "expired"
-    """Past its own deadline, whoever made it: its timers have failed."""
+    """Past its own deadline and the timers' grace, whoever made it: its timers have failed."""
     ORPHAN = "orphan"
-    """Made from here, and no run of the journal uses it."""
+    """Made by this client, and no run of the journal uses it."""
     LIVE = "live"
     """A run of the journal uses it; plan stop ends it."""
     NEWBORN = "newborn"
-    """Just made, and not known here."""
+    """Just made by this client, and not known here."""
     FOREIGN = "foreign"
-    """Made from another computer, or by another user, and not yet past its deadline."""
+    """Made by another client (another home, computer or user), and not yet past its deadline."""
 
     @property
     def ends(self) -> bool:
@@ -61,32 +62,50 @@ class Sweep:
         return tuple(known.resource for known in self.found if known.fate.ends)
 
 
-def look(provider: Provider, runs: Callable[[], Mapping[str, Run] | None], client: str, now: datetime) -> Sweep:
-    """Everything of ours at a provider, and what becomes of it.
+def look(
+    provider: Provider,
+    runs: Callable[[], Mapping[str, Run] | None],
+    clients: Collection[str],
+    time: Callable[[], datetime | None],
+) -> Sweep:
+    """Everything with our labels at a provider, and what becomes of it. `clients` are this home's own ids.
 
-    `runs` reads the journal by run id, None where it cannot be read: then labels alone decide. It is read after the
-    provider was asked: what was made before is in it.
+    What has no label of a client is taken for the client's that made the rest of its run. `runs` reads the journal by
+    run id, None where it cannot be read: then labels alone decide. It is read after the provider was asked: what was
+    made before is in it. `time` tells the provider's time after its answers, None where nobody knows it.
     """
     unanswered: tuple[str, ...] = ()
     try:
-        owned: Iterable[OwnedResource] = provider.list_owned()
+        owned = list(provider.list_owned())
     except IncompleteListingError as error:
-        owned, unanswered = error.found, error.unanswered
-    known = runs()
-    found = tuple(Found(resource=resource, fate=fate_of(resource, known, client, now)) for resource in owned)
+        owned, unanswered = list(error.found), error.unanswered
+    known, now = runs(), time()
+    whose = {resource.run_id: resource.client for resource in owned if resource.client is not None}
+    owned = [replace(resource, client=resource.client or whose.get(resource.run_id)) for resource in owned]
+    found = tuple(Found(resource=resource, fate=fate_of(resource, known, clients, now)) for resource in owned)
     return Sweep(found=found, unanswered=unanswered)
 
 
-def fate_of(resource: OwnedResource, runs: Mapping[str, Run] | None, client: str, now: datetime) -> Fate:
-    """What becomes of one thing; pure."""
-    if resource.deadline is not None and now > resource.deadline + TIMER_GRACE:
+def fate_of(
+    resource: OwnedResource, runs: Mapping[str, Run] | None, clients: Collection[str], now: datetime | None
+) -> Fate:
+    """What becomes of one thing; pure. The label says whose it is, since a journal can be a copy of another home's.
+
+    `now` is the provider's time; without it, nothing is past its deadline.
+    """
+    if resource.deadline is not None and now is not None and now > resource.deadline + TIMER_GRACE:
         return Fate.EXPIRED
-    run = runs.get(resource.run_id) if runs is not None else None
+    try:
+        run = runs.get(resource.run_id) if runs is not None else None
+    except ThisMachineError:  # it is in the journal, and its row cannot be read: nothing is concluded from that
+        return Fate.LIVE if resource.client in clients else Fate.FOREIGN
+    if not _ours(resource, run, clients):
+        return Fate.FOREIGN
     if run is not None:
         return Fate.LIVE if _in_use(resource, run) else Fate.ORPHAN
-    if resource.created_at is not None and now - resource.created_at < NEWBORN:
+    if resource.created_at is not None and now is not None and now - resource.created_at < NEWBORN:
         return Fate.NEWBORN
-    return Fate.ORPHAN if resource.client in (None, client) else Fate.FOREIGN
+    return Fate.ORPHAN
 
 
 def end(provider: Provider, resources: Iterable[OwnedResource], clock: Clock) -> list[str]:
@@ -104,6 +123,13 @@ def end(provider: Provider, resources: Iterable[OwnedResource], clock: Clock) ->
             return [f"{kind} {name} in {region}{why}" for region, kind, name in wanted]
         clock.sleep(_PAUSE_SECONDS)
     return []
+
+
+def _ours(resource: OwnedResource, run: Run | None, clients: Collection[str]) -> bool:
+    if run is not None and run.taken_over:
+        return True
+    client = resource.client or (run.client if run is not None else None)
+    return client is None or client in clients
 
 
 def _in_use(resource: OwnedResource, run: Run) -> bool:

@@ -32,7 +32,9 @@ class Target:
 
     `seconds` is the whole run there, from the request to the model at home; `overhead_seconds` of it are not
     training (request to first step); `fixed_usd` is disk, address and transfer. `images_per_second_low` is the low
-    end of the estimate, None where nothing was estimated.
+    end of the estimate, None where nothing was estimated. `usd` is the whole job here, fixed costs included, at the
+    price it was planned with; the low and high ends of seconds and USD are P10 and P90. `basis` is what the throughput
+    rests on (planner.throughput.values.Basis).
     """
 
     offer: Offer
@@ -42,6 +44,12 @@ class Target:
     fixed_usd: Decimal = Decimal(0)
     images_per_second: float | None = None
     images_per_second_low: float | None = None
+    low_seconds: float | None = None
+    high_seconds: float | None = None
+    usd: Decimal | None = None
+    low_usd: Decimal | None = None
+    high_usd: Decimal | None = None
+    basis: str | None = None
 
     @property
     def ceiling_usd_per_hour(self) -> Decimal:
@@ -84,18 +92,16 @@ class Refusal:
     usd_per_hour: Decimal | None = None
 
     def covers(self, target: Target) -> bool:
+        # Called for every pair of place and refusal: what tells most of them apart comes first.
         offer = target.offer
-        if self.usd_per_hour is not None and not above(self.usd_per_hour, agreed(offer)):
-            return False
-        return self.provider == offer.provider and all(
-            mine is None or mine == theirs
-            for mine, theirs in (
-                (self.region, offer.region),
-                (self.zone, target.zone),
-                (self.instance_type, offer.instance_type),
-                (self.family, offer.family),
-                (self.market, offer.market),
-            )
+        return (
+            (self.region is None or self.region == offer.region)
+            and (self.instance_type is None or self.instance_type == offer.instance_type)
+            and self.provider == offer.provider
+            and (self.zone is None or self.zone == target.zone)
+            and (self.family is None or self.family == offer.family)
+            and (self.market is None or self.market == offer.market)
+            and (self.usd_per_hour is None or above(self.usd_per_hour, agreed(offer)))
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.clock import Clock
 from planner.errors import TeardownUnverifiedError
+from planner.next_action import TIMER_GRACE
 from providers.base import InstanceState, Provider
 from providers.errors import (
     CredentialsError,
@@ -39,7 +40,10 @@ class Teardown:
     _complained: set[str] = field(default_factory=set)
 
     def clear(self, run: Run) -> None:
-        """Delete everything of the run. Raises TeardownUnverifiedError when its absence could not be made sure of."""
+        """Delete everything of the run. Raises TeardownUnverifiedError when its absence could not be made sure of.
+
+        A machine that another client made for the run is left to that client until its own deadline is over.
+        """
         began = self.clock.now()
         pause = self.pause_seconds
         while True:
@@ -64,7 +68,14 @@ class Teardown:
             owned, unknown = error.found, error.unanswered or ("places that did not answer",)
         except ProviderError as error:
             return [self._unanswered(error)]
-        left = [self._end(resource) for resource in owned]
+        others = [resource for resource in owned if is_anothers(resource, run, asked_at)]
+        left = [self._end(resource) for resource in owned if resource not in others]
+        if others:
+            names = ", ".join(f"{known.kind} {known.id} of client {known.client}" for known in others)
+            raise TeardownUnverifiedError(
+                f"{names} belongs to run {run.run_id}, which that client has taken over: left alone",
+                f"plan stop {run.run_id} --client any ends it all the same",
+            )
         left += [f"whatever is in {place}" for place in unknown]
         return left or self._not_listed(run, asked_at)
 
@@ -124,3 +135,11 @@ class Teardown:
             else:
                 self.say(f"teardown: {error.message}; trying again")
         return "what the provider did not answer about"
+
+
+def is_anothers(resource: OwnedResource, run: Run, now: datetime) -> bool:
+    """Whether a thing of the run was made by a client that the journal knows no attempt of, and may live on."""
+    clients = {attempt.client for attempt in run.attempts}
+    if run.taken_over or None in clients or resource.client is None or resource.client in clients:
+        return False
+    return resource.deadline is None or now <= resource.deadline + TIMER_GRACE

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from datetime import datetime, timedelta
+import re
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from planner.collect import MANIFEST
 from planner.events import Event, Progressed, Said, TrainerStarted
 from planner.market import Trained
-from planner.progress import ProgressReader, Story
+from planner.progress import ProgressReader, Story, device_text, framework_text, story_of, unreadable_text
+from providers.agent.schema import STATUS_BYTES, instant, status_record
 from providers.base import EndKind, InstanceState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from decimal import Decimal
 
     from planner.progress import Line
@@ -43,6 +45,9 @@ _REASONS = {
 # Ends that say nothing of the training: it may have been complete before.
 _SILENT_ENDS = (None, EndKind.LOST, EndKind.RECLAIMED, EndKind.KILLED)
 
+_LONGEST_ETA_SECONDS = 365 * 86_400
+_CHECKPOINT = re.compile(r"checkpoints/step-([0-9]{1,12})/complete\.json")
+
 
 class Watcher:
     """Reads one attempt's progress on from where it stopped, and tells it as events."""
@@ -52,6 +57,7 @@ class Watcher:
         self.story = Story()
         self._reader = ProgressReader(store, attempt)
         self._listen = listen
+        self._has_told_unreadable = False
 
     def look(self, spent_usd: Callable[[], Decimal]) -> bool:
         """Tell what is new. True: the trainer has said something since the last look. Raises ProviderError."""
@@ -60,7 +66,7 @@ class Watcher:
             heard = True
             self.story.add(line)
             self._tell(line, spent_usd)
-        return heard
+        return self._has_more_unreadable() or heard
 
     def trained(self, run: Run) -> Trained:
         """How far training is, and how much of it is in a checkpoint."""
@@ -81,6 +87,15 @@ class Watcher:
             f"{target.images_per_second_low:,.0f}: time and cost will be about {factor:.1f} times the estimate"
         )
 
+    def _has_more_unreadable(self) -> bool:
+        """Whether lines came that cannot be read: a sign of life all the same. The first time they are told."""
+        is_more = self._reader.unreadable > self.story.unreadable
+        self.story.unreadable = self._reader.unreadable
+        if is_more and not self._has_told_unreadable:
+            self._has_told_unreadable = True
+            self._listen(Said(unreadable_text(self._reader.unreadable)))
+        return is_more
+
     def _tell(self, line: Line, spent_usd: Callable[[], Decimal]) -> None:
         match line["event"]:
             case "start":
@@ -88,63 +103,71 @@ class Watcher:
             case "step":
                 self._listen(_progressed(line, self.story, spent_usd()))
             case "warning":
-                self._listen(Said(str(line.get("message", ""))))
+                self._listen(Said(line["message"]))
             case _:
                 pass
+
+
+def stopped_path(attempt: int) -> str:
+    """Where `plan stop` notes in the run directory that it ended the attempt's machine by its label.
+
+    A command that follows the run with a journal that cannot be written would take the machine for lost, and launch
+    the run again.
+    """
+    return f"attempts/{attempt}/stopped-by-label.json"
 
 
 def finished(store: RunStore, attempt: int, seen: Instance | None) -> EndKind | None:
     """How the run directory says that an attempt has ended, where its instance does not tell. Raises ProviderError."""
     if seen is not None and (seen.state is not InstanceState.ENDED or seen.end not in _SILENT_ENDS):
         return None
-    status = _status(store, attempt)
+    status = status_of(store, attempt)
     end = _FINISHED.get(str(status.get("state")))
     if end in (EndKind.FAILED, EndKind.RECLAIMED):
         end = _REASONS.get(str(status.get("reason")), end)
     if end is EndKind.DONE:
         return end if _exists(store, MANIFEST) else None
+    if _exists(store, stopped_path(attempt)):
+        return EndKind.STOPPED
     return end if seen is None or seen.end in (None, EndKind.LOST) else None
 
 
 def when_ended(store: RunStore, attempt: Attempt, seen: Instance | None, now: datetime) -> datetime:
     """Until when an attempt billed whose instance is over: nobody may have looked for days.
 
-    The provider's word, else what the machine said last, else its own deadline. Raises ProviderError.
+    The provider's word, else the last that the run directory has of it, else its own deadline. Raises ProviderError.
     """
     began = attempt.asked_at or now
     if seen is not None and seen.ended_at is not None:
         return min(now, max(began, seen.ended_at))
-    status = _status(store, attempt.number)
-    if status.get("state") in (*_FINISHED, "stopped"):
-        try:
-            said = datetime.fromisoformat(str(status.get("time")))
-            return min(now, max(began, said + LAST_WORDS))
-        except (ValueError, TypeError):
-            pass  # no instant, or one without a time zone
+    status = status_of(store, attempt.number)
+    said = [instant(status.get("time"))]
+    if status.get("state") not in (*_FINISHED, "stopped"):
+        said.append(story_of(store, attempt.number).last_at)
+    known = [at for at in said if at is not None]
+    if known:
+        return min(now, max(began, max(known) + LAST_WORDS))
     return min(now, max(began, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
 
 
 def newest_checkpoint(store: RunStore) -> int | None:
     """The step of the newest complete checkpoint, None without one. Raises ProviderError."""
-    steps = [
-        int(path.split("/")[1].removeprefix("step-"))
-        for path in store.list("checkpoints")
-        if path.endswith("/complete.json") and path.split("/")[1].removeprefix("step-").isdigit()
-    ]
+    steps = [int(found[1]) for path in store.list("checkpoints") if (found := _CHECKPOINT.fullmatch(path))]
     return max(steps, default=None)
 
 
-def _status(store: RunStore, attempt: int) -> dict[str, object]:
+def status_of(store: RunStore, attempt: int) -> dict[str, str]:
+    """The attempt's status.json; empty where there is none that can be read. Raises ProviderError."""
     try:
-        status = json.loads(store.get(f"attempts/{attempt}/status.json"))
-    except (KeyError, ValueError):
+        # One byte more than is allowed tells a status that is too large, and bounds what is read of it.
+        return status_record(store.get(f"attempts/{attempt}/status.json", size=STATUS_BYTES + 1))
+    except KeyError:
         return {}
-    return status if isinstance(status, dict) else {}
 
 
 def _exists(store: RunStore, path: str) -> bool:
     try:
-        store.get(path)
+        store.get(path, size=1)
     except KeyError:
         return False
     return True
@@ -152,29 +175,36 @@ def _exists(store: RunStore, path: str) -> bool:
 
 def _started(line: Line) -> TrainerStarted:
     return TrainerStarted(
-        device=f"{line['device_count']} x {line['device_name']}" if line["device_count"] > 1 else line["device_name"],
-        strategy=str(line.get("strategy", "")),
-        framework=f"{line['framework']} {line['framework_version']}",
-        epochs=int(line["epochs"]),
-        total_steps=int(line["total_steps"]),
-        resumed_from_step=int(line["resumed_from_step"]),
+        device=device_text(line).removeprefix("1 x "),
+        strategy=line.get("strategy", ""),
+        framework=framework_text(line),
+        epochs=line.get("epochs", 0),
+        total_steps=line.get("total_steps", 0),
+        resumed_from_step=line.get("resumed_from_step", 0),
     )
 
 
 def _progressed(line: Line, story: Story, usd_so_far: Decimal) -> Progressed:
     start = story.start or {}
-    total, rate = int(start.get("total_steps", 0)), line.get("images_per_second")
-    batch = start.get("images", 0) / max(1, start.get("steps_per_epoch", 1))
-    left = max(0, total - int(line["step"]))
-    eta = timedelta(seconds=left * batch / rate) if rate and batch else None
     return Progressed(
-        epoch=int(line["epoch"]),
-        epochs=int(start.get("epochs", 0)),
-        step=int(line["step"]),
-        total_steps=total,
+        epoch=line.get("epoch", 1),
+        epochs=start.get("epochs", 0),
+        step=line["step"],
+        total_steps=start.get("total_steps", 0),
         loss=line.get("loss"),
         accuracy=line.get("accuracy"),
-        images_per_second=rate,
-        eta=eta,
+        images_per_second=line.get("images_per_second"),
+        eta=_eta(line, start),
         usd_so_far=usd_so_far,
     )
+
+
+def _eta(line: Line, start: Line) -> timedelta | None:
+    """What is left at the newest rate; None where that is not known, or is longer than a year."""
+    rate = line.get("images_per_second")
+    batch = start.get("images", 0) / max(1, start.get("steps_per_epoch", 1))
+    left = max(0, start.get("total_steps", 0) - line["step"])
+    if not rate or not batch:
+        return None
+    seconds = left * batch / rate
+    return timedelta(seconds=seconds) if seconds < _LONGEST_ETA_SECONDS else None

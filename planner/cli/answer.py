@@ -58,11 +58,15 @@ def answer(asked: Asked) -> None:
         from planner.cli import build
 
         wanted = wanted._replace(given=build.given(wanted.providers, settings))
-    plan = make_plan(job, wanted, settings, SystemClock().now())
+    plan = make_plan(job, wanted, settings, SystemClock().now(), _tell)
     sys.stdout.writelines(_texts(plan, asked, _checked(plan, settings) if asked.check else None))
     sys.stdout.write("\n")
     if not plan.ranking and not _answered_here(plan, wanted):
         raise nothing_left(plan)
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def _wanted(asked: Asked) -> Wanted:

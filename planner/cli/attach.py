@@ -8,35 +8,39 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
-from planner.cli.launch import finish, follow, print_receipt
+from planner.cli.launch import finish, follow, going_on, print_receipt
 from planner.cli.live import LiveView
+from planner.cli.others import take_over
 from planner.cli.person import person
-from planner.receipt import Receipt
-from planner.refining import Watchful
+from planner.news import News
+from planner.receipt import receipt_from
 from planner.run import Outcome, Phase
 
 
 def command(
     name: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id")],
+    client: options.Client = None,
     as_json: options.Json = False,
 ) -> None:
     """Follow to the end; collect what a finished machine has left; launch an interrupted run again."""
     settings = options.settings()
+    anyone = options.any_client(client)
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         run = journal.run(name)
         made = build.providers(settings)
-        runner = build.runner(journal, settings, view.show, run.provider, person(view), made)
+        asked = person(view, News(journal, made, build.clock()))
+        runner = build.runner(journal, settings, view.show, run.provider, asked, made)
+        if anyone:
+            run = take_over(runner, run)
         if run.phase is Phase.DONE and run.outcome is not Outcome.INTERRUPTED:
             if journal.owes_receipt(run):
                 runner.settle(run)
             receipt = journal.receipt(run.run_id)
             if receipt is not None:
-                print_receipt(Receipt(**receipt), as_json)
+                print_receipt(receipt_from(receipt), as_json)
             finish(run)
             return
-        request = Watchful(made, build.clock_of(made(run.provider)).now).over(
-            runner.request_maker(run, client=settings.client)
-        )
+        request = going_on(runner, run, made, settings)
         if run.phase is Phase.DONE:
             run = runner.again(run, run, None)
         follow(runner, run, request, as_json)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Protocol, runtime_checkable
 
 from planner.cli.person import Nobody
-from planner.clock import Clock, SystemClock
+from planner.client import Client, own_client
+from planner.clock import Clock, ProviderClock, SystemClock
 from planner.errors import BadInputError
 from planner.events import Event
 from planner.journal import Journal
@@ -31,6 +34,8 @@ class Closing(Protocol):
 
 
 _OPEN: list[Closing] = []
+_TOLD: set[str] = set()
+"""The providers whose clock the person was told of by this command."""
 
 
 def clock() -> Clock:
@@ -38,8 +43,14 @@ def clock() -> Clock:
 
 
 def clock_of(asked: Provider) -> Clock:
-    """The time that a provider lives in: a simulated cloud has its own."""
-    return asked if isinstance(asked, Timekeeper) else clock()
+    """The time that a provider lives in: a simulated cloud has its own, others tell theirs with their answers."""
+    return asked if isinstance(asked, Timekeeper) else ProviderClock(asked, clock(), _tell_once)
+
+
+def _tell_once(provider: str, text: str) -> None:
+    if provider not in _TOLD:
+        _TOLD.add(provider)
+        sys.stderr.write(f"{text}\n")
 
 
 def provider_names(given: str | None) -> tuple[str, ...]:
@@ -64,12 +75,32 @@ def given(providers: Sequence[str], settings: Settings) -> Callable[[OfferSource
     return lambda catalog: GivenOffers(provider("sim", settings).offers(OfferQuery()), RATES, catalog)
 
 
+def client(settings: Settings) -> Client:
+    """The client that this home is; what the person has to know of it goes to stderr."""
+    found = own_client(settings)
+    if found.notice:
+        sys.stderr.write(f"{found.notice}\n")
+    return found
+
+
 def journal(settings: Settings) -> Journal:
-    return Journal.open(settings.journal)
+    client(settings)  # before the journal is brought to its newest schema: that tells which ids were this home's
+    return Journal.open(settings.journal, _tell)
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def provider(name: str, settings: Settings) -> Provider:
-    """The provider of this name, with the person's settings for it; its connections are closed by `let_go`."""
+    """The provider of this name, with the person's settings for it; its connections are closed by `let_go`.
+
+    What a vendor's SDK logs is kept off the terminal: what matters of it comes as an error of ours. Without a handler
+    Python would write it to standard error.
+    """
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
     made = make_provider(
         name,
         ProviderSettings(
@@ -83,6 +114,7 @@ def provider(name: str, settings: Settings) -> Provider:
 
 def let_go() -> None:
     """Close what the providers of this command hold open; the command is over."""
+    _TOLD.clear()
     while _OPEN:
         _OPEN.pop().close()
 

@@ -14,8 +14,9 @@ import typer
 
 from planner.bringing import Bringing, bringing, providers_of, send, terms
 from planner.cli import build, options
+from planner.cli.ask import confirm
 from planner.data_sets import Kept, Upload, listed, looked_at, named, planned, remove, upload
-from planner.errors import BadInputError, RefusedError, from_provider
+from planner.errors import RefusedError, from_provider
 from planner.render import Column, table
 from planner.settings import Settings
 from planner.shards import DataSet
@@ -99,7 +100,7 @@ def _upload(
         plan = planned(data, store, rates_of(provider, home))
         sys.stderr.writelines(f"{line}\n" for line in terms(plan))
         if not plan.complete:
-            _ask(plan, assume_yes=yes)
+            _confirm(f"upload {format_bytes(plan.missing_bytes)}?", "nothing was sent", assume_yes=yes)
             upload(plan, folder, store, _progress("sent", plan.missing_bytes))
     sys.stdout.write((json.dumps(_json_upload(plan)) if as_json else plan.uri) + "\n")
 
@@ -118,7 +119,7 @@ def _remove(
     with _store(provider, given) as store:
         chosen = named(text, listed(store, None))
         what = f"{chosen.data.name if chosen.data else 'unfinished'} ({format_bytes(chosen.stored.size_bytes)})"
-        _confirm(f"remove {what} from {store.uri}?", assume_yes=yes)
+        _confirm(f"remove {what} from {store.uri}?", "nothing was removed", assume_yes=yes)
         remove(store, chosen.content)
     sys.stderr.write(f"removed {what}\n")
 
@@ -178,17 +179,9 @@ def provider_settings(name: str, settings: Settings, given: Mapping[str, str | N
     )
 
 
-def _ask(plan: Upload, *, assume_yes: bool) -> None:
-    _confirm(f"upload {format_bytes(plan.missing_bytes)}?", assume_yes=assume_yes)
-
-
-def _confirm(question: str, *, assume_yes: bool) -> None:
-    if assume_yes:
-        return
-    if not sys.stdin.isatty():
-        raise BadInputError("nobody is there to ask", "--yes does it without asking")
-    if not typer.confirm(question, default=True, err=True):
-        raise typer.Abort
+def _confirm(question: str, left_alone: str, *, assume_yes: bool) -> None:
+    if not assume_yes:
+        confirm(question, hint="--yes does it without asking", left_alone=left_alone)
 
 
 def _progress(what: str, total: int = 0) -> Callable[[int], None]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -52,7 +55,7 @@ def command(
 
 def _told_apart(provider: str | None, job_file: Path | None) -> tuple[str | None, Path | None]:
     """A lone word that is no provider and is a file is the job."""
-    if provider is not None and job_file is None and provider not in names() and Path(provider).is_file():
+    if provider is not None and job_file is None and provider not in names() and os.path.isfile(provider):  # noqa: PTH113  # a word too long for a name is none
         return None, Path(provider)
     return provider, job_file
 
@@ -97,10 +100,20 @@ def _cheapest(asked: Provider, job: TrainingJob | None, settings: Settings) -> l
 
 
 def _text(one: Examination) -> str:
-    lines = [line for check in one.account for line in _check_lines(check, f"{check.name}: {check.detail}")]
+    lines = [line for check in by_cause(one.account) for line in _check_lines(check, f"{check.name}: {check.detail}")]
     for judged in one.offers:
         lines += _offer_lines(judged, whole=not one.account)
     return "\n".join([*lines, one.sentence])
+
+
+def by_cause(checks: Sequence[Check]) -> list[Check]:
+    """The checks, those that fail for the same reason as one: it is told once, with the names of all of them."""
+    causes: dict[tuple[str, str, str], list[Check]] = {}
+    for check in checks:
+        # What is in order is in order for reasons of its own.
+        name = check.name if check.state is PreflightState.OK else ""
+        causes.setdefault((check.state, check.detail, name or check.fix), []).append(check)
+    return [replace(group[0], name=", ".join(check.name for check in group)) for group in causes.values()]
 
 
 def _offer_lines(judged: Judged, *, whole: bool) -> list[str]:

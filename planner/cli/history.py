@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from statistics import median
 
 from planner.cli import build, options
+from planner.journal_rows import RunSummary
 from planner.render import Column, table
-from planner.run import Outcome, Run
+from planner.run import Outcome
 from workloads.durations import format_duration
 
 _COLUMNS = (
@@ -26,23 +28,28 @@ _COLUMNS = (
     Column("cost", right=True),
 )
 NEWEST = 5
-Record = dict[str, object]
+Record = Mapping[str, object]
 
 
 def command(as_json: options.Json = False) -> None:
     """Print every run, newest first. Reads the journal, touches nothing else."""
     with build.journal(options.settings()) as journal:
-        rows = [(run, journal.receipt(run.run_id) or {}) for run in journal.runs()]
+        runs = journal.summaries(_tell)
     if as_json:
-        sys.stdout.write(json.dumps([_json(run, receipt) for run, receipt in rows]) + "\n")
-    elif not rows:
+        sys.stdout.write(json.dumps([_json(run) for run in runs]) + "\n")
+    elif not runs:
         sys.stdout.write("no runs yet; plan launch JOB.yaml --provider local makes the first\n")
     else:
-        sys.stdout.write(table(_COLUMNS, [_row(run, receipt) for run, receipt in rows]) + "\n")
-        sys.stdout.write(_over_time([receipt for _, receipt in rows]))
+        sys.stdout.write(table(_COLUMNS, [_row(run) for run in runs]) + "\n")
+        sys.stdout.write(_over_time([run.receipt for run in runs]))
 
 
-def _row(run: Run, receipt: Record) -> tuple[str, ...]:
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def _row(run: RunSummary) -> tuple[str, ...]:
+    receipt = run.receipt
     return (
         run.run_id,
         run.job_name,
@@ -90,7 +97,7 @@ def _number(value: object, form: str, prefix: str = "") -> str:
     return f"{prefix}{value:{form}}" if isinstance(value, int | float) else "-"
 
 
-def _json(run: Run, receipt: Record) -> Record:
+def _json(run: RunSummary) -> dict[str, object]:
     return {
         "run_id": run.run_id,
         "job_name": run.job_name,
@@ -98,6 +105,6 @@ def _json(run: Run, receipt: Record) -> Record:
         "created_at": run.created_at.isoformat(),
         "phase": run.phase,
         "outcome": run.outcome,
-        "off": _off(receipt),
-        "receipt": receipt or None,
+        "off": _off(run.receipt),
+        "receipt": dict(run.receipt) or None,
     }

@@ -10,6 +10,7 @@ import typer
 
 from planner.cli import options
 from planner.errors import BadInputError, ThisMachineError
+from planner.home import persons_files
 
 _FILE = """\
 # yaml-language-server: $schema={schema}
@@ -43,7 +44,7 @@ def command(
         schema=_schema(), name=job.name, model=model, data=dataset, epochs=job.epochs, batch=job.global_batch_size
     )
     try:
-        with target.open("x", encoding="utf-8") as file:
+        with persons_files(), target.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise BadInputError(f"{target} is already there", "choose another name") from None

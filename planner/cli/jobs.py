@@ -82,7 +82,7 @@ def with_limits(job: TrainingJob, deadline: str | None, budget: str | None, obje
     if deadline is not None:
         limits["deadline"] = _deadline(deadline)
     if budget is not None:
-        limits["budget_usd"] = _budget(budget)
+        limits["budget_usd"] = _usd("--budget", budget)
     update: dict[str, Any] = {"constraints": job.constraints.model_copy(update=limits)}
     if objective is not None:
         update["objective"] = objective
@@ -107,14 +107,26 @@ def _deadline(text: str) -> timedelta:
     return deadline
 
 
-def _budget(text: str) -> Decimal:
+def max_cost(text: str) -> Decimal:
+    """--max-cost in USD. Raises BadInputError."""
+    return _usd("--max-cost", text)
+
+
+def _usd(option: str, text: str) -> Decimal:
     try:
         budget = Decimal(text.removeprefix("$"))
     except InvalidOperation:
         budget = Decimal(-1)
     if not budget.is_finite() or not 0 < budget <= MAX_USD:
-        raise BadInputError(f"--budget: {text!r} is not an amount of dollars", "for example --budget 20")
+        raise BadInputError(f"{option}: {text!r} is not an amount of dollars", f"for example {option} 20")
     return budget
+
+
+def any_client(given: str | None) -> bool:
+    """Whether `--client any` was typed, the one value it has. Raises BadInputError."""
+    if given is not None:
+        _one_of("--client", given, ["any"])
+    return given is not None
 
 
 def _one_of(option: str, given: str, known: Sequence[str]) -> None:

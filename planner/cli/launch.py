@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +15,12 @@ import typer
 
 from planner.bringing import Bringing
 from planner.cli import build, options
+from planner.cli.ask import confirm
+from planner.cli.beside import Beside, Joined
 from planner.cli.data import bring, only_providers, send_brought
 from planner.cli.live import LiveView, bills_line
 from planner.cli.person import hang_up_detaches, person
+from planner.consent import foreign_parts
 from planner.creating import MakeRequest
 from planner.doctoring import judge
 from planner.dry_run import DryRun
@@ -29,12 +33,15 @@ from planner.errors import (
 )
 from planner.gather import Wanted, make_plan, nothing_left
 from planner.launch import Detached, ended_error
+from planner.news import News
 from planner.plan import MachineEstimate, Plan
-from planner.proposal import MOST_TARGETS, Proposal, here, limits_text, rented
+from planner.proposal import MOST_TARGETS, Proposal, further_text, here, limits_text, most_usd, rented, within
+from planner.quotas import within_quotas
 from planner.receipt import Receipt, receipt_text
 from planner.refining import Watchful, dearer, refined
 from planner.render import machine_line
 from planner.run import Outcome, Run
+from planner.run_keys import RunKeys
 from planner.runner import Runner, request_for
 from planner.settings import CLOUDS, Settings
 from pricing.offers import Offer, OfferQuery
@@ -66,21 +73,26 @@ def command(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the requests that would be sent")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Do not follow the run")] = False,
+    max_cost: Annotated[
+        str | None,
+        typer.Option("--max-cost", help="Only places where the job is planned to cost at most this, in USD"),
+    ] = None,
+    another: Annotated[
+        bool, typer.Option("--another", help="Launch though a run of this job lives; else --yes attaches to that")
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", help="Folder for the model")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Parse, plan, ask, follow, receipt."""
     job = options.with_limits(options.read_job_file(job_file), deadline, budget, objective)
     settings = options.settings()
-    wanted = Wanted(
-        providers=tuple(provider or ()),
-        regions=tuple(region or ()),
-        devices=tuple(device or ()),
-        markets=options.markets(market),
-        include_retired=allow_retired,
-    )
+    wanted = _wanted(provider, region, device, options.markets(market))._replace(include_retired=allow_retired)
     made = build.providers(settings)
+    given_usd = None if max_cost is None else options.max_cost(max_cost)
     proposal, brought = with_data(job, settings, wanted, made)
+    most = most_usd(proposal, given_usd, assume_yes=yes)
+    proposal = within(proposal, most)
+    foreign = foreign_parts(job)  # as it was written: a folder that was sent to our own storage has an address there
     job = brought.job
     if dry_run:
         _print_requests(brought, proposal, settings, as_json)
@@ -88,28 +100,62 @@ def command(
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         first_at = made(proposal.targets[0].offer.provider)
         clock = build.clock_of(first_at)
-        runner = build.runner(journal, settings, view.show, first_at.name, person(view), made)
-        draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
-        names = list(dict.fromkeys(target.offer.provider for target in proposal.targets))
-        earlier = None if fresh else runner.resumable(job, names)
-        request = request_for(job, clock, client=settings.client, data=brought.files)
-        first = _as_it_would_be(first_at, request(draft, 1, draft.targets[0]))
-        limits = limits_text(draft, first_at.timers(first), clock.now())
-        watchful = Watchful(made, clock.now, proposal.offers)
-        view.pause_for(lambda: _ask(job, proposal, earlier, (*brought.lines, *limits), assume_yes=yes))
-        if brought.is_missing:
-            view.pause_for(lambda: send_brought(brought, first_at))
-            # Its time begins when its data is there.
+        asked = person(view, News(journal, made, build.clock()))
+        runner = build.runner(journal, settings, view.show, first_at.name, asked, made)
+        beside = Beside(runner, job, view, assume_yes=yes, another=another)
+        try:
+            beside.look()
             draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
-        if watchful.is_stale() and proposal.plan is not None:
-            proposal = still_agreed(proposal.plan, made, view)
-            draft = replace(draft, targets=proposal.targets)
+            names = list(dict.fromkeys(target.offer.provider for target in proposal.targets))
+            earlier = None if fresh else runner.resumable(job, names)
+            keys = RunKeys(settings.home)
+            request = request_for(job, clock, client=build.client(settings).id, data=brought.files, key=keys.key)
+            limits = _limits(draft, request, first_at, clock.now())
             watchful = Watchful(made, clock.now, proposal.offers)
-        runner.prepare(request(draft, 1, draft.targets[0]))
-        if earlier is None:
-            runner.record(draft, job, proposal.record)
-        run = runner.again(earlier, draft, output) if earlier else draft
-        follow(runner, run, watchful.over(request), as_json, until_launched=detach)
+            told = (*brought.lines, *limits)
+            view.pause_for(lambda: _ask(job.name, proposal, earlier, told, foreign, assume_yes=yes))
+            if brought.is_missing:
+                view.pause_for(lambda: send_brought(brought, first_at))
+                # Its time begins when its data is there.
+                draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
+            if watchful.is_stale() and proposal.plan is not None:
+                proposal = still_agreed(proposal.plan, made, view)
+                # Whoever agrees to a dearer first place agrees to what --yes covers around it.
+                proposal = within(proposal, most_usd(proposal, given_usd, assume_yes=yes) if proposal.dearer else most)
+                draft = replace(draft, targets=proposal.targets)
+                watchful = Watchful(made, clock.now, proposal.offers)
+            runner.prepare(request(draft, 1, draft.targets[0]))
+            record = proposal.record
+            run = beside.begun(
+                lambda: runner.again(earlier, draft, output) if earlier else runner.record(draft, job, record)
+            )
+            make_request = watchful.over(request)
+        except Joined as joined:
+            run, runner = joined.run, build.runner(journal, settings, view.show, joined.run.provider, asked, made)
+            make_request = going_on(runner, run, made, settings)
+        follow(runner, run, make_request, as_json, until_launched=detach)
+
+
+def _wanted(
+    providers: Sequence[str] | None,
+    regions: Sequence[str] | None,
+    devices: Sequence[str] | None,
+    markets: Sequence[str],
+) -> Wanted:
+    """What the options ask for; an option that is not given asks for everything."""
+    return Wanted(tuple(providers or ()), tuple(regions or ()), tuple(devices or ()), tuple(markets))
+
+
+def _limits(draft: Run, request: MakeRequest, first_at: Provider, now: datetime) -> list[str]:
+    """What ends the run at the latest, at the first of its places."""
+    first = _as_it_would_be(first_at, request(draft, 1, draft.targets[0]))
+    return limits_text(draft, first_at.timers(first), now)
+
+
+def going_on(runner: Runner, run: Run, made: Callable[[str], Provider], settings: Settings) -> MakeRequest:
+    """Makes the further requests of a run that is in the journal, for places that cost about what was agreed to."""
+    watchful = Watchful(made, build.clock_of(made(run.provider)).now)
+    return watchful.over(runner.request_maker(run, client=build.client(settings).id))
 
 
 def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, until_launched: bool = False) -> None:
@@ -155,10 +201,10 @@ def propose(job: TrainingJob, settings: Settings, wanted: Wanted, made: Callable
     if not wanted.providers and not job.constraints.providers:
         wanted = wanted._replace(providers=_signed_in(settings))
     everywhere = wanted._replace(every_place=True, limit=MOST_TARGETS, given=build.given(wanted.providers, settings))
-    plan = make_plan(job, everywhere, settings, build.clock().now())
+    plan = make_plan(job, everywhere, settings, build.clock().now(), _tell)
     if not plan.candidates:
         raise nothing_left(plan)
-    plan = _let_in(plan, made)
+    plan = within_quotas(_let_in(plan, made), made, _tell)
     now = _first_let_in(refined(plan, made, _tell), made)
     return rented(now, dearer(plan, now))
 
@@ -256,33 +302,41 @@ def finish(run: Run) -> None:
     raise type(error)(error.message, again if isinstance(error, LimitReachedError) else error.hint)
 
 
-def _ask(job: TrainingJob, proposal: Proposal, earlier: Run | None, limits: Sequence[str], *, assume_yes: bool) -> None:
-    sys.stderr.write(f"{job.name} on {proposal.text}\n")
-    if len(proposal.targets) > 1:
-        sys.stderr.write(f"and {len(proposal.targets) - 1} further places, should this one have no room\n")
+def _ask(
+    title: str,
+    proposal: Proposal,
+    earlier: Run | None,
+    limits: Sequence[str],
+    foreign: Sequence[str],
+    *,
+    assume_yes: bool,
+) -> None:
+    """Show what would be launched, and return where somebody agrees. `foreign` are the job's parts made elsewhere."""
+    sys.stderr.write(f"{title} on {proposal.text}\n")
+    for line in filter(None, (further_text(proposal), proposal.left_out)):
+        sys.stderr.write(f"{line}\n")
     for line in limits:
         sys.stderr.write(f"{line}\n")
     if earlier is not None:
         sys.stderr.write(f"going on with run {earlier.run_id} from its newest checkpoint (--fresh starts anew)\n")
+    for line in foreign:
+        sys.stderr.write(f"{line}\n")
     if proposal.dearer:
         _ask_price(proposal.dearer)
         return
     if assume_yes:
         return
-    if not sys.stdin.isatty():
-        raise BadInputError("nobody is there to ask", "--yes launches without asking")
-    if not typer.confirm("launch?", default=True, err=True):
-        raise typer.Abort
+    question = "launch with the image, data and secrets above?" if foreign else "launch?"
+    hint = "--yes launches without asking"
+    confirm(question, default=not foreign, hint=hint, left_alone="nothing was launched")
 
 
 def _ask_price(dearer: str) -> None:
     """A price that is well above the one that was shown is agreed to by a person, whatever was typed."""
-    if not sys.stdin.isatty():
-        raise RefusedError(
-            dearer, "--yes does not cover that: launch from a terminal, or plan prices refresh and plan estimate first"
-        )
-    if not typer.confirm(f"{dearer}. Launch at this price?", default=False, err=True):
-        raise typer.Abort
+    hint = "--yes does not cover that: launch from a terminal, or plan prices refresh and plan estimate first"
+    question = f"{dearer}. Launch at this price?"
+    nobody = RefusedError(dearer, hint)
+    confirm(question, default=False, hint=hint, left_alone="nothing was launched", nobody=nobody)
 
 
 def _tell(line: str) -> None:
@@ -296,7 +350,7 @@ def _print_requests(brought: Bringing, proposal: Proposal, settings: Settings, a
         runner = build.runner(journal, settings, lambda _: None, first_at.name)
         draft = runner.draft(brought.job, proposal.targets, proposal.slow_end, None)
         dry = DryRun(build.providers(settings), clock, journal.refusals(clock.now()))
-    request = request_for(brought.job, clock, client=settings.client, data=brought.files)
+    request = request_for(brought.job, clock, client=build.client(settings).id, data=brought.files)
     target, sent = dry.calls(draft, request)
     sys.stderr.write(f"would be sent to {target.where}:\n")
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -11,10 +12,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 
+from planner.cli.streams import unfiltered
 from planner.events import Event, PhaseReached, Progressed, Said, TrainerStarted
 from planner.run import Phase, Run
 from pricing.money import format_usd, format_usd_per_hour
 from workloads.durations import format_duration
+from workloads.terminal_text import visible
 
 QUIET_INTERVAL = timedelta(seconds=10)
 _PHASES = {
@@ -33,14 +36,18 @@ class LiveView:
     """Shows events. Without a terminal a line every ten seconds takes the place of the bar."""
 
     def __init__(self, stream: TextIO, now: Callable[[], datetime]) -> None:
-        self._console = Console(file=stream, highlight=False, soft_wrap=True)
+        self._console = Console(file=unfiltered(stream), highlight=False, soft_wrap=True)
         self._now = now
         self._progress = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=30), TextColumn("{task.fields[said]}"),
             console=self._console,
         )  # fmt: skip
         self._task = self._progress.add_task("epoch", total=None, said="", visible=False)
-        self._live = Live(self._progress, console=self._console, transient=True, refresh_per_second=4)
+        # What goes to a file or a pipe stays there: the live display would print it on its own stream.
+        shared = sys.stdout is not None and sys.stdout.isatty()
+        self._live = Live(
+            self._progress, console=self._console, transient=True, refresh_per_second=4, redirect_stdout=shared
+        )
         self._last_line: datetime | None = None
 
     def __enter__(self) -> Self:
@@ -77,7 +84,7 @@ class LiveView:
                 assert_never(event)
 
     def _say(self, text: str) -> None:
-        self._console.print(text, markup=False)
+        self._console.print(visible(text), markup=False)
 
     def _advance(self, event: Progressed) -> None:
         said = progress_line(event)
@@ -100,6 +107,9 @@ def bills_line(run: Run) -> str:
     if not run.bills:
         return f"nothing of run {run.run_id} bills"
     attempt = run.attempts[-1]
+    if attempt.ended_at is not None:
+        when = f"{attempt.ended_at.astimezone():%Y-%m-%d %H:%M}"
+        return f"the machine of run {run.run_id} ended at {when}; a disk or an address may bill until they are removed"
     until = min(attempt.deadline or run.deadline, run.deadline).astimezone()
     rate = format_usd_per_hour(attempt.usd_per_hour)
     return f"run {run.run_id} bills {rate} until {until:%Y-%m-%d %H:%M} at the latest; plan stop {run.run_id} ends it"

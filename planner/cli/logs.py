@@ -10,14 +10,16 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
+from planner.cli.streams import has_failed
 from planner.journal import Journal
-from planner.progress import ProgressReader
+from planner.progress import ProgressReader, unreadable_text
 from planner.run import Phase, Run
 from planner.settings import Settings
 from providers.base import RunStore
 from providers.errors import InstanceNotFoundError
 
 FOLLOW_SECONDS = 0.5
+PIECE_BYTES = 1024 * 1024
 
 
 def command(
@@ -25,7 +27,10 @@ def command(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The trainer's own progress lines")] = False,
 ) -> None:
-    """Print the trainer's output, or with --json its progress lines."""
+    """Print the trainer's output, or with --json its progress lines.
+
+    Control characters are shown as visible escapes (`\\x1b`) wherever the output goes: a pipe often ends at a terminal.
+    """
     settings = options.settings()
     with build.journal(settings) as journal:
         run = journal.run(name)
@@ -33,6 +38,8 @@ def command(
         for line in lines:
             sys.stdout.write(line.rstrip("\n") + "\n")
             sys.stdout.flush()
+            if has_failed(sys.stdout):  # nobody reads on, however long the run goes on
+                return
 
 
 def _progress(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
@@ -42,6 +49,8 @@ def _progress(run: Run, settings: Settings, journal: Journal, follow: bool) -> I
         for attempt in now.attempts:
             reader = readers.setdefault(attempt.number, ProgressReader(store, attempt.number))
             yield from (json.dumps(line) for line in reader.new_lines())
+    if skipped := unreadable_text(sum(reader.unreadable for reader in readers.values())):
+        sys.stderr.write(f"{skipped}\n")
 
 
 def _output(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
@@ -60,9 +69,12 @@ def _output(run: Run, settings: Settings, journal: Journal, follow: bool) -> Ite
 
 def _new_output(store: RunStore, prefix: str, seen: dict[str, int]) -> Iterator[str]:
     for path in store.list(prefix):
-        data = store.get(path, start=seen.get(path, 0))
-        seen[path] = seen.get(path, 0) + len(data)
-        yield from data.decode("utf-8", "replace").splitlines()
+        is_more = True
+        while is_more:
+            data = store.get(path, start=seen.get(path, 0), size=PIECE_BYTES)
+            is_more = len(data) == PIECE_BYTES
+            seen[path] = seen.get(path, 0) + len(data)
+            yield from data.decode("utf-8", "replace").splitlines()
 
 
 def _rounds(run: Run, journal: Journal, follow: bool) -> Iterator[Run]:

@@ -37,6 +37,9 @@ COMMANDS = {
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
+    from planner.cli.streams import guarded, open_closed_descriptors
+
+    open_closed_descriptors()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A file name in another encoding, or a terminal that cannot show a letter, is no reason to end.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -44,16 +47,34 @@ def main() -> NoReturn:
     if sys.argv[1:] != ["--version"]:
         from planner.cli.notice import warn_of_unverified
 
-        warn_of_unverified()
-    with suppress(BrokenPipeError):  # the reader has gone; there is nobody left to tell
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with guarded():
+            warn_of_unverified()
+            sys.stderr.flush()
     # Taking a hundred modules down one by one is a tenth of what `plan estimate` takes; everything is closed by now.
     os._exit(code)
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line and return its exit code; every error becomes `error:` and `hint:` on stderr."""
+    """Run the command line and return its exit code; every error becomes `error:` and `hint:` on stderr.
+
+    Control characters in what it writes become visible escapes. An answer that could not be written is an error; a
+    reader (head, less) that has gone is none.
+    """
+    from planner.cli.streams import guarded, undelivered
+
+    with guarded():
+        code = _run(arguments)
+        why = undelivered(sys.stdout)
+        if why and code == 0:
+            from planner.errors import ThisMachineError
+
+            hint = "what the command did is done; its answer is lost"
+            code = _say(ThisMachineError(f"the answer could not be written to stdout: {why}", hint))
+        sys.stderr.flush()
+        return code
+
+
+def _run(arguments: list[str]) -> int:
     if arguments == ["--version"]:  # answered before typer is imported
         return _print_version()
     # Pydantic would search every installed distribution for plugins; none of ours has any.
@@ -62,10 +83,13 @@ def run(arguments: list[str]) -> int:
     gc.set_threshold(1_000_000)
     _put_off_metadata()
     from planner.errors import ExitCode, PlanError, from_provider
+    from planner.home import private_files
     from providers.errors import ProviderError
 
     try:
-        return _answer(arguments)
+        with private_files():
+            _mend_home()
+            return _answer(arguments)
     except PlanError as error:
         return _say(error)
     except ProviderError as error:
@@ -77,6 +101,18 @@ def run(arguments: list[str]) -> int:
             sys.modules["planner.cli.build"].let_go()
 
 
+def _mend_home() -> None:
+    """Say whether the home was, or is, open to other users of this computer."""
+    from planner.errors import BadInputError
+    from planner.home import mended
+    from planner.settings import home_of
+
+    with suppress(BadInputError):  # a command that needs the home says what is wrong with it
+        line = mended(home_of(os.environ))
+        if line:
+            sys.stderr.write(f"{line}\n")
+
+
 def _answer(arguments: list[str]) -> int:
     if arguments[:1] == ["estimate"]:
         from planner.cli.plain import read_plainly
@@ -85,8 +121,7 @@ def _answer(arguments: list[str]) -> int:
         if asked is not None:
             from planner.cli.answer import answer
 
-            with suppress(BrokenPipeError):  # a reader (head, less) that has gone
-                answer(asked)
+            answer(asked)
             return 0
     from planner.cli.app import command
 
@@ -121,8 +156,7 @@ def _put_off_metadata() -> None:
 
 
 def _print_version() -> int:
-    with suppress(BrokenPipeError):
-        sys.stdout.write(f"plan {__version__}\n")
+    sys.stdout.write(f"plan {__version__}\n")
     return 0
 
 
@@ -130,8 +164,7 @@ def _say(error: object) -> int:
     from planner.errors import PlanError
 
     assert isinstance(error, PlanError)
-    with suppress(BrokenPipeError):
-        sys.stdout.flush()
+    sys.stdout.flush()
     sys.stderr.write(f"error: {error.message}\n")
     if error.hint:
         sys.stderr.write(f"hint: {error.hint}\n")

@@ -34,7 +34,7 @@ def command(
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         runner = build.runner(journal, settings, view.show, LOCAL)
         run = replace(runner.draft(job, proposal.targets, proposal.slow_end, None), model_folder="")
-        request = request_for(job, build.clock(), client=settings.client, max_steps=steps)
+        request = request_for(job, build.clock(), client=build.client(settings).id, max_steps=steps)
         runner.prepare(request(run, 1, run.targets[0]))
         runner.record(run, job, proposal.record)
         try:

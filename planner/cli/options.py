@@ -10,8 +10,10 @@ import typer
 from planner.cli.jobs import (
     DEFAULT_BATCH,
     DEFAULT_EPOCHS,
+    any_client,
     job_from_options,
     markets,
+    max_cost,
     read_job_file,
     settings,
     with_limits,
@@ -22,8 +24,10 @@ from workloads.job import Objective, Preset
 __all__ = [
     "DEFAULT_BATCH",
     "DEFAULT_EPOCHS",
+    "any_client",
     "job_from_options",
     "markets",
+    "max_cost",
     "read_job_file",
     "settings",
     "with_limits",
@@ -42,4 +46,8 @@ Markets = Annotated[list[str] | None, typer.Option("--market", help="on_demand o
 Deadline = Annotated[str | None, typer.Option("--deadline", help="The whole run within, e.g. 8h")]
 Budget = Annotated[str | None, typer.Option("--budget", help="The whole run for at most, in USD")]
 Goal = Annotated[Objective | None, typer.Option("--objective", help="What comes first (default: the job's, cost)")]
+Client = Annotated[
+    str | None,
+    typer.Option("--client", metavar="any", help="any: act on the run although another client launched it"),
+]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable, to stdout")]

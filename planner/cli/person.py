@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-import typer
-
+from planner.cli.ask import Reply, StandardTerminal, ask, unanswered
 from planner.cli.live import LiveView
+from planner.clock import SystemClock
+from planner.events import Said
 from planner.launch import CtrlC, HungUp
+from planner.news import News
 from planner.run import Phase, Run
 from workloads.job import OnSlow
 
@@ -34,41 +36,54 @@ class Nobody:
 
 
 class AtTerminal(Nobody):
-    """The person is asked, where both ends are a terminal. `view` is what holds the terminal meanwhile."""
+    """The person is asked, where both ends are a terminal. `view` is what holds the terminal meanwhile.
 
-    def __init__(self, view: LiveView, confirm: Callable[[str], bool]) -> None:
+    `answer` asks a question about a run and keeps looking at the run while it waits. Without an answer everything
+    goes on as it would have without the question.
+    """
+
+    def __init__(self, view: LiveView, answer: Callable[[str, Run], Reply]) -> None:
         self._view = view
-        self._confirm = confirm
+        self._answer_of = answer
 
     def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC:
         """The first asks: stop or leave it running; the second leaves it running at once."""
         if run.provider == "local" or run.phase not in _BILLING or times > 1:
             return super().pressed_ctrl_c(run, times)
-        stop = self._answer("\nstop the run? Its newest checkpoint is kept. No leaves it running, and billing.")
-        return CtrlC.STOP if stop else CtrlC.DETACH
+        question = "\nstop the run? Its newest checkpoint is kept. No leaves it running, and billing."
+        reply = self._answer(question, run, "the run goes on and is followed; Ctrl-C again leaves it running")
+        return {Reply.YES: CtrlC.STOP, Reply.NO: CtrlC.DETACH}.get(reply, CtrlC.GO_ON)
 
     def runs_slow(self, run: Run, text: str) -> OnSlow:
-        return OnSlow.CONTINUE if self._answer(f"run {run.run_id}: {text}. Go on?") else OnSlow.STOP
+        reply = self._answer(f"run {run.run_id}: {text}. Go on?", run, "the run goes on")
+        return OnSlow.STOP if reply is Reply.NO else OnSlow.CONTINUE
 
-    def _answer(self, question: str) -> bool:
-        """Raises KeyboardInterrupt where the answer is Ctrl-C, or the terminal has gone."""
-        answer: list[bool] = []
+    def _answer(self, question: str, run: Run, without: str) -> Reply:
+        """The reply; `without` says what happens where there is none. Raises KeyboardInterrupt for Ctrl-C."""
+        replies: list[Reply] = []
+        broken_off: list[KeyboardInterrupt] = []
 
-        def ask() -> None:
-            with suppress(typer.Abort):
-                answer.append(self._confirm(question))
+        def put() -> None:
+            try:
+                replies.append(self._answer_of(question, run))
+            except KeyboardInterrupt as error:  # raised again when the view has the terminal back
+                broken_off.append(error)
 
-        self._view.pause_for(ask)
-        if not answer:
-            raise KeyboardInterrupt
-        return answer[0]
+        self._view.pause_for(put)
+        if broken_off:
+            raise broken_off[0]
+        (reply,) = replies
+        if not reply.is_answer and reply is not Reply.OVERTAKEN:
+            self._view.show(Said(f"{unanswered(reply)}: {without}"))
+        return reply
 
 
-def person(view: LiveView) -> Nobody:
-    """Whoever can be asked."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+def person(view: LiveView, news: News) -> Nobody:
+    """Whoever can be asked; `news` looks at the run meanwhile."""
+    terminal = StandardTerminal()
+    if not (terminal.is_there() and sys.stderr.isatty()):
         return Nobody()
-    return AtTerminal(view, lambda text: typer.confirm(text, err=True))
+    return AtTerminal(view, lambda text, run: ask(text, terminal, SystemClock(), news=lambda: news.of(run)))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from planner.errors import BadInputError, ThisMachineError
+from planner.home import persons_files
 from planner.throughput.check import Checked
 from planner.throughput.values import Throughput
 
@@ -28,7 +29,8 @@ def draw(checked: list[Checked], target: Path) -> None:
     axes.grid(visible=True, which="major", alpha=0.3)
     axes.legend()
     try:
-        figure.savefig(target, format="png", dpi=120)
+        with persons_files():
+            figure.savefig(target, format="png", dpi=120)
     except OSError as error:
         raise ThisMachineError(f"cannot write {target}: {error.strerror}") from None
 

@@ -1,4 +1,4 @@
-"""`plan prices show`, `refresh`, `forget`: what is known, from when and from where, and reading it anew."""
+"""`plan prices show`, `refresh`, `accept`, `forget`: known prices with dates and sources, and reading them anew."""
 
 from __future__ import annotations
 
@@ -17,11 +17,20 @@ from planner import __version__
 from planner.cli import options
 from planner.clock import SystemClock
 from planner.errors import BadInputError, RefusedError, ThisMachineError
-from planner.render_prices import Standing, outcome_json, outcome_text, standing_json, standing_text
+from planner.render_prices import (
+    Standing,
+    held_json,
+    held_text,
+    outcome_json,
+    outcome_text,
+    standing_json,
+    standing_text,
+)
 from pricing.catalog import Catalog, CatalogError
 from pricing.changes import Key, compare
 from pricing.current import REFRESHED, current_catalog
-from pricing.refresh import Outcome, forget, known_of, parts_of, read_overlays, refresh
+from pricing.money import format_usd
+from pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays, refresh
 from pricing.sources.http import UrllibHttp
 from pricing.sources.news import Asking, news_of
 from pricing.sources.reading import SourceError
@@ -38,8 +47,17 @@ def _group() -> None:
 
 
 @group.command("show", help="Per provider: what is known, from when, from where, and what changed since the package")
-def _show(provider: _Providers = None, as_json: options.Json = False) -> None:
+def _show(
+    provider: _Providers = None,
+    held: Annotated[
+        bool, typer.Option("--held", help="Only the prices that were read and are not used, and why")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
     names, settings = _names(provider), options.settings()
+    if held:
+        _show_held(names, settings.home, as_json=as_json)
+        return
     today = SystemClock().now().date()
     with _readable():
         standings = [one for one in _standings(settings.home, today) if one.summary.provider in names]
@@ -55,11 +73,45 @@ def _show(provider: _Providers = None, as_json: options.Json = False) -> None:
     sys.stdout.write(standing_text(standings, settings.own_rates) + "\n")
 
 
+def _show_held(names: tuple[str, ...], home: Path, *, as_json: bool) -> None:
+    with _readable():
+        overlays = read_overlays(home / REFRESHED)
+    held = [one for name in names if name in overlays for one in held_of(overlays[name])]
+    text = json.dumps([held_json(one) for one in held]) if as_json else held_text(held)
+    sys.stdout.write(f"{text}\n")
+
+
+@group.command("accept", help="Use prices that were held back, by the names that `plan prices show --held` prints")
+def _accept(
+    held_name: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="A name, or its beginning: aws/us-east-1 is a whole region")
+    ],
+    as_json: options.Json = False,
+) -> None:
+    home = options.settings().home
+    providers = _names([name.partition("/")[0] for name in held_name])
+    with _alone(home), _readable():
+        done = [one for provider in providers for one in accept(provider, held_name, home)]
+    missing = [name for name in held_name if not any(f"{one.name}/".startswith(f"{name}/") for one in done)]
+    if as_json:
+        sys.stdout.write(json.dumps([held_json(one) for one in done]) + "\n")
+    else:
+        sys.stdout.writelines(
+            f"{one.name}: used from now on, at {format_usd(one.usd_per_hour)} an hour\n" for one in done
+        )
+    if missing:
+        raise BadInputError(
+            f"no held price has the name {', '.join(missing)}", "plan prices show --held prints the names"
+        )
+
+
 @group.command("refresh", help="Read prices anew from the vendors' own lists; they are used from then on")
 def _refresh(
     provider: _Providers = None,
     region: Annotated[list[str] | None, typer.Option("--region", help="Only this one; repeat for more")] = None,
-    accept: Annotated[bool, typer.Option("--accept", help="Take over even what would be held back")] = False,
+    accept_all: Annotated[
+        bool, typer.Option("--accept", help="Take over a list that changes more at once than can be believed")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     names, settings = _names(provider), options.settings()
@@ -72,7 +124,7 @@ def _refresh(
         regions=frozenset(region or ()),
     )
     with _alone(settings.home), _readable():
-        done = [_refreshed(name, asking, settings.home, accept=accept) for name in names]
+        done = [_refreshed(name, asking, settings.home, accept=accept_all) for name in names]
     _report(done, as_json=as_json)
 
 
@@ -92,8 +144,8 @@ def _names(given: list[str] | None) -> tuple[str, ...]:
 
 
 def _standings(home: Path, today: date) -> list[Standing]:
-    path = current_catalog(home)
-    overlays = read_overlays(home / REFRESHED)
+    path = current_catalog(home, lambda line: _say(line.strip()))
+    overlays = read_overlays(path) if path.name == REFRESHED and path.parent == home else {}
     with Catalog.open() as shipped, Catalog.open(path) as current:
         found = []
         for summary in current.summary(today):

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
-from planner.errors import BadInputError, PlanError, from_provider
+from planner.cli.ask import confirm
+from planner.errors import PlanError, from_provider
 from providers.base import SetUp, SetupStep
 from providers.errors import ProviderError
 
@@ -57,11 +58,13 @@ def _tell(name: str, steps: Sequence[SetupStep], *, remove: bool) -> None:
 def _ask(steps: Sequence[SetupStep], *, remove: bool, assume_yes: bool) -> None:
     if assume_yes:
         return
-    if not sys.stdin.isatty():
-        raise BadInputError("nobody is there to ask", "--yes goes on without asking, --dry-run prints the calls")
     count = "it" if len(steps) == 1 else f"these {len(steps)}"
-    if not typer.confirm(f"{'remove' if remove else 'make'} {count}?", default=not remove, err=True):
-        raise typer.Abort
+    confirm(
+        f"{'remove' if remove else 'make'} {count}?",
+        default=not remove,
+        hint="--yes goes on without asking, --dry-run prints the calls",
+        left_alone=f"nothing was {'removed' if remove else 'made'}",
+    )
 
 
 def _carry_out(asked: SetUp, steps: Sequence[SetupStep], *, remove: bool) -> None:

@@ -7,21 +7,28 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
 from planner.cli import build, options
 from planner.cli.live import bills_line
-from planner.errors import PlanError, TeardownUnverifiedError
+from planner.cli.others import others_line
+from planner.cli.streams import unfiltered
+from planner.client import Client
+from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
 from planner.journal import Journal
-from planner.progress import story_of
+from planner.last_sweep import last_sweep, no_run_text
+from planner.progress import story_of, unreadable_text
 from planner.render import Column, table
 from planner.run import Phase, Run
 from planner.settings import Settings
+from planner.spending import spending
 from pricing.money import format_usd, format_usd_per_hour
 from providers.base import Provider
 from providers.errors import CredentialsError, PermissionDeniedError, ProviderError
+from workloads.terminal_text import visible
 
 WATCH_SECONDS = 2.0
 _COLUMNS = (
@@ -41,11 +48,14 @@ class Standing:
 
 
 class _Desk(NamedTuple):
-    """What every look needs: the journal, and the providers that were made for this command."""
+    """What every look needs: the journal, whose it is, and the providers that were made for this command."""
 
     journal: Journal
     settings: Settings
+    client: Client
     made: Callable[[str], Provider]
+    unreadable: set[str]
+    """A line for each run whose row in the journal cannot be read."""
 
 
 def command(
@@ -56,21 +66,34 @@ def command(
     """Look what became of the runs that are not done, then print them."""
     settings = options.settings()
     with build.journal(settings) as journal:
-        desk = _Desk(journal, settings, build.providers(settings))
+        desk = _Desk(journal, settings, build.client(settings), build.providers(settings), set())
         standings = _standings(name, desk)
         if watch and not as_json:
             standings = _watch(name, desk, standings)
+        budget = spending(journal, settings).budget()
+        others = [run for run in journal.live(desk.unreadable.add) if not desk.client.owns(run)]
     if as_json:
         sys.stdout.write(json.dumps([_json(known) for known in standings]) + "\n")
-    else:
-        sys.stdout.write(_text(standings) + "\n")
+    elif standings or not desk.unreadable:
+        sys.stdout.write(_text(standings, settings.home) + "\n")
+    if budget is not None and not as_json:
+        sys.stdout.write(f"{budget.text}\n")
+    if others:
+        sys.stderr.write(f"{others_line(others, desk.client)}\n")
     for known in standings:
         if known.error is not None:
             raise known.error
+    if desk.unreadable:
+        hint = "it may be running, and billing: plan sweep tells what of ours exists"
+        raise ThisMachineError("; ".join(sorted(desk.unreadable)), hint)
 
 
 def _standings(name: str | None, desk: _Desk) -> list[Standing]:
-    runs = [desk.journal.run(name)] if name else list(desk.journal.live())
+    runs = (
+        [desk.journal.run(name)]
+        if name
+        else [run for run in desk.journal.live(desk.unreadable.add) if desk.client.owns(run)]
+    )
     return [_brought_up(run, desk) for run in runs]
 
 
@@ -80,11 +103,12 @@ def _watch(name: str | None, desk: _Desk, first: list[Standing]) -> list[Standin
     from rich.text import Text
 
     standings = first
-    with Live(Text(_text(first)), console=Console(), auto_refresh=False) as live:
+    console = Console(file=unfiltered(sys.stdout))
+    with Live(Text(visible(_text(first, desk.settings.home))), console=console, auto_refresh=False) as live:
         while any(known.run.live for known in standings):
             build.clock().sleep(WATCH_SECONDS)
             standings = _standings(name, desk)
-            live.update(Text(_text(standings)), refresh=True)
+            live.update(Text(visible(_text(standings, desk.settings.home))), refresh=True)
         live.update(Text(""), refresh=True)
     return standings
 
@@ -93,15 +117,15 @@ def _brought_up(run: Run, desk: _Desk) -> Standing:
     """One run's trouble is no reason not to look at the others."""
     error: PlanError | None = None
     journal = desk.journal
-    if run.live or journal.owes_receipt(run):
+    if desk.client.owns(run) and (run.live or journal.owes_receipt(run)):
+        runner = build.runner(journal, desk.settings, lambda _: None, run.provider, made=desk.made)
         try:
-            runner = build.runner(journal, desk.settings, lambda _: None, run.provider, made=desk.made)
             run = runner.settle(run)
         except PlanError as trouble:
-            error, run = trouble, journal.run(run.run_id)
+            error, run = trouble, runner.standing(journal.run(run.run_id))
     receipt = journal.receipt(run.run_id) if run.phase is Phase.DONE else None
     now = build.clock_of(desk.made(run.provider)).now() if run.live else None
-    usd = receipt["actual_usd"] if receipt else float(run.total_usd(now)) if now else 0.0
+    usd = receipt.get("actual_usd", 0.0) if receipt else float(run.total_usd(now)) if now else 0.0
     progress, blind = _progress(run, desk.made)
     return Standing(run=run, progress=progress, usd=usd, error=error or blind)
 
@@ -119,14 +143,15 @@ def _progress(run: Run, made: Callable[[str], Provider]) -> tuple[str, PlanError
         return run.outcome or "no answer", TeardownUnverifiedError(told, error.hint) if run.live else None
     except ProviderError:
         return run.outcome or "no answer", None
-    total = story.start["total_steps"] if story.start else "?"
-    steps = f"step {story.step} of {total}"
+    steps = f"step {story.step} of {'?' if story.total_steps is None else story.total_steps}"
+    if story.unreadable:
+        steps += f", {unreadable_text(story.unreadable)}"
     return f"{run.outcome}, {steps}" if run.outcome else steps, None
 
 
-def _text(standings: list[Standing]) -> str:
+def _text(standings: list[Standing], home: Path) -> str:
     if not standings:
-        return "nothing is running, and nothing of ours is left"
+        return no_run_text(last_sweep(home))
     lines = [table(_COLUMNS, [_row(known) for known in standings])]
     for known in standings:
         if known.run.unverified is not None:
@@ -143,7 +168,7 @@ def _row(known: Standing) -> tuple[str, ...]:
     ends = f"{run.deadline.astimezone():%Y-%m-%d %H:%M}"
     target = run.attempt.target if run.attempt else None
     where = target.where if target and run.provider != "local" else run.provider
-    costs = format_usd_per_hour(run.usd_per_hour) if run.bills else "-"
+    costs = format_usd_per_hour(run.bills_usd_per_hour) if run.bills else "-"
     so_far = format_usd(Decimal(str(known.usd)))
     return (run.run_id, run.job_name, where, run.phase, known.progress, so_far, costs, ends)
 
@@ -161,6 +186,6 @@ def _json(known: Standing) -> dict[str, object]:
         "deadline": run.deadline.isoformat(),
         "attempts": len(run.attempts),
         "usd_so_far": known.usd,
-        "bills_usd_per_hour": float(run.usd_per_hour) if run.bills else 0.0,
+        "bills_usd_per_hour": float(run.bills_usd_per_hour),
         "unverified": run.unverified,
     }

@@ -8,25 +8,60 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
+from planner.cli.by_label import Wanted, is_run_id, stop_labelled
 from planner.cli.launch import print_left, print_receipt
 from planner.cli.live import LiveView
+from planner.cli.others import take_over
 from planner.cli.person import hang_up_detaches
+from planner.errors import StateError, UnknownRunError
 from planner.launch import Detached
-from planner.run import Phase
+from planner.run import Phase, Run
+from planner.runner import FollowerSilentError
+from planner.settings import Settings
 
 
 def command(
     name: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id")],
+    client: options.Client = None,
     as_json: options.Json = False,
 ) -> None:
-    """Ask the trainer for a last checkpoint, see everything removed, print the receipt."""
+    """Ask the trainer for a last checkpoint, see everything removed, print the receipt.
+
+    Where the journal does not know the run or cannot be used, and where another process holds the run and does not
+    react, its machines are ended by their label.
+    """
     settings = options.settings()
+    anyone = options.any_client(client)
+    try:
+        _stop(name, settings, anyone=anyone, as_json=as_json)
+    except UnknownRunError as error:
+        if not is_run_id(name):
+            raise
+        why = f"the journal {settings.journal} does not know run {name}"
+        stop_labelled(Wanted(name, why, is_any_client=anyone), settings, error, as_json=as_json)
+    except StateError as error:
+        if not is_run_id(name):
+            raise
+        stop_labelled(Wanted(name, error.message, is_any_client=anyone), settings, None, as_json=as_json)
+    except FollowerSilentError as silent:
+        run = silent.run
+        why = (
+            "another process holds the run and does not react; it records the end when it goes on, and plan status "
+            "does when that process is gone"
+        )
+        wanted = Wanted(run.run_id, why, _providers(run), is_any_client=anyone)
+        stop_labelled(wanted, settings, None, as_json=as_json)
+
+
+def _stop(name: str, settings: Settings, *, anyone: bool, as_json: bool) -> None:
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         run = journal.run(name)
         if run.phase is Phase.DONE:
             sys.stderr.write(f"run {run.run_id} has ended already: {run.outcome}\n")
             return
         runner = build.runner(journal, settings, view.show, run.provider)
+        if anyone:
+            run = take_over(runner, run)
         run = runner.settle(run)
         if run.phase is Phase.DONE:
             sys.stderr.write(f"run {run.run_id} had ended: {run.outcome}\n")
@@ -38,3 +73,7 @@ def command(
             print_left(left.run, as_json)
             return
     print_receipt(receipt, as_json)
+
+
+def _providers(run: Run) -> tuple[str, ...]:
+    return tuple(sorted({attempt.ref.provider for attempt in run.attempts if attempt.ref} | {run.provider}))

@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.desk import signed_out
 from tests.doubles.desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the environment of the tests says: a test that wants somebody signed in says so itself."""
+    signed_out(monkeypatch)
 
 
 @pytest.fixture

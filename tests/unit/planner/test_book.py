@@ -174,8 +174,12 @@ def test_a_journal_that_fails_while_it_trains_does_not_leave_the_machine_alone(
     """Followed to its end all the same, by training or by Ctrl-C."""
     desk.scripts(script)  # type: ignore[arg-type]  # any of them
     desk.clock.at_sleep |= {1: lambda: trouble(desk), 5: ctrl_c, 12: ctrl_c}
-    with pytest.raises(ThisMachineError):  # its receipt finds no place
+    if trouble in (read_only, full):
         desk.launch()
+        assert any("this receipt is not recorded" in text for text in said(desk))
+    else:  # without the estimate that it recorded there is nothing to hold a receipt against
+        with pytest.raises(ThisMachineError):
+            desk.launch()
     assert desk.leaked == []
     assert (desk.folder / "model" / "model.keras").exists() == (script is trains_well)
     assert any("going on without it" in text for text in said(desk))
@@ -196,8 +200,7 @@ def test_an_interrupted_run_without_a_journal_launches_nothing_that_is_not_recor
 def test_ctrl_c_ends_a_run_whose_wish_cannot_be_written(desk: Desk) -> None:
     desk.scripts(until_asked)
     desk.clock.at_sleep |= {1: lambda: read_only(desk), 3: ctrl_c}
-    with pytest.raises(ThisMachineError):
-        desk.launch()
+    desk.launch()
     assert desk.provider.count("stop") == 1
     assert desk.leaked == []
     assert desk.clock.now() - NOON < timedelta(minutes=1)

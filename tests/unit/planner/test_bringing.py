@@ -219,7 +219,7 @@ def test_imagenet_needs_a_data_set_of_that_name(folder: Path, at_google: Provide
     assert brought.lines == ("data imagenet: 10 kB in the storage of gcp",)
 
 
-SECRET = {"TOKEN": "aws-sm:arn:aws:secretsmanager:eu-west-1:1:secret:token"}
+SECRET = {"TOKEN": "aws-sm:arn:aws:secretsmanager:eu-west-1:123456789012:secret:token"}
 
 
 def test_whose_machines_can_train_a_job() -> None:

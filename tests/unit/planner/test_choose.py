@@ -16,6 +16,7 @@ from planner.estimate import Workload
 from planner.plan import REASON_TEXTS, Candidate, Choice, Reason
 from pricing.catalog import Catalog
 from pricing.offers import Availability, Lifecycle, LifecycleState, Market, OfferQuery
+from providers.launchable import table
 from tests.builders import (
     TODAY,
     CatalogText,
@@ -71,6 +72,7 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (Reason.MARKET, {}, {"markets": frozenset({"spot"})}, {}),
     (Reason.CANNOT_RUN, {"cpu_architecture": "arm64"}, {}, {}),
     (Reason.CANNOT_RUN, {"device": "B200"}, {}, {}),
+    (Reason.CANNOT_RUN, {"family": "g6f", "device_fraction": Fraction(1, 8), "device_memory_gib": 2.8}, {}, {}),
     (Reason.CANNOT_RUN, {"device": "cpu", "cpu_architecture": "arm64"}, {}, {}),
     (Reason.MULTI_HOST, {"device": "TPU v2", "device_count": 16, "hosts": 4}, {}, {}),
     (Reason.NO_DEVICE_DATA, {"device": "blank"}, {}, {}),
@@ -324,7 +326,7 @@ def test_ties_fall_by_time_provider_region_and_type() -> None:
         rented(a_rental(instance_type="x", market=Market.SPOT), ("a", "1")),
         rented(a_rental(instance_type="x"), ("a", "1"), ("b", "1")),
         rented(a_rental(instance_type="w"), ("a", "1")),
-        rented(a_rental(provider="azure"), ("a", "1")),
+        rented(a_rental(provider="gcp"), ("a", "1")),
     ]
     expected = [("w", "a"), ("x", "a"), ("x", "b"), ("g4dn.xlarge", "a"), ("fast", "a"), ("x", "a")]
     choice = choose(a_job(), rows, a_world(), Filters(), every_place=True)
@@ -414,3 +416,39 @@ def test_nor_does_it_meet_a_budget_that_it_only_seems_to(planted: Catalog) -> No
     filters = Filters(budget_usd=Decimal("0.1"))
     ranked = choose(a_job(), rows, world, filters, every_place=True).candidates
     assert [candidate.estimate.rental.instance_type for candidate in ranked] == ["g5.xlarge"]
+
+
+# --- what nobody is known to have run ----------------------------------------------------------------------------
+
+
+def volta_and_turing(volta: str, turing: str, objective: Objective = Objective.COST) -> list[tuple[str, bool]]:
+    """The order of a V100 at Google, whose image has a driver that nobody was seen to run on it, and a T4."""
+    rows = (
+        rented(a_rental(provider="gcp", instance_type="v100", device="V100"), ("us-central1", volta)),
+        rented(a_rental(provider="gcp", instance_type="t4", device="T4"), ("us-central1", turing)),
+    )
+    found = chosen(*rows, job=a_job(objective=objective)).candidates
+    return [(each.estimate.rental.instance_type, bool(each.estimate.unproven)) for each in found]
+
+
+def test_an_unproven_combination_is_ranked_at_a_fifth_above_its_cost() -> None:
+    assert table().unproven_cost_factor == 1.2
+    assert volta_and_turing("1.00", "1.15") == [("t4", False), ("v100", True)]
+    assert volta_and_turing("1.00", "1.30") == [("v100", True), ("t4", False)]
+
+
+def test_what_it_costs_is_told_as_it_is() -> None:
+    row = rented(a_rental(provider="gcp", device="V100"), ("us-central1", "1.00"))
+    (candidate,) = chosen(row).candidates
+    assert candidate.cost_micro_usd == candidate.estimate.cost_micro_usd(candidate.place.planning_micro_usd_per_hour)
+    assert candidate.ranked_micro_usd == candidate.cost_micro_usd * table().unproven_cost_factor
+
+
+def test_time_is_ranked_as_it_is() -> None:
+    rows = [
+        rented(a_rental(provider="gcp", instance_type=name, device=name), ("us-central1", "1.00"))
+        for name in ("V100", "T4")
+    ]
+    found = chosen(*rows, job=a_job(objective=Objective.TIME)).candidates
+    times = [each.estimate.time.total for each in found]
+    assert times == sorted(times)

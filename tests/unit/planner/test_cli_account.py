@@ -84,7 +84,7 @@ def nobody(aws: FakeCloud, monkeypatch: pytest.MonkeyPatch) -> FakeCloud:
 
 
 def test_the_doctor_shows_the_account_the_offers_and_one_sentence(aws: FakeCloud) -> None:
-    aws.judge = lambda offer: (IDENTITY, NO_QUOTA if offer.region == "us-east-1" else OK)
+    aws.judge = lambda offer: (IDENTITY, NO_QUOTA if offer.region == "us-east-2" else OK)
     said = plan("doctor", "aws", "job.yaml")
     assert said.code == 0
     lines = said.out.splitlines()
@@ -344,3 +344,15 @@ def test_what_tells_of_a_sign_in(provider: str, tmp_path: Path) -> None:
         file.touch()
         assert may_be_signed_in(provider, {"HOME": str(tmp_path / str(number))})
     assert may_be_signed_in("local", {})
+
+
+def test_what_an_sdk_logs_stays_off_the_terminal(tmp_path: Path) -> None:
+    """In a process of its own: pytest has handlers of its own in this one."""
+    program = (
+        "import logging; from pathlib import Path\n"
+        "from planner.cli import build; from planner.settings import Settings\n"
+        f"build.provider('local', Settings(home=Path({str(tmp_path)!r})))\n"
+        "logging.getLogger('azure.identity').error('noise of the SDK')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""

@@ -153,7 +153,7 @@ def test_a_launch_that_no_place_takes_has_its_code_and_a_receipt(
     tmp_path: Path, provider: FakeProvider, refusal: Exception, code: int, outcome: Outcome
 ) -> None:
     provider.down["launch"] = refusal
-    said = launch("--json")
+    said = launch("--json", "--deadline", "10m")  # no second pass begins before it
     assert (said.code, said.json["outcome"]) == (code, outcome)
     assert str(refusal) in said.err
     assert the_run(tmp_path) == (Phase.DONE, outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -52,18 +53,31 @@ def times(factor: str) -> Callable[[Offer], dict[str, str]]:
 
 
 class Terminal(io.StringIO):
-    """Somebody who answers; `before` happens while they think."""
+    """Somebody who types one line for each question; `before` happens while they think."""
 
     def __init__(self, answers: str, before: Callable[[], None] = lambda: None) -> None:
         super().__init__(answers)
         self._before = before
+        self._read, self._write = os.pipe()
 
     def isatty(self) -> bool:
         return True
 
-    def readline(self, *limits: int) -> str:  # type: ignore[override]
+    def fileno(self) -> int:
+        """Where the next line can be read by now; the end of input after the last one."""
         self._before()
-        return super().readline(*limits)
+        line = self.readline()
+        if line:
+            os.write(self._write, line.encode())
+        elif self._write >= 0:
+            os.close(self._write)
+            self._write = -1
+        return self._read
+
+    def __del__(self) -> None:
+        for number in (self._read, self._write):
+            if number >= 0:
+                os.close(number)
 
 
 def launch(*more: object) -> Said:
@@ -200,3 +214,15 @@ def test_a_first_place_that_cannot_take_us_is_passed_over(aws: FakeCloud) -> Non
     aws.judge = lambda _: (Check(name="network", state=PreflightState.REFUSED, detail="there is none"),)
     again = launch("--json")
     assert (again.code, again.error) == (4, "network: there is none")
+
+
+def test_a_launch_that_could_pass_the_months_budget_makes_nothing(
+    aws: FakeCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws.live = times("1")
+    monkeypatch.setenv("PLAN_BUDGET_USD_PER_MONTH", "0.01")
+    said = launch()
+    assert (said.code, aws.received, plan("history", "--json").json) == (4, [], [])
+    assert "this launch may cost up to $" in said.error
+    monkeypatch.setenv("PLAN_BUDGET_USD_PER_MONTH", "100")
+    assert (launch().code, len(aws.received)) == (0, 1)

@@ -59,14 +59,17 @@ def test_a_rate_that_cannot_be_names_the_file_and_the_entry(home: Path) -> None:
 def test_observed_spot_is_told_apart_and_costs_what_the_week_cost(home: Path) -> None:
     now = SystemClock().now()
     week = SpotHistory(Decimal("0.25"), Decimal("0.15"), Decimal("0.4"))
-    zone = PriceFound("us-east-1", "g4dn.xlarge", Market.SPOT, Decimal("0.2"), HISTORY_ID, ("us-east-1b",), week)
+    zone = PriceFound(
+        "us-east-1", "g4dn.xlarge", Market.SPOT, Decimal("0.2"), HISTORY_ID, ("us-east-1b",), week,
+        as_of=now.date(),
+    )  # fmt: skip
     part = Part(
         name="spot", markets=frozenset({Market.SPOT}), regions=frozenset({"us-east-1"}), parsed=Parsed(prices=[zone])
     )
     places = {("us-east-1", name): ("us-east-1b",) for name in ("g4dn.xlarge", "g4dn.2xlarge")}
     news = News(
         parts=[part],
-        advice=Advice({("us-east-1", "g4dn.xlarge"): (0, 60)}, 0),
+        advice=Advice({("us-east-1", "g4dn.xlarge"): (0, 60)}, 0, now.date()),
         offered=Offered(frozenset({"us-east-1"}), places, now.date()),
         on=now.date(),
     )
@@ -91,8 +94,9 @@ def test_observed_spot_is_told_apart_and_costs_what_the_week_cost(home: Path) ->
 
 def test_a_month_later_the_prices_are_marked(home: Path) -> None:
     now = SystemClock().now().date()
-    one = PriceFound("us-east-1", "g4dn.xlarge", Market.ON_DEMAND, Decimal("0.5"), "aws-price-list")
-    for days, old in ((31, False), (32, True)):
+    price = PriceFound("us-east-1", "g4dn.xlarge", Market.ON_DEMAND, Decimal("0.5"), "aws-price-list")
+    for days, old in ((32, True), (31, False)):
+        one = price._replace(as_of=now - timedelta(days=days))
         part = Part(
             name="us-east-1",
             markets=frozenset({Market.ON_DEMAND}),

@@ -103,7 +103,7 @@ def test_data_and_secrets_of_another_cloud_are_refused_in_words(
     for line, text in (
         ("data: {url: 's3://b/x', images: 1000}", "a machine of gcp cannot read s3://b/x"),
         ("data: {url: 'gs://none/x', images: 1000}", "there is no bucket none"),
-        ("secrets: {TOKEN: 'aws-sm:arn:x'}\ndata: {name: synthetic}", "cannot resolve the secret TOKEN"),
+        ("secrets: {TOKEN: 'aws-sm:token'}\ndata: {name: synthetic}", "cannot resolve the secret TOKEN"),
     ):
         (tmp_path / "job.yaml").write_text(JOB.replace("data: {path: images, images: 1000}", line))
         said = plan("launch", "job.yaml", "--provider", "gcp", "--yes")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.collect import collect
-from planner.errors import TrainingFailedError
+from planner.errors import ThisMachineError, TrainingFailedError
 from providers.local.store import FolderStore
 
 if TYPE_CHECKING:
@@ -60,3 +60,20 @@ def test_a_store_that_cannot_give_files_gives_bytes(store: FolderStore, tmp_path
     store.put("output/model.keras", b"damaged")
     with pytest.raises(TrainingFailedError, match="differs from its manifest"):
         collect(Plain(), tmp_path / "home-2")
+
+
+def test_nothing_is_written_through_a_linked_folder(store: FolderStore, tmp_path: Path) -> None:
+    entry = {"path": "logs/x", "size_bytes": 7, "sha256": hashlib.sha256(b"weights").hexdigest()}
+    store.put("output/logs/x", b"weights")
+    store.put("output/manifest.json", json.dumps([entry]).encode())
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    (home / "logs").symlink_to(elsewhere)
+    with pytest.raises(ThisMachineError, match="is a link to another folder"):
+        collect(store, home)
+
+    (tmp_path / ".model.partial").symlink_to(elsewhere)
+    with pytest.raises(ThisMachineError, match="is a link to another folder"):
+        collect(store, tmp_path / "model")
+    assert list(elsewhere.iterdir()) == []

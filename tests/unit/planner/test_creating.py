@@ -22,7 +22,7 @@ from providers.errors import (
     ThrottledError,
     TransientError,
 )
-from tests.builders import a_target
+from tests.builders import a_job, a_target
 from tests.doubles.fake_machine import done_at_once, ended_at_once, ends_after, trains_well
 from tests.doubles.fake_provider import FakeProvider
 
@@ -303,10 +303,11 @@ def test_what_one_run_was_refused_the_next_one_does_not_ask(desk: Desk) -> None:
 
 def test_a_fresh_run_asks_anyway_when_all_its_places_were_refused_to_others(desk: Desk) -> None:
     desk.provider.down["launch"] = FULL
-    first, _ = desk.launch(targets=[A, B])
+    short = a_job(constraints={"deadline": "10m"})  # no second pass begins before it
+    first, _ = desk.launch(short, targets=[A, B])
     assert (places(first), first.outcome) == (["a", "b"], Outcome.NO_CAPACITY)
     desk.clock.advance(60)
-    second, _ = desk.launch(targets=[A, B])
+    second, _ = desk.launch(short, targets=[A, B])
     assert (places(second), second.outcome) == (["a", "b"], Outcome.NO_CAPACITY)
     desk.provider.down.clear()
     desk.clock.advance(60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import tarfile
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,16 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner import shards
-from planner.data_sets import LEAST_NAMED, listed, looked_at, named, planned, remove, upload
+from planner.data_sets import LEAST_NAMED, index_bytes, listed, looked_at, named, planned, remove, upload
 from planner.errors import BadInputError, ThisMachineError
 from planner.shards import pack, read, scan
 from planner.stored import format_bytes, kept, stored
-from pricing.cost import FREE_RATES
 from providers.base import ProviderSettings
 from providers.stores import registry
 from providers.stores.patience import Patience
 from providers.stores.store import data_store
 from providers.stores.unfinished import Unfinished
+from tests.builders import FREE_RATES
 from tests.doubles.gcs import GcsDouble
 from tests.unit.planner.cli import plan
 
@@ -87,7 +88,7 @@ def test_the_same_files_are_the_same_data_set_wherever_and_whenever(folder: Path
         (other / path.relative_to(folder)).write_bytes(path.read_bytes())
     os.utime(other / "labels", (1, 1))
     (other / "labels").chmod(0o600)
-    first, second = read(folder, scan(folder), silent), read(other, scan(other), silent)
+    first, second = read(folder, scan(folder).items, silent), read(other, scan(other).items, silent)
     assert first.content == second.content
     # Known so that it is the same with every Python: a change makes everybody upload again.
     assert first.content == KNOWN_CONTENT
@@ -98,7 +99,7 @@ KNOWN_CONTENT = "9f255f53dabffa84d2c7d8275e8c2f0067d2d6ef1227593a2c39a7c85a28b54
 
 @pytest.mark.parametrize("change", ["bytes", "name", "more"])
 def test_other_files_are_another_data_set(folder: Path, change: str) -> None:
-    before = read(folder, scan(folder), silent)
+    before = read(folder, scan(folder).items, silent)
     match change:
         case "bytes":
             (folder / "cat" / "1.png").write_bytes(b"A" * 700)
@@ -106,12 +107,12 @@ def test_other_files_are_another_data_set(folder: Path, change: str) -> None:
             (folder / "cat" / "1.png").rename(folder / "cat" / "0.png")
         case _:
             (folder / "cat" / "3.png").write_bytes(b"")
-    assert read(folder, scan(folder), silent).content != before.content
+    assert read(folder, scan(folder).items, silent).content != before.content
 
 
 @pytest.mark.usefixtures("small_shards")
 def test_a_shard_has_whole_files_and_nothing_of_this_computer(folder: Path) -> None:
-    found = read(folder, scan(folder), silent)
+    found = read(folder, scan(folder).items, silent)
     assert [[item.path for item in shard.items] for shard in found.shards] == [
         ["cat/1.png", "cat/2.png"],
         ["dog/ü 1.png", "labels"],
@@ -133,9 +134,43 @@ def test_folders_that_cannot_be_packed(tmp_path: Path) -> None:
     for wrong in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(BadInputError):
             scan(wrong)
-    (tmp_path / os.fsdecode(b"\xff.png")).write_bytes(b"x")
-    with pytest.raises(BadInputError, match="UTF-8"):
-        scan(tmp_path)
+
+
+def test_only_regular_files_are_packed_and_the_others_are_counted(folder: Path, tmp_path: Path) -> None:
+    before = scan(folder)
+    os.mkfifo(folder / "cat" / "pipe.png")
+    (folder / "cat" / "zero.png").symlink_to("/dev/zero")
+    (folder / "cat" / "nothing.png").symlink_to(folder / "absent")
+    (folder / "loop.png").symlink_to(folder / "loop.png")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "s.png"))
+        found = scan(folder)
+    assert (found.items, found.left_out) == (before.items, 5)
+    data = looked_at(folder, tmp_path / "home", silent)
+    assert data.left_out == 5
+    assert looked_at(folder, tmp_path / "home", silent) == data, "read before: told again"
+    assert b"left_out" not in index_bytes(data)
+    assert replace(data, left_out=0).content == data.content
+
+
+def test_names_that_are_not_utf_8_are_packed(folder: Path) -> None:
+    odd = os.fsdecode(b"cat/\xff\xfe.png")
+    (folder / odd).write_bytes(b"odd")
+    items = scan(folder).items
+    assert odd in [item.path for item in items]
+    packed = io.BytesIO()
+    pack(folder, items, packed)
+    assert read(folder, items, silent).size_bytes == len(packed.getvalue())
+    with tarfile.open(fileobj=io.BytesIO(packed.getvalue())) as archive:
+        assert odd in archive.getnames()
+
+
+@pytest.mark.parametrize("name", [b"images", b"im\xff"])
+def test_a_folder_whose_own_name_is_not_utf_8_is_looked_at(tmp_path: Path, name: bytes) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    folder.mkdir()
+    (folder / "1.png").write_bytes(b"x")
+    assert looked_at(folder, tmp_path / "home", silent).files == 1
 
 
 def test_a_folder_is_read_again_only_when_it_has_changed(folder: Path, tmp_path: Path) -> None:
@@ -155,7 +190,7 @@ def test_a_folder_is_read_again_only_when_it_has_changed(folder: Path, tmp_path:
 
 @pytest.mark.usefixtures("small_shards")
 def test_a_data_set_is_sent_once(folder: Path, store: ObjectStore) -> None:
-    data = read(folder, scan(folder), silent)
+    data = read(folder, scan(folder).items, silent)
     before = planned(data, store, RATES)
     assert (before.missing, before.complete) == (data.shards, False)
     assert before.missing_bytes == data.size_bytes == 20480
@@ -171,7 +206,7 @@ def test_a_data_set_is_sent_once(folder: Path, store: ObjectStore) -> None:
 
 @pytest.mark.usefixtures("small_shards")
 def test_only_missing_shards_are_sent(folder: Path, store: ObjectStore) -> None:
-    data = read(folder, scan(folder), silent)
+    data = read(folder, scan(folder).items, silent)
     upload(planned(data, store, None), folder, store, silent)
     store.delete(f"{data.content}/shard-00001.tar")
     store.delete(f"{data.content}/index.json")
@@ -184,7 +219,7 @@ def test_only_missing_shards_are_sent(folder: Path, store: ObjectStore) -> None:
 
 
 def test_a_folder_that_has_changed_since_is_not_vouched_for(folder: Path, store: ObjectStore) -> None:
-    data = read(folder, scan(folder), silent)
+    data = read(folder, scan(folder).items, silent)
     (folder / "cat" / "1.png").write_bytes(b"A" * 700)
     with pytest.raises(ThisMachineError, match="has changed"):
         upload(planned(data, store, None), folder, store, silent)
@@ -195,7 +230,7 @@ def test_a_folder_that_has_changed_since_is_not_vouched_for(folder: Path, store:
 
 
 def test_data_sets_are_named_and_removed(folder: Path, store: ObjectStore) -> None:
-    data = read(folder, scan(folder), silent)
+    data = read(folder, scan(folder).items, silent)
     upload(planned(data, store, None), folder, store, silent)
     known = listed(store, RATES)
     assert [one.content for one in known] == [data.content]

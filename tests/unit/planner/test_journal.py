@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.errors import BadInputError, ThisMachineError
-from planner.journal import SCHEMA_VERSION, Journal, readable_runs
+from planner.journal import Journal
+from planner.journal_schema import SCHEMA_VERSION
+from planner.recorded_runs import readable_runs
 from planner.run import Attempt, Outcome, Phase
 from planner.targets import no_capacity, refusal_of
 from pricing.offers import Market
@@ -596,4 +598,7 @@ def test_a_row_that_cannot_be_is_a_damaged_journal_and_no_traceback(tmp_path: Pa
         db.execute(damage)
     with Journal.open(path) as journal, pytest.raises(ThisMachineError, match="cannot be used"):
         journal.runs()
-    assert readable_runs(path) is None
+    runs = readable_runs(path)
+    assert runs is not None
+    with pytest.raises(ThisMachineError, match="cannot be used"):
+        runs[RUN_ID]

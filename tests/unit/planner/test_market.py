@@ -12,6 +12,7 @@ import pytest
 from planner.market import SpotUp, Trained, chance_text, decide_market
 from planner.next_action import AskToStop, Interrupt, Launch, Look, Move, Wait, next_action
 from planner.run import Phase
+from planner.signs import Sign
 from planner.spot_policy import Action
 from planner.targets import no_capacity
 from pricing.offers import Market
@@ -49,6 +50,16 @@ def action_of(run: Run, look: Look, after: timedelta = timedelta()) -> object:
 REFUSED = no_capacity(SPOT, NOON, "none left")
 
 
+@pytest.mark.parametrize("up", [True, False])
+def test_an_answer_about_spot_that_came_after_the_instant_of_the_look_is_no_error(up: bool) -> None:
+    """The instant of a look is read before the provider is asked: on a clock that moves, the answer is later."""
+    run = training_on(ON_DEMAND, 20)
+    hint = SpotUp(up=up, since=NOON + timedelta(milliseconds=187))
+    look = Look(seen=an_instance(InstanceState.RUNNING), trained=Trained(step=50, checkpoint_step=50), spot_up=hint)
+    at_the_look = replace(look, spot_up=SpotUp(up=up, since=NOON))
+    assert action_of(run, look) == action_of(run, at_the_look)
+
+
 def test_a_run_without_a_deadline_of_its_own_follows_the_plan() -> None:
     run = replace(under_deadline(20), deadline_given=False)
     assert decide_market(run, Trained(), (), NOON) is None
@@ -82,7 +93,8 @@ def test_without_time_to_spare_it_goes_on_demand_at_once() -> None:
 
 def test_on_spot_it_leaves_for_on_demand_when_that_could_just_still_finish() -> None:
     run, running = training_on(SPOT, 12), an_instance(InstanceState.RUNNING)
-    nothing_done = Look(seen=running, trained=Trained(step=40, checkpoint_step=30))
+    sign = Sign(NOON + timedelta(hours=2), trains=True)
+    nothing_done = Look(seen=running, sign=sign, trained=Trained(step=40, checkpoint_step=30))
     assert action_of(run, nothing_done) == Wait()
     late = action_of(run, nothing_done, timedelta(hours=2, minutes=16))
     assert isinstance(late, Move)

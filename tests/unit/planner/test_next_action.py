@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.next_action import (
-    BOOT_LIMIT,
     LOOK_AGAIN,
     MOST_WITHOUT_PROGRESS,
     TIMER_GRACE,
@@ -33,6 +32,8 @@ from planner.next_action import (
     where_next,
 )
 from planner.run import INTERRUPTIONS, Attempt, Outcome, Phase
+from planner.search import MOST_CREATES
+from planner.signs import BOOT_LIMIT
 from planner.targets import Refusal, no_capacity, refusal_of
 from providers.base import EndKind, InstanceState
 from providers.errors import QuotaError
@@ -149,12 +150,11 @@ def test_what_to_do_while_an_instance_is_there(
 
 
 @pytest.mark.parametrize(("phase", "seen"), list(product((B, R), (PENDING, WORKING))))
-def test_an_instance_that_never_trains_is_given_up(phase: Phase, seen: Any) -> None:
+def test_an_instance_that_gives_no_sign_of_life_is_given_up(phase: Phase, seen: Any) -> None:
     run = a_run(phase, attempts=1, deadline=NOON + 24 * HOUR)
     assert next_action(run, Look(seen=seen), NOON + BOOT_LIMIT) == Wait()
     action = next_action(run, Look(seen=seen), NOON + BOOT_LIMIT + timedelta(seconds=1))
-    expected = Interrupt(EndKind.LOST, "no sign of training 0:45:00 after the launch")
-    assert action == (expected if phase is B else Wait())
+    assert action == Interrupt(EndKind.LOST, "no sign of life within 45 minutes of the launch")
 
 
 def test_a_newborn_is_young_from_the_last_time_it_was_asked_for() -> None:
@@ -277,17 +277,26 @@ def test_whoever_launches_an_ended_run_again_is_not_put_off_by_its_former_life()
 
 
 def test_a_run_that_was_refused_everywhere_ends_and_says_why() -> None:
-    run = a_search(made=(REFUSED,))
+    run = a_search(made=(REFUSED,), deadline=NOON + timedelta(minutes=10))
     assert next_action(run, Look(refusals=refused(*PLACES)), SOON) == End(
         Outcome.NO_CAPACITY, "4 places were asked, none has room: no room"
     )
     mixed = (*refused(FIRST, SECOND, OTHER_TYPE), quota(OTHER_REGION, "G vCPUs"))
     assert next_action(run, Look(refusals=mixed), SOON) == End(
-        Outcome.NO_CAPACITY, "4 places were asked, none has room: too many; quotas that are too small: G vCPUs"
+        Outcome.NO_CAPACITY, "4 places were asked, none has room: no room; quotas that are too small: G vCPUs"
     )
     alone = (quota(FIRST, "G vCPUs"), quota(OTHER_REGION, "G vCPUs"), quota(OTHER_TYPE, "P vCPUs"))
     assert next_action(run, Look(refusals=alone), SOON) == End(
         Outcome.REFUSED, "the account's quota is too small: G vCPUs, P vCPUs"
+    )
+
+
+def test_a_run_that_was_refused_everywhere_waits_for_the_next_pass_while_its_deadline_allows_one() -> None:
+    run = a_search(made=(REFUSED,), targets=(FIRST,))
+    action = next_action(run, Look(refusals=refused(FIRST)), SOON)
+    assert action == Wait(
+        SOON + LOOK_AGAIN,
+        f"asked 1 place, none has room; pass 2 begins at 12:15 UTC; at most {MOST_CREATES} creates in all",
     )
 
 

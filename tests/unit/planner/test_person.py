@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-import typer
 
+from planner.cli.ask import Reply
 from planner.cli.live import LiveView, bills_line
 from planner.cli.person import AtTerminal, Nobody, hang_up_detaches
 from planner.launch import CtrlC, Detached, HungUp
@@ -37,17 +37,17 @@ def hang_up() -> None:
     raise HungUp
 
 
-def at_terminal(*answers: bool | type[BaseException]) -> AtTerminal:
+def at_terminal(*answers: Reply | type[BaseException]) -> AtTerminal:
     """Somebody who gives these answers, in turn."""
     left = list(answers)
 
-    def confirm(question: str) -> bool:
-        answer = left.pop(0)
-        if isinstance(answer, bool):
-            return answer
-        raise answer
+    def answer(question: str, run: Run) -> Reply:
+        given = left.pop(0)
+        if isinstance(given, Reply):
+            return given
+        raise given
 
-    return AtTerminal(LiveView(io.StringIO(), lambda: NOON), confirm)
+    return AtTerminal(LiveView(io.StringIO(), lambda: NOON), answer)
 
 
 def rented(desk: Desk) -> Run:
@@ -70,8 +70,17 @@ def test_nobody_is_there(phase: Phase) -> None:
 
 
 @pytest.mark.parametrize("phase", sorted(BILLING))
-@pytest.mark.parametrize(("answer", "wanted"), [(True, CtrlC.STOP), (False, CtrlC.DETACH)])
-def test_somebody_is_asked_once_about_what_is_rented(phase: Phase, answer: bool, wanted: CtrlC) -> None:
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        (Reply.YES, CtrlC.STOP),
+        (Reply.NO, CtrlC.DETACH),
+        (Reply.CLOSED, CtrlC.GO_ON),
+        (Reply.LATE, CtrlC.GO_ON),
+        (Reply.OVERTAKEN, CtrlC.GO_ON),
+    ],
+)
+def test_somebody_is_asked_once_about_what_is_rented(phase: Phase, answer: Reply, wanted: CtrlC) -> None:
     run = a_run(phase, attempts=1, provider="aws")
     person = at_terminal(answer)
     assert person.pressed_ctrl_c(run, 1) is wanted
@@ -85,13 +94,22 @@ def test_somebody_is_not_asked_about_a_run_on_this_machine() -> None:
 
 def test_ctrl_c_at_the_question_is_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt):
-        at_terminal(typer.Abort).pressed_ctrl_c(a_run(Phase.RUNNING, provider="aws"), 1)
+        at_terminal(KeyboardInterrupt).pressed_ctrl_c(a_run(Phase.RUNNING, provider="aws"), 1)
     with pytest.raises(KeyboardInterrupt):
-        at_terminal(typer.Abort).runs_slow(a_run(Phase.RUNNING), "slow")
+        at_terminal(KeyboardInterrupt).runs_slow(a_run(Phase.RUNNING), "slow")
 
 
-@pytest.mark.parametrize(("answer", "wanted"), [(True, OnSlow.CONTINUE), (False, OnSlow.STOP)])
-def test_somebody_decides_about_a_slow_run(answer: bool, wanted: OnSlow) -> None:
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        (Reply.YES, OnSlow.CONTINUE),
+        (Reply.NO, OnSlow.STOP),
+        (Reply.CLOSED, OnSlow.CONTINUE),
+        (Reply.LATE, OnSlow.CONTINUE),
+        (Reply.OVERTAKEN, OnSlow.CONTINUE),
+    ],
+)
+def test_somebody_decides_about_a_slow_run(answer: Reply, wanted: OnSlow) -> None:
     assert at_terminal(answer).runs_slow(a_run(Phase.RUNNING), "slow") is wanted
 
 
@@ -115,7 +133,7 @@ def test_without_a_terminal_the_first_ctrl_c_leaves_it_running(desk: Desk) -> No
 
 
 def test_at_a_terminal_the_first_ctrl_c_asks_and_stop_stops(desk: Desk) -> None:
-    desk.person = at_terminal(True)
+    desk.person = at_terminal(Reply.YES)
     desk.scripts(until_asked)
     desk.clock.at_sleep[3] = ctrl_c
     run, _ = desk.runner().follow(rented(desk), desk.request())
@@ -124,7 +142,7 @@ def test_at_a_terminal_the_first_ctrl_c_asks_and_stop_stops(desk: Desk) -> None:
 
 
 def test_the_second_ctrl_c_lets_go_even_of_one_that_is_stopping(desk: Desk) -> None:
-    desk.person = at_terminal(True)
+    desk.person = at_terminal(Reply.YES)
     desk.scripts(stubborn)
     desk.clock.at_sleep |= {3: ctrl_c, 5: ctrl_c}
     left = followed(desk, rented(desk))
@@ -132,8 +150,16 @@ def test_the_second_ctrl_c_lets_go_even_of_one_that_is_stopping(desk: Desk) -> N
     assert left.stop_asked is not None, "the wish stays: whoever follows it next sees to it"
 
 
+@pytest.mark.parametrize("reply", [Reply.CLOSED, Reply.LATE, Reply.OVERTAKEN])
+def test_ctrl_c_without_an_answer_to_the_question_follows_the_run_on(desk: Desk, reply: Reply) -> None:
+    desk.person = at_terminal(reply)
+    desk.clock.at_sleep[3] = ctrl_c
+    run, receipt = desk.runner().follow(rented(desk), desk.request())
+    assert (run.outcome, receipt.attempts, desk.provider.count("stop")) == (Outcome.SUCCEEDED, 1, 0)
+
+
 def test_ctrl_c_at_the_question_lets_go(desk: Desk) -> None:
-    desk.person = at_terminal(typer.Abort)
+    desk.person = at_terminal(KeyboardInterrupt)
     desk.scripts(until_asked)
     desk.clock.at_sleep[3] = ctrl_c
     left = followed(desk, rented(desk))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.proposal import MOST_TARGETS, here, limits_text, rented
+from planner.errors import NothingLeftError
+from planner.proposal import MOST_TARGETS, further_text, here, limits_text, most_usd, rented, within
 from pricing.catalog import Catalog
+from pricing.money import format_usd
 from pricing.offers import Market
 from providers.base import Timers
 from tests.builders import a_machine_estimate, a_plan, a_run, a_run_time, a_target, an_offer, small_catalog
@@ -74,6 +76,77 @@ def test_what_is_kept_of_the_estimate_is_that_of_the_first_place(plan: Plan) -> 
     assert proposal.record["low_seconds"] < proposal.record["seconds"] < proposal.record["high_seconds"]
     assert proposal.slow_end == time.high
     assert proposal.text.startswith(f"{proposal.targets[0].where} at $")
+
+
+# --- what a place may cost ------------------------------------------------------------------------------------------
+
+
+def test_each_place_has_the_cost_of_the_job_there_with_its_interval(plan: Plan) -> None:
+    by_offer = {ranked.offer: ranked for ranked in plan.candidates}
+    for target in rented(plan).targets:
+        there = by_offer[target.offer]
+        assert (target.usd, target.low_usd, target.high_usd) == (
+            there.cost_usd, there.cost_low_usd, there.cost_high_usd
+        )  # fmt: skip
+        assert (target.low_seconds or 0) < (target.seconds or 0) < (target.high_seconds or 0)
+        assert target.basis == there.candidate.estimate.throughput.basis
+
+
+def test_yes_covers_places_up_to_a_tenth_above_the_cost_that_was_shown(plan: Plan) -> None:
+    proposal = rented(plan)
+    shown = proposal.targets[0].usd
+    assert shown is not None
+    most = most_usd(proposal, None, assume_yes=True)
+    assert most == shown * Decimal("1.1")
+    kept = within(proposal, most)
+    assert all(target.usd is not None and target.usd <= most for target in kept.targets)
+    gone = [target for target in proposal.targets if target not in kept.targets]
+    assert gone, "the plan has dearer places"
+    assert kept.left_out.startswith(
+        f"left out: {len(gone)} of {len(proposal.targets)} places, where it would cost more"
+    )
+    # What it names takes all of them.
+    named = Decimal(kept.left_out.partition("--max-cost ")[2].split()[0])
+    assert within(proposal, named) == proposal
+
+
+def test_max_cost_says_otherwise_with_a_yes_and_without(plan: Plan) -> None:
+    proposal = rented(plan)
+    costs = sorted(target.usd or Decimal(0) for target in proposal.targets)
+    for assume_yes in (True, False):
+        most = most_usd(proposal, costs[-2], assume_yes=assume_yes)
+        assert {target.usd for target in within(proposal, most).targets} == set(costs) - {costs[-1]}
+
+
+def test_a_person_who_is_asked_may_take_every_place_that_the_question_names(plan: Plan) -> None:
+    proposal = rented(plan)
+    assert within(proposal, most_usd(proposal, None, assume_yes=False)) == proposal
+    dearest = max(proposal.targets, key=lambda target: target.usd or Decimal(0))
+    text = further_text(proposal)
+    assert text.startswith(
+        f"and {len(proposal.targets) - 1} further places, should this one have no room; at the dearest"
+    )
+    assert f"{dearest.where}, it costs {format_usd(dearest.usd or Decimal(0))} (" in text
+
+
+def test_a_first_place_above_max_cost_is_an_error_that_names_both(plan: Plan) -> None:
+    with pytest.raises(NothingLeftError, match=r"above the \$0\.0100 of --max-cost"):
+        within(rented(plan), Decimal("0.01"))
+
+
+def test_spot_that_loses_its_fallback_is_told_so(plan: Plan) -> None:
+    spot = a_target("0.1", market=Market.SPOT, usd=Decimal("0.10"))
+    demand = a_target("0.4", usd=Decimal("0.401"))
+    proposal = replace(rented(plan), targets=(spot, demand))
+    kept = within(proposal, Decimal("0.11"))
+    assert kept.targets == (spot,)
+    assert ", all of on demand among them; --max-cost 0.41 takes them all" in kept.left_out
+
+
+def test_this_machine_has_no_place_to_be_left_out() -> None:
+    proposal = here(a_machine_estimate(), an_offer(), "this machine")
+    assert within(proposal, most_usd(proposal, None, assume_yes=True)) == proposal
+    assert further_text(proposal) == ""
 
 
 # --- this machine ------------------------------------------------------------------------------------------------

@@ -18,12 +18,11 @@ from planner.receipt import Ending, Receipt, estimate_record, measurement_of, re
 from planner.run import Outcome, Phase
 from planner.stored import Stays, kept
 from planner.throughput.values import Basis
-from pricing.cost import FREE_RATES
 from pricing.devices import DeviceTable
 from providers.base import EndKind, RunId
 from providers.errors import TransientError
 from providers.local.machine import this_machine
-from tests.builders import a_job, a_machine_estimate, a_run, a_target, an_attempt
+from tests.builders import FREE_RATES, a_job, a_machine_estimate, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, ctrl_c
 from tests.doubles.fake_machine import ENDED, MODEL, PENDING, FakeMachine, Seen, ends, until_asked
 
@@ -170,7 +169,7 @@ def test_a_store_that_does_not_answer_leaves_that_line_out(desk: Desk) -> None:
     run = desk.planned(provider="aws")
     run, _ = desk.runner().follow(run, desk.request())
     desk.provider.store = broken  # type: ignore[method-assign]
-    assert desk.runner()._stays(run) is None
+    assert desk.runner()._receipts._stays(run) is None
     assert any("lacks what stays stored" in event.text for event in desk.told(Said))
 
 

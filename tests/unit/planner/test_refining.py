@@ -95,6 +95,18 @@ def test_the_first_offers_are_ranked_again_at_their_live_prices(plan: Plan) -> N
     assert again.ranking is plan.ranking
 
 
+def test_a_live_price_that_cannot_be_true_is_told_and_not_used(plan: Plan) -> None:
+    said: list[str] = []
+    again = refined(plan, asked(a_cloud(spot={"us-east-1a": "0.0001"})), said.append)
+    best = again.candidates[0].offer
+    assert (best.instance_type, best.market, best.zones, best.usd_per_hour) == (
+        "g4dn.xlarge", "spot", ("us-east-1a",), SPOT,
+    )  # fmt: skip
+    assert said == [
+        "g4dn.xlarge in us-east-1: the live price $0.0001/h is 2,104.0 times below the last known price and is not used"
+    ]
+
+
 def test_one_that_has_become_dear_makes_room_for_the_next(plan: Plan) -> None:
     again = refined(plan, asked(a_cloud(spot={"": "0.9"})), lambda _: None)
     assert first(again)[:2] != ("g4dn.xlarge", "spot")

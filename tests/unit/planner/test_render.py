@@ -11,6 +11,7 @@ import pytest
 
 from planner.explain import explain
 from planner.plan import Reason
+from planner.proposal import rented as rented_proposal
 from planner.render import (
     ESTIMATE_COLUMNS,
     Column,
@@ -88,6 +89,22 @@ def test_the_explained_rows_show_every_kind_of_line(catalog: Catalog, said: str)
     assert any(said in explain(plan, plan.candidates[rank - 1]) for rank in EXPLAINED)
 
 
+def test_an_unproven_row_says_so_everywhere(catalog: Catalog) -> None:
+    """Under the table with its row's number, in the row's own words, in JSON, and before a launch is agreed to."""
+    plan = a_plan(catalog, every_place=True)
+    why = "nobody was seen to run it"
+    first = plan.candidates[0]
+    estimate = replace(first.candidate.estimate, unproven=why)
+    marked = first._replace(candidate=first.candidate._replace(estimate=estimate))
+    plan = plan._replace(candidates=(marked, *plan.candidates[1:]), ranking=(marked.candidate, *plan.ranking[1:]))
+    line = f"image and driver are unproven on it, so it is ranked at 1.2 times its cost: {why}"
+    assert f"row 1: {line}" in estimate_table(plan).splitlines()
+    assert line in explain(plan, marked)
+    assert line not in explain(plan, plan.candidates[1])
+    assert [row["unproven"] for row in as_json(plan)["candidates"][:2]] == [why, None]
+    assert rented_proposal(plan).text.endswith(line)
+
+
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 CANDIDATE_KEYS = {
@@ -95,6 +112,7 @@ CANDIDATE_KEYS = {
     "usd_per_hour", "planning_usd_per_hour", "price_grade", "price_as_of", "price_old", "own_rate", "availability",
     "images_per_second", "images_per_second_low", "images_per_second_high", "basis", "setup_seconds", "train_seconds",
     "total_seconds", "cost_usd", "cost_low_usd", "cost_high_usd", "cost_parts", "fits", "input_bound",
+    "unproven",
 }  # fmt: skip
 
 

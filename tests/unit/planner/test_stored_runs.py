@@ -10,8 +10,7 @@ import pytest
 from planner.run import Outcome, Phase, Run
 from planner.stored import rate_text, rates_of
 from planner.stored_runs import StoredFate, removable, stored_runs
-from pricing.cost import FREE_RATES
-from tests.builders import a_run
+from tests.builders import FREE_RATES, a_run
 
 if TYPE_CHECKING:
     from pathlib import Path

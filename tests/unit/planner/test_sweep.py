@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner.client import own_client
 from planner.dry_run import DryRun
 from planner.errors import ExitCode
-from planner.journal import readable_runs
 from planner.next_action import TIMER_GRACE
+from planner.recorded_runs import readable_runs
 from planner.run import Outcome, Phase
 from planner.sweep import NEWBORN, PATIENCE, Fate, end, fate_of, look
 from planner.targets import no_capacity
 from providers.base import OwnedResource, RunId
 from providers.errors import IncompleteListingError, TransientError
-from tests.builders import a_run, a_target
+from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.doubles.fake_machine import until_asked
 from tests.doubles.fake_provider import FACTORY, WANTED
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from planner.run import Run
     from tests.doubles.desk import Desk
 
-ME, SOMEBODY = "me", "somebody"
+ME, FORMER, SOMEBODY = "me", "formerly me", "somebody"
 
 
 def a_thing(**changes: Any) -> OwnedResource:
@@ -47,6 +48,8 @@ TRAINING = a_run(Phase.RUNNING, attempts=1)
 OVER = a_run(Phase.DONE, attempts=1, outcome=Outcome.SUCCEEDED)
 UNSURE = a_run(Phase.TEARING_DOWN, attempts=1, unverified="teardown unverified: machine m-1")
 SECOND = a_run(Phase.RUNNING, attempts=2)
+THEIRS = a_run(Phase.RUNNING, made=(an_attempt(client=SOMEBODY),))
+TAKEN_OVER = replace(THEIRS, taken_over=True)
 PAST = {"deadline": NOON - TIMER_GRACE - timedelta(seconds=1)}
 YOUNG = {"created_at": NOON - NEWBORN + timedelta(seconds=1)}
 OTHER = {"run_id": RunId("another")}
@@ -57,7 +60,14 @@ OTHER = {"run_id": RunId("another")}
     [
         ({}, runs(TRAINING), Fate.LIVE),
         ({"attempt": None}, runs(TRAINING), Fate.LIVE),
-        ({"client": SOMEBODY}, runs(TRAINING), Fate.LIVE),
+        ({"client": SOMEBODY}, runs(TRAINING), Fate.FOREIGN),  # the journal is a copy of another home's
+        ({"client": SOMEBODY}, runs(OVER), Fate.FOREIGN),
+        ({"client": FORMER}, runs(TRAINING), Fate.LIVE),
+        ({"client": FORMER} | OTHER, runs(), Fate.ORPHAN),
+        ({"client": SOMEBODY}, runs(TAKEN_OVER), Fate.LIVE),
+        ({"client": SOMEBODY} | PAST, runs(TRAINING), Fate.EXPIRED),
+        ({"client": None}, runs(THEIRS), Fate.FOREIGN),
+        (OTHER | YOUNG | {"client": SOMEBODY}, runs(), Fate.FOREIGN),
         ({}, runs(OVER), Fate.ORPHAN),
         ({}, runs(UNSURE), Fate.ORPHAN),
         ({}, runs(SECOND), Fate.ORPHAN),  # of the attempt before
@@ -76,7 +86,7 @@ OTHER = {"run_id": RunId("another")}
     ],
 )
 def test_what_becomes_of_a_thing(changes: dict[str, Any], known: dict[str, Run] | None, fate: Fate) -> None:
-    assert fate_of(a_thing(**changes), known, ME, NOON) is fate
+    assert fate_of(a_thing(**changes), known, {ME, FORMER}, NOON) is fate
 
 
 def test_only_what_nobody_uses_and_what_is_past_its_time_ends() -> None:
@@ -91,14 +101,14 @@ def test_the_journal_is_read_after_the_provider_was_asked(desk: Desk) -> None:
         asked.append("journal")
         return {}
 
-    look(desk.provider, read, ME, NOON)
+    look(desk.provider, read, {ME}, lambda: NOON)
     assert asked == ["list_owned", "journal"]
 
 
 def test_places_that_did_not_answer_are_told_with_what_the_others_said(desk: Desk) -> None:
     error = IncompleteListingError("half", found=(a_thing(**OTHER),), unanswered=("sim-west",))
     desk.provider.refuse[("list_owned", 1)] = error
-    found = look(desk.provider, dict, ME, NOON)
+    found = look(desk.provider, dict, {ME}, lambda: NOON)
     assert (found.unanswered, [known.fate for known in found.found]) == (("sim-west",), [Fate.ORPHAN])
 
 
@@ -136,7 +146,7 @@ def test_a_list_that_does_not_come_is_no_absence(desk: Desk) -> None:
 
 def test_the_command_shows_what_it_found_and_ends_what_no_run_uses(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     _here(desk, monkeypatch)
-    resource = replace(_orphan(desk), client=desk.settings.client)
+    resource = replace(_orphan(desk), client=own_client(desk.settings).id)
     looked = plan("sweep", "--provider", "local", "--dry-run")
     assert (looked.code, resource.id in looked.out) == (ExitCode.OK, True)
     assert desk.leaked == [resource.id]

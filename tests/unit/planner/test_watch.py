@@ -231,7 +231,8 @@ NEXT_DAY = NOON + 24 * HOUR
         (None, {"state": "done", "time": (NOON + 2 * HOUR).isoformat()}, NOON + 3 * HOUR, NOON + 2 * HOUR + LAST_WORDS),
         (None, {"state": "stopped", "time": (NOON + HOUR).isoformat()}, None, NOON + HOUR + LAST_WORDS),
         (None, {"state": "done", "time": NEXT_DAY.isoformat()}, None, NEXT_DAY),
-        (None, {"state": "running", "time": (NOON + HOUR).isoformat()}, NOON + 3 * HOUR, NOON + 3 * HOUR + LAST_WORDS),
+        # It is gone without a last word: it billed no longer than it gave signs of life.
+        (None, {"state": "running", "time": (NOON + HOUR).isoformat()}, NOON + 3 * HOUR, NOON + HOUR + LAST_WORDS),
         (None, {"state": "done", "time": "2026-11-21T13:00:00"}, NOON + 3 * HOUR, NOON + 3 * HOUR + LAST_WORDS),
         (None, {"state": "done", "time": "soon"}, None, NEXT_DAY),
         (None, {}, NEXT_DAY + HOUR, NEXT_DAY),
@@ -245,3 +246,11 @@ def test_a_machine_that_ended_itself_bills_until_then_whenever_somebody_looks(
     store.put("attempts/1/status.json", json.dumps(status).encode())
     seen = None if vendor is None else an_instance(InstanceState.ENDED, ended_at=vendor)
     assert when_ended(store, an_attempt(deadline=deadline), seen, NEXT_DAY) == ended_at
+
+
+def test_a_machine_that_is_gone_billed_until_the_newer_of_heartbeat_and_progress() -> None:
+    store = FakeStore()
+    store.put("attempts/1/status.json", json.dumps({"state": "running", "time": NOON.isoformat()}).encode())
+    line = {"event": "warning", "message": "slow", "time": (NOON + HOUR).isoformat()}
+    store.put("attempts/1/progress.jsonl", json.dumps(line).encode() + b"\n")
+    assert when_ended(store, an_attempt(deadline=NEXT_DAY), None, NEXT_DAY) == NOON + HOUR + LAST_WORDS

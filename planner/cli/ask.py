@@ -1,0 +1,157 @@
+"""Questions at the terminal. Each has a limit and a safe answer, and keeps looking at the run while it waits."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from enum import StrEnum
+from typing import Protocol
+
+import typer
+
+from planner.clock import Clock, SystemClock
+from planner.errors import BadInputError, PlanError
+from workloads.durations import format_duration
+
+ANSWER_WITHIN = timedelta(minutes=10)
+"""After that the safe answer counts. Reading a proposal takes a minute or two; whoever has not answered in ten has left
+the terminal, and prices that were shown are no longer those of now."""
+SLICE_SECONDS = 0.2
+"""How long one look for typed text lasts; news of the run are looked for between two of them."""
+
+
+class Reply(StrEnum):
+    """How a question ended."""
+
+    YES = "yes"
+    NO = "no"
+    NOBODY = "nobody"
+    """There is no terminal to ask at."""
+    CLOSED = "closed"
+    """The input ended before an answer: Ctrl-D, or a terminal that has gone."""
+    LATE = "late"
+    """Nobody answered within ANSWER_WITHIN."""
+    OVERTAKEN = "overtaken"
+    """Something happened meanwhile that makes the question pointless; it was told."""
+
+    @property
+    def is_answer(self) -> bool:
+        return self in (Reply.YES, Reply.NO)
+
+
+class Terminal(Protocol):
+    """Where somebody may sit."""
+
+    def is_there(self) -> bool:
+        """Whether there is anybody to ask."""
+        ...
+
+    def write(self, text: str) -> None: ...
+
+    def read(self, seconds: float) -> str | None:
+        """What is typed within that time: None for nothing, "" where the input has ended."""
+        ...
+
+
+class StandardTerminal:
+    """Standard input and standard error. Where `select` cannot wait for a terminal (Windows), `read` waits for a whole
+    line: a question has no limit there."""
+
+    def is_there(self) -> bool:
+        try:
+            return sys.stdin is not None and sys.stdin.isatty()
+        except ValueError:  # it was closed
+            return False
+
+    def write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    def read(self, seconds: float) -> str | None:
+        try:
+            number = sys.stdin.fileno()
+            if os.name != "nt" and not select.select([number], [], [], seconds)[0]:
+                return None
+            return os.read(number, 4096).decode(errors="replace")
+        except (OSError, ValueError):  # the terminal has gone
+            return ""
+
+
+def ask(
+    question: str,
+    terminal: Terminal,
+    clock: Clock,
+    *,
+    default: bool | None = None,
+    news: Callable[[], str] = lambda: "",
+) -> Reply:
+    """Ask a question that is answered by yes or no.
+
+    `default` is what an empty line means (None: it is asked again). `news` tells in a sentence what makes the question
+    pointless ("" while nothing does); it is called about five times a second, and the sentence is written.
+    """
+    if not terminal.is_there():
+        return Reply.NOBODY
+    choices = {True: "[Y/n]", False: "[y/N]", None: "[y/n]"}[default]
+    until, typed = clock.now() + ANSWER_WITHIN, ""
+    terminal.write(f"{question} {choices}: ")
+    while True:
+        if told := news():
+            terminal.write(f"\n{told}\n")
+            return Reply.OVERTAKEN
+        if clock.now() >= until:
+            terminal.write("\n")
+            return Reply.LATE
+        text = terminal.read(SLICE_SECONDS)
+        if text == "":
+            terminal.write("\n")
+            return Reply.CLOSED
+        line, ended, rest = (typed + (text or "")).partition("\n")
+        typed = rest if ended else line
+        answer = _meant(line, default) if ended else None
+        if answer is not None:
+            return answer
+        if ended:
+            terminal.write(f"answer y or n {choices}: ")
+
+
+def unanswered(reply: Reply) -> str:
+    """Why there is no answer, as the beginning of a sentence."""
+    if reply is Reply.LATE:
+        return f"nobody answered within {format_duration(ANSWER_WITHIN)}"
+    return "the input ended before an answer" if reply is Reply.CLOSED else "nobody is there to ask"
+
+
+def confirm(
+    question: str,
+    *,
+    hint: str,
+    left_alone: str,
+    default: bool = True,
+    nobody: PlanError | None = None,
+    terminal: Terminal | None = None,
+) -> None:
+    """Return where somebody agrees; raise typer.Abort where somebody does not.
+
+    Raises BadInputError with `hint` where nobody answers; `left_alone` says what was therefore not done. `nobody` is
+    raised instead where there is no terminal at all.
+    """
+    reply = ask(question, terminal or StandardTerminal(), SystemClock(), default=default)
+    if reply is Reply.YES:
+        return
+    if reply is Reply.NO:
+        raise typer.Abort
+    if reply is Reply.NOBODY:
+        raise nobody or BadInputError(unanswered(reply), hint)
+    raise BadInputError(f"{unanswered(reply)}: {left_alone}", hint)
+
+
+def _meant(line: str, default: bool | None) -> Reply | None:
+    """What a typed line means; None for nothing that could be understood."""
+    word = line.strip().lower()
+    if not word and default is not None:
+        return Reply.YES if default else Reply.NO
+    return {"y": Reply.YES, "yes": Reply.YES, "n": Reply.NO, "no": Reply.NO}.get(word)

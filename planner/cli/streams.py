@@ -1,0 +1,111 @@
+"""The standard streams of a command: filtered for the terminal, and no reason to end a command where they break.
+
+Text of a machine, a job file or a vendor may hold characters that a terminal obeys. `guarded` puts a filter before
+stdout and stderr, so that no command can forget it. The two views that move the cursor themselves (planner.cli.live,
+`plan status --watch`) write to `unfiltered`, and pass what they show through `workloads.terminal_text.visible`.
+
+A stream that is closed, full or without a reader must not keep a command from ending a machine: what cannot be written
+is dropped, and `undelivered` tells of it at the end.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
+
+from workloads.terminal_text import visible
+
+
+class GuardedStream:
+    """A text stream that shows control characters as visible escapes, and takes what cannot be written.
+
+    `failure` is why something could not be written, "" for nothing; `reader_has_gone` where a pipe's end was closed.
+    """
+
+    def __init__(self, stream: TextIO | None, clean: Callable[[str], str] = visible) -> None:
+        self.stream = stream
+        self.failure = ""
+        self.reader_has_gone = False
+        self._clean = clean
+
+    def write(self, text: str) -> int:
+        if self.stream is None:
+            self.failure = "it is closed"
+        elif not self.failure:
+            self._attempt(self.stream.write, self._clean(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            if self.failure:
+                return
+            self.write(line)
+
+    def flush(self) -> None:
+        if self.stream is not None and not self.failure:
+            self._attempt(self.stream.flush)
+
+    def isatty(self) -> bool:
+        return self.stream is not None and self.stream.isatty()
+
+    def _attempt(self, action: Callable[..., object], *arguments: str) -> None:
+        try:
+            action(*arguments)
+        except BrokenPipeError as error:
+            self.failure, self.reader_has_gone = str(error.strerror), True
+        except OSError as error:
+            self.failure = error.strerror or str(error)
+        except ValueError:  # Python's own word for a stream that was closed
+            self.failure = "it is closed"
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":  # click would write there, past the filter
+            raise AttributeError(name)
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """stdout and stderr behind the filter; a closed stdin is an empty one."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    if cast("TextIO | None", sys.stdin) is None:
+        sys.stdin = io.StringIO()
+    sys.stdout, sys.stderr = cast("TextIO", GuardedStream(before[1])), cast("TextIO", GuardedStream(before[2]))
+    try:
+        yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+
+
+def unfiltered(stream: TextIO) -> TextIO:
+    """The stream without the filter, for what moves the cursor itself; it takes what cannot be written all the same."""
+    inner = stream.stream if isinstance(stream, GuardedStream) else stream
+    return cast("TextIO", GuardedStream(inner, lambda text: text))
+
+
+def has_failed(stream: TextIO) -> bool:
+    """Whether a stream takes nothing any more."""
+    return isinstance(stream, GuardedStream) and bool(stream.failure)
+
+
+def undelivered(stream: TextIO) -> str:
+    """Why not all of a stream's text has arrived; "" where it has, or where its reader wanted no more of it."""
+    stream.flush()
+    if not isinstance(stream, GuardedStream) or stream.reader_has_gone:
+        return ""
+    return stream.failure
+
+
+def open_closed_descriptors() -> None:
+    """Point the descriptors 0, 1 and 2 at nothing where they are closed: else the next file that is opened, a journal
+    say, gets one of them, and a library that complains on stderr would write into it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            with suppress(OSError):
+                os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one

@@ -1,0 +1,47 @@
+"""Places whose quota is known to be too small for one machine: they are left out before anything is created."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.errors import RefusedError
+from providers.quota_teller import QuotaTeller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.plan import Plan
+    from pricing.offers import Offer
+    from providers.base import Provider
+
+
+def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:
+    """The plan without them; `say` gets one line for each provider that has any.
+
+    Raises RefusedError where none is left, with the quota of the first place.
+    """
+    short: dict[Offer, str] = {}
+    for name in dict.fromkeys(ranked.offer.provider for ranked in plan.candidates):
+        asked = provider_of(name)
+        if not isinstance(asked, QuotaTeller):
+            continue
+        offers = list(dict.fromkeys(ranked.offer for ranked in plan.candidates if ranked.offer.provider == name))
+        told = {offer: why for offer, why in zip(offers, asked.shortfalls(offers), strict=True) if why}
+        if told:
+            say(_left_out(name, list(told.values())))
+        short |= told
+    left = tuple(ranked for ranked in plan.candidates if ranked.offer not in short)
+    if short and not left:
+        first = plan.candidates[0].offer
+        hint = (
+            f"plan doctor {first.provider} names the quotas, where to ask for more, and what can be launched meanwhile"
+        )
+        raise RefusedError(f"no place of the plan is within this account's quotas: {short[first]}", hint)
+    return plan._replace(candidates=left)
+
+
+def _left_out(name: str, reasons: list[str]) -> str:
+    kinds = list(dict.fromkeys(reasons))
+    places = f"{len(reasons)} place{'s' if len(reasons) > 1 else ''}"
+    others = f" and {len(kinds) - 1} more" if len(kinds) > 1 else ""
+    return f"{name}: left out {places} for a quota that is too small: {kinds[0]}{others}; plan doctor {name} names them"

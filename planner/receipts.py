@@ -1,0 +1,112 @@
+"""Writes the receipt of a run that is done: once, into the journal, from what the run directory and the stores say."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from planner.errors import PlanError, StateError, ThisMachineError
+from planner.events import Said
+from planner.machine_quote import shape_of
+from planner.measurements import add_measurement
+from planner.progress import Story, story_of
+from planner.receipt import Ending, Receipt, measurement_of, receipt_from, write_receipt
+from planner.run import Outcome, Phase, Run
+from planner.stored import Stays, rates_of, stays
+from providers.errors import ProviderError
+from workloads.job import job_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from planner.clock import Clock
+    from planner.events import Event
+    from planner.journal import Journal
+    from planner.settings import Settings
+    from providers.base import Provider, RunId
+
+
+class Receipts:
+    """Receipts of one command's runs; what a finished run has measured on this machine is kept with them."""
+
+    def __init__(
+        self,
+        provider: Callable[[str], Provider],
+        journal: Journal,
+        settings: Settings,
+        clock: Clock,
+        listen: Callable[[Event], None],
+    ) -> None:
+        self._provider_of = provider
+        self._journal = journal
+        self._settings = settings
+        self._clock = clock
+        self._listen = listen
+
+    @contextmanager
+    def of_failure(self, run_id: RunId) -> Iterator[None]:
+        """A run that is ended by an error has a receipt too."""
+        try:
+            yield
+        except PlanError:
+            ended = self._journal.run(run_id)
+            if ended.phase is Phase.DONE:
+                self.write(ended)
+            raise
+
+    def write(self, run: Run) -> Receipt:
+        """The receipt of the run as it ended; the one that another command has written of it stays as it is."""
+        try:
+            before = self._journal.receipt(run.run_id)
+        except ThisMachineError:  # it is written anew
+            before = None
+        if before is not None and before.get("attempts") == len(run.attempts):
+            return receipt_from(before)
+        began = run.attempts[(before or {}).get("attempts", 0) :]
+        asked_at = began[0].asked_at if began and began[0].asked_at else run.created_at
+        folder = run.model_folder or None if run.outcome is Outcome.SUCCEEDED else None
+        ended_at = self._clock.now()
+        ending = Ending(asked_at=asked_at, ended_at=ended_at, model_folder=folder, stays=self._stays(run))
+        story = self._story(run)
+        receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending, before)
+        try:
+            self._journal.save_receipt(run.run_id, receipt.to_json(), ending.ended_at)
+        except StateError as error:
+            self._listen(Said(f"this receipt is not recorded: {error.message}"))
+        self._learn(run, story, ending)
+        return receipt
+
+    def _story(self, run: Run) -> Story:
+        """What the newest attempt that said anything has said; a store that does not answer has nothing to tell."""
+        story = Story()
+        try:
+            for attempt in reversed(run.attempts):
+                story = story_of(self._provider_of(run.provider).store(run.run_id), attempt.number)
+                if story.start is not None:
+                    break
+        except ProviderError as error:
+            self._listen(Said(f"the receipt lacks what the trainer said: {error.message}"))
+        return story
+
+    def _stays(self, run: Run) -> Stays | None:
+        """What is left in storage; None where nobody charges for it, or nobody can tell."""
+        rates = rates_of(run.provider, self._settings.home)
+        if rates is None:
+            return None
+        data = job_from_json(self._journal.job_json(run.run_id)).data
+        try:
+            return stays(self._provider_of(run.provider).store(run.run_id), data, rates)
+        except ProviderError as error:
+            self._listen(Said(f"the receipt lacks what stays stored: {error.message}"))
+            return None
+
+    def _learn(self, run: Run, story: Story, ending: Ending) -> None:
+        if run.provider != "local" or run.outcome is not Outcome.SUCCEEDED:
+            return
+        from providers.local.machine import this_machine
+
+        job = job_from_json(self._journal.job_json(run.run_id))
+        machine, batch = this_machine().fingerprint, job.global_batch_size
+        row = measurement_of(run, story, ending, machine, shape_of(job), batch=batch)
+        if row is not None:
+            add_measurement(self._settings.measurements, row)

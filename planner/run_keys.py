@@ -1,0 +1,74 @@
+"""The key of a run, with which its machines vouch for checkpoints: made from a secret of this home, in no bucket."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.errors import StateError
+
+if TYPE_CHECKING:
+    from planner.run import Run
+
+FILE = "run-keys.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunKeys:
+    """The keys of the runs that a home has launched since its secret was made, on the first launch with one."""
+
+    home: Path
+
+    def key(self, run: Run) -> str:
+        """64 hexadecimal digits, the same for every attempt of the run. Raises StateError.
+
+        "" for a run that began before the secret was made, and for one that this home has taken over: its
+        checkpoints were vouched for with another key, or with none.
+        """
+        if run.taken_over:
+            return ""
+        secret, since = self._secret(run.created_at)
+        if run.created_at < since:
+            return ""
+        return hmac.new(secret, f"run {run.run_id}".encode(), hashlib.sha256).hexdigest()
+
+    def _secret(self, since: datetime) -> tuple[bytes, datetime]:
+        """The secret and since when there is one; made now, as of `since`, where there is none."""
+        path = self.home / FILE
+        try:
+            if not path.exists():
+                _make(path, since)
+            kept = json.loads(path.read_bytes())
+            made_at = datetime.fromisoformat(kept["since"])
+            if kept["format"] != _FORMAT or made_at.tzinfo is None:
+                raise ValueError(kept["format"])
+            return bytes.fromhex(kept["secret"]), made_at
+        except OSError as error:
+            raise StateError(f"cannot read or write {path}: {error.strerror}", "set PLAN_HOME elsewhere") from None
+        except (ValueError, KeyError, TypeError):
+            raise StateError(
+                f"{path} is damaged", "remove it: runs that began before go on without a key of their own"
+            ) from None
+
+
+def _make(path: Path, since: datetime) -> None:
+    """Written whole under another name first: another process may look at this moment, and the first one wins."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"format": _FORMAT, "since": since.isoformat(), "secret": secrets.token_hex(32)})
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        if not path.exists():
+            unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
