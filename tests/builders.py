@@ -20,7 +20,7 @@ from pricing.compile import TEXT_DIR, compile_catalog
 from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, PeakTflops
 from pricing.grades import PriceGrade
-from pricing.money import Billing
+from pricing.money import PER_SECOND, Billing
 from pricing.offers import ACTIVE, Market, Offer, OfferQuery, Place, Rental
 from pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
 from providers.base import Instance, InstanceRef, InstanceState, RunId
@@ -106,6 +106,13 @@ DEVICES = {
         a_device("cpu", Architecture.CPU, memory_gib=None, memory_bandwidth_gb_s=None, peak_tflops=PeakTflops()),
     )
 }
+
+
+FREE_RATES = ProviderRates(
+    provider="local", billing=PER_SECOND, disk_usd_per_gb_month=Decimal(0), address_usd_per_hour=Decimal(0),
+    egress_usd_per_gb=Decimal(0), object_storage_usd_per_gb_month=Decimal(0),
+)  # fmt: skip
+"""Disk, address and transfer cost nothing: a total is the machine's own cost."""
 
 
 def some_rates(provider: str) -> ProviderRates:
@@ -314,8 +321,8 @@ def small_catalog(folder: Path) -> Path:
     text.add_offer("us-east-1", "g5g.xlarge", usd="0.42")
     text.add_type("p6-b200.48xlarge", device="B200", device_count="8", device_memory_gib="180")
     text.add_offer("us-east-1", "p6-b200.48xlarge", usd="113.93")
-    text.add_type("g6f.large", device="L4", device_fraction="1/8", device_memory_gib="2.8")
-    text.add_offer("us-east-1", "g6f.large", usd="0.2")
+    text.add_type("l4f.large", device="L4", device_fraction="1/8", device_memory_gib="2.8")
+    text.add_offer("us-east-1", "l4f.large", usd="0.2")
     text.add_type("n1-standard-4+1xT4", provider="gcp", family="n1")
     text.add_offer("us-central1", "n1-standard-4+1xT4", provider="gcp", usd="0.54", host_usd_per_hour="0.19",
                    device_usd_per_hour="0.35")  # fmt: skip

@@ -1,14 +1,20 @@
-"""What every test can use: golden files, the collected facts where there are any, and a count of what went without."""
+"""What every test can use (golden files, the collected facts where there are any), and what holds for every run.
+
+That is: the marker `check`, the order in which modules start, and what is printed at the end.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from tests.suites import SUITES, Command, suite_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -60,6 +66,52 @@ def facts() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs {SHARED_VARIABLE} (looked in {folder})")
     return folder
+
+
+@pytest.fixture
+def oracles() -> Path:
+    """The folder of what vendors' libraries and real accounts say, which nobody here wrote; without it the test is
+    skipped, and red where CI is set."""
+    folder = ROOT / os.environ.get(SHARED_VARIABLE, "../shared") / "oracles"
+    if not folder.is_dir():
+        said = f"needs {SHARED_VARIABLE} (looked in {folder})"
+        if os.environ.get("CI"):
+            pytest.fail(said)
+        pytest.skip(said)
+    return folder
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what `make check` runs and `make test` does not, and starts the longest suites first."""
+    suites = {item.nodeid: suite_of(_module(item.nodeid)) for item in items}
+    for item in items:
+        in_check = suites[item.nodeid].command is Command.CHECK or item.get_closest_marker("container")
+        if in_check and not item.get_closest_marker("sample"):
+            item.add_marker(pytest.mark.check)
+    items.sort(key=lambda item: SUITES.index(suites[item.nodeid]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The minutes that each suite took, added up over its tests, beside its budget."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[suite_of(_module(report.nodeid)).path] += report.duration
+    if len(seconds) < 2:
+        return
+    terminalreporter.section("minutes by suite")
+    for suite in SUITES:
+        if suite.path in seconds:
+            minutes = seconds[suite.path] / 60
+            over = "  over its budget" if minutes > suite.minutes else ""
+            terminalreporter.write_line(f"{minutes:5.1f} of {suite.minutes:4.1f}  {suite.path}{over}")
+
+
+def _module(nodeid: str) -> str:
+    """Its path, below the repository's root."""
+    return nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

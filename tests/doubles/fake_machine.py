@@ -30,10 +30,10 @@ class FakeStore:
     def put(self, path: str, data: bytes) -> None:
         self.files[_checked(path)] = data
 
-    def get(self, path: str, *, start: int = 0) -> bytes:
+    def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
         self.at_get(path)
         self._answer()
-        return self.files[_checked(path)][start:]
+        return self.files[_checked(path)][start : None if size is None else start + size]
 
     def list(self, prefix: str = "") -> Sequence[str]:
         self._answer()

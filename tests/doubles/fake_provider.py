@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from providers import registry
@@ -44,8 +44,10 @@ class FakeProvider:
     `down[operation]` is raised by every call of it, for as long as it is there.
     What was deleted stays listed for `slow_deletes` more looks; None: for ever. With `tidy`, what has ended leaves
     nothing that would have to be deleted. With `disks` each machine comes with one, which does not go with it.
-    A machine is not shown before it is `lag` old. `received` are the requests that launch got; `dialect` is how they
-    are translated.
+    A machine is not shown before it is `lag` old. A create that is sent again makes another machine where the first one
+    is gone, as at a vendor that has forgotten its token; `token_memory` is how long it says that it remembers them.
+    `offset` is how far its clock is ahead, None: nobody knows.
+    `received` are the requests that launch got; `dialect` is how they are translated.
     """
 
     clock: FakeClock
@@ -55,6 +57,8 @@ class FakeProvider:
     tidy: bool = False
     disks: bool = False
     lag: timedelta = timedelta(0)
+    token_memory: timedelta = timedelta(hours=24)
+    offset: timedelta | None = timedelta(0)
     dialect: str = "start"
     checks: tuple[Check, ...] = (Check(name="engine", state=PreflightState.OK, detail="a fake"),)
     refuse: dict[tuple[str, int], BaseException] = field(default_factory=dict)
@@ -121,6 +125,9 @@ class FakeProvider:
     @property
     def listing_lag(self) -> timedelta:
         return self.lag
+
+    def server_time_offset(self) -> timedelta | None:
+        return self.offset
 
     def timers(self, request: LaunchRequest) -> Timers:
         return Timers(machine=request.deadline, cloud=None)
@@ -201,6 +208,17 @@ class _Call:
         self.provider.after(self.operation)
         if error := self.provider.lose.get((self.operation, self.number)):
             raise error
+
+
+@dataclass
+class TimedProvider(FakeProvider):
+    """A provider whose time is its double's clock, as a simulated cloud's is: nobody waits for real."""
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        self.clock.advance(seconds)
 
 
 def make(settings: ProviderSettings) -> FakeProvider:

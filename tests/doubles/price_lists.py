@@ -148,7 +148,8 @@ def retail_page(items: list[Any], following: str | None = None, currency: str = 
 class World:
     """What the vendors publish. `broken` answers a path that contains its key with these bytes, whole or cut off.
 
-    `asked` are the paths in their order, `keys` the keys and tokens that came with them.
+    `headers` come with the answer to a path that contains their key. `asked` are the paths in their order, `keys` the
+    keys and tokens that came with them.
     """
 
     aws: dict[str, list[dict[str, str]]] = field(default_factory=dict)
@@ -159,6 +160,7 @@ class World:
     page: int = 2
     busy: int = 0
     broken: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    headers: dict[str, dict[str, str]] = field(default_factory=dict)
     cut_off: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -177,11 +179,14 @@ class _Handler(BaseHTTPRequestHandler):
             return
         for fragment, (status, content) in world.broken.items():
             if fragment in self.path:
-                self._answer(status, content)
+                named = (headers for fragment, headers in world.headers.items() if fragment in self.path)
+                self._answer(status, content, next(named, None))
                 return
         content = self._content(parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()})
         cut = any(fragment in self.path for fragment in world.cut_off)
-        self._answer(200 if content else 404, content or b"not here", cut_off=cut)
+        # Amazon's object storage says when a file was last changed; the lists are made for each question.
+        dated = {"Last-Modified": "Thu, 19 Nov 2026 04:00:11 GMT"} if parts.path.startswith("/spot-advisor") else None
+        self._answer(200 if content else 404, content or b"not here", dated, cut_off=cut)
 
     def _content(self, path: str, asked: dict[str, str]) -> bytes | None:
         world = self.world

@@ -99,6 +99,7 @@ def to_the_end(provider: LocalProvider, run: LaunchRequest) -> dict[str, Any]:
     return events(provider, run, "end")[-1]
 
 
+@pytest.mark.sample
 def test_a_killed_run_goes_on_and_its_counter_ends_where_an_unkilled_one_does(
     provider: LocalProvider, engine: CliEngine
 ) -> None:

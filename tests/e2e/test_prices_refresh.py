@@ -134,7 +134,9 @@ def test_prices_are_read_anew_shown_and_used(desk: Desk) -> None:
     assert (done.returncode, "us-east-1:" in done.stderr) == (0, True), done.stderr
     assert "g4dn.xlarge in us-east-1, on demand: $0.526/h -> $0.400/h" in done.stdout
     after = desk.cheapest("--provider", "aws", "--device", "T4", "--region", AWS, "--market", "on_demand")
-    assert (before["price_old"], after["price_old"]) == (True, False)
+    assert (before["price_old"], after["price_as_of"]) == (True, "2026-11-18"), (
+        "the day on which AWS published the list"
+    )
     assert (after["usd_per_hour"], after["price_grade"]) == (0.4, "listed")
     spot = desk.cheapest("--provider", "aws", "--device", "T4", "--region", AWS, "--market", "spot")
     assert (spot["usd_per_hour"], spot["price_grade"], spot["planning_usd_per_hour"]) == (0.16, "estimated", 0.4)
@@ -147,6 +149,35 @@ def test_prices_are_read_anew_shown_and_used(desk: Desk) -> None:
     assert "since the shipped prices: " in desk.plan("prices", "show").stdout
     assert desk.plan("prices", "forget").stdout == "the shipped prices are used\n"
     assert desk.cheapest("--provider", "aws", "--device", "T4", "--region", AWS) == before
+
+
+@pytest.mark.parametrize("usd", ["0.0001", "30"])
+def test_a_row_that_cannot_be_true_is_shown_and_not_used(desk: Desk, usd: str) -> None:
+    """One machine of a whole list is listed absurdly, effective since 2019."""
+    rows = [row for row in desk.world.aws[AWS] if row["Instance Type"] != "g4dn.xlarge"]
+    desk.world.aws[AWS] = [*rows, aws_row("g4dn.xlarge", usd, EffectiveDate="2019-03-01")]
+    done = desk.plan("prices", "refresh", "aws", "--region", AWS)
+    assert done.returncode == 0, done.stderr
+    assert "held back, since they cannot be true: 1 prices; plan prices show --held" in done.stdout
+    arguments = ("--provider", "aws", "--device", "T4", "--region", AWS, "--market", "on_demand")
+    assert desk.cheapest(*arguments)["usd_per_hour"] == 0.526
+    (held,) = desk.json("prices", "show", "--held")
+    assert (held["name"], held["usd_per_hour"], held["known_usd_per_hour"]) == (
+        "aws/us-east-1/g4dn.xlarge/on_demand", float(usd), 0.526,
+    )  # fmt: skip
+    assert held["name"] in desk.plan("prices", "show", "--held").stdout
+    accepted = desk.plan("prices", "accept", held["name"])
+    assert (accepted.returncode, "used from now on" in accepted.stdout) == (0, True), accepted.stderr
+    assert desk.plan("prices", "show", "--held").stdout == "no price is held back\n"
+    used = desk.json("estimate", "--model", "vgg16", "--dataset", "cifar10", *arguments)["candidates"]
+    assert float(usd) in [row["usd_per_hour"] for row in used if row["instance_type"] == "g4dn.xlarge"]
+
+
+def test_a_name_that_is_not_held_is_refused(desk: Desk) -> None:
+    done = desk.plan("prices", "accept", "aws/us-east-1/g4dn.xlarge/on_demand")
+    assert done.returncode == 2
+    assert "no held price has the name" in done.stderr
+    assert desk.plan("prices", "accept", "ibm/x").returncode == 2
 
 
 def test_azure_in_pages_without_its_traps(desk: Desk) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tests.e2e.yard.stores import Store
     from tests.e2e.yard.yard import Yard
 
-# In `make test` are the two that nothing but a real machine can show and that cost most where they fail: what a job may
-# reach, and that nothing trains without its accelerator. Half a minute each; the others are in `make e2e`.
+# In `make check` are the two that nothing but a real machine can show and that cost most where they fail: what a job
+# may reach, and that nothing trains without its accelerator. Half a minute each; the others are in `make e2e`.
 pytestmark = [pytest.mark.container, pytest.mark.parametrize("store", ["aws"], indirect=True)]
 PATIENCE = 400.0
 MISSING = f"plain@sha256:{'0' * 64}"

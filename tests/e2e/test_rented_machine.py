@@ -31,7 +31,8 @@ def digits(**changes: Any) -> dict[str, Any]:
     return {**job, "epochs": 4, "checkpoint_every": "3s", **changes}
 
 
-# In `make test`, once for each store: a minute each, after the image is built and pulled. The others are in `make e2e`.
+# In `make check`, once for each store: a minute each, after the image is built and pulled. The others are in
+# `make e2e`.
 @pytest.mark.parametrize("store", ["aws", "gcp", "azure"], indirect=True)
 def test_it_trains_restarts_and_brings_the_model_home(
     yard: Yard, store: Store, trainer_image: str, tmp_path: Path

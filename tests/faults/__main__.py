@@ -8,14 +8,25 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from tests.faults.all_points import WORKERS, all_trials, named_points, some, summary, tell, undisturbed, verdicts
+from tests.faults.all_points import (
+    WORKERS,
+    all_trials,
+    named_points,
+    some,
+    spread,
+    summary,
+    tell,
+    undisturbed,
+    verdicts,
+)
 from tests.faults.cases import CASES
 from tests.faults.planted import Wanted, against_defects, defects_of, tell_caught
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.faults.trial import MakeCloud, Verdict
+    from tests.faults.all_points import Spread
+    from tests.faults.verdict import MakeCloud, Verdict
 
 CLOUDS = {"sim": "SimCloud", "aws": "AwsCloud", "gcp": "GcpCloud", "tpu": "TpuCloud", "azure": "AzureCloud"}
 """Classes in the modules of the same names. Only the one that is tried is imported: each client carries what is."""
@@ -26,26 +37,31 @@ MOST_MISSED = 1
 def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     cloud: MakeCloud = getattr(import_module(f"tests.faults.{asked.provider}"), CLOUDS[asked.provider])
+    with spread(cloud, asked.workers) as over:
+        return _tried(cloud, asked, over)
+
+
+def _tried(cloud: MakeCloud, asked: argparse.Namespace, over: Spread) -> int:
     cases = [case for case in CASES if case.name in (asked.case or cloud.cases)]
-    began = undisturbed(cases, cloud, asked.workers)
+    began = undisturbed(cases, cloud, over)
     trials = all_trials(began)
-    noticed = not asked.defects or _notices(began, cloud, asked)
+    noticed = not asked.defects or _notices(began, cloud, asked, over)
     part = some(trials, asked.share, asked.seed) if asked.share < 1 else trials
     names = named_points(began)
     found = []
-    for verdict in chain(began, verdicts(part, cloud, asked.workers)):
+    for verdict in chain(began, verdicts(part, cloud, over)):
         tell(verdict, names)
         found.append(verdict)
     sys.stdout.write(f"{summary(found)}\n")
     return 0 if noticed and all(verdict.good for verdict in found) else 1
 
 
-def _notices(began: Sequence[Verdict], cloud: MakeCloud, asked: argparse.Namespace) -> bool:
+def _notices(began: Sequence[Verdict], cloud: MakeCloud, asked: argparse.Namespace, over: Spread) -> bool:
     """Whether the harness turns red for planted defects."""
     every = [Wanted(known.name) for known in defects_of(asked.provider)]
     wanted = every if asked.defects == ["all"] else [Wanted.parse(text) for text in asked.defects]
     missed = 0
-    for caught in against_defects(wanted, began, cloud, asked.workers):
+    for caught in against_defects(wanted, began, cloud, over):
         tell_caught(caught)
         missed += caught.verdict is None
     sys.stdout.write(f"defects caught {len(wanted) - missed} of {len(wanted)}\n")

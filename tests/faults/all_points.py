@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import sys
+from contextlib import contextmanager
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tests.faults.cases import CASES
-from tests.faults.trial import MakeCloud, Trial, Verdict, tried, warm
+from tests.doubles import quick_headers
+from tests.faults.cases import CASES, Then
+from tests.faults.trial import tried, warm
+from tests.faults.verdict import KINDS, MakeCloud, Trial, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,9 +24,26 @@ WORKERS = 3
 """Client, double and harness wait for one another: two workers leave a third of two processors idle, three do not."""
 
 
-def undisturbed(cases: Iterable[Case], make_cloud: MakeCloud, workers: int = WORKERS) -> list[Verdict]:
+class Spread(Protocol):
+    """Does the work on every item, and gives the results in the order of the items."""
+
+    def __call__(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]: ...
+
+
+@contextmanager
+def spread(make_cloud: MakeCloud, workers: int = WORKERS) -> Iterator[Spread]:
+    """Over workers that stay: each has its own double, which takes seconds to start. One worker is this process."""
+    if workers == 1:
+        ready(make_cloud)
+        yield map
+        return
+    with multiprocessing.get_context("fork").Pool(workers, ready, (make_cloud,)) as pool:
+        yield pool.imap
+
+
+def undisturbed(cases: Iterable[Case], make_cloud: MakeCloud, over: Spread) -> list[Verdict]:
     """One verdict for each case and kind of trial, with the points that its launch reaches."""
-    return list(verdicts([Trial(case, case.then[0]) for case in cases], make_cloud, workers))
+    return list(verdicts([Trial(case, case.then[0]) for case in cases], make_cloud, over))
 
 
 def all_trials(began: Iterable[Verdict]) -> list[Trial]:
@@ -32,8 +52,14 @@ def all_trials(began: Iterable[Verdict]) -> list[Trial]:
         Trial(verdict.trial.case, then, point)
         for verdict in began
         for then in verdict.trial.case.then
-        for point in (_distinct(verdict.names) if then.kills else range(len(verdict.names)))
+        for point in _points(verdict, then)
     ]
+
+
+def _points(verdict: Verdict, then: Then) -> Sequence[int]:
+    if then is Then.LEFT:
+        return range(verdict.trial.case.draws)
+    return _distinct(verdict.names) if then.kills else range(len(verdict.names))
 
 
 def _distinct(names: Sequence[str]) -> list[int]:
@@ -49,27 +75,21 @@ def some(trials: Sequence[Trial], share: float, seed: int) -> list[Trial]:
     return [trials[number] for number in sorted(chosen)]
 
 
-def verdicts(trials: Sequence[Trial], make_cloud: MakeCloud, workers: int = WORKERS) -> Iterator[Verdict]:
-    """In the order of the trials; with one worker in this process."""
-    work: Callable[[Trial], Verdict] = partial(tried, make_cloud=make_cloud)
-    if workers == 1:
-        yield from map(work, trials)
-        return
-    with multiprocessing.get_context("fork").Pool(workers, ready, (make_cloud,)) as pool:
-        yield from pool.imap(work, trials, chunksize=8)
+def verdicts(trials: Sequence[Trial], make_cloud: MakeCloud, over: Spread) -> Iterator[Verdict]:
+    """In the order of the trials."""
+    return over(partial(tried, make_cloud=make_cloud), trials)
 
 
 def ready(make_cloud: MakeCloud) -> None:
     """A worker of the harness, before it forks its clients."""
+    quick_headers.install()
     warm(CASES[0], make_cloud)
     gc.freeze()  # what is there already is shared with every client, and no collection needs to touch it
 
 
 def summary(found: Sequence[Verdict]) -> str:
-    leaked, doubled, unrecorded = (
-        sum(bool(getattr(verdict, name)) for verdict in found) for name in ("leaked", "doubled", "unrecorded")
-    )
-    return f"points {len(found)}, leaked {leaked}, doubled {doubled}, unrecorded {unrecorded}"
+    counts = (f"{kind} {sum(bool(getattr(verdict, kind)) for verdict in found)}" for kind in KINDS)
+    return f"points {len(found)}, {', '.join(counts)}"
 
 
 def tell(verdict: Verdict, names: dict[tuple[str, int | None], str]) -> None:
@@ -77,9 +97,8 @@ def tell(verdict: Verdict, names: dict[tuple[str, int | None], str]) -> None:
     if verdict.good:
         return
     trial = verdict.trial
-    at = names.get((trial.case.name, trial.point), "")
-    kinds = ("leaked", "doubled", "unrecorded")
-    wrong = "; ".join(f"{kind}: {getattr(verdict, kind)}" for kind in kinds if getattr(verdict, kind))
+    at = names.get((trial.case.name, trial.point), "") if trial.then is not Then.LEFT else ""
+    wrong = "; ".join(f"{kind}: {text}" for kind, text in verdict.wrong.items())
     sys.stderr.write(f"{trial.name}{f', {at}' if at else ''}: {wrong}\n")
 
 

@@ -23,6 +23,7 @@ from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RU
 from tests.contract.aws import HOME, OFFER, Client, TimedAws
 from tests.doubles.aws.remote import Double, sign_in
 from tests.doubles.clock import NOON
+from tests.doubles.endings import fields_of
 from tests.faults.harness import Lived
 from tests.faults.points import Points
 
@@ -116,6 +117,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "machine's timer": {"cloud_timer_works": False, "trainer": "hung"},
     "cloud's timer": {"machine_timer_works": False, "trainer": "hung"},
     "swept": {"disks_stay": True, "trainer": "hung"},
+    "left alone": {"images_per_second": 30, "disks_stay": True, "reaper_every": 3600},
+    "left hung": {"images_per_second": 60, "trainer": "hung", "reaper_every": 3600},
 }
 _DOUBLES: dict[int, tuple[Double, SdkApi, Bucket]] = {}
 
@@ -146,9 +149,9 @@ class AwsCloud:
         assert message == ("alive",)
 
     def let_go(self) -> None:
-        """What clients are given of the SDK has no open connection then."""
-        self._sdk.close()
-        _prepare(self._sdk)
+        """What clients are given of the SDK has no open connection then. It keeps what it has read and looked up."""
+        for client in self._sdk._clients.values():
+            client.close()
         self._bucket.close()
 
     def targets(self, market: str) -> tuple[Target, ...]:
@@ -243,11 +246,11 @@ class PointedBucket:
 
 def own() -> tuple[Double, SdkApi, Bucket]:
     """This process's own double; the SDK's clients are made here and first used by the clients that are forked."""
+    sign_in()  # for each cloud anew: between two tests this process is signed out (tests/faults/conftest.py)
     pid = os.getpid()
     if pid not in _DOUBLES:
         # The SDK cleans the same few words of its name letter by letter for each request: a quarter of a client's time.
         useragent.sanitize_user_agent_string_component = cache(useragent.sanitize_user_agent_string_component)
-        sign_in()
         double = Double()
         sdk = SdkApi(HOME, double.url)
         _prepare(sdk)
@@ -300,6 +303,7 @@ def _lived(row: Mapping[str, Any]) -> Lived:
         left=row["left"],
         usd_per_hour=float(row["bills"]),
         usd=0.0,
+        **(fields_of(row) if row["kind"] == "instance" else {}),
     )
 
 

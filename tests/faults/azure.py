@@ -9,7 +9,7 @@ import io
 import threading
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -45,9 +45,10 @@ from tests.doubles.azure.rules import SUBSCRIPTION, Rules
 from tests.doubles.azure.values import ArmError, Thing
 from tests.doubles.azure.world import VM, LostError, World
 from tests.doubles.clock import NOON
+from tests.doubles.endings import fields_of, told
 from tests.faults.harness import Ask, Lived
 from tests.faults.points import Points
-from tests.faults.sim import Hung
+from tests.faults.sim import Hung, work_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -133,6 +134,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     },
     "machine's timer": {"cloud_timer_works": False},
     "swept": {"forgets_delete_option": True},
+    "left alone": {},
 }
 HUNG = ("machine's timer", "swept")
 
@@ -253,9 +255,8 @@ def lived(world: World) -> list[Lived]:
             continue
         machine = thing.type == VM and thing.error is None
         ended = (thing.stopped_at or thing.ended_at) if machine else thing.ended_at
-        rows.append(
-            _row(thing.id, group.tags, thing.created_at, ended, (machine, thing.ended_at is None, thing.usd_per_hour))
-        )
+        row = _row(thing.id, group.tags, thing.created_at, ended, (machine, thing.ended_at is None, thing.usd_per_hour))
+        rows.append(replace(row, **_told(world, thing, row)) if machine else row)
     rows += [
         _row(group.id, group.tags, group.created_at, group.ended_at, (False, group.ended_at is None, 0.0))
         for group in groups.values()
@@ -267,6 +268,14 @@ def lived(world: World) -> list[Lived]:
                 _row(right.id, group.tags, right.created_at, right.ended_at, (False, right.ended_at is None, 0.0))
             )
     return rows
+
+
+def _told(world: World, vm: Thing, row: Lived) -> dict[str, Any]:
+    """Who ended a machine, why, and what it had been doing."""
+    work = None
+    if row.ours and vm.life is not None:
+        work = work_of(world.life.of(vm.life), world.life.physics)
+    return fields_of({"id": vm.id, "ended_at": row.ended_at, **told(vm.ended_by, vm.why, work)})
 
 
 def _row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from tests.faults.points import nothing
@@ -19,16 +20,25 @@ class Then(StrEnum):
     STOP = "plan stop beside it"
     NEVER = "killed, and nobody comes back"
     SWEEP = "killed, the journal lost, then plan sweep"
+    AWAY = "killed, then two commands after long pauses"
+    LEFT = "detached, then two commands after long pauses"
 
     @property
     def kills(self) -> bool:
-        return self not in (Then.BESIDE, Then.STOP)
+        return self not in (Then.BESIDE, Then.STOP, Then.LEFT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """`machines` is how many it takes when nobody disturbs it; points beyond `most_points` are like those before.
     `clear`: every answer of the scenario says what became of the call, so that only a death has a create sent again.
+    `answers`: the provider answers whoever asks, so that the first command after a death can end what is of no use.
+    `unheard`: of so many machines, the first ones, no answer ever told; where one shows up later it is ended, as the
+    launch has gone on elsewhere by then.
+    `hours`: the job trains for 60 hours and its launch is detached (tests.faults.hours); `draws` is how many times that
+    happens without a death (Then.LEFT).
+    `pause` and `first` are the first pause and the first command there, where those are not drawn; the commands in
+    `never` do not come.
     `break_code` plants a defect in each client."""
 
     name: str
@@ -39,22 +49,46 @@ class Case:
     machines: int = 1
     most_points: int | None = None
     clear: bool = False
+    answers: bool = True
+    unheard: int = 0
+    hours: bool = False
+    draws: int = 0
+    pause: timedelta | None = None
+    first: str = ""
+    never: tuple[str, ...] = ()
     break_code: Callable[[], None] = nothing
 
 
+_HOURS = (Then.AWAY, Then.LEFT)
 # A cloud has those cases that its double has a scenario for.
 CASES = (
     Case(name="plain", then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP)),
     Case(name="failover", then=(Then.STATUS, Then.ATTACH, Then.BESIDE), clear=True),
+    Case(name="tail", then=(Then.ATTACH,), deadline="6h", answers=False),
     Case(name="reclaim", then=(Then.STATUS, Then.ATTACH, Then.BESIDE, Then.STOP), market="spot", machines=2),
     Case(name="maintenance", then=(Then.STATUS, Then.ATTACH), machines=2),
-    Case(name="throttled", budget_usd="0.12"),
-    Case(name="lost reply", then=(Then.STATUS, Then.TWICE, Then.ATTACH), budget_usd="0.12"),
-    Case(name="unclear", budget_usd="0.15", machines=2),
-    Case(name="dead replay", then=(Then.STATUS, Then.ATTACH), machines=2),
-    Case(name="expired"),
-    Case(name="silent place"),
+    Case(name="throttled", budget_usd="0.12", answers=False),
+    Case(name="lost reply", then=(Then.STATUS, Then.TWICE, Then.ATTACH), budget_usd="0.12", answers=False),
+    Case(name="unclear", budget_usd="0.15", machines=2, unheard=1, answers=False),
+    Case(name="dead replay", then=(Then.STATUS, Then.ATTACH), machines=2, answers=False),
+    Case(name="expired", answers=False),
+    Case(name="silent place", answers=False),
     Case(name="machine's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),
     Case(name="cloud's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),
     Case(name="swept", then=(Then.SWEEP,), deadline="2h", most_points=50),
+    Case(name="absent", then=_HOURS, deadline="5d", hours=True, draws=120),
+    Case(name="absent, slow boot", then=_HOURS, deadline="5d", hours=True, draws=40),
+    Case(
+        name="forgotten token",
+        then=(Then.AWAY,),
+        deadline="5d",
+        hours=True,
+        pause=timedelta(days=2),
+        first="plan attach",
+    ),
+    Case(name="left alone", then=_HOURS, deadline="5d", hours=True, draws=20),
+    # Its trainer goes on and does not obey, and the double has no agent that ends it: a stop waits for the deadline.
+    Case(name="left hung", then=(Then.LEFT,), deadline="5d", hours=True, draws=10, never=("plan stop",)),
+    Case(name="hung", then=_HOURS, deadline="5d", hours=True, draws=40),
+    Case(name="never begins", then=_HOURS, deadline="5d", hours=True, draws=40),
 )

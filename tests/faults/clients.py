@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from planner.cli import attach as attach_command
 from planner.cli import build
+from planner.cli import launch as launch_command
 from planner.cli import status as status_command
+from planner.cli import stop as stop_command
 from planner.cli import sweep as sweep_command
 from planner.cli.person import Nobody
+from planner.clock import Clock
 from planner.errors import PlanError
 from planner.journal import Journal
+from planner.launch import Detached
 from planner.run import Phase
+from planner.run_keys import RunKeys
 from planner.runner import request_for
 from planner.settings import Settings
 from providers import registry
 from providers.base import RunId
-from tests.builders import a_job
+from tests.builders import job_values
 from tests.faults.cases import Case
-from tests.faults.harness import Cloud
+from tests.faults.harness import Ask, Cloud
 from tests.faults.points import PointedJournal, Points
+from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
     from planner.run import Run
     from providers.base import Provider, ProviderSettings
-    from tests.faults.harness import Ask
+
+try:
+    from planner.client import own_client
+except ImportError:  # the product of an older checkout (benchmarks/left_alone.py --code)
+    own_client = None  # type: ignore[assignment]
 
 RUN_ID = RunId("261121-00000001")
 LOOK_SECONDS = (15.0, 30.0, 60.0, 120.0, 240.0)
 MOST_LOOKS = 60
 PAST_DEADLINE = timedelta(hours=1)
+PRESSED_AT = 20
+"""The point of a command at which somebody presses Ctrl-C."""
+READ_SECONDS = 1.0
+TRAINS = timedelta(hours=60)
+"""How long the job of a case with hours in it trains on the doubles' machines."""
 _WANTED: list[Provider] = []
 
 
@@ -66,28 +82,70 @@ def make(settings: ProviderSettings) -> Provider:
     return _WANTED[-1]
 
 
+def label_of(settings: Settings) -> str:
+    """What machines carry that are launched from this home."""
+    return own_client(settings).id if own_client is not None else settings.client
+
+
+def job_of(case: Case) -> dict[str, Any]:
+    """What the case trains, as a job file has it: some seconds, or 60 hours on the doubles' machines."""
+    limits = {"deadline": case.deadline, **({"budget_usd": case.budget_usd} if case.budget_usd else {})}
+    if not case.hours:
+        return job_values(epochs=4, checkpoint_every="20s", constraints=limits)
+    return long_job_values(limits)
+
+
+def long_job_values(limits: dict[str, str]) -> dict[str, Any]:
+    """A job file of something that trains for 60 hours on a T4 of the simulated cloud."""
+    net = {"preset": "vgg16", "image_size": 320}
+    return job_values(model=net, global_batch_size=16, epochs=130, checkpoint_every="30m", constraints=limits)
+
+
 def launch(desk: Desk, ask: Ask, points: Points) -> None:
     """From the question to the receipt. Ends with what was reached, told as ("points", names)."""
     provider = _arrive(desk, ask, points)
     case, settings = desk.case, desk.settings
-    job = a_job(
-        epochs=4,
-        checkpoint_every="20s",
-        constraints={"deadline": case.deadline, **({"budget_usd": case.budget_usd} if case.budget_usd else {})},
-    )
+    job = TrainingJob.model_validate(job_of(case))
     with PointedJournal.open(settings.journal) as journal:
         runner = build.runner(journal, settings, lambda _: None, provider.name, Nobody())
         targets = desk.cloud.targets(case.market)
+        if case.hours:
+            targets = tuple(replace(target, seconds=TRAINS.total_seconds()) for target in targets)
         draft = runner.draft(job, targets, timedelta(minutes=10), desk.home / "model")
         run = replace(draft, run_id=RUN_ID)
-        request = request_for(job, build.clock_of(provider), client=settings.client)
+        request = request_for(job, build.clock_of(provider), client=label_of(settings), key=RunKeys(settings.home).key)
         try:
             runner.prepare(request(run, 1, targets[0]))
             runner.record(run, job, {})
-            runner.follow(run, request)
+            runner.follow(run, request, until_launched=case.hours)
+        except Detached:
+            pass
         except PlanError as error:
             ask(("said", error.message))
     ask(("points", points.names))
+
+
+def launch_again(desk: Desk, ask: Ask, points: Points, *, detach: bool) -> None:
+    """`plan launch JOB --yes`, with the very job that was launched before."""
+    provider = _arrive(desk, ask, points)
+    file = desk.home / "job.yaml"
+    file.write_text(json.dumps(job_of(desk.case)))
+    try:
+        launch_command.command(
+            job_file=file, provider=[provider.name], yes=True, detach=detach, as_json=True, market=[desk.case.market],
+            device=[desk.cloud.targets(desk.case.market)[0].offer.device], output=desk.home / f"again-{os.getpid()}",
+        )  # fmt: skip
+    except (PlanError, typer.Exit, SystemExit) as error:
+        ask(("said", str(error)))
+
+
+def stop(desk: Desk, ask: Ask, points: Points) -> None:
+    """`plan stop RUN`, to the receipt."""
+    _arrive(desk, ask, points)
+    try:
+        stop_command.command(name=RUN_ID, as_json=True)
+    except (PlanError, typer.Exit) as error:
+        ask(("said", str(error)))
 
 
 def status(desk: Desk, ask: Ask, points: Points) -> None:
@@ -95,25 +153,70 @@ def status(desk: Desk, ask: Ask, points: Points) -> None:
     provider = _arrive(desk, ask, points)
     clock = build.clock_of(provider)
     for number in range(MOST_LOOKS):
+        ask(("looking",))
         _look(ask)
+        ask(("looked",))
         run = desk.recorded()
         if run is None or not run.live or clock.now() > run.deadline + PAST_DEADLINE:
             return
         clock.sleep(LOOK_SECONDS[min(number, len(LOOK_SECONDS) - 1)])
 
 
-def attach(desk: Desk, ask: Ask) -> None:
+def attach(desk: Desk, ask: Ask, points: Points | None = None) -> None:
     """`plan attach`, which follows the run to its end; a run that never began is none to attach to."""
-    _arrive(desk, ask, Points())
+    _arrive(desk, ask, points or Points())
     try:
         attach_command.command(name=RUN_ID, as_json=True)
     except (PlanError, typer.Exit) as error:
         ask(("said", str(error)))
 
 
-def look_once(desk: Desk, ask: Ask) -> None:
-    """`plan status`, while another command is at work."""
-    _arrive(desk, ask, Points())
+def question(desk: Desk, ask: Ask, points: Points) -> None:
+    """`plan attach` where somebody presses Ctrl-C, and then leaves the terminal without an answer.
+
+    `points` are those of what happens after that.
+    """
+    from planner.cli.ask import ask as put
+    from planner.cli.person import AtTerminal
+
+    provider = _arrive(desk, ask, points)
+    clock, terminal = build.clock_of(provider), _EmptyChair(build.clock_of(provider))
+    attach_command.person = lambda view, news: AtTerminal(
+        view, lambda text, run: put(text, terminal, clock, news=lambda: news.of(run))
+    )
+    last, dies = points.at, points.happens
+
+    def pressed() -> None:
+        points.at, points.happens = last, dies
+        raise KeyboardInterrupt
+
+    points.at, points.happens = PRESSED_AT, pressed
+    try:
+        attach_command.command(name=RUN_ID, as_json=True)
+    except (PlanError, typer.Exit, KeyboardInterrupt) as error:
+        ask(("said", str(error)))
+
+
+@dataclass(frozen=True)
+class _EmptyChair:
+    """A terminal at which nobody sits any more; time passes all the same."""
+
+    clock: Clock
+
+    def is_there(self) -> bool:
+        return True
+
+    def write(self, text: str) -> None:
+        """Nobody reads it."""
+
+    def read(self, seconds: float) -> str | None:
+        self.clock.sleep(max(seconds, READ_SECONDS))
+        return None
+
+
+def look_once(desk: Desk, ask: Ask, points: Points | None = None) -> None:
+    """`plan status`, once."""
+    _arrive(desk, ask, points or Points())
     _look(ask)
 
 
@@ -126,9 +229,9 @@ def ask_to_stop(desk: Desk, ask: Ask) -> None:
             journal.ask_to_stop(RUN_ID, clock.now())
 
 
-def sweep(desk: Desk, ask: Ask) -> None:
+def sweep(desk: Desk, ask: Ask, points: Points | None = None) -> None:
     """`plan sweep --yes`, as cron runs it."""
-    provider = _arrive(desk, ask, Points())
+    provider = _arrive(desk, ask, points or Points())
     try:
         sweep_command.command(provider=provider.name, dry_run=False, everything=False, yes=True, as_json=True)
     except (PlanError, typer.Exit) as error:

@@ -19,9 +19,11 @@ from planner.cli import status as status_command
 from planner.cli import stop as stop_command
 from planner.cli import sweep as sweep_command
 from planner.cli.person import Nobody
+from planner.client import own_client
 from planner.errors import PlanError
 from planner.journal import Journal
 from planner.launch import Detached
+from planner.run_keys import RunKeys
 from planner.runner import request_for
 from planner.settings import Settings
 from providers import registry
@@ -134,13 +136,18 @@ class Computer:
             build.let_go()
             build._OPEN.extend(others)
 
-    def launch(self, command: Command, run: Run, job: TrainingJob) -> None:
+    def launch(self, command: Command, run: Run, job: TrainingJob, *, detach: bool = False) -> None:
         with self.at_work(command), CommandJournal.open(self.settings.journal) as journal:
             runner = build.runner(journal, self.settings, self._hear, self.provider, Nobody())
-            request = request_for(job, build.clock_of(_PROVIDERS[-1]), client=self.settings.client)
+            request = request_for(
+                job,
+                build.clock_of(_PROVIDERS[-1]),
+                client=own_client(self.settings).id,
+                key=RunKeys(self.settings.home).key,
+            )
             runner.prepare(request(run, 1, run.targets[0]))
             runner.record(run, job, {})
-            runner.follow(run, request)
+            runner.follow(run, request, until_launched=detach)
 
     def draft(self, name: str, job: TrainingJob, targets: tuple[Target, ...]) -> Run:
         with self.at_work(Command(None)), CommandJournal.open(self.settings.journal) as journal:

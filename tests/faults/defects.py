@@ -18,7 +18,6 @@ import planner.runner as runner
 import planner.sweep as sweep
 import providers.sim.provider as sim
 import providers.sim.translate as translate
-from planner.book import Book
 from planner.creating import Creator
 from planner.ending import Ender
 from planner.errors import TeardownUnverifiedError
@@ -147,11 +146,6 @@ def _() -> None:
             raise CapacityError(error.message) from error
 
     SimProvider.launch = launched  # type: ignore[method-assign]
-
-
-@defect("a refused place is asked for ever")
-def _() -> None:
-    Book.remember = lambda *_: None  # type: ignore[method-assign]
 
 
 @defect("a machine that died before its answer came is taken as running")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import traceback
+from dataclasses import dataclass
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from multiprocessing.connection import Connection
+    from collections.abc import Callable, Sequence
+    from random import Random
 
     from tests.faults.harness import Ask
 
 PATIENCE_SECONDS = 30.0
+QUIET_SECONDS = 2.0
+"""A client of several that has said nothing for so long waits for another one."""
 MOST_MESSAGES = 5_000
 FAILED = 99
 """The exit status of a client that a mistake has ended; `forked` tells it as an AssertionError."""
@@ -31,16 +36,89 @@ def forked(work: Callable[[Ask], None], answer: Callable[[tuple[Any, ...]], Any]
 
     Raises AssertionError for a client that broke down, or that goes on and on.
     """
+    pid, ours = _started(work)
+    try:
+        trouble = _serve(ours, answer)
+    finally:
+        ours.close()
+    return _over(pid, trouble)
+
+
+def forked_together(
+    works: Sequence[Callable[[Ask], None]], answer: Callable[[tuple[Any, ...]], Any], chance: Random
+) -> list[bool]:
+    """Several clients at once: of those that ask, `chance` says who is answered next. The same chance gives the same
+    order, as no two of them are at work at one time. Returns and raises for each what `forked` does."""
+    clients = [_Client(*_started(work)) for work in works]
+    try:
+        _serve_all(clients, answer, chance)
+    finally:
+        for client in clients:
+            client.line.close()
+    return [_over(client.pid, client.trouble) for client in clients]
+
+
+@dataclass(eq=False)
+class _Client:
+    """`asked` is its message that waits for an answer; `gone`: it will send no more."""
+
+    pid: int
+    line: Connection
+    asked: tuple[Any, ...] | None = None
+    gone: bool = False
+    trouble: str = ""
+
+    def hear(self, seconds: float) -> None:
+        """Its next message, if it comes within so many seconds."""
+        if self.gone or self.asked is not None or not self.line.poll(seconds):
+            return
+        try:
+            message = self.line.recv()
+        except (EOFError, ConnectionResetError):
+            self.gone = True
+            return
+        if message[0] == "broke":
+            self.gone, self.trouble = True, str(message[1])
+        else:
+            self.asked = message
+
+
+def _serve_all(clients: Sequence[_Client], answer: Callable[[tuple[Any, ...]], Any], chance: Random) -> None:
+    for client in clients:
+        client.hear(QUIET_SECONDS)
+    for _ in range(MOST_MESSAGES):
+        asking = [client for client in clients if client.asked is not None]
+        silent = [client for client in clients if not client.gone and client.asked is None]
+        if not asking and not silent:
+            return
+        if not asking:
+            if not wait([client.line for client in silent], PATIENCE_SECONDS):
+                silent[0].trouble = f"a client has said nothing for {PATIENCE_SECONDS:.0f} s"
+                return
+            for client in silent:
+                client.hear(0)
+            continue
+        client = chance.choice(asking)
+        asked, client.asked = client.asked, None
+        assert asked is not None
+        with contextlib.suppress(BrokenPipeError):
+            client.line.send(answer(asked))
+        client.hear(QUIET_SECONDS)
+    clients[0].trouble = f"clients go on after {MOST_MESSAGES} calls"
+
+
+def _started(work: Callable[[Ask], None]) -> tuple[int, Connection]:
     ours, theirs = Pipe()
     pid = os.fork()
     if pid == 0:
         ours.close()
         _live(work, theirs)
     theirs.close()
-    try:
-        trouble = _serve(ours, answer)
-    finally:
-        ours.close()
+    return pid, ours
+
+
+def _over(pid: int, trouble: str) -> bool:
+    """Whether a client was killed. Raises AssertionError for one that broke down, or goes on and on."""
     if trouble:
         os.kill(pid, signal.SIGKILL)
     status = os.waitpid(pid, 0)[1]

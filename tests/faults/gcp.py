@@ -21,8 +21,10 @@ from providers.gcp.api import GoogleApi
 from providers.gcp.settings import GcpSettings
 from tests.contract.gcp import OFFER, PROJECT, Client
 from tests.doubles.clock import NOON
+from tests.doubles.endings import fields_of
 from tests.doubles.google.process import Google, Process, Steady
 from tests.doubles.google.scenario import Scenario
+from tests.doubles.google.world import is_ours
 from tests.faults.harness import Lived
 from tests.faults.points import Points
 
@@ -106,6 +108,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "machine's timer": {"cloud_timer_works": False, "trainer": "hung"},
     "cloud's timer": {"machine_timer_works": False, "trainer": "hung"},
     "swept": {"disks_stay": True, "trainer": "hung"},
+    "left alone": {"disks_stay": True},
+    "left hung": {"trainer": "hung"},
 }
 _SERVERS: dict[int, Process] = {}
 
@@ -134,7 +138,8 @@ class GcpCloud:
         assert message == ALIVE, message
 
     def let_go(self) -> None:
-        """Each client makes its own connections."""
+        """Each client makes its own connections; this is the harness's."""
+        self.google.close()
 
     def targets(self, market: str) -> tuple[Target, ...]:
         return targets_of(market)
@@ -236,12 +241,13 @@ def _lived(row: dict[str, Any]) -> Lived:
         id=row["id"],
         run=labels.get(LABEL_RUN),
         machine=row["kind"] == "instance",
-        ours=LABEL_RUN in labels and labels.get(LABEL_CLIENT) != "another-computer",
+        ours=is_ours(labels),
         created_at=datetime.fromisoformat(row["created_at"]),
         ended_at=datetime.fromisoformat(row["ended_at"]) if row["ended_at"] else None,
         left=bool(row["left"]),
         usd_per_hour=float(row["usd_per_hour"]),
         usd=float(row["usd"]),
+        **(fields_of(row) if row["kind"] == "instance" else {}),
     )
 
 

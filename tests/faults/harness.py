@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -15,12 +16,64 @@ if TYPE_CHECKING:
 Ask = Callable[[tuple[Any, ...]], Any] if TYPE_CHECKING else Any
 
 
+class EndedBy(StrEnum):
+    """Who brought a machine to its `ended_at`. Whatever is done to it later (a delete of a machine that has already
+    stopped) does not change that."""
+
+    COMMAND = "a command of ours"
+    """A client of ours, by a call that deletes, terminates or deallocates the machine."""
+    AGENT = "its own agent"
+    """The machine itself, because its trainer had ended, or because it could not begin to train: a power-off, or a
+    delete that it sent for itself."""
+    MACHINE_TIMER = "its own timer"
+    """The timer inside the machine: of its deadline, or of its boot deadline."""
+    CLOUD_TIMER = "the cloud's timer"
+    """What we set up outside the machine: a schedule, a reaper, a task, `maxRunDuration`."""
+    PROVIDER = "the provider"
+    """Nothing of ours: reclaim, eviction, preemption, maintenance, a failed host, a lost accelerator, no capacity."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What the double knows of a machine's work, up to the machine's end or, while it is there, up to now.
+
+    Plain facts; `tests.faults.health` makes of them what the machine was doing. Each instant comes from the double's
+    own time and from what really happened in it, never from what a client was told. None: it has not happened.
+
+    `deadline`: when the machine's own timer ends it, as its start-up text says.
+    `boots_since`: since when it has been on the way to its first sign of training. For most machines that is their
+    creation; a request that waits in a queue for capacity has None until it is given a machine.
+    `progress_at`: the newest sign of training that its trainer had written into the run directory (a line of
+    progress.jsonl, or a status.json of the trainer's). Not what a client wrote there, and not a wish to stop. None for
+    a machine that never booted, or whose trainer never started. A hung trainer leaves it where it was.
+    `stop_asked_at`: when a client asked its trainer to stop (`control/stop`, or the call that stands for it).
+    `taken_at`: when the provider told the machine that it would be taken back; None where that comes without notice.
+    `trained_at`: when its trainer ended, whatever the reason: done, failed, stopped, or its own deadline.
+    `home_at`: from when on everything was in the run directory that the machine had to bring there after `trained_at`.
+    Where a double takes no time for that, it is `trained_at`.
+    """
+
+    deadline: datetime | None = None
+    boots_since: datetime | None = None
+    progress_at: datetime | None = None
+    stop_asked_at: datetime | None = None
+    taken_at: datetime | None = None
+    trained_at: datetime | None = None
+    home_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lived:
     """One thing that ever was at the provider, as its own ledger has it; `ended_at` None: it is still there.
 
     `machine`: it computes and bills as such; else it only came with one. `ours` is what was made by the clients of
-    the harness, the rest was planted.
+    the harness, the rest was planted. `ended_at` of a machine is when its compute stopped billing, which may be before
+    it was gone (`left`).
+
+    `ended_by` and `why` say who ended a machine and in which words the vendor tells it; they are set exactly where
+    `ended_at` is. `work` is set for each machine of ours. Of what is no machine, all three stay as they are here. A
+    double that does not record them yet leaves them out: nothing is concluded of its machines then
+    (`tests.faults.health`).
     """
 
     id: str
@@ -32,6 +85,9 @@ class Lived:
     left: bool
     usd_per_hour: float
     usd: float
+    ended_by: EndedBy | None = None
+    why: str = ""
+    work: Work | None = None
 
 
 class Cloud(Protocol):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from planner.client import own_client
 from planner.journal import Journal
 from planner.run import Outcome
 from planner.sweep import Fate, look
 from planner.targets import Target
+from pricing.offers import Market
 from providers.sim.ledger import most_at_once
 from tests.faults.commands import Command, Computer
+from tests.faults.health import destroyed, kept
 from tests.faults.random_cloud import RandomCloud
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ JUST_NOW = timedelta(minutes=2)
 """What has ended since may still be listed."""
 _DISK_AND_TRANSFER = Decimal("0.05")
 _PAUSE = timedelta(minutes=2)
+_MOST_PAUSES = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,8 @@ class Holding:
     cloud: RandomCloud
     computer: Computer
     launched: dict[str, Limits] = field(default_factory=dict)
+    wished_at: dict[str, datetime] = field(default_factory=dict)
+    """When somebody first typed that a run is to stop."""
 
     def sweep_finds_all_and_only_ours(self) -> None:
         """By label alone: everything that lists must show by now, whoever made it, and nothing else."""
@@ -54,7 +60,7 @@ class Holding:
         cloud.mend()
         cloud.pass_time(cloud.now() + cloud.listing_lag)
         provider = self.computer.asks(Command(None))
-        found = look(provider, dict, self.computer.settings.client, cloud.now())
+        found = look(provider, dict, own_client(self.computer.settings).ids, cloud.now)
         assert not found.unanswered, f"nothing is wrong any more, and there is no answer: {found.unanswered}"
         names = {cloud.named(known.resource) for known in found.found}
         rows = [row for row in cloud.ledger() if row.run is not None]
@@ -65,7 +71,9 @@ class Holding:
         assert must <= names <= may, f"sweep finds {sorted(names)}, there are {sorted(must)}"
         for known in found.found:
             theirs = (known.resource.client or "").startswith("another")
-            assert not theirs or known.fate in (Fate.FOREIGN, Fate.NEWBORN), f"sweep would end {known}"
+            expired = known.resource.deadline is not None and cloud.now() > known.resource.deadline
+            spared = known.fate in (Fate.FOREIGN, Fate.NEWBORN) or (expired and known.fate is Fate.EXPIRED)
+            assert not theirs or spared, f"sweep would end {known}"
 
     def nobody_comes_back(self) -> None:
         """After every deadline nothing of ours is left that bills."""
@@ -79,10 +87,13 @@ class Holding:
         last = max(known.lasting for known in self.launched.values()) + timedelta(hours=1)
         until = self.cloud.now() + last
         while self.cloud.now() < until:
+            began, before = self.cloud.now(), self.cloud.ledger()
             self.computer.status(Command(10 * MOST_CALLS))
+            useless = kept(before, began, self.cloud.ledger())
+            assert not useless, f"kept: {', '.join(useless)}"
             if self._all_settled():
                 break
-            self.cloud.pass_time(self.cloud.now() + _PAUSE)
+            self.cloud.pass_time(self.cloud.now() + max(_PAUSE, last / _MOST_PAUSES))
         runs = self.computer.recorded()
         open_runs = [f"{run.run_id} {run.phase} {run.unverified}" for run in runs if run.live or run.outcome is None]
         assert not open_runs, f"still live: {open_runs}"
@@ -107,6 +118,20 @@ class Holding:
                 self._ended_in_time(row, recorded[name])
             if limits.budget_usd is not None:
                 self._within_budget(machines, limits, limits.budget_usd)
+
+    def nothing_healthy_was_destroyed(self) -> None:
+        """But for what nobody ever had an answer about: where it shows up after its run has gone on elsewhere, it is
+        ended. And a run may leave spot for on demand, or the other way, by stopping what trains."""
+        recorded = {run.run_id: run for run in self.computer.recorded()}
+        for name, limits in self.launched.items():
+            known = (
+                {attempt.ref.id for attempt in recorded[name].attempts if attempt.ref} if name in recorded else set()
+            )
+            rows = [row for row in self._ours() if row.run == name and row.machine and row.id in known]
+            if Market.SPOT in {target.offer.market for target in limits.targets}:
+                rows = [row for row in rows if row.work is None or row.work.stop_asked_at is None]
+            found = destroyed(rows, self.wished_at.get(name))
+            assert not found, f"destroyed: {', '.join(found)}"
 
     def _all_settled(self) -> bool:
         with Journal.open(self.computer.settings.journal) as journal:

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 from planner.cli import build
 from planner.cli import status as status_command
 from planner.cli.person import Nobody
+from planner.client import own_client
 from planner.errors import PlanError
 from planner.journal import Journal
 from planner.run import Outcome
+from planner.run_keys import RunKeys
 from planner.runner import request_for
 from planner.settings import Settings
 from providers import registry
@@ -83,7 +85,10 @@ def _launch(number: int, settings: Settings, job: TrainingJob) -> None:
         draft = runner.draft(job, targets_of("on_demand"), timedelta(hours=1), settings.home / f"model-{number}")
         run = replace(draft, run_id=RunId(f"261121-{number:08}"))
         runner.record(run, job, {})
-        runner.follow(run, request_for(job, build.clock_of(provider), client=settings.client))
+        runner.follow(
+            run,
+            request_for(job, build.clock_of(provider), client=own_client(settings).id, key=RunKeys(settings.home).key),
+        )
 
 
 def _look_on() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -13,15 +12,18 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.faults.all_points import all_trials, first_red, named_points, ready, some
+from tests.faults import hours_defects as _hours_defects  # noqa: F401  they join DEFECTS
+from tests.faults.all_points import all_trials, first_red, named_points, some
+from tests.faults.cases import Then
 from tests.faults.defects import CONTROL, DEFECTS
-from tests.faults.trial import Trial, Verdict
+from tests.faults.verdict import Trial, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tests.faults.all_points import Spread
     from tests.faults.defects import Defect
-    from tests.faults.trial import MakeCloud
+    from tests.faults.verdict import MakeCloud
 
 _HERE = Path(__file__).parent
 SHARE = 0.1
@@ -66,11 +68,18 @@ def trials_for_defects(began: Sequence[Verdict]) -> list[Trial]:
     """The undisturbed launches first, then a seeded part of all points, those around a create before the others; one of
     each case in turn, as some defects show in one alone."""
     names, trials = named_points(began), all_trials(began)
-    near = [trial for trial in trials if names[trial.case.name, trial.point].split()[-1] in _CREATES]
+    near = [trial for trial in trials if _call(names, trial) in _CREATES]
     part = some(trials, SHARE, SEED)
     for chosen in (near, part):
         Random(SEED).shuffle(chosen)
     return [*(verdict.trial for verdict in began), *_in_turn(near)[:MOST_NEAR], *_in_turn(part)]
+
+
+def _call(names: dict[tuple[str, int | None], str], trial: Trial) -> str:
+    """The call or write that a trial's point is at; "" where it is at none."""
+    if trial.then is Then.LEFT:
+        return ""
+    return names[trial.case.name, trial.point].split()[-1]
 
 
 def _in_turn(trials: Sequence[Trial]) -> list[Trial]:
@@ -84,15 +93,10 @@ def _in_turn(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def against_defects(
-    wanted: Sequence[Wanted], began: Sequence[Verdict], make_cloud: MakeCloud, workers: int
+    wanted: Sequence[Wanted], began: Sequence[Verdict], make_cloud: MakeCloud, over: Spread
 ) -> Iterator[Caught]:
     """Each defect until something is wrong, among the points of these undisturbed launches."""
-    work = partial(against_one, began=began, make_cloud=make_cloud)
-    if workers == 1:
-        yield from map(work, wanted)
-        return
-    with multiprocessing.get_context("fork").Pool(workers, ready, (make_cloud,)) as pool:
-        yield from pool.imap(work, wanted)
+    return over(partial(against_one, began=began, make_cloud=make_cloud), wanted)
 
 
 def against_one(wanted: Wanted, began: Sequence[Verdict], make_cloud: MakeCloud) -> Caught:
@@ -134,6 +138,6 @@ def tell_caught(caught: Caught) -> None:
     if verdict is None:
         sys.stderr.write(f"defect not caught in {caught.tried} trials: {caught.defect}\n")
         return
-    wrong = verdict.doubled or verdict.leaked or verdict.unrecorded.strip().splitlines()[-1]
-    kind = "doubled" if verdict.doubled else "leaked" if verdict.leaked else "unrecorded"
+    kind, text = next(iter(verdict.wrong.items()))
+    wrong = text.strip().splitlines()[-1]
     sys.stderr.write(f"defect: {caught.defect}: trial {caught.tried}, {verdict.trial.name}: {kind} {wrong}\n")

@@ -11,7 +11,7 @@ from providers.sim.scenario import Scenario, Script
 from providers.sim.values import Why
 from providers.sim.world import World
 from tests.doubles.clock import NOON
-from tests.faults.sim import Hung, SimCloud
+from tests.faults.sim import FirstFallsSilent, FirstNeverBegins, Hung, SimCloud
 
 if TYPE_CHECKING:
     from random import Random
@@ -26,6 +26,7 @@ _CALLS = (
     "*", "RunInstance", "DescribeInstance", "DeleteInstance", "GetObject", "ListObjects", "PutObject",
     "CreateSchedule", "GetImage", "DeleteDisk", *_LISTS,
 )  # fmt: skip
+_HANG = (Hung, FirstFallsSilent, FirstNeverBegins)
 TIMER_GRACE = timedelta(minutes=5)
 
 
@@ -44,7 +45,7 @@ class RandomSim(SimOf):
 
     def __init__(self, chance: Random, *, never_back: bool) -> None:
         scenario = a_scenario(chance, leaves_disks=not never_back)
-        super().__init__(scenario, Hung() if chance.random() < 0.2 else None)
+        super().__init__(scenario, chance.choice(_HANG)() if chance.random() < 0.2 else None)
         self.listing_lag = scenario.listing_lag
 
     def plant(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -12,18 +13,29 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+import pytest
+
+from planner.client import client_of
+from planner.computer import this_computer
 from planner.journal import Journal
 from pricing.offers import Market
 from tests.builders import a_job
+from tests.faults.clients import long_job_values
 from tests.faults.commands import Command, Computer, installed
 from tests.faults.holding import MOST_CALLS, Holding, Limits
+from tests.faults.hours import PAUSES
 from tests.faults.random_cloud import provider_of, random_cloud
+from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planner.targets import Target
-    from workloads.job import TrainingJob
+
+_SHORT = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 400, 1500))
+_HOURS = PAUSES
+_LONG = timedelta(days=1)
+"""A run that may take longer is left alone for hours."""
 
 
 @dataclass
@@ -56,6 +68,7 @@ class Sequence:
         else:
             self.holding.somebody_comes_back()
         self.holding.machines_kept_their_limits()
+        self.holding.nothing_healthy_was_destroyed()
 
     def _step(self) -> None:
         kind = self.chance.random()
@@ -64,7 +77,7 @@ class Sequence:
         elif kind < 0.5:
             self.computer.status(self._command())
         elif kind < 0.6:
-            self.computer.stop(self._command(), self._some_run())
+            self._stop(self._command())
         elif kind < 0.75:
             self.computer.attach(self._command(), self._some_run())
         elif kind < 0.85:
@@ -72,16 +85,27 @@ class Sequence:
         elif kind < 0.93:
             self.cloud.break_more(self.chance)
         else:
-            self.cloud.pass_time(self.cloud.now() + timedelta(seconds=self.chance.choice((5, 60, 400, 1500))))
+            self._pass_time(_SHORT)
+        if any(known.lasting > _LONG for known in self.launched.values()) and self.chance.random() < 0.5:
+            self._pass_time(_HOURS)
+
+    def _pass_time(self, pauses: tuple[timedelta, ...]) -> None:
+        self.cloud.pass_time(self.cloud.now() + self.chance.choice(pauses))
+
+    def _stop(self, command: Command) -> None:
+        name = self._some_run()
+        self.holding.wished_at.setdefault(name, self.cloud.now())
+        self.computer.stop(command, name)
 
     def _launch(self) -> None:
-        job, market = _job(self.chance.choice((0, 0, 1, 2))), self.chance.choice(tuple(Market))
+        job, market = _job(self.chance.choice((0, 0, 1, 2, 3))), self.chance.choice(tuple(Market))
         name = f"261121-{len(self.launched) + 1:08}"
         targets = _within(self.cloud.targets(market), regions=self.chance.choice((1, 2, 3)))
         run = self.computer.draft(name, job, targets)
         lasting = run.deadline - run.created_at
         self.launched[name] = Limits(lasting=lasting, budget_usd=run.budget_usd, targets=targets)
-        self.computer.launch(self._command(), run, job)
+        detach = lasting > _LONG and self.chance.random() < 0.6
+        self.computer.launch(self._command(), run, job, detach=detach)
 
     def _some_run(self) -> str:
         return self.chance.choice(list(self.launched))
@@ -105,7 +129,7 @@ class Sequence:
         self.computer.status(Command(self.chance.choice((6, 40))))
 
     def _stopped(self) -> None:
-        self.computer.stop(Command(self.chance.choice((3, 20))), self._some_run())
+        self._stop(Command(self.chance.choice((3, 20))))
 
     def _swept(self) -> None:
         self.computer.sweep(Command(self.chance.choice((20, 60))))
@@ -117,6 +141,8 @@ class Sequence:
 @cache
 def _job(kind: int) -> TrainingJob:
     limits = ({"deadline": "20m"}, {"deadline": "15m", "budget_usd": "0.15"}, {"deadline": "1h", "budget_usd": "0.2"})
+    if kind == len(limits):
+        return TrainingJob.model_validate(long_job_values({"deadline": "5d"}))
     return a_job(epochs=2, checkpoint_every="10s", constraints=limits[kind])
 
 
@@ -128,11 +154,14 @@ def _within(targets: tuple[Target, ...], *, regions: int) -> tuple[Target, ...]:
 
 @contextlib.contextmanager
 def _home(seed: int, empty: Path) -> Iterator[Path]:
-    """Always the same for a seed: the label of the computer comes from it."""
+    """A home whose client id, and with it every label, depends on the seed alone."""
     folder = empty.parent / f"seed-{seed}"
     folder.mkdir()
     try:
         shutil.copyfile(empty, folder / "journal.sqlite")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(secrets, "token_hex", lambda size: Random(seed).randbytes(size).hex())
+            client_of(folder, this_computer())
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

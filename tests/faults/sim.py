@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any
 from planner.targets import Target
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
 from providers.sim.api import DisconnectedError, RefusedError, canonical
-from providers.sim.catalogue import offers
+from providers.sim.catalogue import ZONES, offers
 from providers.sim.ledger import ledger
 from providers.sim.provider import SimProvider
 from providers.sim.scenario import Scenario
 from providers.sim.training import Simulated
-from providers.sim.values import CloudError, LostReplyError
+from providers.sim.values import CloudError, LostReplyError, Why
 from providers.sim.world import World
 from tests.doubles.clock import NOON
-from tests.faults.harness import Ask, Lived
+from tests.faults.harness import Ask, EndedBy, Lived, Work
 from tests.faults.points import Points
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from providers.sim.values import Course
+    from providers.sim.training import Trainer, Write
+    from providers.sim.values import Course, Ending, Machine
 
 TYPE, REGIONS = "t4.one", ("sim-east", "sim-west", "sim-north")
 FOREIGN = "foreign"
@@ -45,6 +46,14 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "failover": {
         "places": [{"region": "sim-east", "stock": 0}],
         "quotas": [{"region": "sim-west", "devices": 0}],
+    },
+    # Room in the last place alone, and asking all of them takes longer than a full place is remembered.
+    "tail": {
+        "places": [
+            *({"region": region, "stock": 0} for region in REGIONS[:-1]),
+            *({"region": REGIONS[-1], "zone": zone, "stock": 0} for zone in ZONES[REGIONS[-1]][:-1]),
+        ],
+        "faults": [{"operation": "RunInstance", "code": "Throttled", "times": None, "chance": 0.93}],
     },
     "reclaim": {
         "incidents": [{"event": "reclaim", "attempt": 1, "after": "50s"}],
@@ -103,18 +112,70 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "machine's timer": {"cloud_timer_works": False},
     "cloud's timer": {"machine_timer_works": False},
     "swept": {"disks_stay": True},
+    "absent": {"disks_stay": True},
+    "absent, slow boot": {"boot": ["30m", "40m"], "standing_reaper": False},
+    # Trains for 14 hours; a day after its machine has gone, its token makes another one.
+    "forgotten token": {"throughput_factor": 4.0},
+    "hung": {},
+    "never begins": {"machine_timer_works": False},
 }  # fmt: skip
-HUNG = ("machine's timer", "cloud's timer", "swept")
+ENDED_BY = {
+    Why.DELETED: EndedBy.COMMAND,
+    Why.TRAINER_ENDED: EndedBy.AGENT,
+    Why.MACHINE_TIMER: EndedBy.MACHINE_TIMER,
+    Why.CLOUD_TIMER: EndedBy.CLOUD_TIMER,
+    Why.RECLAIMED: EndedBy.PROVIDER,
+    Why.MAINTENANCE: EndedBy.PROVIDER,
+    Why.DEVICE_LOST: EndedBy.PROVIDER,
+    Why.HOST_FAILED: EndedBy.PROVIDER,
+}
+"""Who it was, by what the simulated cloud gives as the reason."""
 
 
 class Hung(Simulated):
     """A trainer that never ends and does not listen: only timers and deletes end its machine."""
 
-    def ends(self, course: Course) -> None:
+    def ends(self, course: Course) -> Ending | None:
         return None
 
-    def stops(self, course: Course, asked_at: datetime) -> None:
+    def stops(self, course: Course, asked_at: datetime) -> Ending | None:
         return None
+
+
+class FirstFallsSilent(Simulated):
+    """In a run's first attempt the trainer hangs after `after`, and says nothing from then on; others are well."""
+
+    after = timedelta(hours=2)
+
+    def ends(self, course: Course) -> Ending | None:
+        return None if course.attempt == 1 else super().ends(course)
+
+    def stops(self, course: Course, asked_at: datetime) -> Ending | None:
+        well = course.attempt > 1 or asked_at < course.began_at + self.after
+        return super().stops(course, asked_at) if well else None
+
+    def writes(self, course: Course, after: datetime, until: datetime) -> Iterator[Write]:
+        last = until if course.attempt > 1 else min(until, course.began_at + self.after)
+        yield from super().writes(course, after, last)
+
+
+class FirstNeverBegins(FirstFallsSilent):
+    """In a run's first attempt nothing ever comes out of the machine."""
+
+    after = timedelta(0)
+
+    def begins(self, course: Course) -> Iterator[Write]:
+        yield from () if course.attempt == 1 else super().begins(course)
+
+
+TRAINERS: dict[str, type[Simulated]] = {
+    "machine's timer": Hung,
+    "cloud's timer": Hung,
+    "swept": Hung,
+    "hung": FirstFallsSilent,
+    "never begins": FirstNeverBegins,
+}
+"""How machines train in some of the cases."""
 
 
 class SimCloud:
@@ -122,9 +183,13 @@ class SimCloud:
 
     cases = frozenset(SCENARIOS)
 
-    def __init__(self, case: str) -> None:
-        self.scenario = Scenario.model_validate({**QUICK, **SCENARIOS[case]})
-        self.world = World(self.scenario, NOON, Hung() if case in HUNG else None)
+    def __init__(self, case: str, **changes: Any) -> None:
+        self.scenario = Scenario.model_validate({**QUICK, **SCENARIOS[case], **changes})
+        self.trains_with(TRAINERS.get(case, Simulated)())
+
+    def trains_with(self, trainer: Trainer) -> None:
+        """A new world, in which machines train like this."""
+        self.world = World(self.scenario, NOON, trainer)
 
     def provider(self, ask: Ask, points: Points) -> SimProvider:
         return SimProvider(self.scenario, AskingApi(ask, points))
@@ -166,7 +231,7 @@ class SimCloud:
         self.world.advance(until)
 
     def ledger(self) -> list[Lived]:
-        return [_lived(row) for row in ledger(self.world.state, self.world.now)["resources"]]
+        return [_lived(row, self.world) for row in ledger(self.world.state, self.world.now)["resources"]]
 
     def trains_until(self, run: str) -> datetime | None:
         for machine in self.world.state.machines.values():
@@ -225,17 +290,47 @@ def _foreign(number: int, labels: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _lived(row: Mapping[str, Any]) -> Lived:
+def _lived(row: Mapping[str, Any], world: World) -> Lived:
     labels = row["labels"]
     ours = LABEL_RUN in labels and labels.get(LABEL_CLIENT) != "another computer"
+    machine = world.state.machines.get(row["id"])
+    why = machine.why if machine is not None and machine.ended_at is not None else None
     return Lived(
         id=row["id"],
         run=row["run"],
-        machine=row["kind"] == "instance",
+        machine=machine is not None,
         ours=ours,
         created_at=datetime.fromisoformat(row["created_at"]),
         ended_at=datetime.fromisoformat(row["ended_at"]) if row["ended_at"] else None,
         left=bool(row["left"]),
         usd_per_hour=float(row["usd_per_hour"]),
         usd=float(row["usd"]),
+        ended_by=ENDED_BY[why] if why is not None else None,
+        why=why or "",
+        work=work_of(machine, world) if machine is not None and ours else None,
     )
+
+
+def work_of(machine: Machine, world: World) -> Work:
+    """What a machine of the simulated cloud has done by now."""
+    trained_at = machine.trainer_end.at if machine.trainer_end is not None else None
+    return Work(
+        deadline=machine.deadline,
+        boots_since=machine.created_at,
+        progress_at=_progress_at(machine, world),
+        stop_asked_at=machine.asked_at,
+        taken_at=machine.noticed_at,
+        trained_at=trained_at,
+        home_at=trained_at,
+    )
+
+
+def _progress_at(machine: Machine, world: World) -> datetime | None:
+    """The time in its trainer's newest status, of which it writes one with everything that it reports."""
+    if machine.course is None:
+        return None
+    run, path = machine.course.run, f"attempts/{machine.course.attempt}/status.json"
+    world.tell(run)  # what it has written by now: it is read from it only when somebody looks
+    if path not in world.files.paths(run, path):
+        return None
+    return datetime.fromisoformat(json.loads(world.files.read(run, path))["time"])

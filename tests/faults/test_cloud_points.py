@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.faults.test_kill_points import NOTHING_WRONG, assert_caught, faults
+from tests.faults.test_kill_points import assert_caught, assert_nothing_wrong
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 
@@ -44,13 +44,9 @@ DEFECTS = {
 
 @pytest.mark.parametrize("provider", LEAST_POINTS)
 def test_a_tenth_of_all_points_leaves_nothing_and_is_recorded(provider: str) -> None:
-    code, lines, errors = faults("--provider", provider, "--share", "0.1")
-    assert lines, errors
-    points, _, wrong = lines[-1].removeprefix("points ").partition(", ")
-    assert (code, wrong) == (0, NOTHING_WRONG), f"{lines[-1]}\n{errors}"
-    assert int(points) > LEAST_POINTS[provider], "the points are enumerated: where have they gone?"
+    assert_nothing_wrong(provider, *DEFECTS[provider], least=LEAST_POINTS[provider])
 
 
 @pytest.mark.parametrize("provider", DEFECTS)
 def test_the_harness_turns_red_for_planted_defects(provider: str) -> None:
-    assert_caught(*DEFECTS[provider], arguments=("--provider", provider))
+    assert_caught(provider, *DEFECTS[provider])

@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from planner.journal import Journal
 from planner.run import Outcome, Phase
-from tests.faults import clients
+from tests.faults import clients, hours
 from tests.faults.cases import Case, Then
 from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked
+from tests.faults.harness import Lived
+from tests.faults.health import destroyed, kept
 from tests.faults.points import Points
+from tests.faults.verdict import MakeCloud, Trial, Verdict, a_home, at_once, without_receipt
+from workloads.durations import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from planner.run import Run
-    from tests.faults.harness import Ask, Cloud, Lived
-
-
-class MakeCloud(Protocol):
-    """A provider's double: `cases` are the names of those that it has a scenario for, each a world of its own."""
-
-    cases: frozenset[str]
-
-    def __call__(self, case: str) -> Cloud: ...
-
+    from tests.faults.harness import Ask
 
 PAUSES = (0.0, 0.0, 1.0, 8.0, 45.0, 400.0)
 """Seconds from the death of a client to the next command; one of them is drawn for each point."""
@@ -47,35 +38,6 @@ _BOTH = frozenset({Outcome.SUCCEEDED, Outcome.INTERRUPTED})
 _ENDING = (Phase.COLLECTING, Phase.TEARING_DOWN, Phase.DONE)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """`point` None: nothing happens to the launch, and its points are written down."""
-
-    case: Case
-    then: Then
-    point: int | None = None
-
-    @property
-    def name(self) -> str:
-        where = "undisturbed" if self.point is None else f"point {self.point}"
-        return f"{self.case.name}, {where} ({self.then})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What is wrong, in words: "" is nothing. `names` are the points of an undisturbed launch."""
-
-    trial: Trial
-    leaked: str = ""
-    doubled: str = ""
-    unrecorded: str = ""
-    names: tuple[str, ...] = ()
-
-    @property
-    def good(self) -> bool:
-        return not (self.leaked or self.doubled or self.unrecorded)
-
-
 @dataclass
 class _Scene:
     desk: Desk
@@ -83,6 +45,11 @@ class _Scene:
     names: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     allowed: frozenset[Outcome] = frozenset({Outcome.SUCCEEDED})
+    wished_at: datetime | None = None
+    """When a person asked for the end of what is there."""
+    looking: tuple[datetime, list[Lived]] | None = None
+    """When the first command after the death began, and the ledger as it was then."""
+    kept: list[str] | None = None
 
     def answer(self, message: tuple[Any, ...]) -> Any:
         match message[0]:
@@ -92,6 +59,13 @@ class _Scene:
                 self.said.append(message[1])
             case "act":
                 self._act()
+            case "looking":
+                if self.looking is None:
+                    self.looking = self.desk.cloud.now(), self.desk.cloud.ledger()
+            case "looked":
+                if self.looking is not None and self.kept is None:
+                    at, before = self.looking
+                    self.kept = kept(before, at, self.desk.cloud.ledger())
             case _:
                 return self.desk.cloud.answer(message)
         return None
@@ -102,12 +76,15 @@ class _Scene:
             forked(lambda ask: clients.look_once(self.desk, ask), self.answer)
             return
         self.allowed = _when_stopped(self.desk)
+        self.wished_at = self.desk.cloud.now()
         forked(lambda ask: clients.ask_to_stop(self.desk, ask), self.answer)
 
 
 def tried(trial: Trial, make_cloud: MakeCloud) -> Verdict:
     """The launch, what happens at its point, what is done then, and what is wrong with what is left."""
-    with _home() as home:
+    if trial.case.hours:
+        return hours.tried(trial, make_cloud)
+    with a_home() as home:
         desk = Desk(home=home, case=trial.case, cloud=make_cloud(trial.case.name))
         scene = _Scene(desk, trial)
         if trial.then is Then.SWEEP:
@@ -124,7 +101,7 @@ def tried(trial: Trial, make_cloud: MakeCloud) -> Verdict:
 def warm(case: Case, make_cloud: MakeCloud) -> None:
     """One launch in this process, undisturbed, for what every client forked from it would otherwise load and look up
     anew: up to a fifth of its time. What a command remembers, its provider does, and each client makes its own."""
-    with _home() as home, open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123  no path everywhere
+    with a_home() as home, open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123  no path everywhere
         desk = Desk(home=home, case=case, cloud=make_cloud(case.name))
         scene = _Scene(desk, Trial(case, case.then[0]))
         with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
@@ -159,6 +136,7 @@ def _after_death(scene: _Scene) -> None:
             with contextlib.suppress(FileNotFoundError):
                 desk.settings.journal.unlink()
             desk.cloud.pass_time(now + SWEPT_AFTER)
+            scene.wished_at = desk.cloud.now()  # without a journal nobody knows that it is in use, and sweep asks first
             forked(lambda ask: clients.sweep(desk, ask), scene.answer)
         case _:
             made = [row for row in desk.cloud.ledger() if row.machine]
@@ -194,14 +172,16 @@ def _verdict(scene: _Scene) -> Verdict:
         leaked += [f"not ours, and gone: {row.id}" for row in rows if not row.ours and not row.left]
     if trial.point is None and trial.case.most_points is not None:
         leaked = []
-    doubled = _at_once(machines) > 1 or len(machines) > trial.case.machines
+    doubled = at_once(machines) > 1 or len(machines) > trial.case.machines
     says = f": {scene.said[-1]}" if scene.said else ""
     unrecorded = _unrecorded(scene, ours)
     return Verdict(
         trial=trial,
         leaked=", ".join(leaked),
-        doubled=f"{len(machines)} machines, {_at_once(machines)} at once" if doubled else "",
+        doubled=f"{len(machines)} machines, {at_once(machines)} at once" if doubled else "",
         unrecorded=f"{unrecorded}{says}" if unrecorded else "",
+        destroyed=", ".join(destroyed(machines[trial.case.unheard :], scene.wished_at)),
+        kept=", ".join(scene.kept or ()) if trial.case.answers else "",
         names=tuple(scene.names),
     )
 
@@ -217,7 +197,7 @@ def _unrecorded(scene: _Scene, ours: Sequence[Lived]) -> str:
         return f"the run is still {run.phase}"
     if run.outcome not in scene.allowed:
         return f"{run.outcome} is recorded, not {' or '.join(sorted(scene.allowed))} ({run.message})"
-    return _sent_again(trial, run) or _without_receipt(desk, run)
+    return _sent_again(trial, run) or without_receipt(desk.settings, run, desk.home / "model")
 
 
 def _sent_again(trial: Trial, run: Run) -> str:
@@ -225,18 +205,6 @@ def _sent_again(trial: Trial, run: Run) -> str:
     tries = sum(attempt.tries for attempt in run.attempts)
     deaths = 1 if trial.then.kills else 0
     return f"creates were sent again {tries} times" if trial.case.clear and tries > deaths else ""
-
-
-def _without_receipt(desk: Desk, run: Run) -> str:
-    with Journal.open(desk.settings.journal) as journal:
-        receipt = journal.receipt(RUN_ID)
-    if receipt is None:
-        return "there is no receipt"
-    if (receipt["outcome"], receipt["attempts"]) != (run.outcome, len(run.attempts)):
-        return f"the receipt says {receipt['outcome']} after {receipt['attempts']} attempts"
-    if run.outcome is Outcome.SUCCEEDED and not (desk.home / "model" / "model.keras").is_file():
-        return "the model is not at home"
-    return ""
 
 
 def _when_stopped(desk: Desk) -> frozenset[Outcome]:
@@ -259,32 +227,8 @@ def _until_when(desk: Desk) -> datetime:
     machines = [row for row in desk.cloud.ledger() if row.machine and row.ours]
     if not machines:
         return desk.cloud.now()
-    until = machines[0].created_at + timedelta(minutes=float(case.deadline.removesuffix("m")))
+    until = machines[0].created_at + parse_duration(case.deadline)
     if case.budget_usd:
         usable = float(case.budget_usd) - float(target.fixed_usd)
         until = min(until, machines[-1].created_at + timedelta(hours=usable / float(target.ceiling_usd_per_hour)))
     return until
-
-
-def _at_once(machines: Sequence[Lived]) -> int:
-    """Most machines alive at any one time."""
-    turns = sorted(
-        [(row.created_at, 1, 1) for row in machines]
-        + [(row.ended_at, 0, -1) for row in machines if row.ended_at is not None]
-    )
-    most = count = 0
-    for _, _, step in turns:
-        count += step
-        most = max(most, count)
-    return most
-
-
-@contextlib.contextmanager
-def _home() -> Iterator[Path]:
-    """A state folder, in memory where the system has such a place: it is not what is tried here."""
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="plan-faults-", dir=memory if memory.is_dir() else None))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

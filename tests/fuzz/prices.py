@@ -10,20 +10,24 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any
 
 from pricing.compile import TEXT_DIR
+from pricing.entries import entries_of, prices_of
 from pricing.grades import Market
 from pricing.merge import Known, News, merge
+from pricing.money import to_micro
 from pricing.overlay import Overlay, overlaid, overlay_text
 from pricing.refresh import price_sources
 from pricing.sources import aws, aws_account, azure, gcp
 from pricing.sources.offerings import parse_azure, parse_google
-from pricing.sources.reading import Parsed, Part, SourceError, json_object
-from pricing.tables import Tables, read_tables
+from pricing.sources.reading import Parsed, Part, PriceFound, SourceError, json_object
+from pricing.tables import OfferRow, Tables, read_tables
 from tests.doubles.price_lists import advisor_file, aws_file, aws_index, aws_row, retail, retail_page, sku
+from tests.fuzz.mutations import Crash, changed_bytes, changed_value
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TODAY = NOW.date()
@@ -31,22 +35,6 @@ _ODD: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 5, 1e308, -0.0, 10**30, "", " ", "0", "-1", "NaN", "Infinity", "1e400", "9" * 50),
     *("\x00", "\ud800", "²", "USD", "EUR", "Hrs", "0 Hours", "999999 Hours", "../..", "us-east-1", "g5.xlarge"),
     *([], {}, [None], {"": ""}, [[[]]], {"USD": "1"}, {"units": "1", "nanos": "1"}),
-)
-_CHUNKS = (
-    b"",
-    b"\x00",
-    b'"',
-    b'""',
-    b",",
-    b"\n",
-    b"\r\n",
-    b"\xff\xfe",
-    b"{",
-    b"]",
-    b"\\u0000",
-    b"1" * 50,
-    b"<html>",
-    b"-",
 )
 
 
@@ -58,10 +46,6 @@ class Target:
     content: bytes
     parse: Callable[[bytes], Parsed | None]
     structured: bool
-
-
-class Crash(Exception):
-    """A parser let an error through that nobody expects."""
 
 
 def run(inputs: int, seed: int, targets: Sequence[Target] = ()) -> Counter[str]:
@@ -82,7 +66,7 @@ def run(inputs: int, seed: int, targets: Sequence[Target] = ()) -> Counter[str]:
             raise Crash(f"{target.name}, seed {seed}/{number}: {type(error).__name__}: {error}") from error
         outcomes["understood"] += 1
         if parsed is not None and number % 10 == 0:
-            _take_over(tables, target.name.partition(" ")[0], parsed)
+            outcomes["planted"] += _take_over(tables, target, parsed, random, f"seed {seed}/{number}")
             outcomes["taken over"] += 1
     return outcomes
 
@@ -160,32 +144,9 @@ def mutated(target: Target, random: Random) -> bytes:
     if target.structured and random.random() < 0.6:
         value = json.loads(target.content)
         for _ in range(random.randint(1, 4)):
-            value = _changed(value, random)
+            value = changed_value(value, random, _ODD)
         return _bytes(value)
-    content = bytearray(target.content)
-    for _ in range(random.randint(1, 4)):
-        begin = random.randrange(len(content) + 1)
-        end = min(len(content), begin + random.choice((0, 1, 1, 2, 8, 64, 4096)))
-        piece = random.choice((*_CHUNKS, bytes([random.randrange(256)]), bytes(content[begin:end]) * 2))
-        content[begin:end] = piece
-    return bytes(content)
-
-
-def _changed(value: Any, random: Random) -> Any:
-    """The value with one place in it replaced, doubled or removed."""
-    if not isinstance(value, dict | list) or not value or random.random() < 0.1:
-        return random.choice(_ODD)
-    if isinstance(value, list):
-        index = random.randrange(len(value))
-        listed = [*value]
-        if random.random() < 0.2:
-            return listed[:index] + listed[index:] * 2
-        listed[index] = _changed(listed[index], random)
-        return listed
-    key = random.choice(list(value))
-    if random.random() < 0.2:
-        return {name: item for name, item in value.items() if name != key}
-    return {**value, key: _changed(value[key], random)}
+    return changed_bytes(target.content, random)
 
 
 def _nothing(parse: Callable[[bytes], object]) -> Callable[[bytes], None]:
@@ -220,8 +181,14 @@ def _page(content: bytes) -> Parsed:
     return page.parsed
 
 
-def _take_over(tables: Tables, provider: str, parsed: Parsed) -> None:
-    """What was understood becomes a catalog's text, and that text can be read."""
+def _take_over(tables: Tables, target: Target, parsed: Parsed, random: Random, seed: str) -> int:
+    """What was understood becomes a catalog's text, and that text can be read; what was planted in it is not used.
+
+    Returns how many absurd prices were planted. Raises Crash where one of them comes into the catalog.
+    """
+    provider = target.name.partition(" ")[0]
+    planted = [_absurd(one, random) for one in random.sample(parsed.prices, min(3, len(parsed.prices)))]
+    parsed = Parsed(prices=[*parsed.prices, *planted], types=parsed.types)
     offers = [row for row in tables.offers if row.type.provider == provider and row.region in ("us-east-1", "eastus")]
     known = Known(provider=provider, offers=offers, types=tables.types, sources=price_sources())
     part = Part(name="fuzz", markets=frozenset(Market), regions=None, parsed=parsed)
@@ -230,6 +197,35 @@ def _take_over(tables: Tables, provider: str, parsed: Parsed) -> None:
     types, sources, text = overlay_text(merged.offers, set(new_types), price_sources().values())
     overlay = Overlay(provider=provider, read_on=TODAY, types=types, sources=sources, offers=text, parts="{}")
     overlaid(tables, [overlay])
+    _refuse_absurd(offers, merged.offers, planted, f"{target.name}, {seed}")
+    return len(planted)
+
+
+def _refuse_absurd(
+    before: Sequence[OfferRow], after: Sequence[OfferRow], planted: Sequence[PriceFound], seed: str
+) -> None:
+    """Raises Crash where a price moved more than fivefold, or a planted one is used in the place of a dated one.
+
+    One that replaces a price without a date keeps its own, of 2019: it is stale, and planned as such.
+    """
+    known, undated = prices_of(before), {place[:3] for place, one in entries_of(before).items() if not one.price.as_of}
+    absurd = {(one.region, one.instance_type, one.market): to_micro(one.usd_per_hour) for one in planted}
+    for key, micro_usd in prices_of(after).items():
+        place = (key.region, key.instance_type, Market(key.market))
+        if key not in known or micro_usd == known[key]:
+            continue
+        if not known[key] / 5.001 <= micro_usd <= known[key] * 5.001:
+            raise Crash(f"{seed}: {key} went from {known[key]} to {micro_usd} and was not held")
+        if absurd.get(place) == micro_usd and place not in undated:
+            raise Crash(f"{seed}: the planted price of {key} is used")
+
+
+def _absurd(one: PriceFound, random: Random) -> PriceFound:
+    """A price that cannot be true in one of the ways that the rule names: too low, too high, or years old."""
+    low, high, old = one.usd_per_hour / 1000, one.usd_per_hour * 1000, one.usd_per_hour * Decimal("0.5")
+    way = random.choice(("low", "high", "old"))
+    usd_per_hour = max(Decimal("0.000001"), {"low": low, "high": high, "old": old}[way])
+    return one._replace(usd_per_hour=usd_per_hour, as_of=date(2019, 1, 1) if way == "old" else one.as_of)
 
 
 def main() -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from providers.aws.making import packed
+from tests.conftest import ROOT
 from tests.doubles.aws.objects import ACCOUNT
+from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,15 +60,28 @@ def set_up(world: World) -> None:
     from moto.iam.models import iam_backends
 
     iam = iam_backends[ACCOUNT]["aws"]
-    for role in (PROFILE, SCHEDULE_ROLE):
+    standing = {PROFILE: "machine", SCHEDULE_ROLE: "schedule"}
+    for role, name in (standing | {REAPER: "reaper"} if world.scenario.setup == "reaper" else standing).items():
         iam.create_role(role, TRUST, "/", None, "", [], "3600")
+        iam.put_role_policy(role, "trainplan", _policy(name))
     iam.create_instance_profile(PROFILE, "/", [], [])
     iam.add_role_to_instance_profile(PROFILE, PROFILE)
     if world.scenario.setup == "reaper":
         _reaper(world)
 
 
+def _policy(name: str) -> str:
+    """What the page on permissions lets a role do, with the bucket that is made where none is set."""
+    text = (ROOT / "docs" / "permissions" / "aws" / f"{name}.json").read_text(encoding="utf-8")
+    return text.replace("ACCOUNT", ACCOUNT).replace("BUCKET", f"trainplan-{ACCOUNT}-{HOME}")
+
+
 def _reaper(world: World) -> None:
+    function = {
+        "FunctionName": REAPER, "Runtime": "python3.13", "Handler": "reaper.handler", "Timeout": 120,
+        "Role": f"arn:aws:iam::{ACCOUNT}:role/{REAPER}", "Code": {"ZipFile": base64.b64encode(packed()).decode()},
+    }  # fmt: skip
+    functions_of(HOME).create_function(function)
     home = scheduler(HOME)
     home.create_schedule_group(GROUP, [])
     target = {"Arn": f"arn:aws:lambda:{HOME}:{ACCOUNT}:function:{REAPER}", "RoleArn": "arn:aws:iam::1:role/x"}
@@ -90,6 +107,12 @@ def ec2(region: str) -> Any:
     from moto.ec2.models import ec2_backends
 
     return ec2_backends[ACCOUNT][region]
+
+
+def functions_of(region: str) -> Any:
+    from moto.awslambda.models import lambda_backends
+
+    return lambda_backends[ACCOUNT][region]
 
 
 def scheduler(region: str) -> Any:
@@ -139,7 +162,8 @@ def forget(machine: Machine) -> None:
 def reaper_stands(world: World) -> bool:
     groups = scheduler(HOME).schedule_groups
     found = groups[GROUP].schedules.get(REAPER) if GROUP in groups else None
-    return found is not None and found.state == "ENABLED"
+    stands = {row.function_name for row in functions_of(HOME).list_functions()}
+    return found is not None and found.state == "ENABLED" and REAPER in stands
 
 
 def schedules(world: World) -> Iterator[tuple[datetime, Callable[[], None]]]:
@@ -163,7 +187,7 @@ def _fires(world: World, region: str, group: Any, schedule: Any) -> None:
         machine = world.machines.get(name)
         if machine is not None and machine.region == region:
             text = "Client.UserInitiatedShutdown"
-            world.end(machine, text, f"{text}: User initiated shutdown")
+            world.end(machine, text, f"{text}: User initiated shutdown", EndedBy.CLOUD_TIMER)
 
 
 def exists(kind: str, region: str, name: str) -> bool:

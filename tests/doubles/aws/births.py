@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 from tests.doubles.aws import backends
@@ -13,6 +14,16 @@ MOST_USER_DATA = 16 * 1024
 OLD_TYPES = {"p2.xlarge": 4, "p2.8xlarge": 32, "p2.16xlarge": 64, "p3.2xlarge": 8, "p3.8xlarge": 32, "p3.16xlarge": 64}
 """Of which moto knows nothing any more, and their vCPUs."""
 _LABEL, _CLIENT, _ATTEMPT = "trainplan-run", "trainplan-client", "trainplan-attempt"
+
+
+TOKEN_MEMORY = timedelta(hours=24)
+"""EC2 says "at least": it may be longer, and nobody may rely on that."""
+
+
+def has_forgotten(w: World, made: Any) -> bool:
+    """Whether the token of this reservation names nothing any more."""
+    gone = [w.machines[row.id].gone_at for row in made.instances if w.machines[row.id].gone]
+    return len(gone) == len(made.instances) and all(at is not None and w.now - at >= TOKEN_MEMORY for at in gone)
 
 
 def let_in(w: World, region: str, zone: str, kind: str, market: str, user_data: Any) -> None:

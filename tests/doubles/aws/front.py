@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, unquote
 
 from tests.doubles.aws.scenario import Fault
 from tests.doubles.aws.world import World
+from tests.faults.harness import EndedBy
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]
@@ -108,7 +109,11 @@ class Front:
         query = environ.get("QUERY_STRING", "")
         environ["QUERY_STRING"] = re.sub(r"MaxResults=\d+", paged, query)
         environ["wsgi.input"] = io.BytesIO(body)
-        return self.answer(environ, start)
+        self.world.caller = EndedBy.COMMAND
+        try:
+            return list(self.answer(environ, start))
+        finally:
+            self.world.caller = None
 
 
 def call_of(environ: Environ, body: bytes) -> Call:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.aws import backends
+from tests.doubles.aws.machines import work_of
+from tests.doubles.endings import told
 
 if TYPE_CHECKING:
-    from tests.doubles.aws.world import World
+    from tests.doubles.aws.machines import Machine
+    from tests.doubles.aws.world import Thing, World
 
 OTHERS = "another computer"
 
@@ -24,11 +27,12 @@ def ledger(world: World) -> list[dict[str, Any]]:
             "market": row.market,
             "run": row.run,
             "attempt": row.attempt,
-            "ours": row.run is not None and row.client != OTHERS,
+            "ours": _ours(row),
             "created_at": row.created_at.isoformat(),
             "ended_at": row.ended_at.isoformat() if row.ended_at else None,
             "left": row.ended_at is None,
             "bills": True,
+            **told(row.ended_by, row.why, work_of(row) if _ours(row) else None),
         }
         for row in world.machines.values()
     ]
@@ -38,7 +42,7 @@ def ledger(world: World) -> list[dict[str, Any]]:
             "kind": row.kind,
             "region": row.region,
             "run": row.run,
-            "ours": row.run is not None and row.client != OTHERS,
+            "ours": _ours(row),
             "created_at": row.created_at.isoformat(),
             "ended_at": None,
             "left": backends.exists(row.kind, row.region, row.id),
@@ -47,3 +51,7 @@ def ledger(world: World) -> list[dict[str, Any]]:
         for row in world.things.values()
     ]
     return machines + things
+
+
+def _ours(row: Machine | Thing) -> bool:
+    return row.run is not None and row.client != OTHERS

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from providers.sim.training import Write, newest_checkpoint
 from providers.sim.values import Course, Ending
 from tests.doubles.aws import objects
+from tests.doubles.endings import is_sign_of_training
+from tests.faults.harness import EndedBy, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +34,11 @@ _NO_TIMER = "the machine's own timer"
 
 @dataclass
 class Machine:
-    """`ended_at` is when it stopped billing, `gone_at` when it has shut down."""
+    """`ended_at` is when it stopped billing, `gone_at` when it has shut down.
+
+    `ended_by` and `why` are set with `ended_at`. `progress_at` is the newest sign of its trainer in the run directory,
+    `trained_at` when its trainer ended by itself or was asked to, `asked_at` when its agent saw that wish.
+    """
 
     id: str
     region: str
@@ -62,18 +68,39 @@ class Machine:
     forgotten: bool = False
     console: bytes = b""
     befallen: set[int] = field(default_factory=set)
+    ended_by: EndedBy | None = None
+    why: str = ""
+    progress_at: datetime | None = None
+    trained_at: datetime | None = None
+
+
+def deadline_of(machine: Machine) -> datetime | None:
+    """When its own timer ends it, as its start-up text says; None where that says nothing of it."""
+    found = _DEADLINE.search(machine.user_data)
+    return datetime.fromtimestamp(int(found.group(1)), UTC) if found else None
+
+
+def work_of(machine: Machine) -> Work:
+    """What it has done by now. It takes no time to bring anything home, and gets no notice before it is taken back."""
+    return Work(
+        deadline=deadline_of(machine),
+        boots_since=machine.created_at,
+        progress_at=machine.progress_at,
+        stop_asked_at=machine.asked_at,
+        trained_at=machine.trained_at,
+        home_at=machine.trained_at,
+    )
 
 
 def boot(world: World, machine: Machine) -> None:
     """What the start-up text does: arm the timer, fetch what its hashes name, train. Else it powers off at once."""
-    found = _DEADLINE.search(machine.user_data)
-    machine.deadline = datetime.fromtimestamp(int(found.group(1)), UTC) if found else None
+    machine.deadline = deadline_of(machine)
     run, attempt = _RUN.search(machine.user_data), _ATTEMPT.search(machine.user_data)
     if run is None or attempt is None:
         return  # somebody else's machine: it does nothing, and stays
     machine.bucket, machine.prefix = run.groups()
     if not (machine.has_profile and _fetched(machine, int(attempt.group(1)))):
-        _power_off(world, machine, "the machine found nothing to train")
+        _power_off(world, machine, EndedBy.AGENT, "the machine found nothing to train")
         return
     if machine.deadline is not None and machine.deadline <= world.now:
         return  # its timer's event comes next
@@ -109,9 +136,14 @@ def live_on(world: World, machine: Machine, until: datetime) -> None:
     machine.told_until = until
     if machine.looks_at is not None and until >= machine.looks_at:
         machine.looks_at = until + POLL
-        if machine.asked_at is None and objects.get(machine.bucket, f"{machine.prefix}/{STOP}") is not None:
+        if machine.asked_at is None and was_asked_to_stop(machine):
             machine.asked_at = until
             machine.ending = world.trainer.stops(course, until) or machine.ending
+
+
+def was_asked_to_stop(machine: Machine) -> bool:
+    """Whether the wish to stop lies in its run directory."""
+    return objects.get(machine.bucket, f"{machine.prefix}/{STOP}") is not None
 
 
 def finish(world: World, machine: Machine, ending: Ending | None) -> None:
@@ -121,7 +153,11 @@ def finish(world: World, machine: Machine, ending: Ending | None) -> None:
     live_on(world, machine, world.now)
     if ending is not None and machine.course is not None:
         _written(machine, map(partial(_with_reason, ending), world.trainer.finishes(machine.course, ending)))
-    _power_off(world, machine, "" if ending else _NO_TIMER)
+        machine.trained_at = ending.at
+    if ending is None:
+        _power_off(world, machine, EndedBy.MACHINE_TIMER, _NO_TIMER)
+    else:
+        _power_off(world, machine, EndedBy.AGENT, "")
 
 
 def _fetched(machine: Machine, attempt: int) -> bool:
@@ -149,12 +185,14 @@ def _written(machine: Machine, writes: Iterable[Write]) -> None:
         if write.path is None:
             machine.console += write.data
             continue
+        if is_sign_of_training(write.path):
+            machine.progress_at = write.at
         key = f"{machine.prefix}/{write.path}"
         before = (objects.get(machine.bucket, key) or b"") if write.append else b""
         objects.put(machine.bucket, key, before + write.data)
 
 
-def _power_off(world: World, machine: Machine, why: str) -> None:
+def _power_off(world: World, machine: Machine, by: EndedBy, why: str) -> None:
     machine.console += f"{why}\n".encode() if why else b""
     text = "Client.InstanceInitiatedShutdown"
-    world.end(machine, text, f"{text}: Instance initiated shutdown")
+    world.end(machine, text, f"{text}: Instance initiated shutdown", by)

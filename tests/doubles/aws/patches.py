@@ -41,7 +41,7 @@ def create_keeps_to_token_stock_and_quota(world: Callable[[], World]) -> None:
         region, zone = b.region_name, births.zone(b, given)
         token = str(given.get("client_token") or "")
         key, print_ = (region, zone, token), hashlib.sha256(w.request).hexdigest()
-        if key in w.tokens:
+        if key in w.tokens and not births.has_forgotten(w, w.tokens[key][1]):
             if w.tokens[key][0] != print_:
                 raise births.refused(
                     "IdempotentParameterMismatch",
@@ -90,7 +90,8 @@ def terminate_takes_its_time(world: Callable[[], World]) -> None:
             machine = w.machines[found.id]
             ended.append((found, {"Name": found.state, "Code": found.state_code}))
             text = "Client.UserInitiatedShutdown"
-            w.end(machine, text, f"{text}: User initiated shutdown")
+            assert w.caller is not None, f"nobody is known who ends {machine.id}"
+            w.end(machine, text, f"{text}: User initiated shutdown", w.caller)
         return ended
 
     InstanceBackend.terminate_instances = terminate_instances

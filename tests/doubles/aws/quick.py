@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from tests.doubles import quick_headers
+
 if TYPE_CHECKING:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
@@ -23,6 +25,7 @@ def application() -> DomainDispatcherApplication:
 
 def install() -> None:
     """Only in the double's own process, for good."""
+    quick_headers.install()
     import moto.core.responses as responses
     import moto.kms.models as kms
     from botocore.loaders import JSONFileLoader

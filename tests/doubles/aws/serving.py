@@ -50,6 +50,8 @@ class Handler(MotoRequestHandler):
     def _answer(self, status: str, headers: Sequence[tuple[str, str]], body: bytes) -> None:
         """Head and body at once."""
         lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers)]
+        if not any(name.lower() == "date" for name, _ in headers):
+            lines.append(f"Date: {self.date_time_string()}")
         has_length = any(name.lower() == "content-length" for name, _ in headers)
         if not has_length and self.command != "HEAD" and not status.startswith(_BARE):
             lines.append(f"Content-Length: {len(body)}")

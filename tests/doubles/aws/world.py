@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tests.contract.sim import NamedTrainer
 from tests.doubles.aws import backends, functions
-from tests.doubles.aws.machines import Machine, boot, finish, live_on
+from tests.doubles.aws.machines import Machine, boot, finish, live_on, was_asked_to_stop
 from tests.doubles.aws.scenario import Scenario, last_that_fits
 from tests.doubles.clock import NOON
+from tests.faults.harness import EndedBy
 from tests.faults.sim import Hung
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class World:
     shown_from: dict[str, datetime] = field(default_factory=dict)
     request: bytes = b""
     """The body of the request that is being answered: what a token is held against."""
+    caller: EndedBy | None = None
+    """Whose call is being answered: a client's, or the standing reaper's. None: nobody calls."""
 
     def __post_init__(self) -> None:
         self.chance = Random(self.scenario.seed)
@@ -112,10 +115,11 @@ class World:
             self.things[thing.id] = thing
             self.shown_from[thing.id] = self.shown_from[machine.id]
 
-    def end(self, machine: Machine, code: str, message: str) -> None:
-        """It stops billing now, and is gone a little later."""
+    def end(self, machine: Machine, code: str, message: str, by: EndedBy) -> None:
+        """It stops billing now, and is gone a little later. What is done to it after that changes nothing."""
         if machine.ended_at is None:
-            machine.ended_at = self.now
+            live_on(self, machine, self.now)
+            machine.ended_at, machine.ended_by, machine.why = self.now, by, message
             machine.gone_at = self.now + self._span(self.scenario.deletion)
             backends.shutting_down(machine, code, message, self.now)
 
@@ -139,10 +143,14 @@ class World:
         live_on(self, machine, self.now)
         if event == "reclaim":
             self.end(
-                machine, "Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination"
+                machine,
+                "Server.SpotInstanceTermination",
+                "Server.SpotInstanceTermination: Spot instance termination",
+                EndedBy.PROVIDER,
             )
         else:
-            self.end(machine, "Server.InternalError", "Server.InternalError: Internal error on launch")
+            said = "Server.InternalError: Internal error on launch"
+            self.end(machine, "Server.InternalError", said, EndedBy.PROVIDER)
 
     def _events(self) -> Iterator[tuple[datetime, int, Callable[[], None]]]:
         yield self.reaps_at, 9, self._reap
@@ -168,7 +176,8 @@ class World:
         ending = machine.ending
         if ending is not None:
             yield max(ending.at, machine.boots_at), 4, lambda: finish(self, machine, ending)
-        if machine.looks_at is not None:
+        # Only a client writes the wish, between two calls of `advance`: looks that find none need no instant.
+        if machine.looks_at is not None and was_asked_to_stop(machine):
             yield machine.looks_at, 3, lambda: live_on(self, machine, self.now)
         for number, incident in enumerate(self.scenario.incidents):
             if number not in machine.befallen and incident.attempt in (None, machine.attempt):
@@ -178,7 +187,8 @@ class World:
     def _boots(self, machine: Machine) -> None:
         if machine.attempt in self.scenario.never_start:
             text = "Server.InsufficientInstanceCapacity"
-            self.end(machine, text, f"{text}: Insufficient capacity to satisfy instance request")
+            said = f"{text}: Insufficient capacity to satisfy instance request"
+            self.end(machine, text, said, EndedBy.PROVIDER)
             return
         machine.booted = True
         backends.runs(machine)
@@ -188,7 +198,7 @@ class World:
     def off(self, machine: Machine) -> None:
         """A real machine is off, by itself unless it was ended before."""
         text = "Client.InstanceInitiatedShutdown"
-        self.end(machine, text, f"{text}: Instance initiated shutdown")
+        self.end(machine, text, f"{text}: Instance initiated shutdown", EndedBy.AGENT)
 
     def _befalls(self, machine: Machine, number: int, event: str) -> None:
         machine.befallen.add(number)
@@ -204,7 +214,9 @@ class World:
         if not (self.scenario.cloud_timer_works and backends.reaper_stands(self)):
             return
         if self._live():  # else there is nothing that it could end
+            self.caller = EndedBy.CLOUD_TIMER
             functions.reap(self.now)
+            self.caller = None
 
     def _live(self) -> list[Machine]:
         return [row for row in self.machines.values() if row.ended_at is None]

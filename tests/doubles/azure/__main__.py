@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.contract.sim import NamedTrainer
+from tests.doubles import quick_headers
 from tests.doubles.azure.authority import make_authority
 from tests.doubles.azure.server import AzureServer
 
@@ -33,6 +34,7 @@ class Agent(NamedTrainer):
 
 
 def main(folder: Path) -> None:
+    quick_headers.install()
     _, pem = make_authority(folder)
     server = AzureServer(pem, trainer=Agent())
     server.start()

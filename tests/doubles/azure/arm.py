@@ -7,16 +7,22 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-from providers.azure.api import kind_of
+from providers.azure.api import kind_of, namespace_of
 from providers.sim.values import Effect
 from tests.doubles.azure import compute, lookups
-from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
+from tests.doubles.azure.permissions import LINKED, action_of, attributes_of, permits
+from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION
 from tests.doubles.azure.values import Answer, ArmError, Asked, Group, Right, Thing
 from tests.doubles.azure.wire import SdkModels, WireError
 from tests.doubles.azure.world import LostError, World, matching, thing_of
+from tests.faults.harness import EndedBy
 
 HOME = f"/subscriptions/{SUBSCRIPTION}"
 GROUP = HOME + r"/resourceGroups/(?P<group>[^/]+)"
+_DENIED = (
+    "The client '{person}' with object id '{person}' does not have authorization to perform action '{action}' over "
+    "scope '{scope}' or the scope is invalid. If access was recently granted, please refresh your credentials."
+)
 _MODELS = {"networkSecurityGroups": "NetworkSecurityGroup", "virtualNetworks": "VirtualNetwork"}
 
 
@@ -60,6 +66,8 @@ class Arm:
             raise ArmError(403, "AuthorizationFailed", f"The client does not have authorization to {asked.method}.")
         if "api-version" not in asked.query:
             raise ArmError(400, "MissingApiVersionParameter", "The api-version query parameter is required.")
+        if not token or authorization != f"Bearer {token}":
+            self._permit(asked)
         effect = self.world.reply_to(f"{asked.method} {kind_of(asked.path)}", _where(asked.path))
         try:
             answer = self._routed(asked)
@@ -70,6 +78,28 @@ class Arm:
         if effect is Effect.LOST_REPLY:
             raise LostError
         return answer
+
+    def _permit(self, asked: Asked) -> None:
+        """Whether the person who is signed in has the permission that the call takes. Raises ArmError."""
+        if asked.path == "/subscriptions":
+            return  # lists what the sign-in can see, whatever that is
+        action, attributes = action_of(asked.method, asked.path), self._attributes(asked)
+        granted = self.world.rules.granted
+        scope = asked.path
+        linked = LINKED if action == "Microsoft.Compute/virtualMachines/write" else ()
+        for one in (action, *linked):
+            if not permits(granted, one, attributes):
+                self.world.denied.append(one)
+                code = "AuthorizationFailed" if one == action else "LinkedAuthorizationFailed"
+                raise ArmError(403, code, _DENIED.format(person=PERSON, action=one, scope=scope))
+
+    def _attributes(self, asked: Asked) -> dict[str, str]:
+        """What conditions on role assignments look at."""
+        if "/roleAssignments/" not in asked.path:
+            return {}
+        known = self.world.rights.get(asked.path.lower())
+        there = attributes_of("Resource", known.body["properties"]) if known else {}
+        return {**there, **attributes_of("Request", asked.body["properties"] if asked.body else {})}
 
     def _granted(self, asked: Asked) -> bool:
         """Whether the machines' identity has a right at the group that is asked about; it may only end things."""
@@ -84,7 +114,16 @@ class Arm:
             found and ends and any(scope == f"{HOME}/resourcegroups/{found['group']}".lower() for scope in scopes)
         )
 
+    def _registered(self, asked: Asked) -> None:
+        """Whether the subscription may use the resource provider that is asked to make, do or count something."""
+        namespace = namespace_of(asked.path)
+        wants = asked.method in ("PUT", "POST") or asked.path.endswith("/usages")
+        if wants and namespace in self.world.rules.unregistered and not asked.path.endswith("/register"):
+            said = f"The subscription is not registered to use namespace '{namespace}'."
+            raise ArmError(409, "MissingSubscriptionRegistration", said)
+
     def _routed(self, asked: Asked) -> Answer:
+        self._registered(asked)
         for method, pattern, take in _ROUTES:
             if asked.method == method and (found := matching(pattern, asked.path)):
                 return take(self, asked, found.groupdict())
@@ -133,7 +172,7 @@ def _get_group(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 
 def _delete_group(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     group = arm.world.group(given["group"])
-    arm.world.delete_group(group)
+    arm.world.delete_group(group, EndedBy.COMMAND)
     assert group.goes_at is not None
     return Answer(202, None, arm.operation(group.location, group.goes_at))
 
@@ -195,7 +234,7 @@ def _delete_thing(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     found = arm.world.things.get(asked.path.lower())
     if found is None:
         return Answer(204)
-    arm.world.remove(found)
+    arm.world.remove(found, EndedBy.COMMAND)
     return Answer(202, None, arm.operation(found.location, found.goes_at))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from providers.sim.values import Why
 from tests.conftest import ROOT, SHARED_VARIABLE
 from tests.doubles.azure.life import start_up_of
-from tests.doubles.azure.rules import FIRST_GENERATION, GENERATIONS, SIZES
+from tests.doubles.azure.rules import CONTROLLERS, FIRST_GENERATION, GENERATIONS, SIZES, SUBSCRIPTION
 from tests.doubles.azure.values import Answer, ArmError, Group, Thing, Timer
 from tests.doubles.azure.wire import SdkModels, Types
 from tests.doubles.azure.world import VM, World, thing_of
+from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,8 +95,20 @@ def _check_references(world: World, body: dict[str, Any]) -> None:
     generation = "V1" if sku in FIRST_GENERATION else "V2"
     if sku and generation not in GENERATIONS.get(size, "V1,V2"):
         raise ArmError(400, "BadRequest", f"The selected VM size '{size}' cannot boot Hypervisor {generation}.")
+    _check_controller(size, properties["storageProfile"].get("diskControllerType", "SCSI"))
     if not properties["osProfile"]["linuxConfiguration"]["ssh"]["publicKeys"]:
         raise ArmError(400, "InvalidParameter", "Authentication using either SSH or by user name and password")
+
+
+def _check_controller(size: str, controller: str) -> None:
+    """A create that names none gets SCSI; the words are those of a reported refusal (FederalAVD issue 20)."""
+    if controller not in CONTROLLERS.get(size, "SCSI"):
+        raise ArmError(
+            400,
+            "InvalidParameter",
+            f"The VM size '{size}' cannot boot with DiskControllerType '{controller}'. Please check that the disk "
+            f"controller type provided is one of the supported disk controller types for the VM size '{size}'.",
+        )
 
 
 def _check_quota(world: World, body: dict[str, Any]) -> None:
@@ -161,7 +175,7 @@ def _made(world: World, group: Group, asked: Asked, error: dict[str, str] | None
         made.life, made.ready_at = life.id, life.boots_at
     else:
         made.ready_at = world.now + world.rules.network
-        made.stopped_at = world.now
+        made.stops(world.now, EndedBy.PROVIDER, error["code"])
     world.add(made)
     for kind, type_name in _PARTS:
         path = f"{group.id}/providers/{type_name}/{made.name}-{kind}"
@@ -239,7 +253,7 @@ def _evict(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 
 def _deallocate(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     vm = _found(arm, asked, "/deallocate")
-    arm.world.timers.append(Timer(arm.world.now, vm.id.lower(), "now"))
+    arm.world.timers.append(Timer(arm.world.now, vm.id.lower(), "now", EndedBy.COMMAND))
     arm.world.advance(arm.world.now)
     return Answer(202)
 
@@ -252,18 +266,37 @@ def _operation(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 
 
 def _schedule(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    world, body = arm.world, asked.body
-    SdkModels("azure.mgmt.computeschedule", "SubmitDeallocateRequest").check(body)
-    at = datetime.fromisoformat(body["schedule"]["deadLine"])
-    rows = []
-    for path in body["resources"]["ids"]:
-        if path.lower() not in world.things:
-            raise ArmError(404, "ResourceNotFound", f"{path} was not found")
-        if not any(timer.correlation == body["correlationid"] for timer in world.timers):
-            world.timers.append(Timer(at, path.lower(), body["correlationid"]))
-        rows.append(
-            {"resourceId": path, "operation": {"operationId": body["correlationid"], "state": "PendingScheduling"}}
+    """Status 200 also where no timer was set: each machine has a result of its own, with an error or an operation."""
+    body = asked.body
+    if given["region"] in arm.world.rules.no_timers_in:
+        raise ArmError(
+            400,
+            "NoRegisteredProviderFound",
+            f"No registered resource provider found for location '{given['region']}' and API version '2025-05-01' for "
+            "type 'locations'.",
         )
+    SdkModels("azure.mgmt.computeschedule", "SubmitDeallocateRequest").check(body)
+    rows = [_scheduled(arm.world, body, path) for path in body["resources"]["ids"]]
     return Answer(
         200, {"description": "Deallocate", "type": "virtualMachines", "location": given["region"], "results": rows}
     )
+
+
+def _scheduled(world: World, body: dict[str, Any], path: str) -> dict[str, Any]:
+    """What becomes of one machine's timer: a machine that is not allocated is not known there yet."""
+    vm, refused = world.things.get(path.lower()), world.rules.timer_error
+    known = vm is not None and vm.state(world.now) == "Succeeded"
+    if not known or (vm is not None and vm.ready_at is not None and world.now < vm.ready_at + world.rules.timer_lag):
+        refused = "ResourceNotFound"
+    if refused:
+        return {"resourceId": path, "errorCode": refused, "errorDetails": f"no deallocate was scheduled for {path}"}
+    schedule, correlation = body["schedule"], body["correlationid"]
+    if not any(timer.correlation == correlation for timer in world.timers):
+        at = datetime.fromisoformat(schedule["deadLine"])
+        world.timers.append(Timer(at, path.lower(), correlation, EndedBy.CLOUD_TIMER))
+    operation = {
+        "operationId": str(uuid.uuid5(uuid.NAMESPACE_URL, correlation)), "resourceId": path, "opType": "Deallocate",
+        "subscriptionId": SUBSCRIPTION, "deadline": schedule["deadLine"], "deadlineType": schedule["deadlineType"],
+        "state": "PendingScheduling", "timezone": schedule["timeZone"], "resourceOperationError": None,
+    }  # fmt: skip
+    return {"resourceId": path, "errorCode": None, "errorDetails": None, "operation": operation}

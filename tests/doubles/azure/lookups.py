@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.azure.compute import limit_of, used_of
-from tests.doubles.azure.rules import FIRST_GENERATION, GENERATIONS, PRINCIPAL, REGIONS, SIZES, SUBSCRIPTION, UNTRUSTED
+from tests.doubles.azure.rules import (
+    CONTROLLERS,
+    FIRST_GENERATION,
+    GENERATIONS,
+    PRINCIPAL,
+    REGION_NAMES,
+    REGIONS,
+    SIZES,
+    SUBSCRIPTION,
+    UNTRUSTED,
+)
 from tests.doubles.azure.values import Answer, ArmError, Thing
 
 if TYPE_CHECKING:
@@ -13,6 +23,13 @@ if TYPE_CHECKING:
     from tests.doubles.azure.values import Asked
 
 BUILT_IN = ("ba92f5b4-2d11-453d-a403-e96b0029c9fe",)
+
+
+KINDS = {
+    "Microsoft.Compute": ("virtualMachines", "disks"),
+    "Microsoft.ComputeSchedule": ("locations", "scheduledActions"),
+}
+"""Types of two resource providers, each with the regions that have it."""
 
 
 def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
@@ -61,8 +78,12 @@ def _permissions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 
 
 def _provider(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    state = "NotRegistered" if given["namespace"] in arm.world.rules.unregistered else "Registered"
-    return Answer(200, {"namespace": given["namespace"], "registrationState": state})
+    rules, namespace = arm.world.rules, given["namespace"]
+    shut = rules.no_timers_in if namespace == "Microsoft.ComputeSchedule" else ()
+    places = [name for region, name in REGION_NAMES.items() if region not in shut]
+    kinds = [{"resourceType": kind, "locations": places, "apiVersions": []} for kind in KINDS.get(namespace, ())]
+    state = "NotRegistered" if namespace in rules.unregistered else "Registered"
+    return Answer(200, {"namespace": namespace, "registrationState": state, "resourceTypes": kinds})
 
 
 def _register(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
@@ -81,6 +102,8 @@ def _size(arm: Arm, region: str, name: str) -> dict[str, Any]:
     shut = (region, name) in arm.world.rules.restricted
     limits = [{"type": "Location", "values": [region], "reasonCode": "NotAvailableForSubscription"}] if shut else []
     more = {"vCPUs": str(SIZES[name][1]), "HyperVGenerations": GENERATIONS.get(name, "V1,V2")}
+    if name in CONTROLLERS:
+        more["DiskControllerTypes"] = CONTROLLERS[name]
     if name in UNTRUSTED:
         more["TrustedLaunchDisabled"] = "True"
     return {
@@ -109,7 +132,14 @@ def _versions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 
 def _version(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     old = given["sku"] in FIRST_GENERATION
-    features = [] if old else [{"name": "SecurityType", "value": "TrustedLaunchSupported"}]
+    features = (
+        []
+        if old
+        else [
+            {"name": "SecurityType", "value": "TrustedLaunchSupported"},
+            {"name": "DiskControllerTypes", "value": arm.world.rules.image_controllers},
+        ]
+    )
     properties = {"hyperVGeneration": "V1" if old else "V2", "features": features}
     return Answer(200, {"name": given["version"], "properties": properties})
 

@@ -6,6 +6,7 @@ import base64
 from typing import TYPE_CHECKING
 
 from tests.e2e.yard.machine import Machine
+from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ class Rented:
         with self._server.lock:
             vm = self._booted[name]
             if vm.evicted:
-                self._server.world.remove(vm)
+                self._server.world.remove(vm, EndedBy.PROVIDER, "eviction")
             elif vm.stopped_at is None:
                 vm.power = "stopped"
 

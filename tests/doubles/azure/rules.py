@@ -14,8 +14,25 @@ PRINCIPAL = "99999999-0000-0000-0000-000000000001"
 """Of the machines' identity."""
 PERSON = "99999999-0000-0000-0000-0000000000aa"
 REGIONS = ("eastus", "westus3", "northeurope", "westeurope", "australiacentral")
+REGION_NAMES = {
+    "eastus": "East US",
+    "westus3": "West US 3",
+    "northeurope": "North Europe",
+    "westeurope": "West Europe",
+    "australiacentral": "Australia Central",
+}
+"""As Resource Manager's list of providers names them."""
 SIZES = {
-    "Standard_D8as_v5": ("standardDASv5Family", 8),
+    **{
+        f"Standard_D{cores}{series}": (family, cores)
+        for series, family in (
+            ("as_v5", "standardDASv5Family"),
+            ("s_v3", "standardDSv3Family"),
+            ("s_v5", "standardDSv5Family"),
+            ("s_v6", "standardDSv6Family"),
+        )
+        for cores in (2, 4, 8)
+    },
     "Standard_NC4as_T4_v3": ("standardNCASv3_T4Family", 4),
     "Standard_NC8as_T4_v3": ("standardNCASv3_T4Family", 8),
     "Standard_NC24ads_A100_v4": ("StandardNCADSA100v4Family", 24),
@@ -28,6 +45,8 @@ SIZES = {
 """Family, and cores."""
 GENERATIONS = {"Standard_NC6": "V1", "Standard_NC6_Promo": "V1"}
 """Of virtual hardware that a size has; all others have both."""
+CONTROLLERS = {f"Standard_D{cores}s_v6": "NVMe" for cores in (2, 4, 8)}
+"""Types of disk controllers (`DiskControllerTypes`) of sizes that say so; all others have SCSI and do not say so."""
 UNTRUSTED = ("Standard_NC6", "Standard_NC6_Promo", "Standard_NC6s_v2", "Standard_NC6s_v3")
 """Sizes without trusted launch."""
 FIRST_GENERATION = ("22_04-lts",)
@@ -42,6 +61,23 @@ PHYSICS: dict[str, Any] = {
     "quota": 1000,
     "listing_lag": timedelta(0),
 }
+
+
+NAMESPACES = (
+    "Microsoft.Compute", "Microsoft.Network", "Microsoft.Storage", "Microsoft.ManagedIdentity",
+    "Microsoft.ComputeSchedule",
+)  # fmt: skip
+FIRST_DAY: dict[str, Any] = {
+    "set_up": False,
+    "unregistered": NAMESPACES,
+    "limits": {
+        ("*", "cores"): 10,
+        ("*", "lowPriorityCores"): 0,
+        **{("*", family): 0 if family.lower().startswith("standardn") else 10 for family, _ in SIZES.values()},
+    },
+}
+"""A new pay-as-you-go subscription: 10 cores in a region, none with accelerators, no resource provider registered
+(Microsoft's page on limits and quotas; none for spot: assumed, the harder case)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +98,8 @@ class Rules:
     deletion: timedelta = timedelta(seconds=6)
     stuck: timedelta = timedelta(0)
     role_holds_after: timedelta = timedelta(seconds=20)
+    group_lag: timedelta = timedelta(0)
+    """From the create of a group to when calls within it find it."""
     page_size: int = 2
     full: tuple[tuple[str, str, str], ...] = ()
     refuses: str = "lro"
@@ -70,7 +108,15 @@ class Rules:
     leaves_rights: bool = False
     machine_timer_works: bool = True
     cloud_timer_works: bool = True
+    image_controllers: str = "SCSI, NVMe"
+    """Disk controllers that images say they boot from, but those of the first generation, which say nothing."""
+    timer_lag: timedelta = timedelta(0)
+    """From when a machine is allocated to when ComputeSchedule knows it."""
+    timer_error: str = ""
+    """The code by which ComputeSchedule refuses every machine, "" where it takes them."""
     granted: tuple[dict[str, Any], ...] = ({"actions": ["*"], "notActions": []},)
+    no_timers_in: tuple[str, ...] = ()
+    """Regions without ComputeSchedule."""
     unregistered: tuple[str, ...] = ()
     restricted: tuple[tuple[str, str], ...] = ()
     state: str = "Enabled"

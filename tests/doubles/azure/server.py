@@ -15,7 +15,7 @@ from providers.sim.scenario import Script
 from tests.doubles.azure.arm import Arm
 from tests.doubles.azure.bucket import STORE_CALLS, carry_out
 from tests.doubles.azure.ledger import ledger
-from tests.doubles.azure.rules import PERSON, Rules
+from tests.doubles.azure.rules import FIRST_DAY, PERSON, Rules
 from tests.doubles.azure.values import Answer, ArmError
 from tests.doubles.azure.world import LostError, World
 
@@ -70,7 +70,7 @@ class AzureServer:
         world = self.world
         match what:
             case "reset":
-                self.reset(Rules(**given))
+                self.reset(Rules(**(FIRST_DAY if given.pop("first_day", False) else {}), **given))
             case "rules":
                 world.change(**{name: _rule(name, value) for name, value in given.items()})
             case "advance":
@@ -84,8 +84,10 @@ class AzureServer:
                     return {"refused": error.body["error"]["code"]}
                 held = carry_out(world, given["operation"], given["key"], base64.b64decode(given["data"]))
                 return {"held": base64.b64encode(held).decode() if isinstance(held, bytes) else held}
-            case "calls":
-                return world.calls
+            case "calls" | "denied":
+                return getattr(world, what)
+            case "timers":
+                return [{"at": timer.at.isoformat(), "machine": timer.machine} for timer in world.timers]
             case "ledger":
                 return ledger(world)
             case _:
@@ -94,7 +96,7 @@ class AzureServer:
 
 
 def _rule(name: str, value: Any) -> Any:
-    if name in ("listing_lag", "network", "deletion", "stuck", "role_holds_after", "notice"):
+    if name in ("listing_lag", "network", "deletion", "stuck", "role_holds_after", "notice", "timer_lag", "group_lag"):
         return timedelta(seconds=value)
     if name == "limits":
         return {tuple(key.split("/")): limit for key, limit in value.items()}

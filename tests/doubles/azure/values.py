@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.faults.harness import EndedBy
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -21,7 +23,7 @@ class ArmError(Exception):
 
 @dataclass
 class Group:
-    """`goes_at` is when its deletion is done, None where nobody asked for it."""
+    """`goes_at` is when its deletion is done, None where nobody asked for it; `ended_by` and `why` say who did."""
 
     id: str
     name: str
@@ -30,13 +32,16 @@ class Group:
     created_at: datetime
     goes_at: datetime | None = None
     ended_at: datetime | None = None
+    ended_by: EndedBy | None = None
+    why: str = ""
 
 
 @dataclass
 class Thing:
     """Anything in a group. Kept for ever, for the ledger; `ended_at` is when it was gone.
 
-    `stopped_at` is when a machine stopped to bill its compute; `life` is its name among the machines that live.
+    `stopped_at` is when a machine stopped to bill its compute, `ended_by` and `why` say who did that, in which words.
+    `life` is its name among the machines that live.
     """
 
     id: str
@@ -56,7 +61,14 @@ class Thing:
     error: dict[str, str] | None = None
     life: str | None = None
     evicted: bool = False
+    ended_by: EndedBy | None = None
+    why: str = ""
     parts: list[str] = field(default_factory=list)
+
+    def stops(self, at: datetime, by: EndedBy, why: str) -> None:
+        """A machine's compute bills no more. Who was the first to end it is kept."""
+        if self.stopped_at is None:
+            self.stopped_at, self.ended_by, self.why = at, by, why
 
     def state(self, now: datetime) -> str:
         if self.goes_at is not None:
@@ -90,11 +102,12 @@ class Operation:
 
 @dataclass
 class Timer:
-    """A scheduled deallocate."""
+    """A deallocate: a schedule's (`by` the cloud's timer), or one that a client asked for at once."""
 
     at: datetime
     machine: str
     correlation: str
+    by: EndedBy
     done: bool = False
 
 

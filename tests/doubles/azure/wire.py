@@ -29,7 +29,11 @@ class SdkModels:
 
     def check(self, body: Any, where: str = "body") -> None:
         """Raises WireError."""
-        _check_model(self._kind, body, where)
+        _check_model(self._kind, body, where, reply=False)
+
+    def check_reply(self, body: Any, where: str = "reply") -> None:
+        """What only Azure sets may be there. Raises WireError for what the model does not have."""
+        _check_model(self._kind, body, where, reply=True)
 
 
 class Types:
@@ -108,38 +112,38 @@ class Types:
         _is(not missing, where, missing, "there: it is required")
 
 
-def _check_model(kind: Any, value: Any, where: str) -> None:
+def _check_model(kind: Any, value: Any, where: str, *, reply: bool) -> None:
     _is(isinstance(value, dict), where, value, "an object")
     fields = _fields(kind)
     for name, item in value.items():
         inner = f"{where}.{name}"
         _is(name in fields, inner, item, f"left out: {kind.__name__} has no such property")
         hint, visibility = fields[name]
-        _is(visibility != ["read"], inner, item, "left out: it is read-only")
-        _check(hint, item, inner)
+        _is(reply or visibility != ["read"], inner, item, "left out: it is read-only")
+        _check(hint, item, inner, reply=reply)
 
 
-def _check(hint: Any, value: Any, where: str) -> None:
+def _check(hint: Any, value: Any, where: str, *, reply: bool) -> None:
     origin, given = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Union:
-        _check_union([one for one in given if one is not type(None)], value, where)
+        _check_union([one for one in given if one is not type(None)], value, where, reply=reply)
     elif origin is list:
         _is(isinstance(value, list), where, value, "a list")
         for number, item in enumerate(value):
-            _check(given[0], item, f"{where}[{number}]")
+            _check(given[0], item, f"{where}[{number}]", reply=reply)
     elif origin is dict:
         _is(isinstance(value, dict), where, value, "an object")
         for name, item in value.items():
-            _check(given[1], item, f"{where}.{name}")
+            _check(given[1], item, f"{where}.{name}", reply=reply)
     elif isinstance(hint, type) and hint.__module__.startswith("azure.mgmt."):
-        _check_model(hint, value, where)
+        _check_model(hint, value, where, reply=reply)
     elif hint in (str, bool, int):
         _is(type(value) is hint, where, value, hint.__name__)
     elif hint is float:
         _is(isinstance(value, (int, float)) and not isinstance(value, bool), where, value, "a number")
 
 
-def _check_union(kinds: list[Any], value: Any, where: str) -> None:
+def _check_union(kinds: list[Any], value: Any, where: str, *, reply: bool) -> None:
     if value is None:
         return
     for kind in kinds:
@@ -148,7 +152,7 @@ def _check_union(kinds: list[Any], value: Any, where: str) -> None:
             _is(right, where, value, f"one of {[one.value for one in kind]}")
             return
     if len(kinds) == 1:
-        _check(kinds[0], value, where)
+        _check(kinds[0], value, where, reply=reply)
 
 
 @cache

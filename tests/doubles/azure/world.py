@@ -13,11 +13,13 @@ from providers.sim.values import Effect, MachineState, Why
 from tests.doubles.azure.life import Life
 from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION, Rules
 from tests.doubles.azure.values import ArmError, Group, Operation, Right, Thing, Timer
+from tests.faults.sim import ENDED_BY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from providers.sim.training import Trainer
+    from tests.faults.harness import EndedBy
 
 VM = "Microsoft.Compute/virtualMachines"
 COMPUTE_ENDS = (Why.TRAINER_ENDED, Why.MACHINE_TIMER, Why.DEVICE_LOST)
@@ -51,6 +53,7 @@ class World:
         self.operations: dict[str, Operation] = {}
         self.timers: list[Timer] = []
         self.calls: list[dict[str, Any]] = []
+        self.denied: list[str] = []
         self._made = 0
         if rules.set_up:
             self._set_up()
@@ -101,15 +104,18 @@ class World:
         if machine.live:
             return
         why, at = machine.why, machine.ended_at or self.now
+        assert why is not None, f"{vm.name} ended, and nobody is known who did it"
+        by = ENDED_BY[why]
         if why in COMPUTE_ENDS:
-            self._end_itself(vm, at)
+            self._end_itself(vm, at, by)
         elif why is Why.MAINTENANCE:
-            vm.power, vm.stopped_at = "deallocated", at
+            vm.power = "deallocated"
+            vm.stops(at, by, why)
         elif why is not Why.DELETED:
-            vm.stopped_at = at
-            self.remove(vm)
+            vm.stops(at, by, why)
+            self.remove(vm, by, why)
 
-    def _end_itself(self, vm: Thing, ended_at: datetime) -> None:
+    def _end_itself(self, vm: Thing, ended_at: datetime, by: EndedBy) -> None:
         """By the end of its group, as soon as its right holds; else the guest goes off, and Azure bills on."""
         scope = self.group(vm.group).id.lower()
         held = [
@@ -120,7 +126,7 @@ class World:
         if not held or min(held) > ended_at + _TRIES_FOR:
             vm.power = "stopped"
         elif min(held) <= self.now:
-            self.delete_group(self.group(vm.group))
+            self.delete_group(self.group(vm.group), by, "its machine deleted its group")
 
     def holds_at(self, right: Right) -> datetime:
         """From when on a right counts."""
@@ -136,7 +142,8 @@ class World:
         vm = self.things.get(timer.machine)
         if vm is None or not self.rules.cloud_timer_works or vm.stopped_at is not None:
             return
-        vm.power, vm.stopped_at = "deallocated", self.now
+        vm.power = "deallocated"
+        vm.stops(self.now, timer.by, "deallocate")
         if vm.life is not None:
             self.life.end(vm.life, Why.CLOUD_TIMER)
 
@@ -150,19 +157,20 @@ class World:
         raise ArmError(404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found.")
 
     def open_group(self, name: str) -> Group:
+        """One that takes new things. Raises ArmError."""
         group = self.group(name)
+        if self.now < group.created_at + self.rules.group_lag:
+            raise ArmError(404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found.")
         if group.goes_at is not None:
             said = f"The resource group '{name}' is in deprovisioning state and cannot perform this operation."
             raise ArmError(409, "ResourceGroupBeingDeleted", said)
         return group
 
     def put_group(self, name: str, body: dict[str, Any]) -> Group:
-        try:
-            known = self.open_group(name)
-        except ArmError as error:
-            if error.status == 409:
-                raise
-        else:
+        known = next((group for group in self.groups if group.name == name and group.ended_at is None), None)
+        if known is not None:
+            if known.goes_at is not None:
+                self.open_group(name)
             known.tags = dict(body.get("tags") or {})
             return known
         made = Group(
@@ -172,14 +180,15 @@ class World:
         self.groups.append(made)
         return made
 
-    def delete_group(self, group: Group) -> None:
+    def delete_group(self, group: Group, by: EndedBy, why: str = "delete of the resource group") -> None:
         """Accepted: machines stop to bill, and it takes its time."""
         if group.goes_at is not None:
             return
         group.goes_at = self.now + self.rules.deletion + self.rules.stuck
+        group.ended_by, group.why = by, why
         if not self.rules.stuck:
             for thing in self.in_group(group.name):
-                self._switch_off(thing)
+                self._switch_off(thing, by, why)
 
     def in_group(self, name: str) -> list[Thing]:
         return [thing for thing in self.things.values() if thing.group.lower() == name.lower()]
@@ -190,11 +199,11 @@ class World:
         self.past.append(thing)
         return thing
 
-    def remove(self, thing: Thing) -> None:
+    def remove(self, thing: Thing, by: EndedBy, why: str = "delete of the machine") -> None:
         """A machine takes with it what has the delete option; anything else goes alone."""
         if thing.goes_at is not None:
             return
-        self._switch_off(thing)
+        self._switch_off(thing, by, why)
         thing.goes_at = self.now + _PART_SECONDS
         if self.rules.forgets_delete_option:
             return
@@ -221,16 +230,17 @@ class World:
             self.advance(self.now + timedelta(seconds=fault.seconds))
         return fault.effect
 
-    def _switch_off(self, thing: Thing) -> None:
-        if thing.type == VM and thing.stopped_at is None:
-            thing.stopped_at = self.now
+    def _switch_off(self, thing: Thing, by: EndedBy, why: str) -> None:
+        if thing.type == VM:
+            thing.stops(self.now, by, why)
         if thing.life is not None:
             self.life.end(thing.life, Why.DELETED)
 
     def _group_gone(self, group: Group) -> None:
         group.ended_at = self.now
+        assert group.ended_by is not None, f"{group.name} is gone, and nobody is known who deleted it"
         for thing in self.in_group(group.name):
-            self._switch_off(thing)
+            self._switch_off(thing, group.ended_by, group.why)
             self._gone(thing)
         for right in list(self.rights.values()):
             if right.scope.lower() == group.id.lower() and not self.rules.leaves_rights:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.doubles.google.machines import Disk, Machine, table_of
 from tests.doubles.google.world import RefusedError
+from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -65,7 +66,8 @@ def insert(world: World, call: Call) -> dict[str, Any]:
     if token:
         operation.body["clientOperationId"] = token
         table.tokens[token] = operation
-    refused = _no_room(world, machine) or _no_quota(world, machine) or _by_fault(world)
+    short = _no_quota(world, machine) or _no_quota_anywhere(world, machine)
+    refused = _no_room(world, machine) or short or _by_fault(world)
     if refused is not None:
         operation.error, operation.http = refused
         machine.refused = True
@@ -83,7 +85,7 @@ def get(world: World, call: Call) -> dict[str, Any]:
 
 def delete(world: World, call: Call) -> dict[str, Any]:
     machine = _there(world, call)
-    return table_of(world).delete(machine).body
+    return table_of(world).delete(machine, EndedBy.COMMAND).body
 
 
 def console(world: World, call: Call) -> dict[str, Any]:
@@ -319,6 +321,27 @@ def _no_quota(world: World, machine: Machine) -> Refusal | None:
     return None
 
 
+def _no_quota_anywhere(world: World, machine: Machine) -> Refusal | None:
+    """By the quotas of all regions together, which are unlimited where the scenario names none."""
+    limits = world.scenario.quotas.get("global", {})
+    live = [known for known in table_of(world).machines if _holds(known)]
+    for metric in limits:
+        words = ("_GPUS",) if metric == "GPUS_ALL_REGIONS" else ("CPUS",)
+        used = sum(_of_kind(known, words) for known in live)
+        if used + _of_kind(machine, words) > limits[metric]:
+            message = f"Quota '{metric}' exceeded.  Limit: {limits[metric]} globally."
+            return {"errors": [{"code": "QUOTA_EXCEEDED", "message": message}]}, (403, "FORBIDDEN")
+    return None
+
+
+def _of_kind(machine: Machine, endings: tuple[str, ...]) -> int:
+    return sum(
+        count
+        for metric, count in _counted(machine).items()
+        if metric.endswith(endings) and not metric.startswith("PREEMPTIBLE_")
+    )
+
+
 def _by_fault(world: World) -> Refusal | None:
     rule = world.fault("compute.instances.insert", "operation_error")
     if rule is None:
@@ -331,7 +354,14 @@ def _counted(machine: Machine) -> dict[str, int]:
     for row in machine.body.get("guestAccelerators", ()):
         metric = _METRICS[str(row["acceleratorType"]).rpartition("/")[2]]
         counted[f"PREEMPTIBLE_{metric}" if machine.spot else metric] = int(row["acceleratorCount"])
+    series, kind, size = (*str(machine.body["machineType"]).rpartition("/")[2].split("-"), "", "")[:3]
+    if kind in ("standard", "highmem", "highcpu") and series in _CPUS and size.isdecimal():
+        counted[_CPUS[series]] = int(size)
     return counted
+
+
+_CPUS = {"e2": "CPUS", "n1": "CPUS", "n2": "N2_CPUS"}
+"""Series -> the quota that counts its vCPUs (https://cloud.google.com/compute/resource-usage)."""
 
 
 def _used(world: World, near: str) -> dict[str, int]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,7 +19,9 @@ from providers.sim.training import Simulated, images_per_second, newest_checkpoi
 from providers.sim.values import Course, Ending
 from tests.contract.sim import NamedTrainer
 from tests.doubles import gcs
+from tests.doubles.endings import is_sign_of_training
 from tests.doubles.google.world import Moment, World
+from tests.faults.harness import EndedBy, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +62,7 @@ class Orders:
     spec_sha256: str
 
 
+@lru_cache(maxsize=64)  # a machine is asked for its deadline often, and reading YAML takes the longest of it
 def orders_of(user_data: str) -> Orders:
     """Raises ValueError for a text that no machine would understand."""
     document = yaml.safe_load(user_data)
@@ -69,7 +73,8 @@ def orders_of(user_data: str) -> Orders:
     place = urlsplit(boot["run_uri"])
     arm = "\n".join(map(str, document["bootcmd"]))
     told = {name: _instant(when) for name, when in re.findall(r"^\s*arm (\w+) '([^']+) UTC'", arm, re.MULTILINE)}
-    hashes = re.findall(r"\b[0-9a-f]{64}\b", "\n".join(files.values()))
+    key = boot.get("run_key", "")
+    hashes = [word for word in re.findall(r"\b[0-9a-f]{64}\b", "\n".join(files.values())) if word != key]
     if place.scheme != "gs" or not {"deadline", "boot"} <= told.keys() or len(set(hashes)) != 2:
         raise ValueError("the start-up text says neither where its run is, nor when it ends")
     return Orders(
@@ -82,9 +87,18 @@ def orders_of(user_data: str) -> Orders:
     )
 
 
+def deadline_of(user_data: str) -> datetime | None:
+    """When a machine's own timer ends it, as its start-up text says; None where that says nothing of it."""
+    try:
+        return orders_of(user_data).deadline
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 @dataclass(eq=False)
 class Guest:
-    """`end` is what the machine does about its own end: by the delete of its spec, or with a power-off ("power_off").
+    """`end` is what the machine does about its own end: by the delete of its spec, or with a power-off ("power_off");
+    it is told whether the agent or the machine's own timer does it.
 
     `halted`: it does nothing any more, since its machine has stopped or is gone.
     """
@@ -94,7 +108,7 @@ class Guest:
     device: str
     device_count: int
     boots_at: datetime
-    end: Callable[[dict[str, Any]], None]
+    end: Callable[[EndedBy, dict[str, Any]], None]
     console: str = ""
     halted: bool = False
     booted: bool = False
@@ -104,6 +118,7 @@ class Guest:
     told_until: datetime | None = None
     noticed_at: datetime | None = None
     ending: Ending | None = None
+    progress_at: datetime | None = None
 
     def __post_init__(self) -> None:
         self.trainer = TRAINERS[self.world.scenario.trainer]()
@@ -137,6 +152,20 @@ class Guest:
         ending = Simulated().ends(self.course) if self.course is not None and not self.halted else None
         return ending.at if ending else None
 
+    def work(self, boots_since: datetime | None) -> Work:
+        """What it has done by now. It takes no time to bring anything home."""
+        self.tell()
+        trained_at = self.ending.at if self.ending is not None else None
+        return Work(
+            deadline=deadline_of(self.user_data),
+            boots_since=boots_since,
+            progress_at=self.progress_at,
+            stop_asked_at=self._heard_at(),
+            taken_at=self.noticed_at,
+            trained_at=trained_at,
+            home_at=trained_at,
+        )
+
     def _boot(self) -> None:
         self.booted = True
         try:
@@ -145,7 +174,7 @@ class Guest:
             self.console += f"cloud-init: {error}\n"
             return
         if self.orders.deadline <= self.world.now:
-            self.end({"kind": "power_off"})  # before anything was fetched
+            self.end(EndedBy.MACHINE_TIMER, {"kind": "power_off"})  # before anything was fetched
             return
         found = {
             name: self._read(f"attempts/{self.orders.attempt}/machine/{name}") for name in ("agent.pyz", "spec.json")
@@ -197,6 +226,12 @@ class Guest:
         heard: dict[str, datetime] = self.world.tables.setdefault("stops", {})
         return heard.setdefault(f"{self.orders.prefix}/{self.orders.attempt}", self.world.now + _LISTENS)
 
+    def _heard_at(self) -> datetime | None:
+        """When `control/stop` was first seen to be there; None where nobody has looked for it, or it is not."""
+        heard = self.world.tables.get("stops", {})
+        at = heard.get(f"{self.orders.prefix}/{self.orders.attempt}") if self.orders is not None else None
+        return None if at is None else at - _LISTENS
+
     def _finish(self, ending: Ending) -> None:
         assert self.course is not None
         self.ending = ending
@@ -205,7 +240,7 @@ class Guest:
         self._final_status(ending)
         taken = self.noticed_at is not None and ending.state == "stopped"
         if not taken:  # what is being taken back waits for that
-            self.end(dict(self.spec["end"]))
+            self.end(EndedBy.AGENT, dict(self.spec["end"]))
 
     def _final_status(self, ending: Ending) -> None:
         """As the agent says it, who knows why the container was told to end."""
@@ -217,12 +252,14 @@ class Guest:
         self._put(f"attempts/{self.orders.attempt}/status.json", json.dumps(said).encode())
 
     def _time_is_up(self) -> None:
-        self.end(dict(self.spec.get("end") or {"kind": "power_off"}))
+        self.end(EndedBy.MACHINE_TIMER, dict(self.spec.get("end") or {"kind": "power_off"}))
 
     def _write(self, write: Write) -> None:
         if write.path is None:
             self.console += write.data.decode()
             return
+        if is_sign_of_training(write.path):
+            self.progress_at = write.at
         before = self._read(write.path) or b"" if write.append else b""
         self._put(write.path, before + write.data)
 

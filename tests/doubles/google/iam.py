@@ -1,19 +1,21 @@
 """Who may what, on loopback: service accounts, roles of the project, its policy; which APIs it uses; quotas of TPUs.
 
-Services answer whether or not they are enabled, and nobody is refused anything: tests say what is missing.
+Services answer whether or not they are enabled. A call without its permission is refused, and so is a permission that
+does not exist, in a role and in testIamPermissions alike.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.doubles.google import compute
+from tests.doubles.google import compute, permissions
 from tests.doubles.google.rpc import StatusError
 from tests.doubles.google.world import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tests.doubles.google.world import Call, World
 
@@ -23,12 +25,19 @@ SERVICES = ("compute", "storage", "iam", "cloudresourcemanager", "serviceusage",
 
 @dataclass
 class Iam:
-    """`denied` are permissions that whoever asks does not have; `disabled` services that the project does not use."""
+    """`denied` are permissions that whoever asks does not have; `disabled` services that the project does not use.
+    `granted` is what the client's role grants, `machine_granted` what the machines' account has; None: everything.
+    For `lag_seconds` after its create an account or role is unknown to the policy, and an API that was switched on
+    refuses as if it were off; `known_from` has when that ends, by e-mail address, role name or service."""
 
     accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
     roles: dict[str, dict[str, Any]] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=lambda: {"version": 3, "etag": "ZTAw", "bindings": []})
     denied: set[str] = field(default_factory=set)
+    granted: frozenset[str] | None = None
+    machine_granted: frozenset[str] | None = None
+    lag_seconds: float = 0.0
+    known_from: dict[str, datetime] = field(default_factory=dict)
     disabled: set[str] = field(default_factory=set)
     networks: dict[str, dict[str, Any]] = field(default_factory=dict)
     tpu_quotas: dict[str, int] = field(default_factory=lambda: {"TPU v3 cores": 8, "Preemptible TPU v3 cores": 16})
@@ -49,6 +58,7 @@ def _account_made(world: World, call: Call) -> dict[str, Any]:
     if email in table.accounts:
         raise StatusError("ALREADY_EXISTS", f"Service account {call.body['accountId']} already exists")
     name = f"projects/{project}/serviceAccounts/{email}"
+    _is_new(world, email)
     table.accounts[email] = {"name": name, "email": email, "projectId": project, **call.body.get("serviceAccount", {})}
     return dict(table.accounts[email])
 
@@ -71,11 +81,14 @@ def _role_made(world: World, call: Call) -> dict[str, Any]:
     table = world.table(Iam)
     if name in table.roles:
         raise StatusError("ALREADY_EXISTS", f"A role named {name} already exists.")
+    _refuse_unknown(call.body["role"].get("includedPermissions", ()))
+    _is_new(world, name)
     table.roles[name] = {**call.body["role"], "name": name, "etag": "ZTAw"}
     return dict(table.roles[name])
 
 
 def _role_changed(world: World, call: Call) -> dict[str, Any]:
+    _refuse_unknown(call.body.get("includedPermissions", ()))
     found = {**_role(world, call), **call.body}
     found["deleted"] = bool(call.body.get("deleted", False))
     world.table(Iam).roles[_role_name(call)] = found
@@ -103,8 +116,31 @@ def _policy_set(world: World, call: Call) -> dict[str, Any]:
     table, wanted = world.table(Iam), dict(call.body["policy"])
     if wanted.get("etag") != table.policy["etag"]:
         raise StatusError("FAILED_PRECONDITION", "There were concurrent policy changes.")
+    for binding in wanted.get("bindings", ()):
+        _refuse_unknown_in_policy(world, binding)
     table.policy = {**wanted, "etag": f"ZTA{len(table.policy['bindings']) % 10}w"[:4]}
     return dict(table.policy)
+
+
+def _is_new(world: World, name: str) -> None:
+    table = world.table(Iam)
+    table.known_from[name] = world.now + timedelta(seconds=table.lag_seconds)
+
+
+def _is_unknown(world: World, name: str) -> bool:
+    since = world.table(Iam).known_from.get(name)
+    return since is not None and world.now < since
+
+
+def _refuse_unknown_in_policy(world: World, binding: Mapping[str, Any]) -> None:
+    """Members and roles of this project must be there, and be known by now."""
+    table, role = world.table(Iam), str(binding["role"])
+    if role.startswith("projects/") and (role not in table.roles or _is_unknown(world, role)):
+        raise StatusError("INVALID_ARGUMENT", f"Role ({role}) does not exist in the resource's hierarchy.")
+    for member in binding["members"]:
+        email = str(member).removeprefix("serviceAccount:")
+        if member != email and (email not in table.accounts or _is_unknown(world, email)):
+            raise StatusError("INVALID_ARGUMENT", f"Service account {email} does not exist.")
 
 
 def _act_as(world: World, call: Call) -> dict[str, Any]:
@@ -152,8 +188,33 @@ def _global_done(world: World, call: Call) -> dict[str, Any]:
 
 
 def _permissions(world: World, call: Call) -> dict[str, Any]:
-    denied = world.table(Iam).denied
-    return {"permissions": [name for name in call.body["permissions"] if name not in denied]}
+    table, asked = world.table(Iam), call.body["permissions"]
+    _refuse_unknown(asked, " for this resource")
+    granted = frozenset(asked) if table.granted is None else table.granted | {permissions.ON_ACCOUNT}
+    return {"permissions": [name for name in asked if name in granted and name not in table.denied]}
+
+
+def _refuse_unknown(names: Iterable[str], where: str = "") -> None:
+    """One name that does not exist refuses the whole request."""
+    for name in names:
+        if name not in permissions.known():
+            raise StatusError("INVALID_ARGUMENT", f"Permission {name} is not valid{where}.")
+
+
+def refuse_forbidden(world: World, method: str, *, machine: bool) -> None:
+    """Raises the refusal of a call whose permission its caller lacks."""
+    table = world.table(Iam)
+    service = method.partition(".")[0]
+    if _is_unknown(world, service):
+        words = f"{service} API has not been used in project 1 before or it is disabled."
+        later = "If you enabled this API recently, wait a few minutes and retry."
+        raise RefusedError(403, "accessNotConfigured", f"{words} {later}")
+    name = permissions.lacking(method, table.machine_granted if machine else table.granted, table.denied)
+    if name is None:
+        return
+    if method.startswith(("compute.", "storage.")):
+        raise RefusedError(403, "forbidden", f"Required '{name}' permission for the resource (or it may not exist).")
+    raise StatusError("PERMISSION_DENIED", f"Permission '{name}' denied on resource (or it may not exist).")
 
 
 def _services(world: World, call: Call) -> dict[str, Any]:
@@ -168,6 +229,7 @@ def _services(world: World, call: Call) -> dict[str, Any]:
 
 def _enabled(world: World, call: Call) -> dict[str, Any]:
     for name in call.body["serviceIds"]:
+        _is_new(world, name.removesuffix(".googleapis.com"))
         world.table(Iam).disabled.discard(name.removesuffix(".googleapis.com"))
     return {"name": f"operations/acf.{world.number()}", "done": False}
 

@@ -8,14 +8,17 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.doubles.google.guest import Guest
-from tests.doubles.google.world import Moment, World
+from tests.doubles.endings import told
+from tests.doubles.google.guest import Guest, deadline_of
+from tests.doubles.google.world import Moment, World, is_ours
+from tests.faults.harness import EndedBy, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tests.doubles.google.scenario import Incident
 
+GUEST_TERMINATE = "compute.instances.guestTerminate"
 DISK_USD_PER_HOUR = 0.0137
 MACHINE_USD_PER_HOUR = 0.6
 """About a hundred GB of pd-balanced, and a small machine with a T4; nobody's price is held to these."""
@@ -71,6 +74,8 @@ class Machine:
     gone_at: datetime | None = None
     gone: bool = False
     befell: set[int] = field(default_factory=set)
+    ended_by: EndedBy | None = None
+    why: str = ""
 
     @property
     def name(self) -> str:
@@ -156,23 +161,23 @@ class Table:
             device="T4",
             device_count=1,
             boots_at=world.now + timedelta(seconds=world.scenario.boot_seconds),
-            end=lambda how: self._ends_itself(machine, how),
+            end=lambda by, how: self._ends_itself(machine, by, how),
         )
 
-    def delete(self, machine: Machine, kind: str = "delete") -> Operation:
+    def delete(self, machine: Machine, by: EndedBy, kind: str = "delete") -> Operation:
         """Ask for its end; an operation tells of it."""
         operation = self.record(machine.zone, kind, machine)
         if machine.gone_at is None:
-            self._halt(machine)
+            self._halt(machine, by, kind)
             machine.body["status"] = "STOPPING"
             if not self._world.scenario.real:
                 machine.gone_at = self._world.now + timedelta(seconds=self._world.scenario.deletion_seconds)
         return operation
 
-    def stop(self, machine: Machine, kind: str) -> None:
+    def stop(self, machine: Machine, by: EndedBy, kind: str) -> None:
         """It does nothing any more, and stays. Google's timer is cleared (docs, limit-vm-runtime)."""
         self.record(machine.zone, kind, machine)
-        self._halt(machine)
+        self._halt(machine, by, kind)
         machine.terminates_at = None
         machine.body.update(status="TERMINATED", lastStopTimestamp=self._world.stamp())
         machine.body.pop("resourceStatus", None)
@@ -182,7 +187,7 @@ class Table:
         if machine.status == "STOPPING":
             self._gone(machine)
         elif not machine.gone and machine.stopped_at is None:
-            self.stop(machine, "compute.instances.guestTerminate")
+            self.stop(machine, EndedBy.AGENT, GUEST_TERMINATE)
 
     def record(self, zone: str, kind: str, machine: Machine) -> Operation:
         """A new operation on a machine."""
@@ -243,30 +248,33 @@ class Table:
         machine.befell.add(number)
         match incident.event:
             case "preempt":
-                self.delete(machine, "compute.instances.preempted")
+                self.delete(machine, EndedBy.PROVIDER, "compute.instances.preempted")
             case "maintenance":
-                self.stop(machine, "compute.instances.terminateOnHostMaintenance")
+                self.stop(machine, EndedBy.PROVIDER, "compute.instances.terminateOnHostMaintenance")
             case "crash":
-                self.stop(machine, "compute.instances.hostError")
+                self.stop(machine, EndedBy.PROVIDER, "compute.instances.hostError")
             case "vanish":
-                self._halt(machine)
+                self._halt(machine, EndedBy.PROVIDER, "it vanished")
                 self._gone(machine)
 
-    def _ends_itself(self, machine: Machine, how: Mapping[str, Any]) -> None:
+    def _ends_itself(self, machine: Machine, by: EndedBy, how: Mapping[str, Any]) -> None:
         """By the delete of its own name, or else it only powers off."""
         own = {"project": machine.body["selfLink"].partition("/projects/")[2].partition("/")[0]}
         own |= {"kind": "gcp_delete", "zone": machine.zone, "name": machine.name}
         if how == own:
-            self.delete(machine)
+            self.delete(machine, by)
         else:
-            self.stop(machine, "compute.instances.guestTerminate")
+            self.stop(machine, by, GUEST_TERMINATE)
 
     def _times_out(self, machine: Machine) -> None:
         machine.terminates_at = None
-        self.delete(machine, "compute.instances.scheduledTermination")
+        self.delete(machine, EndedBy.CLOUD_TIMER, "compute.instances.scheduledTermination")
 
-    def _halt(self, machine: Machine) -> None:
+    def _halt(self, machine: Machine, by: EndedBy, why: str) -> None:
+        """It computes no more; who was the first to end it is kept."""
         self._world.tell()
+        if machine.ended_by is None:
+            machine.ended_by, machine.why = by, why
         if machine.started_at is not None and machine.stopped_at is None:
             machine.stopped_at = self._world.now
         if machine.guest is not None:
@@ -316,7 +324,15 @@ def _machine_row(machine: Machine, world: World) -> dict[str, Any]:
         "usd_per_hour": MACHINE_USD_PER_HOUR if machine.stopped_at is None and not machine.gone else 0.0,
         "usd": MACHINE_USD_PER_HOUR * hours,
         "trains_until": _text(machine.guest.trains_until()) if machine.guest and not machine.gone else None,
+        **told(machine.ended_by, machine.why, _work(machine) if is_ours(machine.labels) else None),
     }
+
+
+def _work(machine: Machine) -> Work:
+    """A machine boots from its creation on, as far as anybody who has asked for it can tell."""
+    if machine.guest is None:
+        return Work(deadline=deadline_of(machine.user_data), boots_since=machine.created_at)
+    return machine.guest.work(machine.created_at)
 
 
 def _disk_row(disk: Disk, world: World) -> dict[str, Any]:

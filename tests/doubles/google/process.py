@@ -47,6 +47,9 @@ class Google:
     def pass_to(self, until: datetime) -> None:
         self.control("pass", {"until": until.isoformat()})
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def script(self, rule: FaultRule) -> None:
         """One more thing that goes wrong."""
         self.control("fault", rule.model_dump(mode="json"))
@@ -67,6 +70,11 @@ class Steady(Google):
         line.request("POST", f"/control/{what}", json.dumps(body or {}).encode())
         told: dict[str, Any] = json.loads(line.getresponse().read())
         return told
+
+    def close(self) -> None:
+        """Let go of the connections; whoever asks again opens a new one."""
+        for line in self._lines.values():
+            line.close()
 
 
 class Process(Google):

@@ -7,14 +7,16 @@ import gzip
 import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from providers.base import LABEL_ATTEMPT
-from tests.doubles.google.guest import Guest
+from tests.doubles.google.guest import Guest, deadline_of
 from tests.doubles.google.rpc import NUMBERS
 from tests.doubles.google.world import Moment, World
+from tests.faults.harness import EndedBy, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,6 +49,8 @@ class Queued:
     gone: bool = False
     guest: Guest | None = None
     befallen: set[int] = field(default_factory=set)
+    ended_by: EndedBy | None = None
+    why: str = ""
 
     @property
     def zone(self) -> str:
@@ -89,11 +93,18 @@ class Queued:
     def tell(self) -> None:
         """Its machine tells."""
 
-    def delete(self) -> None:
+    def work(self) -> Work:
+        """What its machine has done by now; while it waits in the queue it has none."""
+        if self.guest is not None:
+            return self.guest.work(self.provisioned_at)
+        deadline = deadline_of(document_of(self.spec.get("metadata", {}).get("startup-script", "")))
+        return Work(deadline=deadline, boots_since=self.provisioned_at)
+
+    def delete(self, by: EndedBy, why: str) -> None:
         """Begin to go, node first."""
         if self.state == "DELETING":
             return
-        self.ended_at = self.ended_at or self.world.now
+        self._over(by, why)
         self.state = "DELETING"
         self.turns_at = self.world.now + timedelta(seconds=self.world.scenario.deletion_seconds)
         if self.guest:
@@ -106,7 +117,8 @@ class Queued:
         if self.state == "DELETING":
             self._turned()
         elif self.node:
-            self.node, self.ended_at = "STOPPED", self.ended_at or self.world.now
+            self.node = "STOPPED"
+            self._over(EndedBy.AGENT, "its power went off")
 
     def shown(self) -> dict[str, Any]:
         state: dict[str, Any] = {"state": self.state, "stateInitiator": self.initiator}
@@ -134,7 +146,8 @@ class Queued:
         self.state, self.node, self.provisioned_at = "PROVISIONING", "CREATING", self.world.now
 
     def _too_late(self) -> None:
-        self.state, self.ended_at = "FAILED", self.world.now
+        self.state = "FAILED"
+        self._over(EndedBy.PROVIDER, "it waited in vain")
         self.failure = {"code": NUMBERS["RESOURCE_EXHAUSTED"], "message": NO_CAPACITY.format(zone=self.zone)}
 
     def _ready(self) -> None:
@@ -151,13 +164,19 @@ class Queued:
         )
         self.world.actors.append(self.guest)
 
-    def _end(self, how: Mapping[str, str]) -> None:
+    def _over(self, by: EndedBy, why: str) -> None:
+        """Nothing is charged for it from now on; who was the first to end it is kept."""
+        self.world.tell()
+        if self.ended_at is None:
+            self.ended_at, self.ended_by, self.why = self.world.now, by, why
+
+    def _end(self, by: EndedBy, how: Mapping[str, str]) -> None:
         """What the machine does about its end: a delete of what its spec names, or its power goes."""
         if how.get("kind") == "tpu_delete":
             home = f"projects/{how['project']}/locations/{how['zone']}"
             found = self.world.table(Tpu).resources.get(f"{home}/queuedResources/{how.get('queued_resource')}")
             if found is not None and not found.gone:
-                found.delete()
+                found.delete(by, "its machine deleted it")
                 return
         assert self.guest
         self.guest.halted, self.node = True, "STOPPED"
@@ -193,7 +212,8 @@ class Queued:
         def happen() -> None:
             self.befallen.add(number)
             assert self.guest
-            self.guest.halted, self.ended_at = True, self.world.now
+            self._over(EndedBy.PROVIDER, event)
+            self.guest.halted = True
             if event == "preempt":
                 self.state, self.node, self.initiator = "SUSPENDING", "PREEMPTED", "SERVICE"
                 self.turns_at = self.world.now + timedelta(seconds=self.world.scenario.deletion_seconds)
@@ -224,6 +244,7 @@ def has_room(world: World, zone: str) -> bool:
     return stock is None or len([known for known in world.table(Tpu).all if known.node and known.zone == zone]) < stock
 
 
+@lru_cache(maxsize=64)
 def document_of(script: str) -> str:
     """A start-up script read as a shell would carry it out, as the cloud-init document that says the same."""
     files = [

@@ -136,8 +136,14 @@ def _known(asked: gcs.Asked) -> Known | None:
 
 
 def _answered(world: World, asked: gcs.Asked, query: str, known: Known | None) -> Reply:
+    machine = bool(asked.headers.get("authorization"))  # only machines sign their calls to this double
     if known is None:
-        world.calls.append(Call(str(storage.method_of(asked)), gcs.told_of(asked), asked.query, {}))
+        method = str(storage.method_of(asked))
+        world.calls.append(Call(method, gcs.told_of(asked), asked.query, {}))
+        try:
+            iam.refuse_forbidden(world, method, machine=machine)
+        except RefusedError as error:
+            return _json(error.status, error.body)
         return storage.answered(world, asked)
     api, found = known
     try:
@@ -146,6 +152,7 @@ def _answered(world: World, asked: gcs.Asked, query: str, known: Known | None) -
         world.calls.append(call)
         world.signed.setdefault(found.id, []).append(asked.headers.get("authorization", ""))
         world.pass_to(world.now)
+        iam.refuse_forbidden(world, found.id, machine=machine)
         if found.id.startswith("storage."):
             status, headers, data = storage.answered(world, asked)
             if status < 300 and data:

@@ -14,6 +14,7 @@ from providers.base import LABEL_CLIENT, LABEL_RUN
 from tests.doubles.google import tpu
 from tests.doubles.google.rpc import StatusError
 from tests.doubles.google.world import Call, Moment, RefusedError, World
+from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -180,7 +181,7 @@ def _sent(world: World, task: Task) -> bool:
     if request["httpMethod"] != "DELETE" or "/queuedResources/" not in name or not request["oauthToken"]:
         return False
     try:
-        tpu.delete_by_name(world, name, force=parse_qs(parts.query).get("force") == ["true"])
+        tpu.delete_by_name(world, name, EndedBy.CLOUD_TIMER, force=parse_qs(parts.query).get("force") == ["true"])
     except RefusedError:
         return False
     return True

@@ -8,8 +8,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from tests.doubles.endings import told
 from tests.doubles.google.queued import NO_CAPACITY, Queued, Tpu, has_room
 from tests.doubles.google.rpc import NUMBERS, StatusError, info
+from tests.doubles.google.world import is_ours
+from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +29,12 @@ _REMEMBERED = timedelta(minutes=60)
 _TYPE = "type.googleapis.com/google.cloud.tpu.v2."
 
 
-def delete_by_name(world: World, name: str, *, force: bool) -> dict[str, Any]:
+def delete_by_name(world: World, name: str, by: EndedBy, *, force: bool) -> dict[str, Any]:
     """A queued resource begins to go. Raises StatusError."""
     found = _resource(world, name)
     if found.node and not force:
         raise StatusError("FAILED_PRECONDITION", f"Queued resource {name} has nodes; use force")
-    found.delete()
+    found.delete(by, "DeleteQueuedResource")
     return _operation(world, name, "delete")
 
 
@@ -98,7 +101,7 @@ def _listed(world: World, call: Call) -> dict[str, Any]:
 
 def _deleted(world: World, call: Call) -> dict[str, Any]:
     name = f"{_home(call)}/queuedResources/{call.path['queuedResourcesId']}"
-    return delete_by_name(world, name, force=call.query.get("force") == "true")
+    return delete_by_name(world, name, EndedBy.COMMAND, force=call.query.get("force") == "true")
 
 
 def _node(world: World, call: Call) -> dict[str, Any]:
@@ -225,4 +228,5 @@ def _row(known: Queued) -> dict[str, Any]:
         "usd_per_hour": USD_PER_HOUR if known.node else 0.0,
         "usd": USD_PER_HOUR * (until - began).total_seconds() / 3600 if began else 0.0,
         "trains_until": ends.isoformat() if ends else None,
+        **told(known.ended_by, known.why, known.work() if is_ours(known.labels) else None),
     }

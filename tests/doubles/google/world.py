@@ -7,12 +7,16 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from providers.base import LABEL_CLIENT, LABEL_RUN
 from tests.doubles import gcs
 from tests.doubles.clock import NOON
 from tests.doubles.google.scenario import FaultRule, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+
+ANOTHER_COMPUTER = "another-computer"
 
 
 class RefusedError(Exception):
@@ -37,6 +41,11 @@ class Call(NamedTuple):
     path: Mapping[str, str]
     query: Mapping[str, str]
     body: dict[str, Any]
+
+
+def is_ours(labels: Mapping[str, str]) -> bool:
+    """Whether something with these labels was made by the clients of the fault harness: the rest was planted."""
+    return LABEL_RUN in labels and labels.get(LABEL_CLIENT) != ANOTHER_COMPUTER
 
 
 class Moment(NamedTuple):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from planner import runner as planner_runner
 from planner.cli import build
 from planner.cli.person import Nobody
+from planner.client import own_client
 from planner.errors import PlanError
 from planner.launch import Detached
 from planner.runner import request_for
@@ -74,7 +75,7 @@ def main(arguments: list[str]) -> int:
         try:
             if verb == "attach":
                 run = journal.run(rest[0])
-                request = runner.request_maker(run, client=settings.client)
+                request = runner.request_maker(run, client=own_client(settings).id)
                 run, receipt = runner.follow(run, request)
             else:
                 job = job_from_json(desk.job)
@@ -82,7 +83,7 @@ def main(arguments: list[str]) -> int:
                 run = replace(draft, deadline=now() + timedelta(seconds=desk.deadline_seconds))
                 runner.record(run, job, {})
                 _say(kind="run", run_id=run.run_id)
-                request = request_for(job, build.clock(), client=settings.client)
+                request = request_for(job, build.clock(), client=own_client(settings).id)
                 run, receipt = runner.follow(run, request, until_launched=verb == "detach")
         except Detached as left:
             _say(kind="detached", run_id=left.run.run_id)

@@ -197,6 +197,7 @@ def _google(identity: Identity, asked: Asked) -> Reply:
         "instance/hostname": _text(f"{identity.name}.c.yard.internal"),
         "instance/zone": _text(f"projects/1/zones/{identity.region}-a"),
         "instance/attributes": _json({"user-data": identity.user_data}),
+        "instance/attributes/tpu-env": _text("ACCELERATOR_TYPE: 'v3-8'\nWORKER_ID: '0'\n"),
         "instance/preempted": _text("TRUE" if identity.notice else "FALSE"),
         "instance/maintenance-event": _text("NONE"),
         "project/attributes": _json({}),

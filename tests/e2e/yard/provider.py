@@ -62,6 +62,7 @@ class OfficeProvider:
     """providers.base.Provider and Resolver."""
 
     listing_lag = timedelta(0)
+    token_memory = timedelta(hours=24)
 
     def __init__(self, terms: Terms, settings: ProviderSettings) -> None:
         self.name = terms.cloud

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# tests.sh BIN MARKERS: runs the tests that the marker expression selects, with the programs in the folder BIN.
+#
+# Container tests run one after another, since they share an engine, and beside all other tests, since they mostly wait.
+# Their output comes last. No selected container test is no failure.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+bin=$1
+markers=$2
+none_selected=5
+
+mkdir -p .build
+"$bin/pytest" -m "container and ($markers)" > .build/containers.log 2>&1 &
+containers=$!
+"$bin/pytest" --numprocesses auto --dist loadfile --no-loadscope-reorder -m "not container and ($markers)"
+others=$?
+wait "$containers"
+in_containers=$?
+cat .build/containers.log
+[ "$in_containers" -ne "$none_selected" ] || in_containers=0
+exit $((others || in_containers))

@@ -1,0 +1,57 @@
+"""Planted defects that show when a launch is left alone: each was in the code once, or may easily come there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import planner.cli.ask as ask
+import planner.client as client
+import planner.looking as looking
+import planner.next_action as next_action
+from planner.book import Book
+from planner.cli.beside import Beside
+from planner.news import News
+from planner.search import Search
+from providers.sim.provider import SimProvider
+from tests.faults.defects import defect
+
+
+@defect("concludes from age")
+def _() -> None:
+    """What the run directory says is not heard."""
+    looking.newest_sign = lambda *_: None
+
+
+@defect("second launch ignores a live run")
+def _() -> None:
+    Beside._living = lambda _: None  # type: ignore[method-assign]
+
+
+@defect("a question holds the lock")
+def _() -> None:
+    """Neither a wish to stop nor the time that passes ends it."""
+    ask.ANSWER_WITHIN = timedelta(days=1000)
+    News.of = lambda *_: ""  # type: ignore[method-assign]
+
+
+@defect("same client id in two homes")
+def _() -> None:
+    client.client_of = lambda *_: client.Client(id="0123456789abcdef")
+
+
+@defect("retry begins at the top")
+def _() -> None:
+    """Only the memory of full places holds it back, of a quarter of an hour."""
+    next_action.search = lambda *_: Search()
+
+
+@defect("a refused place is asked for ever")
+def _() -> None:
+    """Neither the memory of full places nor the order of passes holds it back."""
+    next_action.search = lambda *_: Search()
+    Book.remember = lambda *_: None  # type: ignore[method-assign]
+
+
+@defect("replays a forgotten token")
+def _() -> None:
+    SimProvider.token_memory = timedelta(days=1000)

@@ -1,0 +1,83 @@
+"""A launch that is cut off right after its create, and taken up days later: one machine, and its model at home.
+
+By then the vendor shows the machine no more, and has forgotten the create's token.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.run import Outcome
+from tests.faults import clients
+from tests.faults.__main__ import CLOUDS
+from tests.faults.cases import CASES
+from tests.faults.clients import Desk
+from tests.faults.forks import die, forked
+from tests.faults.points import Points
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from tests.faults.harness import Cloud
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
+
+CREATES = {
+    "sim": "RunInstance",
+    "aws": "RunInstances",
+    "gcp": "insert",
+    "tpu": "CreateQueuedResource",
+    "azure": "PUT virtualMachines",
+}
+CASE = replace(next(case for case in CASES if case.name == "plain"), deadline="120h")
+
+
+def points_of(desk: Desk) -> list[str]:
+    """Of a launch that nobody disturbs."""
+    told: list[list[str]] = []
+
+    def answer(message: tuple[Any, ...]) -> Any:
+        if message[0] == "points":
+            told.append(list(message[1]))
+            return None
+        return None if message[0] == "said" else desk.cloud.answer(message)
+
+    forked(lambda ask: clients.launch(desk, ask, Points()), answer)
+    desk.cloud.let_go()
+    return told[-1]
+
+
+@pytest.mark.parametrize("pause", [timedelta(hours=3), timedelta(days=2)])
+@pytest.mark.parametrize("provider", CREATES)
+def test_one_machine_was_made_and_its_model_comes_home(provider: str, pause: timedelta, tmp_path: Path) -> None:
+    def cloud() -> Cloud:
+        made: Cloud = getattr(import_module(f"tests.faults.{provider}"), CLOUDS[provider])("plain")
+        return made
+
+    names = points_of(Desk(home=tmp_path / "first", case=CASE, cloud=cloud()))
+    desk = Desk(home=tmp_path / "home", case=CASE, cloud=cloud())
+    after = names.index(f"after {CREATES[provider]}")
+    said: list[str] = []
+
+    def answer(message: tuple[Any, ...]) -> Any:
+        if message[0] == "said":
+            said.append(message[1])
+        return None if message[0] in ("said", "points") else desk.cloud.answer(message)
+
+    assert forked(lambda ask: clients.launch(desk, ask, Points(at=after, happens=die)), answer)
+    assert [row.left for row in desk.cloud.ledger() if row.machine and row.ours] == [True]
+    desk.cloud.pass_time(desk.cloud.now() + pause)
+    forked(lambda ask: clients.attach(desk, ask), answer)
+    machines = [row for row in desk.cloud.ledger() if row.machine and row.ours]
+    desk.cloud.let_go()
+    run = desk.recorded()
+    assert run is not None
+    assert (len(machines), run.outcome) == (1, Outcome.SUCCEEDED), said
+    assert (desk.home / "model" / "model.keras").is_file()

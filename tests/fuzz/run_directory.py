@@ -1,0 +1,244 @@
+"""Mutated run directories: whatever a container leaves there, every command answers, a stop ends the trainer, a sweep
+leaves what lives, and no terminal is controlled. `python -m tests.fuzz.run_directory [--inputs N] [--seed S]` prints
+the count."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import time
+from collections import Counter
+from contextlib import contextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.journal import Journal
+from providers.base import InstanceState
+from tests.desk import TINY, signed_out
+from tests.doubles import fake_provider
+from tests.doubles.clock import FakeClock
+from tests.doubles.fake_machine import ENDED, RUNNING, STOPPING, FakeMachine, Seen
+from tests.doubles.fake_provider import FACTORY, TimedProvider
+from tests.fuzz.mutations import Crash, a_folder, changed_bytes, changed_value, no_longer_than
+from tests.hostile.run_directory import EVIL
+from tests.hostile.terminal import assert_harmless
+from tests.unit.planner.cli import Said, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LONGEST_SECONDS = 30.0
+INPUTS_OF_A_RUN = 8
+"""So many mutated directories are looked at before the run is stopped, and one more when it ends."""
+_CODES = (0, 2, 6, 7, 8, 9, 130)
+_TIME = "2026-11-21T12:00:05+00:00"
+_ODD: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1, 10**12, 10**13, 10**30, -(10**30), 1e308, -0.0, 1e-300, 5e-324, 0.1),
+    *("", " ", "\n", "0", "NaN", EVIL, "\x1b[2J", "\x9b31m", "\u202e", "\ud800", "x" * 5000, "²", "done", "failed"),
+    *("9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00Z", "2026-11-21T12:00:00", "../..", "/etc/passwd", "a\x00b"),
+    *([], {}, [None], {"": ""}, [[[]]], float("nan"), float("inf")),
+)
+_LINES: tuple[dict[str, Any], ...] = (
+    {"event": "phase", "time": _TIME, "name": "import", "seconds": 2.5},
+    {
+        "event": "start", "time": _TIME, "device_kind": "cpu", "device_name": "AMD EPYC", "device_count": 1,
+        "strategy": "one device", "framework": "tensorflow", "framework_version": "2.20.0", "images": 1437,
+        "steps_per_epoch": 44, "epochs": 2, "total_steps": 88, "resumed_from_step": 0,
+    },
+    {"event": "step", "time": _TIME, "epoch": 1, "step": 10, "loss": 0.5, "accuracy": 0.75, "images_per_second": 90.0},
+    {"event": "epoch", "time": _TIME, "epoch": 1, "step": 44, "loss": 0.4, "seconds": 1.0, "train_seconds": 0.9},
+    {"event": "checkpoint", "time": _TIME, "step": 44, "epoch": 1, "seconds": 0.1, "bytes": 1000},
+    {"event": "warning", "time": _TIME, "message": "the loss is high"},
+    {"event": "end", "time": _TIME, "state": "done", "step": 88, "images_per_second": 90.0, "hold_out_accuracy": 0.97},
+)  # fmt: skip
+_MODEL = b"a model"
+
+
+def valid_files() -> dict[str, bytes]:
+    """A run directory as a trainer leaves it."""
+    manifest = [{"path": "model.keras", "size_bytes": len(_MODEL), "sha256": hashlib.sha256(_MODEL).hexdigest()}]
+    return {
+        "attempts/1/progress.jsonl": b"".join(json.dumps(line).encode() + b"\n" for line in _LINES),
+        "attempts/1/status.json": json.dumps({"state": "done", "reason": "", "message": "", "time": _TIME}).encode(),
+        "attempts/1/log/00001.log": "training\nepoch 1 ü\n".encode(),
+        "checkpoints/step-00000044/weights": b"w",
+        "checkpoints/step-00000044/complete.json": b'{"step": 44}',
+        "output/model.keras": _MODEL,
+        "output/metrics.json": b'{"steps": 88}',
+        "output/manifest.json": json.dumps(manifest).encode(),
+    }
+
+
+def mutated(files: dict[str, bytes], random: Random) -> dict[str, bytes]:
+    """The run directory with one to three files changed, renamed or removed."""
+    files = dict(files)
+    for _ in range(random.randint(1, 3)):
+        path = random.choice([*files, "attempts/1/progress.jsonl"])
+        content = files.pop(path, b"")
+        kind = random.random()
+        if kind < 0.05:
+            continue
+        if kind < 0.15:
+            path = _renamed(path, random)
+        files[path] = _changed(content, random)
+    return files
+
+
+def _renamed(path: str, random: Random) -> str:
+    parts = path.split("/")
+    odd = ("step-\u00b2", "step-" + "9" * 400, "\x1b[2J", "x" * 300, " ", "complete.json", "step-00000001")
+    parts[random.randrange(len(parts))] = random.choice(odd)
+    return "/".join(parts)
+
+
+def _changed(content: bytes, random: Random) -> bytes:
+    kind = random.random()
+    if kind < 0.3:
+        return changed_bytes(content, random)
+    if kind < 0.35:
+        return random.choice(
+            (b"[" * 20_000, b"x" * 100_000, b'{"a":' * 5_000, EVIL.encode("utf-8", "surrogatepass"), b"")
+        )
+    lines = content.split(b"\n")
+    number = random.randrange(len(lines))
+    try:
+        value = json.loads(lines[number])
+    except (ValueError, RecursionError):
+        return changed_bytes(content, random)
+    for _ in range(random.randint(1, 3)):
+        value = changed_value(value, random, _ODD)
+    lines[number] = json.dumps(value).encode()
+    return b"\n".join(lines * random.choice((1, 1, 1, 2)))
+
+
+def _trains(machine: FakeMachine) -> Iterator[Seen]:
+    """Trains until it is asked to end."""
+    while not machine.stop_asked:
+        yield RUNNING
+    yield STOPPING
+    yield next(seen for seen in ENDED.values() if seen.exit_code == 75)
+
+
+class Bench:
+    """A home, a provider with one run, and commands that are typed at them."""
+
+    def __init__(self, provider: TimedProvider, home: Path) -> None:
+        self.provider = provider
+        self.outcomes: Counter[str] = Counter()
+        self._home = home
+
+    def launch(self) -> str:
+        """A run that trains; its id."""
+        self.provider.scripts = [_trains]
+        said = plan("launch", "job.yaml", "--provider", "local", "--yes", "--fresh", "--detach", "--json")
+        assert said.code == 0, said.err
+        return str(said.json["run_id"])
+
+    def fill(self, run_id: str, files: dict[str, bytes]) -> None:
+        self.provider.stores[run_id].files = files  # type: ignore[index]
+
+    def typed(self, *arguments: str, codes: tuple[int, ...] = _CODES) -> Said:
+        said = plan(*arguments)
+        assert_harmless(said)
+        assert said.code in codes, (said.code, said.err)
+        self.outcomes[f"{arguments[0]}: {said.code}"] += 1
+        return said
+
+    def look(self, run_id: str, number: int) -> None:
+        """One of the commands that look, and a sweep now and then: none ends what lives."""
+        commands = (("status",), ("logs", run_id), ("status", run_id, "--json"), ("logs", run_id, "--json"))
+        self.typed(*commands[number % len(commands)], codes=(0,))
+        if number % 4 == 0:
+            self.typed("sweep", "--provider", "local", "--yes", codes=(0,))
+            self.typed("history", codes=(0,))
+        assert self._state(run_id) is InstanceState.RUNNING, "a command that looks has ended the trainer"
+
+    def stop(self, run_id: str) -> None:
+        self.typed("stop", run_id, codes=(0,))
+        assert self._state(run_id) in (InstanceState.ENDED, None), "the trainer lives on"
+        with Journal.open(self._home / "journal.sqlite") as journal:
+            assert not journal.run(run_id).live
+
+    def ends(self, files: dict[str, bytes]) -> None:
+        """A run that ends by itself and leaves such a directory, followed to its receipt."""
+
+        def script(machine: FakeMachine) -> Iterator[Seen]:
+            machine.store.files = dict(files)
+            yield RUNNING
+            yield next(seen for seen in ENDED.values() if seen.exit_code == 0)
+
+        self.provider.scripts = [script]
+        self.typed("launch", "job.yaml", "--provider", "local", "--yes", "--fresh")
+
+    def _state(self, run_id: str) -> InstanceState | None:
+        machine = self.provider.machines.get(f"{run_id}-1")
+        return machine.seen.state if machine else None
+
+
+@contextmanager
+def bench(folder: Path) -> Iterator[Bench]:
+    """In a home and a working folder of its own."""
+    made = TimedProvider(FakeClock(), [_trains], tidy=True)
+    with pytest.MonkeyPatch.context() as patch:
+        signed_out(patch)
+        patch.setenv("PLAN_HOME", str(folder / "home"))
+        patch.setenv("HOME", str(folder))
+        patch.chdir(folder)
+        patch.setitem(*FACTORY)
+        (folder / "job.yaml").write_text(TINY)
+        fake_provider.WANTED.append(made)
+        try:
+            yield Bench(made, folder / "home")
+        finally:
+            fake_provider.WANTED.remove(made)
+
+
+def run(inputs: int, seed: int) -> Counter[str]:
+    """Meet so many mutated run directories; what came of the commands, counted. Raises Crash with the input's seed."""
+    outcomes: Counter[str] = Counter()
+    for first in range(0, inputs, 50 * INPUTS_OF_A_RUN):  # a new home now and then: histories grow
+        with a_folder() as folder, bench(folder) as here:
+            _run(here, range(first, min(inputs, first + 50 * INPUTS_OF_A_RUN)), seed)
+            outcomes += here.outcomes
+    return outcomes
+
+
+def _run(here: Bench, numbers: range, seed: int) -> None:
+    run_id = ""
+    for number in numbers:
+        random = Random(f"{seed}/{number}")
+        files = mutated(valid_files(), random)
+        what = f"seed {seed}/{number}"
+        try:
+            with no_longer_than(LONGEST_SECONDS, what):
+                run_id = run_id or here.launch()
+                here.fill(run_id, files)
+                here.look(run_id, number)
+                if number % INPUTS_OF_A_RUN == INPUTS_OF_A_RUN - 1:
+                    here.stop(run_id)
+                    here.ends(files)
+                    run_id = ""
+        except Crash:
+            raise
+        except Exception as error:
+            raise Crash(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    asked = parser.parse_args()
+    outcomes = run(asked.inputs, asked.seed)
+    counts = ", ".join(f"{name} {count:,}" for name, count in sorted(outcomes.items()))
+    sys.stdout.write(f"{asked.inputs:,} mutated run directories (seed {asked.seed}): {counts}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""Every test belongs to a suite, and the suites' budgets fit into CI's minutes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.suites import CI_MINUTES, CORES, SET_UP_MINUTES, SUITES, UNKNOWN, Suite, suite_of
+
+MODULES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES)
+def test_every_module_belongs_to_a_suite(path: str) -> None:
+    assert suite_of(path).path != UNKNOWN, "add a row to tests/suites.py"
+
+
+@pytest.mark.parametrize("suite", [suite for suite in SUITES if suite.path != UNKNOWN], ids=lambda suite: suite.path)
+def test_every_suite_has_tests(suite: Suite) -> None:
+    assert any(suite_of(path) is suite for path in MODULES)
+
+
+def test_the_longest_path_counts() -> None:
+    assert suite_of("tests/faults/test_cloud_points.py").path == "tests/faults/test_cloud_points.py"
+    assert suite_of("tests/faults/test_never_back.py").path == "tests/faults"
+
+
+def test_a_folder_is_no_beginning_of_a_name() -> None:
+    assert suite_of("tests/unittests/test_other.py").path == UNKNOWN
+
+
+def test_all_budgets_fit_into_what_ci_may_take() -> None:
+    assert sum(suite.minutes for suite in SUITES) <= CORES * (CI_MINUTES - SET_UP_MINUTES)
