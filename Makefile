@@ -7,15 +7,18 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo test lint types imports tests e2e faults soak fuzz engine azurite tables fit accuracy bench k80 clean
+.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz engine azurite tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
-	@echo "make test    lint, types, import rules and all tests"
+	@echo "make test    lint, types, import rules, unit and contract tests, a sample of the others (12 minutes, with installation)"
+	@echo "make test-fast  unit and contract tests of less than a second or so (3 minutes): no containers, no killed launches"
+	@echo "make check   all other tests: killed launches, planted defects, containers; CI runs it after make test"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
 	@echo "make e2e     a container plays each cloud's rented machine: every ending, every interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
-	@echo "make fuzz    mutated price lists, 100,000 of them: none may end in an unhandled error"
+	@echo "make mutants small changes to the code that launches and ends machines: which of them no test notices (hours)"
+	@echo "make fuzz    mutated price lists, commands, job files and run directories: none may end in an unhandled error"
 	@echo "make bench   how fast the command answers, and what a rented machine fetches before its first step"
 	@echo "make k80     train with the last TensorFlow for a K80, on this machine's processor"
 	@echo "make fit     fit the throughput model to the measurements; make accuracy: how right it is"
@@ -54,14 +57,23 @@ engine:
 azurite:
 	@scripts/azurite.sh
 
+# Which test belongs to which command: tests/suites.py and the markers in pyproject.toml; tests/README.md explains them.
 # What has to be there is installed side by side, and then checked side by side: most of it uses one processor, or waits.
 # Elsewhere than in CI, tests that find no engine are skipped, and those that need Azurite install it where npm is.
 BESIDE := --no-print-directory --output-sync --jobs
 
-test:
+set-up:
 	@$(MAKE) $(BESIDE) 3 $(VENV)/.dev $(if $(filter true,$(CI)),engine azurite)
+
+test: set-up
 	@$(MAKE) $(BESIDE) 4 tables lint types imports
-	@$(MAKE) --no-print-directory tests
+	@scripts/tests.sh $(BIN) "not check"
+
+check: set-up tables
+	@scripts/tests.sh $(BIN) "check and not e2e and not slow_env"
+
+test-fast: $(VENV)/.dev tables
+	@$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -q -m "not check and not sample and not slow and not train"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -72,15 +84,6 @@ types: $(VENV)/.dev
 
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
-
-# Containers are tested one after another, as they share an engine, and beside all other tests, as they mostly wait: what they
-# say comes at the end. A whole run on a rented machine for each store, and two of its endings, are among these; what takes
-# more minutes is in `make e2e` and `make k80`.
-tests: $(VENV)/.dev tables
-	@mkdir -p .build
-	@$(BIN)/pytest -m "container and not e2e and not slow_env" > .build/containers.log 2>&1 & containers=$$!; \
-	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not container and not e2e and not slow_env"; others=$$?; \
-	wait $$containers; containers=$$?; cat .build/containers.log; exit $$((others + containers))
 
 e2e: $(VENV)/.dev tables
 	$(BIN)/pytest -m "not slow_env" --durations=0 tests/e2e
@@ -95,11 +98,24 @@ faults: $(VENV)/.dev tables
 soak: $(VENV)/.dev tables
 	@$(BIN)/python -P -m tests.faults.soak --provider $(PROVIDER) --sequences $(SOAK_SEQUENCES)
 
-# A twentieth of these are among the tests.
+# Not in CI: hours. MUTANTS=20 draws fewer; MUTANTS_UNDER=planner tries those of the sample in the planner alone.
+MUTANTS ?= 300
+MUTANTS_UNDER ?=
+
+$(VENV)/.mutants: pyproject.toml | $(VENV)/.dev
+	$(BIN)/pip install --quiet -e '.[mutants]'
+	@touch $@
+
+mutants: $(VENV)/.mutants tables
+	@$(BIN)/python -m scripts.mutants --mutants $(MUTANTS) --under "$(MUTANTS_UNDER)"
+
+# Price lists; a fifth as many run directories and a twentieth as many commands. A share of each is among the tests.
 FUZZ_INPUTS ?= 100000
 
 fuzz: $(VENV)/.dev tables
 	@$(BIN)/python -P -m tests.fuzz.prices --inputs $(FUZZ_INPUTS)
+	@$(BIN)/python -P -m tests.fuzz.commands --inputs $$(($(FUZZ_INPUTS) / 20))
+	@$(BIN)/python -P -m tests.fuzz.run_directory --inputs $$(($(FUZZ_INPUTS) / 5))
 
 # Fits the throughput model anew (minutes) and writes what it can and cannot do; `accuracy` writes only the latter.
 fit: $(VENV)/.dev tables
@@ -111,6 +127,8 @@ accuracy: $(VENV)/.dev tables
 bench: $(VENV)/.dev tables
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/first_step.py
+	rm -rf .build/ten-thousand && $(BIN)/python benchmarks/ten_thousand_runs.py make .build/ten-thousand
+	$(BIN)/python benchmarks/ten_thousand_runs.py measure .build/ten-thousand
 
 k80: $(VENV)/.dev
 	TRAINPLAN_SLOW_ENV=1 $(BIN)/pytest -m slow_env tests/e2e/test_k80.py
