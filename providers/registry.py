@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from providers.base import Provider, ProviderSettings
+    from providers.billed import BillTeller
 
 FACTORIES = {
     "local": "providers.local.provider:make",
@@ -18,6 +19,12 @@ FACTORIES = {
     "aws": "providers.aws.provider:make",
     "azure": "providers.azure.provider:make",
     "gcp": "providers.gcp.provider:make",
+}
+
+_BILLS = {
+    "aws": "providers.aws.billed:make",
+    "azure": "providers.azure.billed:make",
+    "gcp": "providers.gcp.billed:make",
 }
 
 
@@ -29,6 +36,14 @@ def provider(name: str, settings: ProviderSettings) -> Provider:
     """The provider of this name. Raises BadRequestError for a name that is not there, or options that are wrong."""
     if name not in FACTORIES:
         raise BadRequestError(f"there is no provider {name!r}", hint=f"known: {', '.join(FACTORIES)}")
-    module, _, factory = FACTORIES[name].partition(":")
-    make = cast("Callable[[ProviderSettings], Provider]", getattr(import_module(module), factory))
-    return make(settings)
+    return cast("Provider", _made(FACTORIES[name])(settings))
+
+
+def bill_teller(name: str, settings: ProviderSettings) -> BillTeller | None:
+    """Who lists what bills in the account; None for a provider without bills. Raises BadRequestError."""
+    return None if name not in _BILLS else cast("BillTeller", _made(_BILLS[name])(settings))
+
+
+def _made(where: str) -> Callable[[ProviderSettings], object]:
+    module, _, factory = where.partition(":")
+    return cast("Callable[[ProviderSettings], object]", getattr(import_module(module), factory))

@@ -21,6 +21,8 @@ from planner.settings import Settings
 from pricing.given import OfferSource
 from pricing.offers import OfferQuery
 from providers.base import Provider, ProviderSettings, Timekeeper
+from providers.billed import BillTeller
+from providers.registry import bill_teller as make_bill_teller
 from providers.registry import names
 from providers.registry import provider as make_provider
 from providers.sign_ins import may_be_signed_in
@@ -98,18 +100,29 @@ def provider(name: str, settings: Settings) -> Provider:
     What a vendor's SDK logs is kept off the terminal: what matters of it comes as an error of ours. Without a handler
     Python would write it to standard error.
     """
-    root = logging.getLogger()
-    if not root.handlers:
-        root.addHandler(logging.NullHandler())
-    made = make_provider(
-        name,
-        ProviderSettings(
-            home=settings.home, options=settings.options_of(name), environment=os.environ, now=clock().now
-        ),
-    )
+    _keep_logs_quiet()
+    made = make_provider(name, _options_of(name, settings))
     if isinstance(made, Closing):
         _OPEN.append(made)
     return made
+
+
+def bill_teller(name: str, settings: Settings) -> BillTeller | None:
+    """Who lists what bills in the account of this provider; None where there is no account."""
+    _keep_logs_quiet()
+    return make_bill_teller(name, _options_of(name, settings))
+
+
+def _keep_logs_quiet() -> None:
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
+
+
+def _options_of(name: str, settings: Settings) -> ProviderSettings:
+    return ProviderSettings(
+        home=settings.home, options=settings.options_of(name), environment=os.environ, now=clock().now
+    )
 
 
 def let_go() -> None:

@@ -25,6 +25,7 @@ COMMANDS = {
     "attach": "Follow a run that was left running",
     "stop": "End a run; its newest checkpoint is kept",
     "sweep": "Find and remove whatever of ours still exists",
+    "burn": "What bills in the accounts by the hour or month, ours and others'",
     "history": "Past runs, estimated against actual",
     "devices": "The accelerators that are known",
     "prices": "Prices: what is known, from when, from where",

@@ -97,10 +97,13 @@ def _images(backend: Any) -> None:
 
     rows = [*PUBLIC.values(), (OWN_IMAGE, ACCOUNT, "my own image with an old driver")]
     for name, owner, title in rows:
-        backend.amis[name] = Ami(
+        image = Ami(
             backend, name, name=title, owner_id=owner, public=True, virtualization_type="hvm", architecture="x86_64",
             root_device_type="ebs", root_device_name="/dev/sda1", region_name=f"{backend.region_name}a",
         )  # fmt: skip
+        backend.amis[name] = image
+        # moto counts the snapshot behind every image as this account's; Amazon's and Canonical's are theirs.
+        backend.snapshots.pop(image.ebs_snapshot.id)
 
 
 def ec2(region: str) -> Any:

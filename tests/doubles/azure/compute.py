@@ -180,13 +180,26 @@ def _made(world: World, group: Group, asked: Asked, error: dict[str, str] | None
     for kind, type_name in _PARTS:
         path = f"{group.id}/providers/{type_name}/{made.name}-{kind}"
         part = Thing(
-            id=path, type=type_name, name=f"{made.name}-{kind}", group=group.name, location=made.location, body={},
-            tags={}, created_at=world.now, usd_per_hour=_USD.get(kind, 0.0),
+            id=path, type=type_name, name=f"{made.name}-{kind}", group=group.name, location=made.location,
+            body=_part(kind, body, world.now.isoformat()), tags={}, created_at=world.now,
+            usd_per_hour=_USD.get(kind, 0.0),
         )  # fmt: skip
         world.add(part)
         if _delete_option(body, kind):
             made.parts.append(part.id.lower())
     return made
+
+
+def _part(kind: str, body: dict[str, Any], now: str) -> dict[str, Any]:
+    """What Azure makes with a machine, as it lists it."""
+    if kind == "disk":
+        disk = body["properties"]["storageProfile"]["osDisk"]
+        properties = {"diskSizeGB": disk.get("diskSizeGB", 30), "diskState": "Attached", "timeCreated": now}
+        return {"sku": {"name": disk["managedDisk"]["storageAccountType"]}, "properties": properties}
+    if kind == "address":
+        properties = {"publicIPAllocationMethod": "Static", "ipConfiguration": {"id": "an interface"}}
+        return {"sku": {"name": "Standard"}, "properties": properties}
+    return {}
 
 
 def _delete_option(body: dict[str, Any], kind: str) -> bool:
@@ -212,6 +225,13 @@ def shown(world: World, vm: Thing) -> dict[str, Any]:
     return {**body, "id": vm.id, "name": vm.name, "type": vm.type}
 
 
+def shown_with_view(world: World, vm: Thing) -> dict[str, Any]:
+    """With its power state."""
+    told = shown(world, vm)
+    told["properties"]["instanceView"] = _view(world, vm)
+    return told
+
+
 def _view(world: World, vm: Thing) -> dict[str, Any]:
     state = vm.state(world.now).lower()
     first: dict[str, Any] = {"code": f"ProvisioningState/{state}", "level": "Info"}
@@ -231,10 +251,8 @@ def _found(arm: Arm, asked: Asked, suffix: str = "") -> Thing:
 
 def _get(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     vm = _found(arm, asked)
-    told = shown(arm.world, vm)
-    if asked.query.get("$expand", "").lower() == "instanceview":
-        told["properties"]["instanceView"] = _view(arm.world, vm)
-    return Answer(200, told)
+    viewed = asked.query.get("$expand", "").lower() == "instanceview"
+    return Answer(200, (shown_with_view if viewed else shown)(arm.world, vm))
 
 
 def _console(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:

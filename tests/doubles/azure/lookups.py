@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.doubles.azure import compute
 from tests.doubles.azure.compute import limit_of, used_of
 from tests.doubles.azure.rules import (
     CONTROLLERS,
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 BUILT_IN = ("ba92f5b4-2d11-453d-a403-e96b0029c9fe",)
 
 
+LISTED = (
+    r"Microsoft\.Compute/virtualMachines", r"Microsoft\.Compute/disks", r"Microsoft\.Compute/snapshots",
+    r"Microsoft\.Network/publicIPAddresses", r"Microsoft\.Network/loadBalancers", r"Microsoft\.Network/natGateways",
+    r"Microsoft\.Storage/storageAccounts",
+)  # fmt: skip
+"""Kinds that are listed for a whole subscription."""
 KINDS = {
     "Microsoft.Compute": ("virtualMachines", "disks"),
     "Microsoft.ComputeSchedule": ("locations", "scheduledActions"),
@@ -52,7 +59,7 @@ def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
         ("GET", role, _get_role),
         ("PUT", role, _put_role),
         ("DELETE", role, _delete_role),
-        ("GET", home + r"/providers/Microsoft\.Storage/storageAccounts", _accounts),
+        ("GET", home + rf"/providers/(?P<kind>{'|'.join(LISTED)})", _listed),
         ("PUT", account + "(?P<inner>/.+)?", _put_storage),
     ]
 
@@ -185,9 +192,17 @@ def _delete_role(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     return Answer(200)
 
 
-def _accounts(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    kind = "Microsoft.Storage/storageAccounts"
-    return arm.paged(asked, [{"id": one.id, "name": one.name} for one in arm.world.things.values() if one.type == kind])
+def _listed(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    """Every thing of a kind in the subscription, ours and others'."""
+    world, kind = arm.world, given["kind"].lower()
+    viewed = asked.query.get("$expand", "").lower() == "instanceview"
+    there = [one for one in world.things.values() if one.type.lower() == kind and one.ended_at is None]
+    if kind == "microsoft.compute/virtualmachines":
+        ours = [(compute.shown_with_view if viewed else compute.shown)(world, one) for one in there]
+    else:
+        known = [{"id": one.id, "name": one.name, "type": one.type, "location": one.location} for one in there]
+        ours = [{**one.body, **named} for one, named in zip(there, known, strict=True)]
+    return arm.paged(asked, [*ours, *(row for row in world.rules.others if row["type"].lower() == kind)])
 
 
 def _put_storage(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:

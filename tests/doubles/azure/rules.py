@@ -119,6 +119,8 @@ class Rules:
     """Regions without ComputeSchedule."""
     unregistered: tuple[str, ...] = ()
     restricted: tuple[tuple[str, str], ...] = ()
+    others: tuple[dict[str, Any], ...] = ()
+    """What somebody else made in the subscription: rows as Azure lists them, with id, name, type and location."""
     state: str = "Enabled"
     set_up: bool = True
     faults: tuple[dict[str, Any], ...] = ()

@@ -45,6 +45,7 @@ _ONE_OF = {
     "instances": "instance",
     "disks": "disk",
     "addresses": "address",
+    "forwardingRules": "forwardingRule",
     "machineTypes": "machineType",
     "acceleratorTypes": "acceleratorType",
 }
@@ -118,12 +119,27 @@ def list_instances(world: World, call: Call) -> dict[str, Any]:
 
 def list_disks(world: World, call: Call) -> dict[str, Any]:
     there = [known for known in table_of(world).disks if known.ended_at is None]
-    return _aggregated(world, call, "disks", [(f"zones/{known.zone}", known.body) for known in there])
+    rows = [(f"zones/{known.zone}", known.body) for known in there]
+    return _aggregated(world, call, "disks", [*rows, *_of_others(world, "disks")])
 
 
 def list_addresses(world: World, call: Call) -> dict[str, Any]:
-    """None is ever reserved: machines have ephemeral ones, which are no resources."""
-    return _aggregated(world, call, "addresses", [])
+    """We never reserve one: machines have ephemeral ones, which are no resources."""
+    return _aggregated(world, call, "addresses", _of_others(world, "addresses"))
+
+
+def list_rules(world: World, call: Call) -> dict[str, Any]:
+    return _aggregated(world, call, "forwardingRules", _of_others(world, "forwardingRules"))
+
+
+def list_snapshots(world: World, call: Call) -> dict[str, Any]:
+    rows = [dict(row) for _, row in _of_others(world, "snapshots")]
+    return {"kind": "compute#snapshotList", "id": "snapshots", "items": rows, "selfLink": HOST}
+
+
+def _of_others(world: World, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    """What somebody else made in the project: (scope, row)."""
+    return [(str(row["scope"]), dict(row["row"])) for row in world.scenario.others.get(kind, ())]
 
 
 def list_machine_types(world: World, call: Call) -> dict[str, Any]:
@@ -203,6 +219,8 @@ HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
     "compute.disks.aggregatedList": list_disks,
     "compute.disks.delete": delete_disk,
     "compute.addresses.aggregatedList": list_addresses,
+    "compute.forwardingRules.aggregatedList": list_rules,
+    "compute.snapshots.list": list_snapshots,
     "compute.machineTypes.aggregatedList": list_machine_types,
     "compute.acceleratorTypes.aggregatedList": list_accelerator_types,
     "compute.zoneOperations.wait": wait,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -50,7 +50,8 @@ class Scenario(_Frozen):
 
     `real`: machines are real ones, which somebody boots and ends (tests/e2e), and time is the computer's.
     `trainer`: `simulated` trains as the simulated cloud does, `named` behaves as tests/doubles/fake_trainer.py by the
-    name of the job, `hung` never ends and does not listen.
+    name of the job, `hung` never ends and does not listen. `others` are things in the project that somebody else
+    made, by kind (`disks`, `addresses`, `forwardingRules`, `snapshots`): each has a `scope` and a `row`.
     """
 
     began: datetime | None = None
@@ -70,6 +71,7 @@ class Scenario(_Frozen):
     machine_timer_works: bool = True
     cloud_timer_works: bool = True
     disks_stay: bool = False
+    others: dict[str, tuple[dict[str, Any], ...]] = Field(default_factory=dict)
     real: bool = False
     trainer: Literal["simulated", "named", "hung"] = "simulated"
     faults: tuple[FaultRule, ...] = ()

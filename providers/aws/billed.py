@@ -1,0 +1,232 @@
+"""What bills in an AWS account, whoever made it: machines, disks, addresses, snapshots, gateways, buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from providers.aws.account import Account
+from providers.aws.api import CONNECTIONS, SdkApi
+from providers.aws.prices import usd_per_hour_of
+from providers.aws.settings import PROVIDER, AwsSettings
+from providers.aws.standing import Standing
+from providers.aws.translate import tags_in
+from providers.billed import (
+    ADDRESS,
+    BUCKET,
+    DISK,
+    GATEWAY,
+    LOAD_BALANCER,
+    MACHINE,
+    RUN_DIRECTORIES,
+    SNAPSHOT,
+    Bill,
+    BilledThing,
+    Price,
+    hourly,
+    rated,
+    whose,
+)
+from providers.errors import CredentialsError, ProviderError
+from providers.server_time import ServerClock
+from providers.stores.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from providers.base import ProviderSettings
+
+_PAGE = 500
+_LIVE = ("pending", "running", "stopping", "stopped")
+_METRIC_DAYS = 3
+"""S3 reports the size of a bucket once a day."""
+_GB = 1_000_000_000
+
+Look = Callable[[str], Iterator[BilledThing]]
+
+
+def make(settings: ProviderSettings) -> Billed:
+    """AWS with these settings; nobody is asked anything. Raises BadRequestError for an option that is wrong."""
+    given = AwsSettings.of(settings)
+    clock = ServerClock(settings.now)
+    account = Account(SdkApi(given.region, given.endpoint, clock), given)
+    return Billed(account, Standing(account, StoreSettings.of(settings, PROVIDER)), CONNECTIONS, clock.now)
+
+
+@dataclass(frozen=True)
+class Billed:
+    """`threads` lists are asked at once."""
+
+    account: Account
+    standing: Standing
+    threads: int
+    now: Callable[[], datetime]
+
+    def list_billed(self) -> Bill:
+        """As providers.billed.BillTeller has it."""
+        looks: list[tuple[str, Look]] = [
+            ("machines", self._machines), ("disks", self._disks), ("public addresses", self._addresses),
+            ("snapshots", self._snapshots), ("NAT gateways", self._gateways), ("load balancers", self._balancers),
+            ("classic load balancers", self._classic_balancers),
+        ]  # fmt: skip
+        try:
+            regions: Sequence[str] = self.account.regions()
+            unread = []
+        except CredentialsError:
+            raise
+        except ProviderError as error:
+            regions, unread = [self.account.api.home], [f"the list of regions: {error.message}; home region alone"]
+        asked = [(region, name, look) for region in regions for name, look in looks]
+        asked.append((self.account.api.home, "buckets", self._buckets))
+        with ThreadPoolExecutor(self.threads) as pool:
+            answers = list(pool.map(lambda one: _tried(one[2], one[0]), asked))
+        things: list[BilledThing] = []
+        for (region, name, _), answer in zip(asked, answers, strict=True):
+            if isinstance(answer, CredentialsError):
+                raise answer
+            if isinstance(answer, ProviderError):
+                unread.append(f"{region} {name}: {answer.message}")
+            else:
+                things += answer
+        return Bill(things, unread)
+
+    def _machines(self, region: str) -> Iterator[BilledThing]:
+        states = {"Name": "instance-state-name", "Values": list(_LIVE)}
+        asked = {"Filters": [states], "MaxResults": _PAGE}
+        for reservation in self.account.pages(region, "DescribeInstances", asked, "Reservations"):
+            for row in reservation["Instances"]:
+                market = "spot" if row.get("InstanceLifecycle") == "spot" else "on demand"
+                price = hourly(
+                    usd_per_hour_of("instance", region, row, self.account.settings.home), f"catalog, {market}"
+                )
+                what = f"{row.get('InstanceType')} {market}, {row['State']['Name']}"
+                yield _thing(_Named(MACHINE, row["InstanceId"], region), row, what, price, row.get("LaunchTime"))
+
+    def _disks(self, region: str) -> Iterator[BilledThing]:
+        for row in self.account.pages(region, "DescribeVolumes", {"MaxResults": _PAGE}, "Volumes"):
+            kind, size = str(row.get("VolumeType", "standard")), int(row.get("Size", 0))
+            state = "in use" if row.get("Attachments") else "attached to nothing"
+            price = rated(PROVIDER, kind, size)
+            yield _thing(
+                _Named(DISK, row["VolumeId"], region), row, f"{kind} {size} GiB, {state}", price, row["CreateTime"]
+            )
+
+    def _addresses(self, region: str) -> Iterator[BilledThing]:
+        """Reserved ones, and those that interfaces were given."""
+        reserved = self.account.api.call("ec2", region, "DescribeAddresses", {})["Addresses"]
+        price = rated(PROVIDER, ADDRESS)
+        for row in reserved:
+            state = "in use" if row.get("AssociationId") else "reserved and unused"
+            yield _thing(
+                _Named(ADDRESS, str(row.get("AllocationId") or row["PublicIp"]), region), row, state, price, None
+            )
+        known = {row["PublicIp"] for row in reserved}
+        asked = {"MaxResults": _PAGE}
+        for row in self.account.pages(region, "DescribeNetworkInterfaces", asked, "NetworkInterfaces"):
+            address = (row.get("Association") or {}).get("PublicIp")
+            if address and address not in known:
+                attached = row.get("Attachment") or {}
+                id_, what = str(row["NetworkInterfaceId"]), f"of {attached.get('InstanceId') or 'an interface'}"
+                yield _thing(_Named(ADDRESS, id_, region), row, what, price, attached.get("AttachTime"))
+
+    def _snapshots(self, region: str) -> Iterator[BilledThing]:
+        asked = {"OwnerIds": ["self"], "MaxResults": _PAGE}
+        for row in self.account.pages(region, "DescribeSnapshots", asked, "Snapshots"):
+            archived = row.get("StorageTier") == "archive"
+            size = int(row.get("VolumeSize", 0))
+            price = rated(PROVIDER, "snapshot archive" if archived else SNAPSHOT, size)
+            what = f"of {size} GiB" + (", archived" if archived else "")
+            yield _thing(_Named(SNAPSHOT, row["SnapshotId"], region), row, what, price, row.get("StartTime"))
+
+    def _gateways(self, region: str) -> Iterator[BilledThing]:
+        asked = {"Filter": [{"Name": "state", "Values": ["pending", "available"]}], "MaxResults": _PAGE}
+        price = rated(PROVIDER, GATEWAY)
+        for row in self.account.pages(region, "DescribeNatGateways", asked, "NatGateways"):
+            yield _thing(
+                _Named(GATEWAY, row["NatGatewayId"], region), row, str(row["State"]), price, row.get("CreateTime")
+            )
+
+    def _balancers(self, region: str) -> Iterator[BilledThing]:
+        price = rated(PROVIDER, LOAD_BALANCER)
+        for row in self._marked("elbv2", region, "LoadBalancers"):
+            name, what = str(row["LoadBalancerName"]), str(row.get("Type", ""))
+            yield _thing(_Named(LOAD_BALANCER, name, region), row, what, price, row.get("CreatedTime"))
+
+    def _classic_balancers(self, region: str) -> Iterator[BilledThing]:
+        price = rated(PROVIDER, "classic load balancer")
+        for row in self._marked("elb", region, "LoadBalancerDescriptions"):
+            name = str(row["LoadBalancerName"])
+            yield _thing(_Named(LOAD_BALANCER, name, region), row, "classic", price, row.get("CreatedTime"))
+
+    def _marked(self, service: str, region: str, key: str) -> Iterator[Mapping[str, Any]]:
+        page: dict[str, object] = {}
+        while True:
+            told = self.account.api.call(service, region, "DescribeLoadBalancers", page)
+            yield from told.get(key, ())
+            if not told.get("NextMarker"):
+                return
+            page = {"Marker": told["NextMarker"]}
+
+    def _buckets(self, home: str) -> Iterator[BilledThing]:
+        for row in self.account.api.call("s3", home, "ListBuckets", {})["Buckets"]:
+            name = str(row["Name"])
+            region, price, what = self._bucket(name, home)
+            thing = _thing(_Named(BUCKET, name, region), row, what, price, row.get("CreationDate"))
+            yield replace(thing, whose=RUN_DIRECTORIES) if name == self.standing.bucket else thing
+
+    def _bucket(self, name: str, home: str) -> tuple[str, Price, str]:
+        """Its region, what its standard storage costs, and its size in words; what is not told is said."""
+        try:
+            told = self.account.api.call("s3", home, "GetBucketLocation", {"Bucket": name})
+            region = str(told.get("LocationConstraint") or "us-east-1")
+            size = self._bucket_bytes(name, region)
+        except CredentialsError:
+            raise
+        except ProviderError as error:
+            return home, Price(None, f"its size may not be read: {error.message}"), "size not read"
+        if size is None:
+            return region, Price(None, "CloudWatch has no size of it yet"), "size not told"
+        return region, rated(PROVIDER, BUCKET, size / _GB), f"{size / _GB:.1f} GB standard"
+
+    def _bucket_bytes(self, name: str, region: str) -> float | None:
+        now = self.now()
+        asked = {
+            "Namespace": "AWS/S3",
+            "MetricName": "BucketSizeBytes",
+            "Dimensions": [{"Name": "BucketName", "Value": name}, {"Name": "StorageType", "Value": "StandardStorage"}],
+            "StartTime": now - timedelta(days=_METRIC_DAYS),
+            "EndTime": now,
+            "Period": 86_400,
+            "Statistics": ["Average"],
+        }
+        told = self.account.api.call("cloudwatch", region, "GetMetricStatistics", asked).get("Datapoints") or ()
+        newest = max(told, key=lambda point: point["Timestamp"], default=None)
+        return float(newest["Average"]) if newest else None
+
+
+class _Named(NamedTuple):
+    kind: str
+    id: str
+    region: str
+
+
+def _thing(named: _Named, row: Mapping[str, Any], what: str, price: Price, since: datetime | None) -> BilledThing:
+    return BilledThing(
+        provider=PROVIDER,
+        region=named.region,
+        kind=named.kind,
+        id=named.id,
+        what=what,
+        whose=whose(tags_in(row)),
+        since=since.astimezone(UTC) if since else None,
+        usd_per_month=price.usd_per_month,
+        ground=price.ground,
+    )
+
+
+def _tried(look: Look, region: str) -> list[BilledThing] | ProviderError:
+    try:
+        return list(look(region))
+    except ProviderError as error:
+        return error

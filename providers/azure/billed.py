@@ -1,0 +1,213 @@
+"""What bills in an Azure subscription, whoever made it: machines, disks, addresses, snapshots, gateways, accounts."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pricing.catalog import Catalog, CatalogError
+from pricing.current import current_catalog
+from pricing.offers import Market, OfferQuery
+from providers.azure.account import Account
+from providers.azure.api import ArmClient, Call
+from providers.azure.names import API, PROVIDER, attempt_of
+from providers.azure.settings import AzureSettings, with_account
+from providers.azure.translate import power_of
+from providers.base import LABEL_RUN, ProviderSettings
+from providers.billed import (
+    ADDRESS,
+    BUCKET,
+    DISK,
+    GATEWAY,
+    LOAD_BALANCER,
+    MACHINE,
+    RUN_DIRECTORIES,
+    SNAPSHOT,
+    Bill,
+    BilledThing,
+    Price,
+    hourly,
+    rated,
+)
+from providers.errors import CredentialsError, MachineError, ProviderError
+from providers.server_time import ServerClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+
+_NO_SIZE = "the size of a storage account is told by Azure Monitor alone, which is not asked"
+_DEALLOCATED = "deallocated"
+_VIEWED = {"$expand": "instanceView"}
+_DISKS_API = "2024-03-02"
+
+
+class _Shown(NamedTuple):
+    kind: str
+    what: str
+    price: Price
+
+
+class _List(NamedTuple):
+    """A list of the whole subscription: its name for people, its path below the subscription, how a row is shown."""
+
+    name: str
+    path: str
+    api: str
+    shown: Callable[[Mapping[str, Any]], _Shown]
+    query: Mapping[str, str] = {}
+
+
+def make(settings: ProviderSettings) -> Billed:
+    """Azure with these settings; nobody is asked anything. Raises BadRequestError for an option that is wrong."""
+    given = AzureSettings.of(settings)
+    account = Account(given, ArmClient(given, clock=ServerClock(settings.now)))
+    return Billed(account, settings)
+
+
+@dataclass(frozen=True)
+class Billed:
+    account: Account
+    settings: ProviderSettings
+    threads: int = 8
+
+    def list_billed(self) -> Bill:
+        """As providers.billed.BillTeller has it."""
+        lists = (
+            _List("machines", "Microsoft.Compute/virtualMachines", "compute", self._machine, _VIEWED),
+            _List("disks", "Microsoft.Compute/disks", "compute", _disk),
+            _List("snapshots", "Microsoft.Compute/snapshots", "compute", _snapshot),
+            _List("public addresses", "Microsoft.Network/publicIPAddresses", "network", _address),
+            _List("load balancers", "Microsoft.Network/loadBalancers", "network", _balancer),
+            _List("NAT gateways", "Microsoft.Network/natGateways", "network", _gateway),
+            _List("storage accounts", "Microsoft.Storage/storageAccounts", "storage", _storage),
+        )
+        home = self.account.home
+        ours = str(with_account(self.settings, self.account.subscription).options.get("account", ""))
+        with ThreadPoolExecutor(self.threads) as pool:
+            answers = list(pool.map(lambda one: self._tried(home, one), lists))
+        things: list[BilledThing] = []
+        unread: list[str] = []
+        for one, answer in zip(lists, answers, strict=True):
+            if isinstance(answer, CredentialsError | MachineError):
+                raise answer
+            if isinstance(answer, ProviderError):
+                unread.append(f"{one.name}: {answer.message}")
+            else:
+                things += [_thing(one.shown(row), row, ours) for row in answer]
+        return Bill(things, unread)
+
+    def _tried(self, home: str, one: _List) -> list[Mapping[str, Any]] | ProviderError:
+        try:
+            return list(self._rows(home, one))
+        except ProviderError as error:
+            return error
+
+    def _rows(self, home: str, one: _List) -> Iterator[Mapping[str, Any]]:
+        """Disks and snapshots have versions of their own."""
+        version = _DISKS_API if one.path.endswith(("/disks", "/snapshots")) else API[one.api]
+        call: Call | None = Call(method="GET", path=f"{home}/providers/{one.path}", api=version, query=one.query)
+        while call is not None:
+            body = self.account.ask(call).body or {}
+            yield from body.get("value", ())
+            more = body.get("nextLink")
+            call = Call(method="GET", path=more) if more else None
+
+    def _machine(self, row: Mapping[str, Any]) -> _Shown:
+        properties = row.get("properties") or {}
+        size = str((properties.get("hardwareProfile") or {}).get("vmSize", ""))
+        spot = properties.get("priority") == "Spot"
+        power = power_of(row)
+        what = f"{size} {'spot' if spot else 'on demand'}, {power or 'state not told'}"
+        if power == _DEALLOCATED:
+            return _Shown(MACHINE, what, Price(Decimal(0), "a deallocated machine bills no hours; its disk does"))
+        region = str(row.get("location", ""))
+        return _Shown(MACHINE, what, hourly(_usd_per_hour(size, region, self.settings.home, spot=spot), "catalog"))
+
+
+def _disk(row: Mapping[str, Any]) -> _Shown:
+    kind, size = _sku(row), _gigabytes(row)
+    state = "attached to nothing" if _properties(row).get("diskState") == "Unattached" else "in use"
+    return _Shown(DISK, f"{kind} {size} GiB, {state}", rated(PROVIDER, kind, size))
+
+
+def _snapshot(row: Mapping[str, Any]) -> _Shown:
+    size = _gigabytes(row)
+    return _Shown(SNAPSHOT, f"of {size} GiB", rated(PROVIDER, SNAPSHOT, size))
+
+
+def _address(row: Mapping[str, Any]) -> _Shown:
+    used = "in use" if _properties(row).get("ipConfiguration") else "reserved and unused"
+    return _Shown(ADDRESS, f"{_sku(row)}, {used}", rated(PROVIDER, ADDRESS))
+
+
+def _balancer(row: Mapping[str, Any]) -> _Shown:
+    kind = _sku(row)
+    free = Price(Decimal(0), "a Basic load balancer has no price")
+    return _Shown(LOAD_BALANCER, kind, free if kind == "Basic" else rated(PROVIDER, LOAD_BALANCER))
+
+
+def _gateway(row: Mapping[str, Any]) -> _Shown:
+    return _Shown(GATEWAY, _sku(row), rated(PROVIDER, GATEWAY))
+
+
+def _storage(row: Mapping[str, Any]) -> _Shown:
+    return _Shown(BUCKET, f"storage account {_sku(row)}, size not told", Price(None, _NO_SIZE))
+
+
+def _thing(shown: _Shown, row: Mapping[str, Any], ours: str) -> BilledThing:
+    """The machine's group tells whose a thing is, where its own tags do not."""
+    run = (row.get("tags") or {}).get(LABEL_RUN) or next(iter(attempt_of(_group_of(str(row["id"]))) or ()), None)
+    whose = f"run {run}" if run else ""
+    if shown.kind == BUCKET and str(row["name"]) == ours:
+        whose = RUN_DIRECTORIES
+    since = _properties(row).get("timeCreated") or _properties(row).get("creationTime")
+    return BilledThing(
+        provider=PROVIDER,
+        region=str(row.get("location", "")),
+        kind=shown.kind,
+        id=str(row["name"]),
+        what=shown.what,
+        whose=whose,
+        since=datetime.fromisoformat(since) if since else None,
+        usd_per_month=shown.price.usd_per_month,
+        ground=shown.price.ground,
+    )
+
+
+def _usd_per_hour(size: str, region: str, home: Path, *, spot: bool) -> Decimal | None:
+    asked = OfferQuery(
+        providers=frozenset({PROVIDER}),
+        regions=frozenset({region}),
+        instance_types=frozenset({size}),
+        markets=frozenset({str(Market.SPOT if spot else Market.ON_DEMAND)}),
+        include_retired=True,
+    )
+    try:
+        with Catalog.open(current_catalog(home)) as catalog:
+            offers = catalog.offers(asked, date.max)
+    except CatalogError:
+        return None
+    return offers[0].usd_per_hour if offers else None
+
+
+def _group_of(path: str) -> str:
+    parts = path.split("/")
+    at = next((number for number, part in enumerate(parts) if part.lower() == "resourcegroups"), len(parts))
+    return parts[at + 1] if at + 1 < len(parts) else ""
+
+
+def _properties(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return row.get("properties") or {}
+
+
+def _sku(row: Mapping[str, Any]) -> str:
+    return str((row.get("sku") or {}).get("name", ""))
+
+
+def _gigabytes(row: Mapping[str, Any]) -> int:
+    return int(_properties(row).get("diskSizeGB") or 0)

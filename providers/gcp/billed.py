@@ -1,0 +1,235 @@
+"""What bills in a Google Cloud project, whoever made it: machines, TPUs, disks, addresses, snapshots, buckets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from pricing.catalog import Catalog, CatalogError
+from pricing.current import current_catalog
+from pricing.offers import Market, OfferQuery
+from providers.billed import (
+    ADDRESS,
+    BUCKET,
+    DISK,
+    LOAD_BALANCER,
+    MACHINE,
+    REQUEST,
+    RUN_DIRECTORIES,
+    SNAPSHOT,
+    TPU,
+    Bill,
+    BilledThing,
+    Price,
+    hourly,
+    rated,
+    whose,
+)
+from providers.errors import BadRequestError, CredentialsError, MachineError, ProviderError
+from providers.gcp.account import Account
+from providers.gcp.found import instant, last_of, region_of
+from providers.gcp.part import PROVIDER
+from providers.gcp.prices import usd_per_hour_of
+from providers.gcp.settings import GcpSettings
+from providers.gcp.store import bucket_name
+from providers.gcp.translate import OFF
+from providers.server_time import ServerClock
+from providers.stores.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from providers.base import ProviderSettings
+
+Look = Callable[[], Iterator[BilledThing]]
+_NO_SIZE = "the size of a bucket is told by Cloud Monitoring alone, which is not asked"
+_GLOBAL = "global"
+
+
+def make(settings: ProviderSettings) -> Billed:
+    """Google Cloud with these settings; nobody is asked anything. Raises BadRequestError for a wrong option."""
+    account = Account(GcpSettings.of(settings), ServerClock(settings.now))
+    return Billed(account, StoreSettings.of(settings, PROVIDER))
+
+
+@dataclass(frozen=True)
+class Billed:
+    account: Account
+    store: StoreSettings
+    threads: int = 16
+
+    def list_billed(self) -> Bill:
+        """As providers.billed.BillTeller has it."""
+        project = self.account.project
+        looks: list[tuple[str, Look]] = [
+            ("machines", lambda: self._everywhere(project, "instances", self._machine)),
+            ("disks", lambda: self._everywhere(project, "disks", _disk)),
+            ("addresses", lambda: self._everywhere(project, "addresses", _address)),
+            ("forwarding rules", lambda: self._everywhere(project, "forwardingRules", _rule)),
+            ("snapshots", lambda: self._snapshots(project)),
+            ("buckets", lambda: self._buckets(project)),
+        ]
+        unread: list[str] = []
+        looks += self._in_locations(project, unread)
+        with ThreadPoolExecutor(self.threads) as pool:
+            answers = list(pool.map(lambda look: _tried(look[1]), looks))
+        things: list[BilledThing] = []
+        for (name, _), answer in zip(looks, answers, strict=True):
+            if isinstance(answer, CredentialsError | MachineError):
+                raise answer
+            if not isinstance(answer, ProviderError):
+                things += answer
+            elif answer.code not in OFF:  # an API that the project has never used has nothing that bills
+                unread.append(f"{name}: {answer.message}")
+        return Bill(things, unread)
+
+    def _pages(self, service: str, path: str, query: Mapping[str, str] | None = None) -> Iterator[Mapping[str, Any]]:
+        page: dict[str, str] = {}
+        while True:
+            told = self.account.ask("GET", service, path, {**(query or {}), **page})
+            yield told
+            if not told.get("nextPageToken"):
+                return
+            page = {"pageToken": str(told["nextPageToken"])}
+
+    def _everywhere(
+        self, project: str, kind: str, shown: Callable[[str, Mapping[str, Any]], Iterator[BilledThing]]
+    ) -> Iterator[BilledThing]:
+        """Raises BadRequestError where the list says that a place is missing from it."""
+        for told in self._pages("compute", f"/compute/v1/projects/{project}/aggregated/{kind}"):
+            for scope, rows in (told.get("items") or {}).items():
+                for row in rows.get(kind) or ():
+                    yield from shown(last_of(scope), row)
+                warning = rows.get("warning") or {}
+                if warning.get("code") not in (None, "NO_RESULTS_ON_PAGE"):
+                    raise BadRequestError(f"{last_of(scope)} is missing: {warning.get('message', '')}", hint="")
+
+    def _machine(self, zone: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
+        """The machine, and the public addresses that it was given."""
+        spot = (row.get("scheduling") or {}).get("provisioningModel") == "SPOT"
+        market = "spot" if spot else "on demand"
+        price = hourly(usd_per_hour_of("instances", zone, row, self.account.settings.home), f"catalog, {market}")
+        what = f"{last_of(str(row.get('machineType', '')))} {market}, {row.get('status')}"
+        yield _thing(MACHINE, zone, row, what, price)
+        for interface in row.get("networkInterfaces") or ():
+            for access in interface.get("accessConfigs") or ():
+                if access.get("natIP"):
+                    what = f"of {row['name']}, in use"
+                    yield _thing(
+                        ADDRESS, zone, {**row, "name": access["natIP"]}, what, rated(PROVIDER, "address in use")
+                    )
+
+    def _snapshots(self, project: str) -> Iterator[BilledThing]:
+        for told in self._pages("compute", f"/compute/v1/projects/{project}/global/snapshots"):
+            for row in told.get("items") or ():
+                size = int(row.get("storageBytes") or 0) / 1024**3
+                price = rated(PROVIDER, SNAPSHOT, size)
+                yield _thing(SNAPSHOT, _GLOBAL, row, f"{size:.1f} GiB stored of {row.get('diskSizeGb')} GiB", price)
+
+    def _buckets(self, project: str) -> Iterator[BilledThing]:
+        ours = bucket_name(self.store, project)
+        for told in self._pages("storage", "/storage/v1/b", {"project": project}):
+            for row in told.get("items") or ():
+                yield BilledThing(
+                    provider=PROVIDER,
+                    region=str(row.get("location", _GLOBAL)).lower(),
+                    kind=BUCKET,
+                    id=str(row["name"]),
+                    what="size not told",
+                    whose=RUN_DIRECTORIES if row["name"] == ours else "",
+                    since=instant(row.get("timeCreated")),
+                    ground=_NO_SIZE,
+                )
+
+    def _in_locations(self, project: str, unread: list[str]) -> list[tuple[str, Look]]:
+        """What the Cloud TPU API has, location by location: nodes, and what waits in a queue."""
+        try:
+            places = [
+                str(row["locationId"])
+                for told in self._pages("tpu", f"/v2/projects/{project}/locations")
+                for row in told.get("locations") or ()
+            ]
+        except (CredentialsError, MachineError):
+            raise
+        except ProviderError as error:
+            if error.code not in OFF:
+                unread.append(f"TPUs: {error.message}")
+            return []
+        return [(f"TPUs in {place}", lambda at=place: self._tpus(project, at)) for place in places]  # type: ignore[misc]
+
+    def _tpus(self, project: str, place: str) -> Iterator[BilledThing]:
+        home = f"/v2/projects/{project}/locations/{place}"
+        for told in self._pages("tpu", f"{home}/nodes"):
+            for row in told.get("nodes") or ():
+                spot = (row.get("schedulingConfig") or {}).get("spot") is True
+                kind = str(row.get("acceleratorType", ""))
+                price = hourly(self._tpu_usd_per_hour(kind, place, spot=spot), "catalog")
+                what = f"{kind} {'spot' if spot else 'on demand'}, {row.get('state')}"
+                made = {**row, "name": last_of(str(row["name"])), "creationTimestamp": row.get("createTime")}
+                yield _thing(TPU, place, made, what, price)
+        for told in self._pages("tpu", f"{home}/queuedResources"):
+            for row in told.get("queuedResources") or ():
+                state = str((row.get("state") or {}).get("state", ""))
+                nodes = ((row.get("tpu") or {}).get("nodeSpec") or [{}])[0].get("node") or {}
+                made = {
+                    "name": last_of(str(row["name"])), "creationTimestamp": row.get("createTime"),
+                    "labels": nodes.get("labels") or {},
+                }  # fmt: skip
+                free = Price(Decimal(0), "a queued request bills nothing until its node is there")
+                yield _thing(REQUEST, place, made, f"{nodes.get('acceleratorType', 'TPU')}, {state}", free)
+
+    def _tpu_usd_per_hour(self, kind: str, place: str, *, spot: bool) -> Decimal | None:
+        asked = OfferQuery(
+            providers=frozenset({PROVIDER}),
+            regions=frozenset({region_of(place)}),
+            instance_types=frozenset({f"tpu-{kind}"}),
+            markets=frozenset({str(Market.SPOT if spot else Market.ON_DEMAND)}),
+            include_retired=True,
+        )
+        with contextlib.suppress(CatalogError), Catalog.open(current_catalog(self.account.settings.home)) as catalog:
+            offers = catalog.offers(asked, date.max)
+            return offers[0].usd_per_hour if offers else None
+        return None
+
+
+def _disk(zone: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
+    kind, size = last_of(str(row.get("type", ""))) or "disk", int(row.get("sizeGb") or 0)
+    state = "in use" if row.get("users") else "attached to nothing"
+    yield _thing(DISK, zone, row, f"{kind} {size} GiB, {state}", rated(PROVIDER, kind, size))
+
+
+def _address(place: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
+    """Reserved ones; inside networks they are free."""
+    if row.get("addressType") == "INTERNAL":
+        return
+    used = row.get("status") == "IN_USE"
+    if not used:  # one in use is shown with its machine
+        yield _thing(ADDRESS, place, row, "reserved and unused", rated(PROVIDER, ADDRESS))
+
+
+def _rule(place: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
+    yield _thing(LOAD_BALANCER, place, row, "forwarding rule", rated(PROVIDER, LOAD_BALANCER))
+
+
+def _thing(kind: str, place: str, row: Mapping[str, Any], what: str, price: Price) -> BilledThing:
+    return BilledThing(
+        provider=PROVIDER,
+        region=place,
+        kind=kind,
+        id=str(row["name"]),
+        what=what,
+        whose=whose(row.get("labels") or {}),
+        since=instant(row.get("creationTimestamp")),
+        usd_per_month=price.usd_per_month,
+        ground=price.ground,
+    )
+
+
+def _tried(look: Look) -> list[BilledThing] | ProviderError:
+    try:
+        return list(look())
+    except ProviderError as error:
+        return error
