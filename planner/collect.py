@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.errors import ThisMachineError, TrainingFailedError
 from planner.home import persons_files
-from providers.agent.schema import MANIFEST_BYTES, manifest_rows
+from providers.agent.schema import MANIFEST_BYTES, manifest_rows, manifest_sizes
+from providers.agent.vouching import OUTPUT_MANIFEST as MANIFEST
 from providers.stores.bucket import DamagedError
-from providers.stores.files import fetch, sha256_of
+from providers.stores.files import FileStore, fetch, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from planner.vouched import Vouched
     from providers.base import RunStore
 
-MANIFEST = "output/manifest.json"
+
+OUTPUT = "output"
+_AGAIN = "plan launch trains it again from the checkpoint"
 
 
-def collect(store: RunStore, target: Path) -> list[Path]:
+def collect(store: RunStore, target: Path, vouched: Vouched | None = None) -> list[Path]:
     """Copy the run's output to the folder `target`, whole or not at all; doing it again changes nothing.
 
-    What was interrupted is gone on with: files that have arrived are not fetched again.
-    Raises TrainingFailedError where the run left no complete output or a file differs from its manifest, and
-    ThisMachineError where the folder cannot be written.
+    What was interrupted is gone on with: files that have arrived are not fetched again. With `vouched`, the manifest
+    is checked before anything of it is used.
+    Raises TrainingFailedError where the run left no complete output, a file differs from its manifest, or the manifest
+    from what was vouched for, and ThisMachineError where the folder cannot be written.
     """
-    files = _manifest(store)
+    files, sizes = _manifest(store, vouched)
+    _refuse_other_sizes(store, sizes)
     partial = target.with_name(f".{target.name}.partial")
     try:
         with persons_files():
@@ -45,15 +51,31 @@ def collect(store: RunStore, target: Path) -> list[Path]:
     return sorted(path for path in target.rglob("*") if path.is_file())
 
 
-def _manifest(store: RunStore) -> list[tuple[str, str]]:
-    """Path and SHA-256 of each file of the output."""
+class _Manifest(NamedTuple):
+    """Path and SHA-256 of each file of the output, and the bytes of those for which they are told."""
+
+    files: list[tuple[str, str]]
+    sizes: dict[str, int]
+
+
+def _manifest(store: RunStore, vouched: Vouched | None) -> _Manifest:
     try:
-        files = manifest_rows(store.get(MANIFEST, size=MANIFEST_BYTES + 1))
+        data = vouched.manifest(store) if vouched else store.get(MANIFEST, size=MANIFEST_BYTES + 1)
+        files = manifest_rows(data)
     except KeyError:
         files = None
     if not files:
         raise TrainingFailedError("the run left no complete output", "plan logs shows what it said last")
-    return files
+    return _Manifest(files, manifest_sizes(data))
+
+
+def _refuse_other_sizes(store: RunStore, sizes: dict[str, int]) -> None:
+    """A file that somebody has made longer is not fetched to be found wrong. Raises TrainingFailedError."""
+    if isinstance(store, FileStore):
+        found = store.sizes(OUTPUT)
+        for name, size in sizes.items():
+            if found.get(f"{OUTPUT}/{name}", size) != size:
+                raise _differs(name)
 
 
 def _fetch(store: RunStore, name: str, sha256: str, folder: Path) -> None:
@@ -63,13 +85,15 @@ def _fetch(store: RunStore, name: str, sha256: str, folder: Path) -> None:
     if target.is_file() and sha256_of(target) == sha256:
         return
     try:
-        fetch(store, f"output/{name}", target, sha256)
+        fetch(store, f"{OUTPUT}/{name}", target, sha256)
     except KeyError:
-        raise TrainingFailedError(f"the manifest names {name}, which is not there") from None
+        raise TrainingFailedError(f"the manifest names {name}, which is not there", _AGAIN) from None
     except DamagedError:
-        raise TrainingFailedError(
-            f"{name} differs from its manifest", "plan launch trains it again from the checkpoint"
-        ) from None
+        raise _differs(name) from None
+
+
+def _differs(name: str) -> TrainingFailedError:
+    return TrainingFailedError(f"{name} differs from its manifest", _AGAIN)
 
 
 def _clear(partial: Path, wanted: set[str]) -> None:

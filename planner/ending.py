@@ -14,6 +14,7 @@ from planner.errors import PlanError, TeardownUnverifiedError
 from planner.next_action import End
 from planner.run import Outcome, Phase, Run
 from planner.teardown import Teardown
+from planner.vouched import Vouched
 from planner.watch import when_ended
 from providers.base import InstanceState
 from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from planner.book import Book
+    from providers.agent.vouching import Vouching
     from providers.base import Instance, Provider
 
 KEPT_LINES = 10_000
@@ -31,6 +33,11 @@ SETTLE_PATIENCE = timedelta(minutes=3)
 """For commands that only look: nobody waits a quarter of an hour for a table. The next one goes on with it."""
 COLLECT_PATIENCE = timedelta(minutes=10)
 """How long a store that does not answer is asked again for the model."""
+
+
+def unchecked(run: Run) -> None:
+    """For runs on whose results nobody but their own machine writes."""
+    del run
 
 
 class Over(NamedTuple):
@@ -45,6 +52,8 @@ class Ender:
     """Collects and ends runs. Doing any of it again, after a crash, comes to the same end."""
 
     def __init__(self, provider: Callable[[str], Provider], book: Book, poll_seconds: float) -> None:
+        self.vouching: Callable[[Run], Vouching | None] = unchecked
+        """What a run's results are checked with (planner.run_keys)."""
         self._provider_of = provider
         self._book = book
         self.patience = TEARDOWN_PATIENCE
@@ -54,8 +63,9 @@ class Ender:
         """The model at home and the run done. Raises PlanError and ProviderError; the run is ended then too."""
         if run.phase is not Phase.COLLECTING:
             run = self._book.moved(self.with_exit(run), Phase.COLLECTING)
+        vouched = self._vouched(run)  # where the key cannot be read, the run is not over
         try:
-            self._fetch(run)
+            self._fetch(run, vouched)
         except (PlanError, ProviderError) as error:
             self.end(run, End(Outcome.FAILED, error.message))
             raise
@@ -91,11 +101,21 @@ class Ender:
         except ProviderError:
             return  # already gone, or it never said anything: ending it must not wait for that
 
-    def _fetch(self, run: Run) -> None:
+    def _vouched(self, run: Run) -> Vouched | None:
+        """Raises StateError."""
+        vouching = self.vouching(run)
+        if vouching is None or not run.attempts:
+            return None
+        if not vouching.is_on:
+            self._book.say(f"nothing vouches for the model of run {run.run_id}: this home has no key of that run")
+            return None
+        return Vouched(vouching, run.attempts[-1].number)
+
+    def _fetch(self, run: Run, vouched: Vouched | None) -> None:
         until = self._book.now() + COLLECT_PATIENCE
         while True:
             try:
-                collect(self._provider(run).store(run.run_id), Path(run.model_folder))
+                collect(self._provider(run).store(run.run_id), Path(run.model_folder), vouched)
             except BadRequestError:
                 raise
             except ProviderError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 
 from planner.adopting import adopt, adopt_or_give_up, is_forgotten
 from planner.book import Book
+from planner.carrying import carry
 from planner.clock import correction
 from planner.creating import Creator
 from planner.ending import SETTLE_PATIENCE, Ender
@@ -119,7 +120,7 @@ class Executor:
         self._person = person
         self._poll_seconds = poll_seconds
         self._creator = Creator(self._book)
-        self._ender = Ender(provider, self._book, poll_seconds)
+        self.ender = Ender(provider, self._book, poll_seconds)
         self._ear = Ear()
         self._scout = Scout()
         self._meter = Meter()
@@ -146,7 +147,7 @@ class Executor:
         What trains goes on; what has ended is collected and removed; a create that was cut off is adopted where it
         took effect, and ended where not.
         """
-        self._ender.patience = SETTLE_PATIENCE
+        self.ender.patience = SETTLE_PATIENCE
         if run.phase is Phase.LAUNCHING:
             run = self._adopted(run)
         while run.phase not in (Phase.DONE, Phase.LAUNCHING):
@@ -160,7 +161,7 @@ class Executor:
 
     def standing(self, run: Run) -> Run:
         """The run with the end of its machine, where the provider tells of one that nobody has written down."""
-        return self._ender.with_exit(run)
+        return self.ender.with_exit(run)
 
     def _guarded(self, run: Run, step: Callable[[Run], Run]) -> Run:
         """The run after a step, as the journal has it; the person may break off any of them."""
@@ -215,11 +216,11 @@ class Executor:
             case Interrupt():
                 return self._interrupt(run, action)
             case Clear():
-                return self._ender.clear(run)
+                return self.ender.clear(run)
             case Collect():
-                return self._ender.collect(self._watched(run))
+                return self.ender.collect(self._watched(run))
             case End():
-                return self._ender.end(self._watched(run), action)
+                return self.ender.end(self._watched(run), action)
             case Nothing():
                 return run
             case _:
@@ -242,7 +243,7 @@ class Executor:
         try:
             return self._creator.send(run, self._provider(run), again=action.target is None)
         except ProviderError as error:
-            self._ender.end(run, End(_outcome_of(error), error.message))
+            self.ender.end(run, End(_outcome_of(error), error.message))
             raise
 
     def _recorded(self, run: Run, number: int, target: Target, make_request: MakeRequest) -> Run:
@@ -258,7 +259,7 @@ class Executor:
             return run
         except ProviderError as error:
             if run.phase is not Phase.DONE:
-                self._ender.end(run, End(_outcome_of(error), error.message))
+                self.ender.end(run, End(_outcome_of(error), error.message))
             raise
         self._book.listen(PhaseReached(run.phase, target.where if target.zone or len(run.targets) > 1 else ""))
         return run
@@ -268,13 +269,13 @@ class Executor:
         if not run.attempts or provider.name == run.provider:
             return
         here, there = self._provider(run).store(run.run_id), provider.store(run.run_id)
-        step = newest_checkpoint(here)
-        if step is None:
-            return
-        self._book.say(f"taking the checkpoint of step {step} from {run.provider} to {provider.name}")
-        paths = [path for path in here.list("checkpoints") if path.split("/")[1] == f"step-{step:08}"]
-        for path in sorted(paths, key=lambda path: path.endswith("/complete.json")):
-            there.put(path, here.get(path))
+        is_ours = self.ender.vouching(run) is None
+        key = self.ender.vouching(replace(run, provider=provider.name)) if is_ours else None
+
+        def told(step: int) -> None:
+            self._book.say(f"taking the checkpoint of step {step} from {run.provider} to {provider.name}")
+
+        carry(here, there, key, told)
 
     def _wait(self, run: Run, action: Wait) -> Run:
         if action.until is None:
@@ -305,11 +306,11 @@ class Executor:
         return self._book.kept(replace(run, slow=wanted), "slow")
 
     def _interrupt(self, run: Run, action: Interrupt) -> Run:
-        self._ender.keep_output(run)
+        self.ender.keep_output(run)
         attempt, now = run.attempts[-1], self._book.now()
         step = self._checkpoint(run)
         reached = self._ear.step_of(attempt.number) or step or 0
-        over = self._ender.over(run)
+        over = self.ender.over(run)
         ended = replace(
             attempt, end=action.end, reason=action.reason, ended_at=over.at if over else now, step=step,
             lost_steps=max(0, reached - (step or 0)),

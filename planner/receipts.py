@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from planner.ending import unchecked
 from planner.errors import PlanError, StateError, ThisMachineError
 from planner.events import Said
 from planner.machine_quote import shape_of
@@ -13,6 +14,7 @@ from planner.progress import Story, story_of
 from planner.receipt import Ending, Receipt, measurement_of, receipt_from, write_receipt
 from planner.run import Outcome, Phase, Run
 from planner.stored import Stays, rates_of, stays
+from planner.vouched import Vouched
 from providers.errors import ProviderError
 from workloads.job import job_from_json
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from planner.events import Event
     from planner.journal import Journal
     from planner.settings import Settings
+    from providers.agent.vouching import Vouching
     from providers.base import Provider, RunId
 
 
@@ -36,7 +39,10 @@ class Receipts:
         settings: Settings,
         clock: Clock,
         listen: Callable[[Event], None],
+        vouching: Callable[[Run], Vouching | None] = unchecked,
     ) -> None:
+        """`vouching` tells what a run's results are checked with (planner.run_keys)."""
+        self._vouching = vouching
         self._provider_of = provider
         self._journal = journal
         self._settings = settings
@@ -81,11 +87,22 @@ class Receipts:
         story = Story()
         try:
             for attempt in reversed(run.attempts):
-                story = story_of(self._provider_of(run.provider).store(run.run_id), attempt.number)
-                if story.start is not None:
+                story = self._story_of(run, attempt.number)
+                if story.start is not None or run.outcome is Outcome.SUCCEEDED:
                     break
-        except ProviderError as error:
+        except (ProviderError, StateError) as error:
             self._listen(Said(f"the receipt lacks what the trainer said: {error.message}"))
+        return story
+
+    def _story_of(self, run: Run, attempt: int) -> Story:
+        """What an attempt has said. Of one that trained to the end, only what its machine vouches for; one that ended
+        otherwise had no time to. Raises ProviderError and StateError."""
+        store, vouching = self._provider_of(run.provider).store(run.run_id), self._vouching(run)
+        if run.outcome is not Outcome.SUCCEEDED or vouching is None or not vouching.is_on:
+            return story_of(store, attempt)
+        story, why = Vouched(vouching, attempt).story(store)
+        if why:
+            self._listen(Said(f"the receipt lacks what the trainer said: {why}"))
         return story
 
     def _stays(self, run: Run) -> Stays | None:

@@ -1,4 +1,5 @@
-"""The key of a run, with which its machines vouch for checkpoints: made from a secret of this home, in no bucket."""
+"""The key of a run, with which its machines vouch for checkpoints and results: made from a secret of this home, in no
+bucket."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.errors import StateError
+from providers.agent.vouching import Vouching
 
 if TYPE_CHECKING:
     from planner.run import Run
@@ -31,14 +33,22 @@ class RunKeys:
         """64 hexadecimal digits, the same for every attempt of the run. Raises StateError.
 
         "" for a run that began before the secret was made, and for one that this home has taken over: its
-        checkpoints were vouched for with another key, or with none.
+        checkpoints were vouched for with another key, or with none. The secret is made for a run's first attempt.
         """
-        if run.taken_over:
+        if run.taken_over or (run.attempts and not (self.home / FILE).exists()):
             return ""
         secret, since = self._secret(run.created_at)
         if run.created_at < since:
             return ""
         return hmac.new(secret, f"run {run.run_id}".encode(), hashlib.sha256).hexdigest()
+
+    def vouching(self, run: Run) -> Vouching | None:
+        """What the results of the run's machines are checked with; one that is off where the run has no key.
+
+        None for a run on this computer: no agent runs there, and nobody else writes its run directory.
+        Raises StateError.
+        """
+        return None if run.provider == "local" else Vouching(self.key(run), run.run_id)
 
     def _secret(self, since: datetime) -> tuple[bytes, datetime]:
         """The secret and since when there is one; made now, as of `since`, where there is none."""

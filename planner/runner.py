@@ -78,7 +78,8 @@ class Runner:
         self._listen = listen
         self._person = person
         self._locks = RunLocks(settings.home / "locks")
-        self._receipts = Receipts(provider, journal, settings, clock, listen)
+        self._keys = RunKeys(settings.home)
+        self._receipts = Receipts(provider, journal, settings, clock, listen, self._keys.vouching)
         self.spending = Spending(journal, settings.budget_usd_per_month, clock, self._locks)
 
     def resumable(self, job: TrainingJob, providers: Sequence[str]) -> Run | None:
@@ -263,12 +264,14 @@ class Runner:
 
     def request_maker(self, run: Run, *, client: str) -> MakeRequest:
         """Builds the requests of a run that is in the journal."""
-        job, keys = job_from_json(self._journal.job_json(run.run_id)), RunKeys(self._settings.home)
-        return request_for(job, self._clock, client=client, key=keys.key)
+        job = job_from_json(self._journal.job_json(run.run_id))
+        return request_for(job, self._clock, client=client, key=self._keys.key)
 
     def _executor(self, run: Run) -> Executor:
         poll = LOCAL_POLL_SECONDS if run.provider == "local" else POLL_SECONDS
-        return Executor(self._provider_of, self._journal, self._clock, self._listen, self._person, poll_seconds=poll)
+        made = Executor(self._provider_of, self._journal, self._clock, self._listen, self._person, poll_seconds=poll)
+        made.ender.vouching = self._keys.vouching
+        return made
 
     def _look_on(
         self, run: Run, make_request: MakeRequest, *, until_launched: bool = False, patience: timedelta | None = None

@@ -6,11 +6,11 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from planner.collect import MANIFEST
 from planner.events import Event, Progressed, Said, TrainerStarted
 from planner.market import Trained
 from planner.progress import ProgressReader, Story, device_text, framework_text, story_of, unreadable_text
 from providers.agent.schema import STATUS_BYTES, instant, status_record
+from providers.agent.vouching import OUTPUT_MANIFEST as MANIFEST
 from providers.base import EndKind, InstanceState
 
 if TYPE_CHECKING:

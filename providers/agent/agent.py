@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
 import traceback
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Callable, TypeVar
 
@@ -24,7 +26,7 @@ from providers.agent.status import FINAL, Status, last_said
 from providers.agent.store import RefusedError, Steps, Store, patiently
 from providers.agent.training import Training
 from providers.agent.vault import Redactor, SecretError, resolve, write_env_file
-from providers.agent.vouching import Vouching
+from providers.agent.vouching import ATTEMPT, OUTPUT_MANIFEST, Vouching, attempt_path, progress_path
 from providers.agent.watch import Watch
 
 SETUP_SECONDS = 1800.0
@@ -57,12 +59,13 @@ class Agent:
         machine.paths.make()
         self.container = Container(machine.processes)
         self.notices = Notices(machine.access)
+        self.vouching = Vouching(str(machine.access.boot.get("run_key") or ""), machine.spec.run_id)
         self.checkpoints = Checkpoints(
             machine.store,
             machine.paths.run_dir / "checkpoints",
             machine.paths.spool / "checkpoint",
             machine.clock,
-            Vouching(str(machine.access.boot.get("run_key") or ""), machine.spec.run_id),
+            self.vouching,
         )
         copy = machine.paths.root / "status.json"
         self._earlier = last_said(copy)
@@ -221,8 +224,9 @@ class Agent:
         return ending
 
     def _results(self, ending: Ending, by: float) -> Steps[Ending]:
+        pushing = output.push(self.machine.store, self._output, self._vouched)
         try:
-            whole = yield from until(self.machine.clock, by, output.push(self.machine.store, self._output))
+            whole = yield from until(self.machine.clock, by, pushing)
         except (output.OutputError, OSError, RefusedError) as error:
             return replace(ending, state="failed", reason="NO_OUTPUT", message=str(error))
         if whole:
@@ -230,6 +234,17 @@ class Agent:
         yield from until(self.machine.clock, by + _LAST_SECONDS, self.training.last_checkpoint(by + _LAST_SECONDS))
         text = "training ended, but its results could not be stored in time; the last checkpoint is kept"
         return replace(ending, state="failed", reason="RESULTS_NOT_STORED", message=text)
+
+    def _vouched(self, manifest: bytes) -> Steps[None]:
+        """The attempt's record, with which the person's computer checks the results and the progress."""
+        if not self.vouching.is_on:
+            return
+        attempt = self.machine.spec.attempt
+        files = {OUTPUT_MANIFEST: hashlib.sha256(manifest).hexdigest()}
+        if progress := (yield from self.training.progress_sha256()):
+            files[progress_path(attempt)] = progress
+        record = self.vouching.record(str(attempt), files, ATTEMPT)
+        yield from patiently(partial(self.machine.store.put, attempt_path(attempt), record))
 
     @property
     def _output(self) -> Path:

@@ -6,7 +6,7 @@ import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from providers.agent.checkpoints import sha256_of
 from providers.agent.plain_file import NotPlainError, plain_bytes
@@ -24,8 +24,17 @@ class OutputError(Exception):
     """The container ended well and left nothing that can be vouched for."""
 
 
-def push(store: Store, folder: Path) -> Steps[int]:
-    """Files, then manifest.json with path, size_bytes and sha256 of each; how many. Raises OutputError, OSError."""
+def _nobody(manifest: bytes) -> Steps[None]:
+    """For a run without a key."""
+    del manifest
+    yield from ()
+
+
+def push(store: Store, folder: Path, vouched: Callable[[bytes], Steps[None]] = _nobody) -> Steps[int]:
+    """Files, then manifest.json with path, size_bytes and sha256 of each; how many. Raises OutputError, OSError.
+
+    `vouched` stores what vouches for the manifest. It comes before the manifest, which says that all of it is there.
+    """
     promised = _promised(folder / MANIFEST)
     rows: list[dict[str, Any]] = []
     for path in _files(folder):
@@ -40,7 +49,9 @@ def push(store: Store, folder: Path) -> Steps[int]:
     missing = sorted(set(promised) - {row["path"] for row in rows})
     if missing or not rows:
         raise OutputError(f"the container ended well, but left no {', '.join(missing) or 'output'}")
-    yield from patiently(partial(store.put, f"{FOLDER}/{MANIFEST}", json.dumps(rows, indent=1).encode()))
+    manifest = json.dumps(rows, indent=1).encode()
+    yield from vouched(manifest)
+    yield from patiently(partial(store.put, f"{FOLDER}/{MANIFEST}", manifest))
     return len(rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from providers.agent.plain_file import NotPlainError, plain_bytes
@@ -41,6 +42,7 @@ class ProgressTail:
         self._rest = b""
         self._size = 0
         self._told = 0
+        self._told_sha256 = ""
         self._first_step: float | None = None
         self._last_step = float("-inf")
         spool.write_bytes(b"")
@@ -58,12 +60,18 @@ class ProgressTail:
                     self._size += file.write(redactor.clean(line) + b"\n")
         return bool(data)
 
+    @property
+    def stored_sha256(self) -> str:
+        """Of what was put into the store last, in hex; "" for nothing."""
+        return self._told_sha256
+
     def push(self) -> None:
         """Raises AwayError or RefusedError."""
         if self._size > self._told:
             size = self._size
-            self._store.put(self._path, self._spool.read_bytes())
-            self._told = size
+            data = self._spool.read_bytes()
+            self._store.put(self._path, data)
+            self._told, self._told_sha256 = size, hashlib.sha256(data).hexdigest()
 
     def finish(self, redactor: Redactor) -> Steps[None]:
         """All of it."""

@@ -125,6 +125,17 @@ def manifest_rows(raw: bytes) -> list[tuple[str, str]] | None:
     return pairs if all(_is_path(path) and _is_sha256(sha256) for path, sha256 in pairs) else None
 
 
+def manifest_sizes(raw: bytes) -> dict[str, int]:
+    """The bytes of each file for which a manifest tells them, by its path."""
+    rows = json_value(raw, MANIFEST_BYTES)
+    named = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return {
+        row["path"]: row["size_bytes"]
+        for row in named
+        if _is_path(row.get("path")) and _is_count(row.get("size_bytes"))
+    }
+
+
 def _is_path(value: object) -> bool:
     if not isinstance(value, str) or not 0 < len(value) <= _MOST_PATH:
         return False

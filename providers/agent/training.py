@@ -109,6 +109,14 @@ class Training:
         agent.status.change("stopping", f"{ending.message}; bringing everything home")
         return (yield from agent.bring_home(ending))
 
+    def progress_sha256(self) -> Steps[str]:
+        """Of all of the progress, once it is stored; "" where the store refuses it."""
+        try:
+            yield from self._progress.finish(self._agent.status.redactor)
+        except (RefusedError, OSError):  # `told_all` says so
+            return ""
+        return self._progress.stored_sha256
+
     def told_all(self) -> Steps[None]:
         """What progress and log still hold, and what only somebody who repairs the trainer wants to read."""
         redactor = self._agent.status.redactor

@@ -199,6 +199,7 @@ def _course(machine: Machine, at: datetime, rules: Rules) -> Course | None:
         start_step=newest_checkpoint(rules.marks(run), job_json),
         deadline=machine.deadline,
         max_steps=_number(machine.user_data.get("max_steps")),
+        run_key=machine.user_data.get("run_key", ""),
     )
 
 

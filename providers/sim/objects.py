@@ -36,6 +36,10 @@ class RunFiles:
         except KeyError:
             raise CloudError(Code.NO_OBJECT, f"{run} has no file {path}") from None
 
+    def find(self, run: str, path: str) -> bytes | None:
+        """The file; None where there is none."""
+        return self._objects.get(f"{run}/{path}")
+
     def paths(self, run: str, prefix: str) -> list[str]:
         """Every path that is the prefix or below it, sorted; all with an empty one."""
         whole = prefix.strip("/")

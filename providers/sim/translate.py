@@ -115,6 +115,8 @@ def run_instance(request: LaunchRequest) -> VendorRequest:
     user_data = {"run": request.run_id, "attempt": str(request.attempt), "deadline": request.deadline.isoformat()}
     if request.max_steps is not None:
         user_data["max_steps"] = str(request.max_steps)
+    if request.run_key:
+        user_data["run_key"] = request.run_key
     parameters: dict[str, object] = {
         "region": request.offer.region,
         "zone": request.zone,

@@ -78,6 +78,7 @@ class Course:
     start_step: int = 0
     deadline: datetime | None = None
     max_steps: int | None = None
+    run_key: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from providers.base import LABEL_RUN
@@ -16,12 +17,14 @@ from providers.sim.stock import Spot, reclaims_per_hour
 from providers.sim.tables import State
 from providers.sim.training import Simulated, Trainer
 from providers.sim.values import CloudError, Code, Effect, Fault, Kind, LostReplyError, Machine, MachineState
+from providers.sim.vouched import attempt_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from providers.sim.scenario import Scenario, Script
     from providers.sim.training import Write
+    from providers.sim.values import Course, Ending
 
 SCENARIO = "scenario"
 
@@ -172,7 +175,16 @@ class World:
             self._write(after, self._trainer.begins(after.course))
         if after.course is not None and after.trainer_end is not None and before.trainer_end is None:
             self._write(after, self._trainer.finishes(after.course, after.trainer_end))
+            self._vouch(after.course, after.trainer_end)
         self.put(after)
+
+    def _vouch(self, course: Course, ending: Ending) -> None:
+        """As the agent does it, which has the run's key and its trainer has not."""
+        if ending.state != "done":
+            return
+        record = attempt_record(course.run_key, course.run, course.attempt, partial(self.files.find, course.run))
+        if record is not None:
+            self.files.write(course.run, *record)
 
     def _machines_of(self, run: str) -> list[Machine]:
         return [machine for machine in self.state.machines.values() if machine.labels.get(LABEL_RUN) == run]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from providers.base import EndKind, InstanceState, LaunchRequest
 from providers.errors import BadRequestError
+from providers.sim.vouched import attempt_record
 from tests.doubles.clock import FakeClock
 from workloads.job import job_from_json
 
@@ -168,6 +169,9 @@ class FakeMachine:
             for name, data in files.items()
         ]
         self.store.put("output/manifest.json", json.dumps(entries).encode())
+        record = attempt_record(self.request.run_key, self.request.run_id, self.request.attempt, self.store.files.get)
+        if record is not None:
+            self.store.put(*record)
 
 
 Script = Callable[[FakeMachine], Iterator[Seen]]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from providers.sim.training import Write, newest_checkpoint
 from providers.sim.values import Course, Ending
+from providers.sim.vouched import attempt_record
 from tests.doubles.aws import objects
 from tests.doubles.endings import is_sign_of_training
 from tests.faults.harness import EndedBy, Work
@@ -27,6 +28,7 @@ POLL = timedelta(seconds=15)
 _DEADLINE = re.compile(r"\[ \"\$now\" -lt (\d+) \] \|\| systemctl --no-block start trainplan-deadline")
 _RUN = re.compile(r'run_uri\\": \\"s3://([^/]+)/([^"\\]+)\\"')
 _ATTEMPT = re.compile(r'\\"attempt\\": (\d+)')
+_KEY = re.compile(r'run_key\\": \\"([0-9a-f]{64})')
 _HASHES = re.compile(r"[0-9a-f]{64}")
 _REASONS = {0: "DONE", 65: "BAD_JOB", 75: "STOPPED", 76: "DEADLINE"}
 _NO_TIMER = "the machine's own timer"
@@ -120,6 +122,7 @@ def boot(world: World, machine: Machine) -> None:
         began_at=world.now,
         start_step=newest_checkpoint(marks, job_json),
         deadline=machine.deadline,
+        run_key=found[1] if (found := _KEY.search(machine.user_data)) else "",
     )
     machine.told_until = world.now
     machine.looks_at = world.now + POLL
@@ -154,10 +157,22 @@ def finish(world: World, machine: Machine, ending: Ending | None) -> None:
     if ending is not None and machine.course is not None:
         _written(machine, map(partial(_with_reason, ending), world.trainer.finishes(machine.course, ending)))
         machine.trained_at = ending.at
+        _vouch(machine, machine.course, ending)
     if ending is None:
         _power_off(world, machine, EndedBy.MACHINE_TIMER, _NO_TIMER)
     else:
         _power_off(world, machine, EndedBy.AGENT, "")
+
+
+def _vouch(machine: Machine, course: Course, ending: Ending) -> None:
+    """As the agent does it: for what it has brought home."""
+    if ending.state != "done":
+        return
+    record = attempt_record(
+        course.run_key, course.run, course.attempt, lambda path: objects.get(machine.bucket, f"{machine.prefix}/{path}")
+    )
+    if record is not None:
+        objects.put(machine.bucket, f"{machine.prefix}/{record[0]}", record[1])
 
 
 def _fetched(machine: Machine, attempt: int) -> bool:

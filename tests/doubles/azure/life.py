@@ -22,6 +22,7 @@ _REGION = "sim-east"
 _TYPES = {"Standard_NC4as_T4_v3": "t4.one", "Standard_NC24ads_A100_v4": "a100.one"}
 _DEADLINE = re.compile(r"\[ \"\$now\" -lt (\d+) \] \|\| systemctl --no-block start trainplan-deadline")
 _BOOT = re.compile(r"/etc/trainplan/boot\.json\n  content: (\".*\")")
+_KEY = re.compile("[0-9a-f]{64}")
 _RUN = re.compile(r"/runs/([^/\"]+)$")
 
 
@@ -83,6 +84,8 @@ def start_up_of(body: dict[str, Any]) -> dict[str, str]:
     if run is None:
         raise ValueError(f"{values['run_uri']} is no run directory")
     read = {"run": run[1], "attempt": str(values["attempt"])}
+    if _KEY.fullmatch(values.get("run_key", "")):
+        read["run_key"] = values["run_key"]
     if armed is not None:
         read["deadline"] = datetime.fromtimestamp(int(armed[1]), UTC).isoformat()
     return read

@@ -17,6 +17,7 @@ import yaml
 from providers.sim.catalogue import TYPES
 from providers.sim.training import Simulated, images_per_second, newest_checkpoint
 from providers.sim.values import Course, Ending
+from providers.sim.vouched import attempt_record
 from tests.contract.sim import NamedTrainer
 from tests.doubles import gcs
 from tests.doubles.endings import is_sign_of_training
@@ -60,6 +61,7 @@ class Orders:
     boot_deadline: datetime
     agent_sha256: str
     spec_sha256: str
+    run_key: str = field(default="", repr=False)
 
 
 @lru_cache(maxsize=64)  # a machine is asked for its deadline often, and reading YAML takes the longest of it
@@ -84,6 +86,7 @@ def orders_of(user_data: str) -> Orders:
         told["deadline"],
         told["boot"],
         *dict.fromkeys(hashes),
+        run_key=key,
     )
 
 
@@ -205,6 +208,7 @@ class Guest:
             start_step=newest_checkpoint(marks, job.decode()),
             deadline=self.orders.deadline,
             max_steps=int(steps) if steps else None,
+            run_key=self.orders.run_key,
         )
         self.told_until = self.world.now
         for write in self.trainer.begins(self.course):
@@ -237,10 +241,17 @@ class Guest:
         self.ending = ending
         for write in self.trainer.finishes(self.course, ending):
             self._write(write)
+        self._vouch(self.course, ending)
         self._final_status(ending)
         taken = self.noticed_at is not None and ending.state == "stopped"
         if not taken:  # what is being taken back waits for that
             self.end(EndedBy.AGENT, dict(self.spec["end"]))
+
+    def _vouch(self, course: Course, ending: Ending) -> None:
+        """As the agent does it: for what it has brought home."""
+        record = attempt_record(course.run_key, course.run, course.attempt, self._read)
+        if ending.state == "done" and record is not None:
+            self._put(*record)
 
     def _final_status(self, ending: Ending) -> None:
         """As the agent says it, who knows why the container was told to end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -77,3 +77,13 @@ def test_nothing_is_written_through_a_linked_folder(store: FolderStore, tmp_path
     with pytest.raises(ThisMachineError, match="is a link to another folder"):
         collect(store, tmp_path / "model")
     assert list(elsewhere.iterdir()) == []
+
+
+def test_a_file_that_is_longer_than_its_manifest_says_is_not_fetched(store: FolderStore, tmp_path: Path) -> None:
+    class Counts(FolderStore):
+        def get_file(self, *arguments: Any) -> str:
+            raise AssertionError(arguments)
+
+    store.put("output/model.keras", b"weights and more")
+    with pytest.raises(TrainingFailedError, match=r"model\.keras differs from its manifest"):
+        collect(Counts(store.root), tmp_path / "home")
