@@ -61,9 +61,9 @@ class _Manifest(NamedTuple):
 def _manifest(store: RunStore, vouched: Vouched | None) -> _Manifest:
     try:
         data = vouched.manifest(store) if vouched else store.get(MANIFEST, size=MANIFEST_BYTES + 1)
-        files = manifest_rows(data)
     except KeyError:
-        files = None
+        data = b""
+    files = manifest_rows(data)
     if not files:
         raise TrainingFailedError("the run left no complete output", "plan logs shows what it said last")
     return _Manifest(files, manifest_sizes(data))

@@ -129,11 +129,8 @@ def manifest_sizes(raw: bytes) -> dict[str, int]:
     """The bytes of each file for which a manifest tells them, by its path."""
     rows = json_value(raw, MANIFEST_BYTES)
     named = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return {
-        row["path"]: row["size_bytes"]
-        for row in named
-        if _is_path(row.get("path")) and _is_count(row.get("size_bytes"))
-    }
+    sizes = {row["path"]: row.get("size_bytes") for row in named if _is_path(row.get("path"))}
+    return {path: size for path, size in sizes.items() if isinstance(size, int) and _is_count(size)}
 
 
 def _is_path(value: object) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
-from providers.agent.plain_file import NotPlainError, open_plain
+from providers.agent.plain_file import NotPlainError, is_plain
 from providers.errors import BadRequestError, MachineError
-from providers.stores.files import copied, unheard
+from providers.local.inside import new_inside, open_inside, refuse_links, remove_inside
+from providers.stores.files import copied, copied_bytes, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,65 +22,71 @@ _PARTIAL = ".partial"
 
 
 class FolderStore:
-    """Files under one folder. A file being written is not listed; it gets its name when it is whole."""
+    """Files under one folder. A file being written is not listed; it gets its name when it is whole.
+
+    The container of a run writes into the same folder: links in it are followed neither to read nor to write.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def put(self, path: str, data: bytes) -> None:
         target = self._at(path)
-        with _explained(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(target, data)
+        with _explained(target), new_inside(self.root, target) as file:
+            file.write(data)
 
     def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
         target = self._at(path)
-        with _explained(target):
-            try:
-                with open_plain(target) as file:
-                    file.seek(start)
-                    return file.read(-1 if size is None else size)
-            except (FileNotFoundError, NotADirectoryError, NotPlainError):
-                raise KeyError(path) from None
+        with _explained(target), self._opened(path) as file:
+            file.seek(start)
+            return file.read(-1 if size is None else size)
 
     def list(self, prefix: str = "") -> Sequence[str]:
-        folder = self._at(prefix) if prefix else self.root
-        if folder.is_file():
-            return [folder.relative_to(self.root).as_posix()]
-        with _explained(folder):
-            return sorted(self._files(folder))
+        return list(self.sizes(prefix))
 
     def delete(self, prefix: str) -> None:
         folder = self._at(prefix) if prefix else self.root
         with _explained(folder), contextlib.suppress(FileNotFoundError):
-            if folder.is_dir() and not folder.is_symlink():
-                shutil.rmtree(folder)
+            if prefix:
+                remove_inside(self.root, folder)
             else:
-                folder.unlink()
+                shutil.rmtree(self.root)
 
     def put_file(self, path: str, source: Path, moved: Callable[[int], None] = unheard) -> str:
         target = self._at(path)
-        with _explained(target if source.is_file() else source):
-            return copied(path, source, target, "", moved)
+        with _explained(source), source.open("rb") as read, new_inside(self.root, target) as file:
+            return copied_bytes(read, file, moved)
 
     def get_file(self, path: str, target: Path, sha256: str = "", moved: Callable[[int], None] = unheard) -> str:
-        source = self._at(path)
-        if not source.is_file():
-            raise KeyError(path)
-        return copied(path, source, target, sha256, moved)
+        with self._opened(path) as source:
+            return copied(path, source, target, sha256, moved)
 
     def sizes(self, prefix: str = "") -> Mapping[str, int]:
-        found = {}
-        for path in self.list(prefix):
-            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-                found[path] = self._at(path).stat().st_size
-        return found
+        folder = self._at(prefix) if prefix else self.root
+        with _explained(folder):
+            return dict(sorted(self._files(folder)))
 
-    def _files(self, folder: Path) -> Iterator[str]:
+    def _opened(self, path: str) -> BinaryIO:
+        """Raises KeyError where there is no such file: a link, and what lies behind one, is none."""
+        try:
+            return open_inside(self.root, self._at(path))
+        except (FileNotFoundError, NotADirectoryError, NotPlainError):
+            raise KeyError(path) from None
+
+    def _files(self, folder: Path) -> Iterator[tuple[str, int]]:
+        """Path and bytes of each plain file in the folder, or of the file that it is."""
+        try:
+            refuse_links(self.root, folder)
+        except NotPlainError:
+            return
+        if is_plain(folder):
+            yield folder.relative_to(self.root).as_posix(), folder.lstat().st_size
         for parent, _, names in os.walk(folder):
-            for name in names:
-                if not name.endswith(_PARTIAL):
-                    yield (Path(parent) / name).relative_to(self.root).as_posix()
+            for path in (Path(parent) / name for name in names if not name.endswith(_PARTIAL)):
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                    seen = path.lstat()
+                    if stat.S_ISREG(seen.st_mode):
+                        yield path.relative_to(self.root).as_posix(), seen.st_size
 
     def _at(self, path: str) -> Path:
         pure = PurePosixPath(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
 from providers.stores.bucket import DamagedError
 
@@ -58,25 +58,31 @@ def fetch(store: RunStore, path: str, target: Path, sha256: str = "") -> str:
     return found
 
 
-def copied(path: str, source: Path, target: Path, sha256: str, moved: Callable[[int], None]) -> str:
+def copied(path: str, source: BinaryIO, target: Path, sha256: str, moved: Callable[[int], None]) -> str:
     """Copy a file whole or not at all; its SHA-256 in hex. Raises DamagedError naming `path`, and OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        with partial.open("xb") as file, source.open("rb") as read:
-            while piece := read.read(_PIECE):
-                file.write(piece)
-                digest.update(piece)
-                moved(len(piece))
+        with partial.open("xb") as file:
+            digest = copied_bytes(source, file, moved)
             file.flush()
             os.fsync(file.fileno())
-        found = promised(path, digest.hexdigest(), sha256)
+        found = promised(path, digest, sha256)
         partial.replace(target)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
     return found
+
+
+def copied_bytes(source: BinaryIO, target: BinaryIO, moved: Callable[[int], None]) -> str:
+    """All that is left of one open file into another; its SHA-256 in hex. `moved` hears of the bytes."""
+    digest = hashlib.sha256()
+    while piece := source.read(_PIECE):
+        target.write(piece)
+        digest.update(piece)
+        moved(len(piece))
+    return digest.hexdigest()
 
 
 def stored_bytes(store: RunStore, prefix: str = "") -> int:
