@@ -12,11 +12,11 @@ from planner.machine_quote import shape_of
 from planner.measurements import add_measurement
 from planner.progress import Story, story_of
 from planner.receipt import Ending, Receipt, measurement_of, receipt_from, write_receipt
+from planner.recorded_runs import recorded_job
 from planner.run import Outcome, Phase, Run
 from planner.stored import Stays, rates_of, stays
 from planner.vouched import Vouched
 from providers.errors import ProviderError
-from workloads.job import job_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,10 +110,10 @@ class Receipts:
         rates = rates_of(run.provider, self._settings.home)
         if rates is None:
             return None
-        data = job_from_json(self._journal.job_json(run.run_id)).data
         try:
+            data = recorded_job(self._journal, run.run_id).data
             return stays(self._provider_of(run.provider).store(run.run_id), data, rates)
-        except ProviderError as error:
+        except (ProviderError, StateError) as error:
             self._listen(Said(f"the receipt lacks what stays stored: {error.message}"))
             return None
 
@@ -122,7 +122,11 @@ class Receipts:
             return
         from providers.local.machine import this_machine
 
-        job = job_from_json(self._journal.job_json(run.run_id))
+        try:
+            job = recorded_job(self._journal, run.run_id)
+        except StateError as error:
+            self._listen(Said(f"what this run has measured is not kept: {error.message}"))
+            return
         machine, batch = this_machine().fingerprint, job.global_batch_size
         row = measurement_of(run, story, ending, machine, shape_of(job), batch=batch)
         if row is not None:

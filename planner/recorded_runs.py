@@ -10,14 +10,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from planner.errors import ThisMachineError
+from planner.errors import StateError, ThisMachineError
 from planner.journal import BUSY_MILLISECONDS, Journal
 from planner.journal_schema import SCHEMA_VERSION
 from planner.run import Run
 from providers.base import RunId
+from workloads.job import TrainingJob, job_from_json
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def recorded_job(journal: Journal, run_id: RunId) -> TrainingJob:
+    """The job that a run trains. Raises StateError where its row cannot be read."""
+    try:
+        return job_from_json(journal.job_json(run_id))
+    except ValueError:
+        raise StateError(
+            f"the job of run {run_id} in the journal cannot be read",
+            f"plan stop {run_id} ends the run; plan launch with its job file begins it anew",
+        ) from None
 
 
 class RecordedRuns(Mapping[str, Run]):

@@ -17,13 +17,13 @@ from planner.locks import RunLocks
 from planner.looking import spent_by
 from planner.measurements import OwnMeasurement, load_measurements
 from planner.receipts import Receipts
+from planner.recorded_runs import recorded_job
 from planner.run import Phase, Run, attempt_deadline
 from planner.run_keys import RunKeys
 from planner.spending import Spending
 from planner.watch import Watcher, newest_checkpoint
 from providers.base import LaunchRequest, PreflightState, Preparer, RunId
 from providers.errors import ProviderError
-from workloads.job import job_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -264,7 +264,7 @@ class Runner:
 
     def request_maker(self, run: Run, *, client: str) -> MakeRequest:
         """Builds the requests of a run that is in the journal."""
-        job = job_from_json(self._journal.job_json(run.run_id))
+        job = recorded_job(self._journal, run.run_id)
         return request_for(job, self._clock, client=client, key=self._keys.key)
 
     def _executor(self, run: Run) -> Executor:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from providers.base import Check, Instance, LaunchRequest, PreflightState, RunId, VendorRequest
 from providers.errors import BadRequestError, MachineError
+from providers.local.inside import make_folder
 from providers.local.machine import GIB, Machine
 from providers.local.offers import gpu_indices
 from providers.local.records import Place, Records
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pricing.offers import Offer
 
 LOG_LINES = 200
+LOG_BYTES = 4 * 1024 * 1024
+"""So much of the end of a log is read for these lines, however long they are."""
 LEAST_MEMORY_BYTES = 1 * GIB
 """A trainer on TensorFlow that has loaded a small net; below this nothing starts."""
 LEAST_DISK_BYTES = 200_000_000
@@ -115,7 +118,7 @@ class Here:
         store = self.store(request.run_id)
         try:
             folders.datasets.mkdir(parents=True, exist_ok=True)
-            (folders.run_dir / "attempts" / str(request.attempt) / "log").mkdir(parents=True, exist_ok=True)
+            make_folder(folders.run_dir, folders.run_dir / "attempts" / str(request.attempt) / "log")
         except OSError as error:
             raise MachineError(
                 f"{folders.run_dir}: {error.strerror}", hint="set PLAN_HOME to a folder of yours"

@@ -66,6 +66,17 @@ def new_inside(root: Path, path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def make_folder(root: Path, folder: Path) -> None:
+    """The folder and those on the way to it. A link in the place of one of them is removed. Raises OSError."""
+    root.mkdir(parents=True, exist_ok=True)
+    if not HAS_FOLDER_DESCRIPTORS:
+        refuse_links(root, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    with plain_folder(root, folder, make=True):
+        pass
+
+
 def remove_inside(root: Path, path: Path) -> None:
     """Remove the folder, file or link `path`; nothing there is no error. Raises OSError."""
     if not HAS_FOLDER_DESCRIPTORS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from providers.base import Check, Instance, InstanceState, LaunchRequest, PreflightState, VendorRequest
 from providers.errors import InstanceNotFoundError, MachineError, TransientError
 from providers.exits import how_it_ended
-from providers.local.here import LOG_LINES, Held, Here, room_checks
+from providers.local.here import LOG_BYTES, LOG_LINES, Held, Here, room_checks
+from providers.local.inside import open_inside
 from providers.local.pids import Process
 from providers.local.records import PROCESS, Place, attempt_key
 from providers.local.store import write_whole
@@ -116,7 +118,10 @@ class ProcessHost:
     def logs(self, place: Place) -> Sequence[str]:
         run_dir = self.here.folders(place.key.run_id).run_dir
         try:
-            text = (run_dir / "attempts" / str(place.key.attempt) / "log" / "trainer.log").read_text("utf-8", "replace")
+            with open_inside(run_dir, run_dir / "attempts" / str(place.key.attempt) / "log" / "trainer.log") as log:
+                size = os.fstat(log.fileno()).st_size
+                log.seek(max(0, size - LOG_BYTES))
+                text = log.read(LOG_BYTES).decode("utf-8", "replace")
         except OSError:
             return []
         return text.splitlines()[-LOG_LINES:]

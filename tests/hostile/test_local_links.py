@@ -100,3 +100,11 @@ def test_nothing_is_deleted_through_a_link(store: FolderStore, host: Path) -> No
             store.delete(path)
         assert untouched(host)
     assert list(store.list()) == []
+
+
+def test_a_new_attempt_makes_its_folders_in_the_run_directory(store: FolderStore, host: Path) -> None:
+    (store.root / "attempts").symlink_to(host)
+    with contextlib.suppress(OSError):
+        inside.make_folder(store.root, store.root / "attempts" / "2" / "log")
+    assert untouched(host)
+    assert sorted(path.name for path in host.iterdir()) == ["kept", "step-1"]
