@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz engine azurite tables fit accuracy bench k80 clean
+.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins engine azurite tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -19,6 +19,7 @@ help:
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
 	@echo "make mutants small changes to the code that launches and ends machines: which of them no test notices (hours)"
 	@echo "make fuzz    mutated price lists, commands, job files and run directories: none may end in an unhandled error"
+	@echo "make pins    pin what a rented machine installs anew, with hashes (needs the network)"
 	@echo "make bench   how fast the command answers, and what a rented machine fetches before its first step"
 	@echo "make k80     train with the last TensorFlow for a K80, on this machine's processor"
 	@echo "make fit     fit the throughput model to the measurements; make accuracy: how right it is"
@@ -116,6 +117,11 @@ fuzz: $(VENV)/.dev tables
 	@$(BIN)/python -P -m tests.fuzz.prices --inputs $(FUZZ_INPUTS)
 	@$(BIN)/python -P -m tests.fuzz.commands --inputs $$(($(FUZZ_INPUTS) / 20))
 	@$(BIN)/python -P -m tests.fuzz.run_directory --inputs $$(($(FUZZ_INPUTS) / 5))
+
+# What a rented machine installs, pinned anew with hashes (scripts/pins.py): after each change of a requirement list.
+pins: $(VENV)/.dev tables
+	$(BIN)/python -m pip install --quiet "uv>=0.9"
+	$(BIN)/python -P -m scripts.pins
 
 # Fits the throughput model anew (minutes) and writes what it can and cannot do; `accuracy` writes only the latter.
 fit: $(VENV)/.dev tables

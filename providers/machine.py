@@ -15,7 +15,7 @@ from providers.agent_archive import AGENT, agent_bytes
 from providers.bootstrap import Boot, start_up
 from providers.errors import BadRequestError
 from providers.secrets import checked_references
-from providers.trainer_wheel import WHEEL, requirements, wheel_bytes
+from providers.trainer_wheel import WHEEL, pinned, wheel_bytes
 
 if TYPE_CHECKING:
     from providers.base import LaunchRequest
@@ -27,13 +27,15 @@ IMAGE_DIGEST = "image_digest"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MOST_SHM_GIB = 8
 _VENV = "/machine/venv"
+# pip takes the wheels whose hashes are pinned and no other; the trainer's own wheel was checked by the agent.
 # The packages are on the machine's disk, so a container that is started again has them. The mark is last: an
 # installation that was cut off is begun anew.
 _SETUP = f"""\
 test ! -e {_VENV}/ready || exit 0
 /usr/local/bin/python3 -m venv --clear {_VENV}
 {_VENV}/bin/pip install --no-cache-dir --disable-pip-version-check --progress-bar off --only-binary :all: \
--r /machine/requirements.txt /machine/{WHEEL}
+--require-hashes -r /machine/requirements.txt
+{_VENV}/bin/pip install --no-cache-dir --disable-pip-version-check --no-index --no-deps /machine/{WHEEL}
 touch {_VENV}/ready
 """
 _PATH = f"{_VENV}/bin:/usr/local/bin:/usr/bin:/bin"
@@ -134,9 +136,8 @@ def _brought(request: LaunchRequest, software: Software | None) -> tuple[StoredO
     """The trainer and the list of what it needs; nothing for an image that has its own."""
     if software is None:
         return ()
-    pinned = requirements(software.requirements).encode()
     return (
-        StoredObject(path=_path(request, "requirements.txt"), data=pinned),
+        StoredObject(path=_path(request, "requirements.txt"), data=pinned(software.name).encode()),
         StoredObject(path=_path(request, WHEEL), data=wheel_bytes()),
     )
 

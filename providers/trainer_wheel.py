@@ -22,6 +22,7 @@ _FORMAT = "Wheel-Version: 1.0\nGenerator: trainplan\nRoot-Is-Purelib: true\nTag:
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _HERE = Path(__file__).parent
 # Shared with the trainer image of this machine, so that both train with the same versions.
+PINNED = _HERE / "data" / "pinned"
 _REQUIREMENTS = (_HERE / "data" / "requirements", _HERE / "local" / "data" / "requirements")
 
 
@@ -47,6 +48,15 @@ def wheel_bytes() -> bytes:
 def requirements(names: Sequence[str]) -> str:
     """The pinned packages of these files, one after another, as pip reads them. Raises KeyError for no such file."""
     return "".join(_requirements(name) for name in names)
+
+
+def pinned(name: str) -> str:
+    """All packages of a software of machines.toml with the hashes of their wheels, as pip reads them with
+    --require-hashes. `make pins` writes them. Raises KeyError for no such software."""
+    path = PINNED / f"{name}.txt"
+    if not path.is_file():
+        raise KeyError(name)
+    return _text(path).decode()
 
 
 def _requirements(name: str) -> str:

@@ -10,7 +10,6 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 kind=${1:?machine, plain, public or trainer}
 base=${2:-localhost/trainplan-base:bookworm}
 folder=$here/tests/e2e/yard/images/$kind
-requirements=$here/providers/local/data/requirements
 certificates=/etc/ssl/certs/ca-certificates.crt
 [ -s "$certificates" ] || certificates=
 
@@ -26,7 +25,7 @@ made_from=$(podman image inspect --format '{{.Id}}' "$base")
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT INT TERM HUP
 cp -a "$folder/." "$context"
-[ "$kind" != public ] || cat "$requirements/common.txt" "$requirements/jax-cpu.txt" >"$context/requirements.txt"
+[ "$kind" != public ] || cp "$here/providers/data/pinned/jax-cpu.txt" "$context/requirements.txt"
 digest=$(cd "$context" && find . -type f | LC_ALL=C sort | while read -r file; do
     echo "$file"
     cat "$file"

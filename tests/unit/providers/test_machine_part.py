@@ -22,7 +22,7 @@ from providers.bootstrap import MOST_BYTES
 from providers.errors import BadRequestError
 from providers.launchable import Hardware, launchable
 from providers.machine import IMAGE_DIGEST, MachinePart, Place, images_by_digest, machine_part
-from providers.trainer_wheel import WHEEL, requirements, wheel_bytes
+from providers.trainer_wheel import WHEEL, pinned, requirements, wheel_bytes
 from tests.builders import RUN_ID, a_job, an_offer
 
 if TYPE_CHECKING:
@@ -132,9 +132,10 @@ def test_the_same_request_is_the_same_bytes_and_another_is_not() -> None:
 def test_what_is_installed_is_the_wheel_and_the_pins_of_the_run_directory() -> None:
     made = part()
     pins = next(stored.data.decode() for stored in made.objects if stored.path.endswith("requirements.txt"))
-    assert pins == requirements(["common", "tensorflow-nvidia"])
+    assert pins == pinned("tensorflow-nvidia")
     assert spec_of(made).setup[:2] == ("sh", "-ec")
-    assert f"-r /machine/requirements.txt /machine/{WHEEL}" in spec_of(made).setup[2]
+    assert "--require-hashes -r /machine/requirements.txt\n" in spec_of(made).setup[2]
+    assert f"--no-index --no-deps /machine/{WHEEL}\n" in spec_of(made).setup[2], "it asks nobody for anything"
 
 
 def test_the_setup_is_done_once_and_begun_anew_where_it_was_cut_off(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_the_setup_is_done_once_and_begun_anew_where_it_was_cut_off(tmp_path: Pa
     (tmp_path / "broken").unlink()
     codes += [subprocess.run([*setup[:2], text], check=False).returncode for _ in range(2)]
     assert codes == [1, 0, 0]
-    assert calls.read_text().split() == ["venv", "pip", "venv", "pip"]
+    assert calls.read_text().split() == ["venv", "pip", "venv", "pip", "pip"]
 
 
 def test_an_image_of_ones_own_gets_the_arguments_alone() -> None:
