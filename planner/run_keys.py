@@ -3,6 +3,7 @@ bucket."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -70,15 +71,30 @@ class RunKeys:
 
 
 def _make(path: Path, since: datetime) -> None:
-    """Written whole under another name first: another process may look at this moment, and the first one wins."""
+    """The file, whole from its first moment on. Where another process has made it meanwhile, that one stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"format": _FORMAT, "since": since.isoformat(), "secret": secrets.token_hex(32)})
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        if not path.exists():
-            unfinished.replace(path)
+        _write(unfinished, text)
+        with contextlib.suppress(FileExistsError):
+            _give_name(unfinished, path, text)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _give_name(unfinished: Path, path: Path, text: str) -> None:
+    """Raises FileExistsError where the name is taken: neither of the two ways replaces a file."""
+    try:
+        os.link(unfinished, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        _write(path, text)  # a file system without hard links, such as FAT: a reader may come before its one write
+
+
+def _write(path: Path, text: str) -> None:
+    """A new file that its owner alone may read. Raises FileExistsError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
