@@ -28,6 +28,7 @@ class Book:
         self.listen = listen
         self._unsaved: Run | None = None
         self._stop_asked: datetime | None = None
+        self._told_to_stop: dict[int, datetime] = {}
         self._said: set[tuple[str, str]] = set()
 
     def now(self) -> datetime:
@@ -69,6 +70,27 @@ class Book:
         except ThisMachineError:
             self._stop_asked = self.now()
         return self.fresh(run)
+
+    def told_to_stop(self, run: Run) -> None:
+        """Note that the newest attempt's machine was told to stop, unless that is noted already."""
+        if run.attempt is None or self.told_to_stop_at(run) is not None:
+            return
+        number, now = run.attempt.number, self.now()
+        try:
+            self.journal.told_to_stop(run.run_id, number, now)
+        except ThisMachineError:
+            self._told_to_stop[number] = now
+
+    def told_to_stop_at(self, run: Run) -> datetime | None:
+        """When the newest attempt's machine was first told to stop; None: nobody has, as far as is known here."""
+        if run.attempt is None:
+            return None
+        number = run.attempt.number
+        try:
+            noted = self.journal.told_to_stop_at(run.run_id, number)
+        except ThisMachineError:
+            noted = None
+        return noted or self._told_to_stop.get(number)
 
     def refusals(self) -> tuple[Refusal, ...]:
         """The places that said no lately; none where the journal cannot be read."""

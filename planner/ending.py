@@ -88,6 +88,19 @@ class Ender:
         """What the attempts made is gone, and the run goes on. Raises TeardownUnverifiedError."""
         return self._book.kept(self._torn_down(run), "cleared")
 
+    def tell_to_stop(self, run: Run) -> None:
+        """Ask the machine for a checkpoint and its end. A provider that does not answer is told, and the wish of a
+        person counts as told all the same: the limit holds for a machine that cannot be asked too."""
+        try:
+            if run.attempt and run.attempt.ref:
+                self._provider(run).stop(run.attempt.ref)
+        except InstanceNotFoundError:
+            return  # the next look tells how it ended
+        except ProviderError as error:
+            self._book.unanswered(error)
+        if run.stop_asked is not None:
+            self._book.told_to_stop(run)
+
     def keep_output(self, run: Run) -> None:
         """What the instance printed goes with it: its last lines are put into the run directory before."""
         attempt = run.attempt

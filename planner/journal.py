@@ -160,6 +160,17 @@ class Journal:
             )
             _log(db, run_id, now, "stop asked", "")
 
+    def told_to_stop(self, run_id: RunId, attempt: int, now: datetime) -> None:
+        """Note that the machine of an attempt was told to stop; its limit counts from the first note."""
+        with self._write() as db:
+            _log(db, run_id, now, "told to stop", f"attempt {attempt}")
+
+    def told_to_stop_at(self, run_id: RunId, attempt: int) -> datetime | None:
+        """When the machine of an attempt was first told to stop; None: nobody has."""
+        query = "SELECT at FROM events WHERE run_id = ? AND kind = 'told to stop' AND detail = ? ORDER BY id LIMIT 1"
+        rows = self._rows(query, run_id, f"attempt {attempt}")
+        return aware(rows[0]["at"]) if rows else None
+
     def take_over(self, run_id: RunId, now: datetime) -> None:
         """Note that a person wants this home to act on a run that another client launched."""
         with self._write() as db:

@@ -46,7 +46,6 @@ from providers.base import EndKind
 from providers.errors import (
     CapacityError,
     CredentialsError,
-    InstanceNotFoundError,
     PermissionDeniedError,
     ProviderError,
     QuotaError,
@@ -154,6 +153,8 @@ class Executor:
             run, action = self._next(run)
             if isinstance(action, Launch | Wait) and run.phase in (Phase.PLANNED, Phase.INTERRUPTED):
                 action = End(Outcome.INTERRUPTED, _why_interrupted(run))
+            if isinstance(action, AskToStop) and run.stop_asked is not None:
+                self.ender.tell_to_stop(run)  # whoever asked for it may have died before the machine was told
             if isinstance(action, Wait | AskToStop | Decide | Move):
                 return run
             run = self._book.fresh(self._take(run, action, _no_request))
@@ -287,13 +288,7 @@ class Executor:
         return run
 
     def _ask_to_stop(self, run: Run) -> Run:
-        try:
-            if run.attempt and run.attempt.ref:
-                self._provider(run).stop(run.attempt.ref)
-        except InstanceNotFoundError:
-            pass  # the next look tells how it ended
-        except ProviderError as error:
-            self._book.unanswered(error)
+        self.ender.tell_to_stop(run)
         self._book.clock.sleep(self._poll_seconds)
         return run
 

@@ -78,7 +78,8 @@ class Ear:
             if self.watcher is None or self.watcher.attempt != attempt.number:
                 self.watcher = Watcher(store, attempt.number, book.listen)
             self.watcher.look(spent_by(run, self.watcher, book.now))
-            sign = newest_sign(store, attempt.number, self.watcher.story, book.now())
+            story, is_to_stop = self.watcher.story, run.stop_asked is not None
+            sign = newest_sign(store, attempt.number, story, book.now(), is_to_stop=is_to_stop)
         except ProviderError as error:
             book.unanswered(error, "store")
             self._away_since = self._away_since or book.now()
@@ -128,6 +129,7 @@ def look(run: Run, provider: Provider, ear: Ear, scout: Scout, book: Book) -> Lo
         sign=heard.sign,
         knows_ages=heard.answered,
         tells_time=tells_time(provider),
+        told_to_stop_at=book.told_to_stop_at(run) if run.stop_asked is not None else None,
         lag=provider.listing_lag,
         refusals=refusals,
         slow=watcher.slowness(run, now) if watcher else "",

@@ -11,7 +11,7 @@ from planner.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run
 from planner.search import FIRST_PAUSE, MOST_CREATES, Search, search
 from planner.signs import BOOT_LIMIT as BOOT_LIMIT
 from planner.signs import SILENCE_LIMIT as SILENCE_LIMIT
-from planner.signs import Sign, silent_since
+from planner.signs import Sign, disobeys, silent_since
 from planner.spot_policy import Action as MarketAction
 from planner.spot_policy import Decision
 from planner.targets import Refusal, Target, affordable, open_targets, opens_again
@@ -37,7 +37,8 @@ class Look:
     `finished` is how the run directory says that the attempt ended. `sign` is the newest sign of life in the run
     directory (None: there is none); without `knows_ages`, nothing may be concluded from how old it is. Without
     `tells_time` nobody knows what time it is there, and nothing is ended for any age, deadline included: the machine's
-    own timer holds that. `lag` is how long a new instance may not be listed yet. `slow` says in words that training is
+    own timer holds that. `told_to_stop_at` is when the machine was first told that a person wants the run to stop
+    (None: it was not). `lag` is how long a new instance may not be listed yet. `slow` says in words that training is
     slower than the low end of its estimate.
     """
 
@@ -47,6 +48,7 @@ class Look:
     sign: Sign | None = None
     knows_ages: bool = True
     tells_time: bool = True
+    told_to_stop_at: datetime | None = None
     lag: timedelta = timedelta(0)
     refusals: tuple[Refusal, ...] = ()
     slow: str = ""
@@ -339,6 +341,11 @@ def _still_training(run: Run, look: Look, seen: Instance, now: datetime) -> Acti
     silence = silent_since(run.attempts[-1], seen, look.sign, now) if look.knows_ages and look.tells_time else ""
     if silence:
         return _after_training(run, EndKind.LOST, silence)
+    if run.stop_asked is not None and look.tells_time:
+        is_stopping = not look.knows_ages or (look.sign is not None and look.sign.stops)
+        disobedience = disobeys(look.told_to_stop_at, is_stopping=is_stopping, now=now)
+        if disobedience:
+            return End(Outcome.STOPPED, disobedience)
     wants_end = run.stop_asked is not None or run.moving is not None or run.slow in (OnSlow.STOP, OnSlow.REPLAN)
     if wants_end and not seen.bills:
         return _after_training(run, EndKind.STOPPED, "stopped while it waited for a machine")

@@ -26,31 +26,45 @@ maintenance (the agent allows 30 min to be back at training) and a store that do
 (permissions at Azure take up to 30 min to arrive; the agent waits 30 min for its store). The agent itself ends training
 that has written nothing for 30 min. The limit lies above all of these, so that the machine acts first.
 """
+STOP_LIMIT = timedelta(minutes=10)
+"""How long a machine that was told to stop may go on before the command that asked ends it.
+
+The agent of a rented machine reads the wish within 15 s (providers/agent/watch.py), gives the trainer 110 s for its
+checkpoint (providers/agent/container.py), and says from the first of these instants on that it is stopping. The rest is
+grace: for a machine that still boots, and for a store that is away for some minutes.
+"""
+FAREWELL_LIMIT = SILENCE_LIMIT
+"""How long it may take instead once it has said that it is stopping: it brings checkpoint and results home, and where
+its store is away it tries for 30 min."""
 FRESH = timedelta(minutes=5)
 """A progress line that is younger makes the status unnecessary: this saves a read in most looks."""
-_TRAINING_STATES = ("running", "stopping")
+_STOPPING = "stopping"
+_TRAINING_STATES = ("running", _STOPPING)
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """`at` is the newest instant that the machine itself wrote down; `trains`: training has begun."""
+    """`at` is the newest instant that the machine itself wrote down; `trains`: training has begun; `stops`: it says
+    that it is stopping."""
 
     at: datetime
     trains: bool
+    stops: bool = False
 
 
-def newest_sign(store: RunStore, attempt: int, story: Story, now: datetime) -> Sign | None:
+def newest_sign(store: RunStore, attempt: int, story: Story, now: datetime, *, is_to_stop: bool = False) -> Sign | None:
     """The newest of the progress lines in `story` and of the heartbeat in status.json; None: neither is there.
 
-    Raises ProviderError where the store does not answer.
+    `is_to_stop`: the machine was told to stop, so that its status matters though it has just written a line. Raises
+    ProviderError where the store does not answer.
     """
     line_at = story.last_at
-    if line_at is not None and now - line_at < FRESH:
+    if line_at is not None and now - line_at < FRESH and not is_to_stop:
         return Sign(line_at, trains=True)
     status = status_of(store, attempt)
     known = [at for at in (line_at, instant(status.get("time"))) if at is not None]
     trains = line_at is not None or status.get("state") in _TRAINING_STATES
-    return Sign(max(known), trains) if known else None
+    return Sign(max(known), trains, stops=status.get("state") == _STOPPING) if known else None
 
 
 def silent_since(attempt: Attempt, seen: Instance, sign: Sign | None, now: datetime) -> str:
@@ -68,3 +82,18 @@ def silent_since(attempt: Attempt, seen: Instance, sign: Sign | None, now: datet
     if now - max(began, sign.at) <= SILENCE_LIMIT:
         return ""
     return f"no sign of life since {sign.at:%Y-%m-%d %H:%M} UTC: the machine hangs, or cannot reach its store"
+
+
+def disobeys(told_at: datetime | None, *, is_stopping: bool, now: datetime) -> str:
+    """In words, that a machine which was told to stop at `told_at` (None: it was not) goes on; "" while it has time.
+
+    `is_stopping`: it says that it is stopping, or what it says cannot be read. `now` is the provider's.
+    """
+    limit = FAREWELL_LIMIT if is_stopping else STOP_LIMIT
+    if told_at is None or now - told_at <= limit:
+        return ""
+    return (
+        f"the machine was told to stop at {told_at:%Y-%m-%d %H:%M} UTC and had not ended "
+        f"{limit.total_seconds() / 60:.0f} minutes later: plan ended it, and what it had trained since its newest "
+        "stored checkpoint is lost"
+    )

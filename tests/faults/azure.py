@@ -135,8 +135,9 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "machine's timer": {"cloud_timer_works": False},
     "swept": {"forgets_delete_option": True},
     "left alone": {},
+    "left hung": {},
 }
-HUNG = ("machine's timer", "swept")
+HUNG = ("machine's timer", "swept", "left hung")
 
 
 class AzureCloud:

@@ -37,8 +37,7 @@ class Case:
     launch has gone on elsewhere by then.
     `hours`: the job trains for 60 hours and its launch is detached (tests.faults.hours); `draws` is how many times that
     happens without a death (Then.LEFT).
-    `pause` and `first` are the first pause and the first command there, where those are not drawn; the commands in
-    `never` do not come.
+    `pause` and `first` are the first pause and the first command there, where those are not drawn.
     `break_code` plants a defect in each client."""
 
     name: str
@@ -55,7 +54,6 @@ class Case:
     draws: int = 0
     pause: timedelta | None = None
     first: str = ""
-    never: tuple[str, ...] = ()
     break_code: Callable[[], None] = nothing
 
 
@@ -87,8 +85,8 @@ CASES = (
         first="plan attach",
     ),
     Case(name="left alone", then=_HOURS, deadline="5d", hours=True, draws=20),
-    # Its trainer goes on and does not obey, and the double has no agent that ends it: a stop waits for the deadline.
-    Case(name="left hung", then=(Then.LEFT,), deadline="5d", hours=True, draws=10, never=("plan stop",)),
+    # Its trainer goes on and does not obey, and the double has no agent that ends it.
+    Case(name="left hung", then=(Then.LEFT,), deadline="5d", hours=True, draws=10),
     Case(name="hung", then=_HOURS, deadline="5d", hours=True, draws=40),
     Case(name="never begins", then=_HOURS, deadline="5d", hours=True, draws=40),
 )

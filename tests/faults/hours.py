@@ -37,9 +37,9 @@ AT_ONCE = 0.25
 """How often two commands come at one time."""
 FOLLOWED = 60
 """The points after which a person closes the terminal of a command that follows a run for days."""
-STOPS_WITHIN = timedelta(minutes=100)
-"""From `plan stop` to the end of the machine: one that boots cannot be asked, nor can one that hangs, and each of the
-two may take its limit of 45 minutes."""
+STOPS_WITHIN = timedelta(minutes=30)
+"""From `plan stop` to the end of the machine, whatever it is at: a machine has 10 minutes (planner.signs.STOP_LIMIT),
+and so have the faults of a case that keep it from being told or ended."""
 LOOK_EVERY = timedelta(hours=7)
 MOST_LOOKS = 40
 _JUST_MADE = timedelta(minutes=10)
@@ -101,7 +101,6 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.chance = Random(self.trial.name)
-        self.drawn = tuple(typed for typed in self.drawn if typed not in self.trial.case.never)
 
     def answer(self, message: tuple[Any, ...]) -> Any:
         match message[0]:

@@ -19,7 +19,7 @@ from tests.faults.defects import defect
 @defect("concludes from age")
 def _() -> None:
     """What the run directory says is not heard."""
-    looking.newest_sign = lambda *_: None
+    looking.newest_sign = lambda *_, **__: None
 
 
 @defect("second launch ignores a live run")

@@ -116,6 +116,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "absent, slow boot": {"boot": ["30m", "40m"], "standing_reaper": False},
     # Trains for 14 hours; a day after its machine has gone, its token makes another one.
     "forgotten token": {"throughput_factor": 4.0},
+    "left hung": {},
     "hung": {},
     "never begins": {"machine_timer_works": False},
 }  # fmt: skip
@@ -172,6 +173,7 @@ TRAINERS: dict[str, type[Simulated]] = {
     "machine's timer": Hung,
     "cloud's timer": Hung,
     "swept": Hung,
+    "left hung": Hung,
     "hung": FirstFallsSilent,
     "never begins": FirstNeverBegins,
 }

@@ -120,7 +120,7 @@ def test_a_hung_machine_that_is_to_stop_is_not_waited_for() -> None:
         (None, {"state": "booting", "time": NOON.isoformat()}, Sign(NOON, trains=False)),
         (None, {"state": "fetching", "time": NOON.isoformat()}, Sign(NOON, trains=False)),
         (None, {"state": "running", "time": NOON.isoformat()}, Sign(NOON, trains=True)),
-        (None, {"state": "stopping", "time": NOON.isoformat()}, Sign(NOON, trains=True)),
+        (None, {"state": "stopping", "time": NOON.isoformat()}, Sign(NOON, trains=True, stops=True)),
         (NOON, None, Sign(NOON, trains=True)),
         (NOON, {"state": "running", "time": (NOON + HOUR).isoformat()}, Sign(NOON + HOUR, trains=True)),
         (NOON + HOUR, {"state": "running", "time": NOON.isoformat()}, Sign(NOON + HOUR, trains=True)),
