@@ -262,7 +262,7 @@ class AwsProvider:
     def logs(self, ref: InstanceRef) -> Iterator[str]:
         _known(ref)
         told = self._ec2(ref.region, "GetConsoleOutput", {"InstanceId": ref.id})
-        yield from _text(told.get("Output", "")).splitlines()[-_LOG_LINES:]
+        yield from str(told.get("Output", "")).splitlines()[-_LOG_LINES:]
 
     def store(self, run_id: RunId) -> RunStore:
         return self.rented.store(run_id)
@@ -279,7 +279,7 @@ class AwsProvider:
         return AwsSetUp(self.standing).removable()
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
-        AwsSetUp(self.standing).carry_out(step, report)
+        AwsSetUp(self.standing, self.patience.sleep).carry_out(step, report)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -349,7 +349,8 @@ class AwsProvider:
         send = partial(self.api.call, service, region, call.operation, filled(call.parameters, found))
         settle = Settling(self.patience.sleep, self.account.has_instance_profile)
         try:
-            told = settle(send if call.operation == "RunInstances" else lambda: self.patience(send, on=_UNCLEAR))
+            once = call.operation == "RunInstances"
+            told = settle(call.operation, send if once else lambda: self.patience(send, on=_UNCLEAR))
         except QuotaError as error:
             raise QuotaError(error.message, quota=quota_text(offer), hint=error.hint, code=error.code) from error
         except ProviderError as error:
@@ -357,7 +358,8 @@ class AwsProvider:
                 raise
             told = {}
         if call.operation == "CreateSecurityGroup":
-            found[GROUP_ID] = str(told.get("GroupId") or settle(lambda: self._group(region, call)))
+            look = partial(self._group, region, call)
+            found[GROUP_ID] = str(told.get("GroupId") or settle("DescribeSecurityGroups", look))
         return told
 
     def _group(self, region: str, call: VendorRequest) -> str:
@@ -393,8 +395,3 @@ def _known(ref: InstanceRef) -> None:
 def _data_gib(request: LaunchRequest) -> int:
     """Twice the data set, packed and unpacked."""
     return -(-2 * sum(file.size_bytes for file in request.data) // 1024**3)
-
-
-def _text(output: str) -> str:
-    """The console's output; the SDK has decoded it."""
-    return output

@@ -1,4 +1,4 @@
-"""Patience with what was made a moment ago, which not every part of AWS knows yet."""
+"""Which refusals of AWS mean that something is too new to be known (providers.settling has how long that may last)."""
 
 from __future__ import annotations
 
@@ -7,58 +7,57 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from providers.aws.errors import NO_SUCH_THING
+from providers.aws.settings import PROVIDER
 from providers.errors import PermissionDeniedError, ProviderError
+from providers.settling import Pair, pair_of, settled
 
 Answer = TypeVar("Answer")
-SETTLES_SECONDS = 120.0
-"""How long something new is asked for again. EC2's page on eventual consistency says "a few minutes" at most, and names
-a security group that was just made as its example
-(https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html); for instance profiles users of Terraform
-measured 5 to 10 s (hashicorp/terraform issue 2037), and IAM's page on troubleshooting promises no time at all
-(https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency)."""
-ASKED_EVERY_SECONDS = 5.0
 NO_GROUP = "InvalidGroup.NotFound"
+NO_BUCKET = "NoSuchBucket"
 _PROFILE_CODES = ("InvalidParameterValue", "InvalidIamInstanceProfile")
-_ROLE = "execution role"
-"""EventBridge Scheduler's words: the execution role you provide must allow it to assume the role."""
+_PROFILE = "instance profile"
+_OF_BUCKETS = ("PutPublicAccessBlock", "PutBucketLifecycleConfiguration", "PutBucketTagging", "PutObject")
+
+# (call, code, words of the refusal, what it does not find)
+_SIGNS = (
+    ("RunInstances", NO_GROUP, "", "security group"),
+    ("DescribeSecurityGroups", NO_GROUP, "", "security group"),
+    ("AddRoleToInstanceProfile", "NoSuchEntity", _PROFILE, _PROFILE),
+    ("AddRoleToInstanceProfile", "NoSuchEntity", "", "role"),
+    ("PutRolePolicy", "NoSuchEntity", "", "role"),
+    ("CreateFunction", "InvalidParameterValueException", "cannot be assumed by lambda", "role"),
+    ("CreateSchedule", "ValidationException", "execution role", "role"),
+    ("CreateSchedule", NO_SUCH_THING, "", "schedule group"),
+    *((operation, NO_BUCKET, "", "bucket") for operation in _OF_BUCKETS),
+)
 
 
 @dataclass(frozen=True)
 class Settling:
     """`sleep` lets seconds go by; `has_profile` is whether IAM has the machines' instance profile, None: nobody tells.
-
-    None of these refusals has made anything, so the same call can be sent again.
-    """
+    `report` gets a line where something is waited for."""
 
     sleep: Callable[[float], None]
     has_profile: Callable[[], bool | None]
+    report: Callable[[str], None] = lambda _: None
 
-    def __call__(self, send: Callable[[], Answer]) -> Answer:
-        """What `send` returns. Raises ProviderError: what was refused for another reason, or for longer than that."""
-        waited = 0.0
-        while True:
-            try:
-                return send()
-            except ProviderError as error:
-                if not self._is_too_new(error):
-                    raise
-                if waited >= SETTLES_SECONDS:
-                    raise self._at_last(error) from error
-            self.sleep(ASKED_EVERY_SECONDS)
-            waited += ASKED_EVERY_SECONDS
+    def __call__(self, operation: str, send: Callable[[], Answer]) -> Answer:
+        """What `send`, a call of this name, returns. Raises ProviderError (providers.settling.settled)."""
+        try:
+            return settled(send, lambda error: self._too_new(operation, error), self.sleep, self.report)
+        except PermissionDeniedError as error:
+            if operation == "RunInstances" and is_about_the_profile(error) and self.has_profile():
+                hint = "IAM has this instance profile and EC2 refuses it: look at its role, then launch again"
+                raise PermissionDeniedError(error.message, hint=hint, code=error.code) from error
+            raise
 
-    def _is_too_new(self, error: ProviderError) -> bool:
-        if is_about_the_profile(error):
-            return self.has_profile() is not False
-        is_new_role = error.code == "ValidationException" and _ROLE in error.message
-        return is_new_role or error.code in (NO_GROUP, NO_SUCH_THING)
-
-    def _at_last(self, error: ProviderError) -> ProviderError:
-        """The profile is there, so the hint must not say that it is missing."""
-        if not is_about_the_profile(error) or not self.has_profile():
-            return error
-        hint = "IAM has this instance profile, and EC2 refuses it all the same: look at its role, then launch again"
-        return PermissionDeniedError(error.message, hint=hint, code=error.code)
+    def _too_new(self, operation: str, error: ProviderError) -> Pair | None:
+        if operation == "RunInstances" and is_about_the_profile(error):
+            return pair_of(PROVIDER, _PROFILE, operation) if self.has_profile() is not False else None
+        for call, code, words, made in _SIGNS:
+            if (call, code) == (operation, error.code) and words in error.message.lower():
+                return pair_of(PROVIDER, made, operation)
+        return None
 
 
 def is_about_the_profile(error: ProviderError) -> bool:

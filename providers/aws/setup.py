@@ -6,12 +6,14 @@ import base64
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from providers.aws.api import CONNECTIONS
 from providers.aws.listing import Listing
 from providers.aws.making import Making
 from providers.aws.removing import Removing
+from providers.aws.settling import Settling
 from providers.aws.standing import GONE, Standing
 from providers.errors import BadRequestError, ProviderError
 
@@ -19,10 +21,10 @@ if TYPE_CHECKING:
     from providers.base import SetupStep, VendorRequest
 
 _THERE = ("EntityAlreadyExists", "ConflictException", "ResourceConflictException", "BucketAlreadyOwnedByYou")
-_NOT_YET = ("InvalidParameterValueException", "ValidationException")
-"""A role is known everywhere some seconds after it was made; until then what uses it is refused so."""
 SETTLES_SECONDS = 10.0
-MOST_TRIES = 7
+"""After a step that made a role: most roles are known everywhere by then, and the next step is not refused."""
+_ENDS = ("Delete", "Remove")
+"""Calls that are done where what they end is not there."""
 
 
 def _wait(seconds: float) -> None:
@@ -50,32 +52,22 @@ class AwsSetUp:
         return Removing(self.at).steps()
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
+        settle = Settling(self.wait, lambda: None, report)
         for call in step.calls:
-            self._patiently(call, report)
+            settle(call.operation, partial(self._send, call))
         self.at.account.forget()
         if any(call.operation in ("CreateRole", "AddRoleToInstanceProfile") for call in step.calls):
             report(f"waiting {SETTLES_SECONDS:.0f} s until every part of AWS knows it")
             self.wait(SETTLES_SECONDS)
 
-    def _patiently(self, call: VendorRequest, report: Callable[[str], None]) -> None:
-        """One call; what it makes or removes may be there or gone already, and what it needs may be too new."""
-        for tries in range(1, MOST_TRIES + 1):
-            try:
-                self._send(call)
-            except ProviderError as error:
-                if error.code not in _NOT_YET or tries == MOST_TRIES:
-                    raise
-                report(f"{call.operation}: AWS does not know the new role yet; again in {SETTLES_SECONDS:.0f} s")
-                self.wait(SETTLES_SECONDS)
-            else:
-                return
-
     def _send(self, call: VendorRequest) -> None:
+        """One call; what it makes may be there already, and what it removes may be gone."""
         service, _, region = call.service.partition(".")
         try:
             self.at.account.api.call(service, region, call.operation, _with_bytes(call.parameters))
         except ProviderError as error:
-            if error.code not in (*_THERE, *GONE) and not _is_in_place(call, error):
+            done = GONE if call.operation.startswith(_ENDS) else _THERE
+            if error.code not in done and not _is_in_place(call, error):
                 raise
 
 

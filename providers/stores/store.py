@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from providers.errors import BadRequestError
+from providers.settling import pair_of_bucket, settled
 from providers.stores.bucket import DATA, RUNS, BucketMissingError
 from providers.stores.download import download
 from providers.stores.files import unheard
@@ -105,12 +106,20 @@ class ObjectStore:
             return action()
         except BucketMissingError:
             self._make()
-        # One that was just made may take seconds to be there for everybody.
-        return self._patience(action, on=(BucketMissingError,))
+        # One that was just made may take minutes to be there for everybody.
+        return self._settled(action)
 
     def _make(self) -> None:
-        self._patience(self._bucket.make)
+        self._settled(lambda: self._patience(self._bucket.make))
         self._ready = True
+
+    def _settled(self, action: Callable[[], Answer]) -> Answer:
+        pair = pair_of_bucket(self._bucket.provider)
+        if pair is None:
+            return self._patience(action, on=(BucketMissingError,))
+        return settled(
+            action, lambda error: pair if isinstance(error, BucketMissingError) else None, self._patience.sleep
+        )
 
     def _key(self, path: str) -> str:
         return self._prefix + checked(path)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from providers import registry
+from providers.aws import store
 from providers.aws.provider import AwsProvider, make
+from providers.stores.patience import Patience
+from providers.stores.store import run_store
 from tests.contract.aws import HOME, TimedAws
 from tests.desk import signed_out
 from tests.doubles.aws import remote
@@ -27,7 +31,15 @@ def made(settings: ProviderSettings) -> TimedAws:
     """What the registry calls: the adapter as it is, in the double's time."""
     double = DOUBLES[-1]
     given = make(replace(settings, now=double.now))
-    return TimedAws(**{known.name: getattr(given, known.name) for known in fields(AwsProvider)}, double=double)
+    opened = cache(lambda: store.make(settings))
+    patience = Patience(sleep=double.sleep)
+    rented = replace(given.rented, store=cache(lambda run_id: run_store(opened(), run_id, patience=patience)))
+    parts = {known.name: getattr(given, known.name) for known in fields(AwsProvider)} | {
+        "rented": rented,
+        "patience": replace(given.patience, sleep=double.sleep),
+        "let_go": lambda: opened().close() if opened.cache_info().currsize else None,
+    }
+    return TimedAws(**parts, double=double)
 
 
 def at_a_desk(double: remote.Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

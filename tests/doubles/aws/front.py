@@ -23,6 +23,13 @@ _SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
 _LISTED = re.compile(rb"MaxResults=\d+")
 
 
+_SETTINGS = {
+    "publicAccessBlock": "PutPublicAccessBlock",
+    "lifecycle": "PutBucketLifecycleConfiguration",
+    "tagging": "PutBucketTagging",
+}
+
+
 class Dropped(ConnectionError):
     """The connection ends without an answer; the server only sees that it is gone."""
 
@@ -91,10 +98,24 @@ class Front:
             return _refuse(call, fault, start)
         if fault is not None and fault.effect == "lost_request":
             raise Dropped
-        given = list(self._passed_on(environ, body, start if fault is None else _nobody))
+        words = self.world.unmet.meets(call, self.world.now)
+        if words is not None:
+            refusal = Fault(code=words.code, message=words.message, status=words.status)
+            return _refuse(call, refusal, start) if words.code else _empty(call, start)
+        given = list(self._passed_on(environ, body, self._heard(call, start if fault is None else _nobody)))
         if fault is not None:
             raise Dropped
         return given
+
+    def _heard(self, call: Call, start: Start) -> Start:
+        """What was carried out is remembered as made at this instant."""
+
+        def begin(status: str, *rest: Any) -> Any:
+            if status.startswith("2"):
+                self.world.unmet.made(call, self.world.now)
+            return start(status, *rest)
+
+        return begin
 
     def forget_calls(self) -> None:
         self.calls.clear()
@@ -149,12 +170,18 @@ def _of_s3(method: str, path: str, query: str) -> str:
         return "ListObjectsV2" if "list-type" in names else "GetBucketSetting"
     if method == "HEAD":
         return "HeadBucket"
-    return "CreateBucket" if method == "PUT" and names <= {""} else "PutBucketSetting"
+    return "CreateBucket" if method == "PUT" and names <= {""} else _setting(names)
+
+
+def _setting(names: set[str]) -> str:
+    """Which setting of a bucket is written."""
+    found = [operation for part, operation in _SETTINGS.items() if part in names]
+    return found[0] if found else "PutBucketSetting"
 
 
 def _of_rest(service: str, method: str, path: str) -> str:
     if service != "scheduler":
-        return f"{method} {path}"
+        return "CreateFunction" if (method, path.count("/")) == ("POST", 2) else f"{method} {path}"
     one = {"GET": "Get", "POST": "Create", "PUT": "Update", "DELETE": "Delete"}[method]
     kind = "ScheduleGroup" if path.startswith("/schedule-groups") else "Schedule"
     if path.strip("/") in ("schedules", "schedule-groups"):
@@ -180,6 +207,13 @@ def _refuse(call: Call, fault: Fault, start: Start) -> Iterable[bytes]:
         headers = [("x-amzn-ErrorType", code)]
     data = body.encode()
     start(f"{fault.status} no", [("Content-Type", kind), ("Content-Length", str(len(data))), *headers])
+    return [data]
+
+
+def _empty(call: Call, start: Start) -> Iterable[bytes]:
+    """A list of EC2's without a row."""
+    data = f"<{call.operation}Response><requestId>r</requestId></{call.operation}Response>".encode()
+    start("200 OK", [("Content-Type", "text/xml"), ("Content-Length", str(len(data)))])
     return [data]
 
 

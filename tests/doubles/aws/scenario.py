@@ -60,6 +60,15 @@ class Fault(Value):
     end: float | None = None
 
 
+class Unknown(Value):
+    """A thing that the call which needs it does not find for so many seconds after its create; None: it never does
+    (tests/doubles/aws/unknown.py)."""
+
+    made: str
+    needed_by: str
+    seconds: float | None = None
+
+
 class Incident(Value):
     """Befalls machines of an attempt (None: each) so many seconds after they run: `reclaim` (spot takes it back,
     after its notice), `crash` (its host fails)."""
@@ -102,6 +111,7 @@ class Scenario(Value):
     places: tuple[Place, ...] = ()
     quotas: tuple[QuotaRule, ...] = ()
     faults: tuple[Fault, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
     incidents: tuple[Incident, ...] = ()
 
 

@@ -11,6 +11,7 @@ from tests.contract.sim import NamedTrainer
 from tests.doubles.aws import backends, functions
 from tests.doubles.aws.machines import Machine, boot, finish, live_on, was_asked_to_stop
 from tests.doubles.aws.scenario import Scenario, last_that_fits
+from tests.doubles.aws.unknown import Unmet
 from tests.doubles.clock import NOON
 from tests.faults.harness import EndedBy
 from tests.faults.sim import Hung
@@ -65,6 +66,7 @@ class World:
         self.chance = Random(self.scenario.seed)
         if self.scenario.real:
             self.now = self.began = datetime.now(UTC)  # noqa: TID251  real machines live in it
+        self.unmet = Unmet(self.scenario.unknown, self.began)
         self.trainer = _TRAINERS[self.scenario.trainer]()
         self.reaps_at = self.began + timedelta(seconds=self.scenario.reaper_every)
 

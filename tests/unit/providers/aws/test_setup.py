@@ -13,8 +13,8 @@ from providers.aws.api import SdkApi
 from providers.aws.making import packed
 from providers.aws.policies import trust
 from providers.aws.settings import AwsSettings
-from providers.aws.setup import MOST_TRIES, SETTLES_SECONDS
-from providers.errors import BadRequestError, PermissionDeniedError, ProviderError
+from providers.aws.setup import SETTLES_SECONDS
+from providers.errors import BadRequestError, PermissionDeniedError
 from providers.stores.settings import StoreSettings
 from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
@@ -149,24 +149,6 @@ def test_it_waits_where_a_new_role_has_to_be_known_first(desk: Callable[..., Des
     one.carry_out(list(one.set_up.lacking()))
     assert one.waited == [SETTLES_SECONDS] * 3
     assert one.said == [f"waiting {SETTLES_SECONDS:.0f} s until every part of AWS knows it"] * 3
-
-
-@pytest.mark.parametrize(("times", "passes"), [(2, True), (MOST_TRIES, False)])
-def test_what_uses_a_role_too_soon_is_tried_again(desk: Callable[..., Desk], times: int, passes: bool) -> None:
-    one = desk()
-    one.double.script(
-        operation="POST /2015-03-31/functions", service="lambda", code="InvalidParameterValueException",
-        message="The role defined for the function cannot be assumed by Lambda.", times=times,
-    )  # fmt: skip
-    steps = list(one.set_up.lacking())
-    one.carry_out(steps[:-1])
-    one.waited.clear()
-    if passes:
-        one.carry_out(steps[-1:])
-        assert one.waited == [SETTLES_SECONDS] * (times + 1)
-    else:
-        with pytest.raises(ProviderError, match="cannot be assumed"):
-            one.carry_out(steps[-1:])
 
 
 def test_cut_off_anywhere_it_goes_on(bare: Double, desk: Callable[..., Desk]) -> None:

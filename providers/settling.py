@@ -1,0 +1,121 @@
+"""What was made a moment ago is not known everywhere yet: which call meets that, and for how long it is sent again.
+
+Each row of `PAIRS` has two contract tests (tests/contract/test_not_there_yet.py): the double does not know the thing
+for as long as the source allows, and the command succeeds; the double never knows it, and the command ends as refused
+within `MOST_SECONDS`, without a create in another place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from providers.errors import PermissionDeniedError, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Answer = TypeVar("Answer")
+MOST_SECONDS = 300.0
+"""A refusal that lasts is reported as one within this time: a person who made a mistake waits for it."""
+ASKED_EVERY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """`made` is what was created, `needed_by` the vendor's name of the call that needs it.
+
+    `source` is where `patience_seconds` is from; "assumed: ..." where nobody states a time. Raises ValueError for a
+    patience that is not positive, or longer than `MOST_SECONDS`.
+    """
+
+    provider: str
+    made: str
+    needed_by: str
+    patience_seconds: float
+    source: str
+
+    def __post_init__(self) -> None:
+        if not 0 < self.patience_seconds <= MOST_SECONDS:
+            raise ValueError(f"{self.made} and {self.needed_by}: {self.patience_seconds} s of patience cannot be")
+
+
+_EC2 = "https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html"
+"""Names a security group that was just created as its example, and "a few minutes" as the longest wait."""
+_PROFILE = "https://github.com/hashicorp/terraform/issues/1885"
+"""Users' reports: EC2 refused a new instance profile for up to 2 minutes."""
+_IAM = "https://github.com/hashicorp/terraform-provider-aws, internal/service/lambda: iamPropagationTimeout, 2 minutes"
+"""IAM's own page on eventual consistency states no time
+(https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency)."""
+_S3 = "https://github.com/hashicorp/terraform-provider-aws, internal/service/s3: bucketPropagationTimeout, 2 minutes"
+"""S3's page on its consistency says that settings of buckets are eventually consistent, and states no time
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel)."""
+_SCHEDULER = "assumed: EventBridge Scheduler states no time"
+
+
+def _aws(made: str, needed_by: str, source: str) -> Pair:
+    return Pair(provider="aws", made=made, needed_by=needed_by, patience_seconds=120.0, source=source)
+
+
+PAIRS: tuple[Pair, ...] = (
+    _aws("security group", "RunInstances", _EC2),
+    _aws("security group", "DescribeSecurityGroups", _EC2),
+    _aws("instance profile", "RunInstances", _PROFILE),
+    _aws("instance profile", "AddRoleToInstanceProfile", _IAM),
+    _aws("role", "AddRoleToInstanceProfile", _IAM),
+    _aws("role", "PutRolePolicy", _IAM),
+    _aws("role", "CreateFunction", _IAM),
+    _aws("role", "CreateSchedule", _IAM),
+    _aws("schedule group", "CreateSchedule", _SCHEDULER),
+    _aws("bucket", "PutPublicAccessBlock", _S3),
+    _aws("bucket", "PutBucketLifecycleConfiguration", _S3),
+    _aws("bucket", "PutBucketTagging", _S3),
+    _aws("bucket", "PutObject", _S3),
+)
+
+_WRITES = ("PutObject", "objects.insert", "Put Blob")
+
+
+def pair_of(provider: str, made: str, needed_by: str) -> Pair | None:
+    """The row of the table, None where there is none."""
+    asked = (provider, made, needed_by)
+    return next((row for row in PAIRS if (row.provider, row.made, row.needed_by) == asked), None)
+
+
+def pair_of_bucket(provider: str) -> Pair | None:
+    """The row of a new bucket and of the write of an object into it."""
+    return next((row for row in PAIRS if row.provider == provider and row.needed_by in _WRITES), None)
+
+
+def settled(
+    send: Callable[[], Answer],
+    too_new: Callable[[ProviderError], Pair | None],
+    sleep: Callable[[float], None],
+    report: Callable[[str], None] = lambda _: None,
+) -> Answer:
+    """What `send` returns, sent again for as long as `too_new` tells which pair a refusal is about.
+
+    None of these refusals has made anything, so the same call can be sent again. `sleep` lets seconds go by, `report`
+    gets one line for each pair that is waited for. Raises PermissionDeniedError where the refusal lasts, and
+    ProviderError for any other one.
+    """
+    waited: dict[Pair, float] = {}
+    while True:
+        try:
+            return send()
+        except ProviderError as error:
+            pair = too_new(error)
+            if pair is None:
+                raise
+            if waited.get(pair, 0.0) >= pair.patience_seconds:
+                raise _refused(error, pair) from error
+        if pair not in waited:
+            report(f"{pair.needed_by} does not find the new {pair.made} yet; asking for {pair.patience_seconds:.0f} s")
+        sleep(ASKED_EVERY_SECONDS)
+        waited[pair] = waited.get(pair, 0.0) + ASKED_EVERY_SECONDS
+
+
+def _refused(error: ProviderError, pair: Pair) -> PermissionDeniedError:
+    message = f"{error.message} (asked again for {pair.patience_seconds:.0f} s)"
+    hint = f"look whether the {pair.made} is there (plan doctor {pair.provider}), then try again"
+    return PermissionDeniedError(message, hint=hint, code=error.code)

@@ -1,0 +1,67 @@
+"""The table of providers/settling.py at AWS: how the double's account begins for each pair."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tests.contract.aws import HOME, sdk
+from tests.contract.aws_command import at_a_desk
+from tests.desk import TINY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pytest
+
+    from providers.settling import Pair
+    from tests.doubles.aws.remote import Double
+
+_AT_A_LAUNCH = {
+    ("security group", "RunInstances"): "reaper",
+    ("security group", "DescribeSecurityGroups"): "reaper",
+    ("instance profile", "RunInstances"): "reaper",
+    ("schedule group", "CreateSchedule"): "schedule",
+    ("bucket", "PutObject"): "reaper",
+}
+"""Pairs that a launch meets, and what stands in the account before it. All others are a set-up's, of a bare account."""
+_LAUNCH = (
+    "launch", "job.yaml", "--provider", "aws", "--device", "T4", "--market", "on_demand",
+    "--region", HOME, "--region", "eu-west-1", "--yes",
+)  # fmt: skip
+
+
+class AwsScene:
+    def __init__(self, double: Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._double = double
+        at_a_desk(double, home, monkeypatch)
+        (home / "job.yaml").write_text(TINY)
+
+    def begin(self, pair: Pair, seconds: float | None) -> None:
+        key = pair.made, pair.needed_by
+        rule = {"made": pair.made, "needed_by": pair.needed_by, "seconds": seconds}
+        self._double.reset(setup=_AT_A_LAUNCH.get(key, "none"), unknown=[rule])
+        if pair.needed_by == "DescribeSecurityGroups":
+            self._another_launch_makes_the_group()
+
+    def command(self, pair: Pair) -> Sequence[str]:
+        return _LAUNCH if (pair.made, pair.needed_by) in _AT_A_LAUNCH else ("setup", "aws", "--yes")
+
+    def now(self) -> datetime:
+        return self._double.now()
+
+    def refused_at(self) -> Sequence[datetime]:
+        return [datetime.fromisoformat(text) for text in self._double.ask("unmet")]
+
+    def places_asked(self) -> Sequence[str]:
+        return [call["region"] for call in self._double.ask("calls") if call["operation"] == "RunInstances"]
+
+    def left(self) -> Sequence[str]:
+        return self._double.left()
+
+    def _another_launch_makes_the_group(self) -> None:
+        api = sdk(self._double.url)
+        asked = {"Filters": [{"Name": "is-default", "Values": ["true"]}]}
+        vpc = api.call("ec2", HOME, "DescribeVpcs", asked)["Vpcs"][0]["VpcId"]
+        api.call("ec2", HOME, "CreateSecurityGroup", {"GroupName": "trainplan", "Description": "x", "VpcId": vpc})

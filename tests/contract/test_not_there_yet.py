@@ -1,0 +1,67 @@
+"""Every pair of providers/settling.py: what depends on a new thing waits for it as long as its source says, not longer.
+
+The real command line runs over the double of the pair's cloud. A cloud's scenes are in tests/contract/CLOUD_scenes.py.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.errors import ExitCode
+from providers.settling import MOST_SECONDS, PAIRS, Pair
+from tests.contract.aws_scenes import AwsScene
+from tests.contract.conftest import NEEDS
+from tests.unit.planner.cli import plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.contract.scenes import Scene
+
+pytestmark = pytest.mark.slow
+SCENES: dict[str, Any] = {"aws": AwsScene}
+ROWS = [pytest.param(row, id=f"{row.provider}-{row.made.replace(' ', '-')}-{row.needed_by}") for row in PAIRS]
+
+
+@pytest.fixture
+def scene(pair: Pair, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    double = request.getfixturevalue(NEEDS[pair.provider])
+    made: Scene = SCENES[pair.provider](double, tmp_path, monkeypatch)
+    return made
+
+
+@pytest.mark.parametrize("pair", ROWS)
+def test_it_is_waited_for_as_long_as_its_source_says(pair: Pair, scene: Scene) -> None:
+    scene.begin(pair, pair.patience_seconds)
+    said = plan(*scene.command(pair))
+    assert said.code == ExitCode.OK, said.err
+    refused = scene.refused_at()
+    assert refused, f"nothing asked for the new {pair.made} before it was known"
+    assert len(set(scene.places_asked())) <= 1
+    assert scene.left() == []
+
+
+@pytest.mark.parametrize("pair", ROWS)
+def test_what_never_comes_is_refused_within_five_minutes_and_not_tried_elsewhere(pair: Pair, scene: Scene) -> None:
+    scene.begin(pair, None)
+    said = plan(*scene.command(pair))
+    assert said.code == ExitCode.REFUSED, said.err
+    assert said.error
+    assert said.hint
+    assert scene.now() - scene.refused_at()[0] <= timedelta(seconds=MOST_SECONDS)
+    assert len(set(scene.places_asked())) <= 1
+    assert scene.left() == []
+
+
+def test_every_row_stands_there_once_and_has_its_source() -> None:
+    keys = [(row.provider, row.made, row.needed_by) for row in PAIRS]
+    assert len(set(keys)) == len(keys)
+    assert all(row.source.startswith(("https://", "assumed: ")) for row in PAIRS)
+
+
+def test_a_patience_beyond_five_minutes_cannot_be() -> None:
+    with pytest.raises(ValueError, match=r"role and CreateFunction: 301\.0 s"):
+        Pair(provider="aws", made="role", needed_by="CreateFunction", patience_seconds=301.0, source="assumed: no")
