@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,8 +14,8 @@ from planner.run import Phase
 from planner.signs import FRESH, Sign, newest_sign
 from planner.watch import Watcher, finished
 from pricing.offers import Market
-from providers.base import SpotScout
-from providers.errors import InstanceNotFoundError, ProviderError
+from providers.base import EndKind, InstanceState, SpotScout
+from providers.errors import InstanceNotFoundError, ProviderError, ThrottledError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from providers.base import Instance, Provider
 
 SCOUT_EVERY = timedelta(minutes=2)
+_REFUSED = re.compile(r"trainplan: STORE_REFUSED: (.+)")
+"""What the agent writes (providers/agent/endings.py), and start.sh before there is one."""
+_LOOK_AT = "plan doctor tells what its role lacks"
 MOST_SCOUTED = 5
 """Places that are asked about spot while a run trains on demand."""
 
@@ -116,6 +120,8 @@ def look(run: Run, provider: Provider, ear: Ear, scout: Scout, book: Book) -> Lo
     try:
         seen = _seen(provider, run)
         ended = finished(provider.store(run.run_id), attempt.number, seen)
+        if seen is not None and ended is None and run.phase is Phase.BOOTING:
+            seen = _with_its_refusal(provider, seen)
         spot_up = scout.spot_up(provider, run, now)
     except ProviderError as error:
         book.unanswered(error)
@@ -144,6 +150,23 @@ def _seen(provider: Provider, run: Run) -> Instance | None:
         return provider.get(ref) if ref is not None else None
     except InstanceNotFoundError:
         return None
+
+
+def _with_its_refusal(provider: Provider, seen: Instance) -> Instance:
+    """A machine that its store lets neither read nor write has said so on its console alone.
+
+    Raises ThrottledError, TransientError.
+    """
+    if seen.state is not InstanceState.ENDED or seen.end not in (None, EndKind.LOST):
+        return seen
+    try:
+        said = [_REFUSED.search(line) for line in provider.logs(seen.ref)]
+    except (ThrottledError, TransientError):
+        raise
+    except ProviderError:
+        return seen  # it has no console, or nobody may read it
+    why = next((found.group(1).strip() for found in said if found), "")
+    return replace(seen, end=EndKind.REFUSED, reason=f"{why}; {_LOOK_AT}") if why else seen
 
 
 def _kept_so_far(run: Run) -> Trained:

@@ -63,6 +63,7 @@ OUTCOMES: dict[EndKind, Outcome | None] = {
     EndKind.BAD_JOB: Outcome.FAILED,
     EndKind.FAILED: Outcome.FAILED,
     EndKind.OUT_OF_MEMORY: Outcome.FAILED,
+    EndKind.REFUSED: Outcome.REFUSED,
     EndKind.KILLED: None,
     EndKind.LOST: None,
     EndKind.RECLAIMED: None,

@@ -40,6 +40,7 @@ _FINISHED = {
 _REASONS = {
     "ACCELERATOR_LOST": EndKind.DEVICE_LOST,
     "BAD_JOB": EndKind.BAD_JOB,
+    "STORE_REFUSED": EndKind.REFUSED,
     "OUT_OF_MEMORY": EndKind.OUT_OF_MEMORY,
 }
 # Ends that say nothing of the training: it may have been complete before.

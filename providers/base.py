@@ -63,6 +63,8 @@ class EndKind(StrEnum):
     """The provider took it back: spot, or a machine that it stopped."""
     DEVICE_LOST = "device_lost"
     """The accelerator is not there any more."""
+    REFUSED = "refused"
+    """Its machine may not use the run directory; no other place would let it."""
     NO_CAPACITY = "no_capacity"
     """There never was one: the request waited in vain."""
 

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from providers.agent_archive import AGENT, reading_source
+from providers.settling import machine_patience_seconds
 
-MOST_BYTES = 12 * 1024
+MOST_BYTES = 13 * 1024
 """EC2 takes 16 KB of user data; what is over this does not fit after a few more values."""
 SCHEMES = {"aws": "s3", "gcp": "gs", "azure": "azblob"}
 _HERE = "/usr/local/lib/trainplan"
@@ -126,6 +127,7 @@ def _shell(name: str, boot: Boot) -> str:
         "ATTEMPT": str(int(boot.attempt)),
         "AGENT": AGENT,
         "DRIVER": boot.driver,
+        "REFUSED_SECONDS": f"{machine_patience_seconds(boot.cloud):.0f}",
         "AGENT_SHA256": boot.agent_sha256,
         "SPEC_SHA256": boot.spec_sha256,
     }

@@ -15,6 +15,7 @@ from providers.agent_archive import AGENT, agent_bytes
 from providers.bootstrap import Boot, start_up
 from providers.errors import BadRequestError
 from providers.secrets import checked_references
+from providers.settling import machine_patience_seconds
 from providers.trainer_wheel import WHEEL, pinned, wheel_bytes
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def _spec_bytes(
         "files": [*map(_machine_file, brought), *map(_file, place.data)],
         "memory_gib": request.memory_gib,
         "shm_gib": _shm_gib(request.offer.memory_gib),
+        "refused_seconds": machine_patience_seconds(place.cloud),
         "privileged": launchable.hardware.kind == "tpu",
         "end": dict(place.end),
     }

@@ -52,6 +52,10 @@ _S3 = "https://github.com/hashicorp/terraform-provider-aws, internal/service/s3:
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel)."""
 _SCHEDULER = "assumed: EventBridge Scheduler states no time"
 
+MACHINE_READS = "the machine's GetObject"
+"""Not a call of ours: a rented machine that may not read its run directory yet asks again for so long."""
+_WRITES = ("PutObject", "objects.insert", "Put Blob")
+
 
 def _aws(made: str, needed_by: str, source: str) -> Pair:
     return Pair(provider="aws", made=made, needed_by=needed_by, patience_seconds=120.0, source=source)
@@ -71,9 +75,8 @@ PAIRS: tuple[Pair, ...] = (
     _aws("bucket", "PutBucketLifecycleConfiguration", _S3),
     _aws("bucket", "PutBucketTagging", _S3),
     _aws("bucket", "PutObject", _S3),
+    _aws("role policy", MACHINE_READS, _IAM),
 )
-
-_WRITES = ("PutObject", "objects.insert", "Put Blob")
 
 
 def pair_of(provider: str, made: str, needed_by: str) -> Pair | None:
@@ -85,6 +88,13 @@ def pair_of(provider: str, made: str, needed_by: str) -> Pair | None:
 def pair_of_bucket(provider: str) -> Pair | None:
     """The row of a new bucket and of the write of an object into it."""
     return next((row for row in PAIRS if row.provider == provider and row.needed_by in _WRITES), None)
+
+
+def machine_patience_seconds(provider: str) -> float:
+    """For how long a rented machine whose right to its run directory is new asks again; 0 without a row in the table:
+    it then asks until its boot deadline."""
+    rows = (row for row in PAIRS if (row.provider, row.needed_by) == (provider, MACHINE_READS))
+    return next((row.patience_seconds for row in rows), 0.0)
 
 
 def settled(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shutil
+import sys
 import traceback
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +16,7 @@ from providers.agent import gate, images, output
 from providers.agent.checkpoints import Checkpoints
 from providers.agent.clock import Clock
 from providers.agent.container import Container, EngineError
-from providers.agent.endings import EndedError, Ending, failed
+from providers.agent.endings import STORE_REFUSED, EndedError, Ending, failed
 from providers.agent.fetching import FetchError, fetch
 from providers.agent.loop import TICK_SECONDS, drive, together, until
 from providers.agent.notices import Notices
@@ -260,6 +261,9 @@ class Agent:
         """The final status, as long as there is any sense in it; then Azure may have its machine."""
         clock = self.machine.clock
         self.status.set(ending.state, ending.message, ending.reason, ending.exit_code)
+        if ending.reason == STORE_REFUSED:  # the store takes no last word
+            sys.stderr.write(f"trainplan: {STORE_REFUSED}: {self.status.redactor.text(ending.message)}\n")
+            return
         by = max(self.last_instant(ending), clock.now() + 1.0) + _LAST_SECONDS / 2
         with contextlib.suppress(RefusedError):
             drive(until(clock, by, patiently(self.status.write, 1.0)), lambda: False, clock)

@@ -26,6 +26,10 @@ class Ending:
 RESTARTING = "restarting"
 """The one state of an ending that is none of the attempt: it goes on once the machine is back."""
 
+STORE_REFUSED = "STORE_REFUSED"
+"""The reason of a machine that may not use its run directory. It cannot write that down there: its console has it, and
+start.sh says the same of a machine that may not even read."""
+
 
 class EndedError(Exception):
     """The attempt is over before training began, or beyond it."""

@@ -168,7 +168,7 @@ class Access:
 
 
 def main(arguments: list[str]) -> int:
-    """`BOOT_JSON (PATH SHA256 TARGET)...`. Exit code 1: not there yet, try again; 3: not what was promised."""
+    """`BOOT_JSON (PATH SHA256 TARGET)...`. Exit code 1: not there yet; 3: not what was promised; 4: refused for now."""
     access = Access(json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
     for path, digest, target in zip(*[iter(arguments[1:])] * 3):
         try:
@@ -178,7 +178,7 @@ def main(arguments: list[str]) -> int:
             status, body = 0, str(error).encode()
         if status != 200:
             sys.stderr.write(f"{path}: {status} {body[:300].decode(errors='replace')}\n")
-            return 1
+            return 4 if status in (401, 403) else 1
         if hashlib.sha256(body).hexdigest() != digest:
             sys.stderr.write(f"{path} differs from its sha256\n")
             return 3

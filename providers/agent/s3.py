@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from providers.agent.store import AwayError, RefusedError, judged
+from providers.agent.store import AwayError, DeniedError, RefusedError, judged
 
 if TYPE_CHECKING:
     from providers.agent.reading import Access
@@ -111,12 +111,13 @@ class S3Upload:
 def asked(
     access: Access, method: str, url: str, headers: dict[str, str], body: bytes | None = None
 ) -> tuple[int, dict[str, str], bytes]:
-    """The reply of a store; refused credentials are fetched anew for the next call. Raises AwayError."""
+    """The reply of a store; refused credentials are fetched anew for the next call. Raises AwayError, DeniedError."""
     try:
         status, answered, text = access.call(method, url, headers, body)
     except (OSError, ValueError, KeyError) as error:
         raise AwayError(f"{url.partition('?')[0]}: {error}") from error
     if status in (401, 403) or (status == 400 and b"ExpiredToken" in text):
         access.forget()
-        raise AwayError(f"{url.partition('?')[0]}: {status} {text[:300].decode(errors='replace')}")
+        kind = DeniedError if status == 403 else AwayError
+        raise kind(f"{url.partition('?')[0]}: {status} {text[:300].decode(errors='replace')}")
     return status, answered, text

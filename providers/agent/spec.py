@@ -56,7 +56,8 @@ def bytes_on_disk(files: Iterable[File]) -> int:
 class Spec:
     """One attempt. Instants in seconds since 1970; `seconds` of the rest in their names.
 
-    `job_sha256` is of job.json in the run directory, in hex.
+    `job_sha256` is of job.json in the run directory, in hex. `refused_seconds` is for how long the store may refuse
+    this machine before training begins (0: until the boot deadline).
     """
 
     run_id: str
@@ -77,6 +78,7 @@ class Spec:
     privileged: bool = False
     hung_seconds: float = 1800.0
     store_patience_seconds: float = 1800.0
+    refused_seconds: float = 0.0
     end_reserve_seconds: float = 180.0
     end: Mapping[str, str] = field(default_factory=lambda: {"kind": "power_off"})
 
@@ -133,6 +135,7 @@ def _spec(raw: dict[str, Any]) -> Spec:
             "framework",
             "hung_seconds",
             "store_patience_seconds",
+            "refused_seconds",
             "end_reserve_seconds",
         )
         if raw.get(name) is not None

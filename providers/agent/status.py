@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from providers.agent.clock import stamp
-from providers.agent.store import AwayError, RefusedError
+from providers.agent.store import AwayError, DeniedError, RefusedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +33,11 @@ class Status:
         self._spec = spec
         self._clock = clock
         self._copy = copy
+        self.denied_since: float | None = None
+        """Since when (steady clock) the store does not let this machine write; None where it does, or was not asked."""
+        self.denied = ""
+        self.is_heard = False
+        """The store has taken a word of this agent."""
         self._said: dict[str, Any] = {"state": "booting", "message": "", "reason": "", "exit_code": None}
 
     @property
@@ -53,7 +58,13 @@ class Status:
         record = {**self._said, "time": stamp(self._clock.now()), "attempt": self._spec.attempt, **self.details}
         data = json.dumps(record).encode()
         keep(self._copy, data)
-        self._store.put(f"{self._spec.folder}/status.json", data)
+        try:
+            self._store.put(f"{self._spec.folder}/status.json", data)
+        except DeniedError as error:
+            self.denied = str(error)
+            self.denied_since = self._clock.steady() if self.denied_since is None else self.denied_since
+            raise
+        self.is_heard, self.denied_since = True, None
 
     def change(self, state: str, message: str) -> None:
         """Set and written, as far as the store answers; the heartbeat makes up for it."""

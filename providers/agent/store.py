@@ -54,6 +54,10 @@ class AwayError(Exception):
     """The store did not answer, or not for now: later it may."""
 
 
+class DeniedError(AwayError):
+    """The store does not let this machine do that; its right may be on its way."""
+
+
 class RefusedError(Exception):
     """The store will not do this, however often it is asked."""
 

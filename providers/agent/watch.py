@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from providers.agent.endings import RESTARTING, Ending, failed
+from providers.agent.endings import RESTARTING, STORE_REFUSED, Ending, failed
 from providers.agent.loop import Duty
 from providers.agent.status import HEARTBEAT_SECONDS
 
@@ -40,7 +40,7 @@ class Watch:
         self._machine = machine
         self._status = status
         self._notices = notices
-        trained = machine.paths.running_mark.exists()
+        self._trained = trained = machine.paths.running_mark.exists()
         back = machine.clock.now() + BACK_SECONDS if trained else 0.0
         self._begins_by = max(machine.spec.boot_deadline - LEAD_SECONDS, back)
         self._duties = (
@@ -50,6 +50,7 @@ class Watch:
             Duty(STOP_SECONDS, self._stop),
             Duty(DISK_SECONDS, self._disk),
             Duty(HEARTBEAT_SECONDS, status.write),
+            Duty(0.0, self._denied),
         )
 
     def look(self) -> None:
@@ -102,6 +103,15 @@ class Watch:
         except KeyError:
             return
         self.ask(Ending("stopped", "STOPPED", "stopped by the person"))
+
+    def _denied(self) -> None:
+        """Only of a machine that was never let in: one that has lost its right may get it back while it trains."""
+        since, limit, clock = self._status.denied_since, self._machine.spec.refused_seconds, self._machine.clock
+        if self._trained or self._status.is_heard or not limit or since is None:
+            return
+        if clock.steady() - since >= limit:
+            text = f"this machine may not write its run directory: {self._status.denied}"
+            self.ask(replace(failed(STORE_REFUSED, text), by=clock.now() + GOING_DOWN_SECONDS))
 
     def _disk(self) -> None:
         free = self._machine.free_bytes(self._machine.paths.root)

@@ -24,6 +24,7 @@ _AT_A_LAUNCH = {
     ("instance profile", "RunInstances"): "reaper",
     ("schedule group", "CreateSchedule"): "schedule",
     ("bucket", "PutObject"): "reaper",
+    ("role policy", "the machine's GetObject"): "reaper",
 }
 """Pairs that a launch meets, and what stands in the account before it. All others are a set-up's, of a bare account."""
 _LAUNCH = (

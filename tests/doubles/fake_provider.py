@@ -21,7 +21,7 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.errors import InstanceNotFoundError
+from providers.errors import InstanceNotFoundError, PermissionDeniedError
 from tests.builders import an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import FakeMachine, FakeStore, Seen, done_at_once, trains_well
@@ -47,6 +47,7 @@ class FakeProvider:
     A machine is not shown before it is `lag` old. A create that is sent again makes another machine where the first one
     is gone, as at a vendor that has forgotten its token; `token_memory` is how long it says that it remembers them.
     `offset` is how far its clock is ahead, None: nobody knows.
+    `console` is what an instance says, None: nobody may read it.
     `received` are the requests that launch got; `dialect` is how they are translated.
     """
 
@@ -60,6 +61,7 @@ class FakeProvider:
     token_memory: timedelta = timedelta(hours=24)
     offset: timedelta | None = timedelta(0)
     dialect: str = "start"
+    console: tuple[str, ...] | None = ("the instance's own words",)
     checks: tuple[Check, ...] = (Check(name="engine", state=PreflightState.OK, detail="a fake"),)
     refuse: dict[tuple[str, int], BaseException] = field(default_factory=dict)
     lose: dict[tuple[str, int], BaseException] = field(default_factory=dict)
@@ -151,7 +153,9 @@ class FakeProvider:
     def logs(self, ref: InstanceRef) -> Iterator[str]:
         if ref.id not in self.machines:
             raise InstanceNotFoundError(f"there is no {ref.id}")
-        yield "the instance's own words"
+        if self.console is None:
+            raise PermissionDeniedError("nobody may read consoles")
+        yield from self.console
 
     def store(self, run_id: RunId) -> FakeStore:
         return self.stores.setdefault(run_id, FakeStore())

@@ -57,6 +57,7 @@ EOF
 }
 
 [ "$(date +%s)" -lt @DEADLINE@ ] || exit 0
+refused_at=0
 while :; do
     python3 $here/fetch.py /etc/trainplan/boot.json \
         attempts/@ATTEMPT@/machine/@AGENT@ @AGENT_SHA256@ "$agent" \
@@ -64,6 +65,11 @@ while :; do
     case $? in
     0) break ;;
     3) give_up NOT_WHAT_WAS_SENT "the run directory holds another agent than this machine was promised" ;;
+    4) # a new right may be on its way (0 seconds: it is always waited for)
+        [ $refused_at -gt 0 ] || refused_at=$(date +%s)
+        [ @REFUSED_SECONDS@ -eq 0 ] || [ $(($(date +%s) - refused_at)) -lt @REFUSED_SECONDS@ ] ||
+            give_up STORE_REFUSED "this machine may not read its run directory" ;;
+    *) refused_at=0 ;;
     esac
     sleep 5
 done

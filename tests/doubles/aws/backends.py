@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from providers.aws.making import packed
 from tests.conftest import ROOT
 from tests.doubles.aws.objects import ACCOUNT
+from tests.doubles.iam_policy import Need, Policy
 from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
@@ -68,6 +69,16 @@ def set_up(world: World) -> None:
     iam.add_role_to_instance_profile(PROFILE, PROFILE)
     if world.scenario.setup == "reaper":
         _reaper(world)
+
+
+def role_allows(profile: str, need: Need) -> bool:
+    """Whether the inline policies of the role in an instance profile allow this."""
+    from moto.iam.models import iam_backends
+
+    iam = iam_backends[ACCOUNT]["aws"]
+    roles = [role for row in iam.instance_profiles.values() if row.name == profile for role in row.roles]
+    documents = [text for role in roles for text in role.policies.values()]
+    return any(Policy(json.loads(text)).allows(need) for text in documents)
 
 
 def _policy(name: str) -> str:

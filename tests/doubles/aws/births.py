@@ -75,7 +75,7 @@ def born(w: World, b: Any, made: Any, given: dict[str, Any], market: str) -> Non
         vcpus=vcpus_of(region, made.instance_type), run=run, client=client,
         attempt=int(labels[_ATTEMPT]) if _ATTEMPT in labels else None,
         user_data=raw(made.user_data).decode() if made.user_data else "",
-        has_profile=bool(given.get("iam_instance_profile_name")),
+        profile=given.get("iam_instance_profile_name") or None,
     )  # fmt: skip
     w.born(machine, things)
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from providers.sim.training import Write, newest_checkpoint
 from providers.sim.values import Course, Ending
 from providers.sim.vouched import attempt_record
-from tests.doubles.aws import objects
+from tests.doubles.aws import backends, objects
 from tests.doubles.endings import is_sign_of_training
+from tests.doubles.iam_policy import Need
 from tests.faults.harness import EndedBy, Work
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _RUN = re.compile(r'run_uri\\": \\"s3://([^/]+)/([^"\\]+)\\"')
 _ATTEMPT = re.compile(r'\\"attempt\\": (\d+)')
 _KEY = re.compile(r'run_key\\": \\"([0-9a-f]{64})')
 _HASHES = re.compile(r"[0-9a-f]{64}")
+_REFUSED = re.compile(r"refused_at\)\) -lt (\d+) \]")
+_ASKS_AGAIN = timedelta(seconds=5)
 _REASONS = {0: "DONE", 65: "BAD_JOB", 75: "STOPPED", 76: "DEADLINE"}
 _NO_TIMER = "the machine's own timer"
 
@@ -52,12 +55,14 @@ class Machine:
     client: str | None
     attempt: int | None
     user_data: str
-    has_profile: bool
+    profile: str | None
     created_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     boots_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     booted: bool = False
     bucket: str = ""
     prefix: str = ""
+    refused_at: datetime | None = None
+    asks_at: datetime | None = None
     deadline: datetime | None = None
     course: Course | None = None
     told_until: datetime | None = None
@@ -101,7 +106,11 @@ def boot(world: World, machine: Machine) -> None:
     if run is None or attempt is None:
         return  # somebody else's machine: it does nothing, and stays
     machine.bucket, machine.prefix = run.groups()
-    if not (machine.has_profile and _fetched(machine, int(attempt.group(1)))):
+    if machine.profile is not None and not _may_read(world, machine):
+        _is_refused(world, machine)
+        return
+    machine.asks_at = None
+    if machine.profile is None or not _fetched(machine, int(attempt.group(1))):
         _power_off(world, machine, EndedBy.AGENT, "the machine found nothing to train")
         return
     if machine.deadline is not None and machine.deadline <= world.now:
@@ -128,6 +137,24 @@ def boot(world: World, machine: Machine) -> None:
     machine.looks_at = world.now + POLL
     _written(machine, world.trainer.begins(machine.course))
     machine.ending = world.trainer.ends(machine.course)
+
+
+def _may_read(world: World, machine: Machine) -> bool:
+    """Whether IAM lets the role of its profile read the run directory, and already knows so."""
+    key = f"arn:aws:s3:::{machine.bucket}/{machine.prefix}/job.json"
+    allowed = backends.role_allows(machine.profile or "", Need("s3:GetObject", key))
+    return allowed and not world.unmet.is_hidden("role policy", world.now)
+
+
+def _is_refused(world: World, machine: Machine) -> None:
+    """The start-up text asks again for as long as it says, then it tells the console and ends the machine."""
+    machine.refused_at = machine.refused_at or world.now
+    limit = _REFUSED.search(machine.user_data)
+    if limit and world.now - machine.refused_at >= timedelta(seconds=int(limit.group(1))):
+        said = "trainplan: STORE_REFUSED: this machine may not read its run directory"
+        _power_off(world, machine, EndedBy.AGENT, said)
+        return
+    machine.asks_at = world.now + _ASKS_AGAIN
 
 
 def live_on(world: World, machine: Machine, until: datetime) -> None:

@@ -59,6 +59,8 @@ WORDS: dict[tuple[str, str], Words] = {
     ("bucket", "PutBucketLifecycleConfiguration"): Words("CreateBucket", "NoSuchBucket", _NO_BUCKET, status=404),
     ("bucket", "PutBucketTagging"): Words("CreateBucket", "NoSuchBucket", _NO_BUCKET, status=404),
     ("bucket", "PutObject"): Words("CreateBucket", "NoSuchBucket", _NO_BUCKET, status=404),
+    # The machine's own call: the world plays it (tests/doubles/aws/machines.py).
+    ("role policy", "the machine's GetObject"): Words("", "AccessDenied", "Access Denied", status=403),
 }
 """By the thing and the call that needs it. A list of its own, and not the product's: they check each other."""
 
@@ -82,11 +84,18 @@ class Unmet:
     def meets(self, call: Call, now: datetime) -> Words | None:
         """How the call is refused, None where it finds all it needs."""
         for rule in self.rules:
-            key = rule.made, rule.needed_by
-            since = self.made_at.get(key) if WORDS[key].made_by else self.began
-            if rule.needed_by != call.operation or since is None:
-                continue
-            if rule.seconds is None or now < since + timedelta(seconds=rule.seconds):
-                self.refused_at.append(now)
-                return WORDS[key]
+            if rule.needed_by == call.operation and self._holds(rule, now):
+                return WORDS[rule.made, rule.needed_by]
         return None
+
+    def is_hidden(self, made: str, now: datetime) -> bool:
+        """Whether a machine does not find this thing yet."""
+        return any(rule.made == made and self._holds(rule, now) for rule in self.rules)
+
+    def _holds(self, rule: Unknown, now: datetime) -> bool:
+        key = rule.made, rule.needed_by
+        since = self.made_at.get(key) if WORDS[key].made_by else self.began
+        if since is None or (rule.seconds is not None and now >= since + timedelta(seconds=rule.seconds)):
+            return False
+        self.refused_at.append(now)
+        return True

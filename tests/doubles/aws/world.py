@@ -175,6 +175,11 @@ class World:
         if machine.deadline is not None and self.scenario.machine_timer_works:
             ends = max(machine.deadline, machine.boots_at)
             yield ends, 5, lambda: finish(self, machine, None)
+        yield from self._at_work(machine)
+
+    def _at_work(self, machine: Machine) -> Iterator[tuple[datetime, int, Callable[[], None]]]:
+        if machine.asks_at is not None:
+            yield machine.asks_at, 3, lambda: boot(self, machine)
         ending = machine.ending
         if ending is not None:
             yield max(ending.at, machine.boots_at), 4, lambda: finish(self, machine, ending)

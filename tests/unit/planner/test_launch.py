@@ -26,7 +26,7 @@ from planner.next_action import TIMER_GRACE
 from planner.run import Outcome, Phase
 from planner.runner import request_none
 from planner.watch import LAST_WORDS
-from providers.base import EndKind
+from providers.base import EndKind, InstanceState
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -250,6 +250,36 @@ def test_an_instance_that_never_boots_is_ended_at_the_deadline(desk: Desk) -> No
     desk.scripts(silent)
     run, receipt = desk.launch(a_job(constraints={"deadline": "1m"}))
     assert (run.outcome, receipt.steps, receipt.device) == (Outcome.DEADLINE, 0, None)
+
+
+REFUSED = "trainplan: STORE_REFUSED: this machine may not read its run directory"
+
+
+def powers_off_at_once(machine: FakeMachine) -> Iterator[Seen]:
+    yield Seen(InstanceState.RUNNING)
+    yield Seen(InstanceState.ENDED, reason="the machine ended itself")
+
+
+def test_a_machine_that_may_not_read_its_run_directory_ends_the_run_as_refused(desk: Desk) -> None:
+    """No other place would let it: the role is the same everywhere."""
+    desk.scripts(powers_off_at_once)
+    desk.provider.console = ("Booting", f"[   31.0] {REFUSED}", "Power down")
+    run, _ = desk.launch(targets=two_places())
+    assert run.outcome is Outcome.REFUSED
+    assert isinstance(ended_error(run), RefusedError)
+    assert "may not read its run directory; plan doctor" in (run.message or "")
+    assert desk.provider.count("launch") == 1
+    assert desk.leaked == []
+
+
+@pytest.mark.parametrize("console", [("Booting", "Power down"), None])
+def test_a_machine_whose_console_says_nothing_is_lost_and_another_place_is_tried(
+    desk: Desk, console: tuple[str, ...] | None
+) -> None:
+    desk.scripts(powers_off_at_once, trains_well)
+    desk.provider.console = console
+    run, _ = desk.launch(targets=two_places())
+    assert (run.outcome, len(run.attempts)) == (Outcome.SUCCEEDED, 2)
 
 
 # --- what a provider refuses -------------------------------------------------------------------------------------

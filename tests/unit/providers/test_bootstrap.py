@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from providers.agent_archive import reading_source
 from providers.bootstrap import MOST_BYTES, Boot, shell_parts, start_up
+from providers.settling import machine_patience_seconds
 
 HERE = "/usr/local/lib/trainplan"
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -409,6 +410,37 @@ def test_a_role_that_is_still_on_its_way_is_waited_for(starting: Machine) -> Non
         (starting.root / f"fetch-{number}").write_text("1")
     assert starting.run(start_sh()) == 0
     assert len([call for call in starting.calls() if "fetch.py" in call]) == 3
+
+
+DATE = 'now=$(($(cat "{root}/now") + 30)); echo $now >"{root}/now"; echo $now'
+
+
+def test_a_store_that_goes_on_refusing_ends_the_machine_and_only_the_console_tells(starting: Machine) -> None:
+    (starting.root / "now").write_text(f"{(_now(8) - timedelta(hours=4)).timestamp():.0f}\n")
+    starting.stub("date", DATE.format(root=starting.root))
+    for number in range(1, 20):
+        (starting.root / f"fetch-{number}").write_text("4")
+    assert starting.run(start_sh()) == 1
+    calls = starting.calls()
+    assert 3 <= len([call for call in calls if "fetch.py" in call]) <= 6, "120 s of patience, 30 s between two dates"
+    assert not [call for call in calls if call.endswith("agent.pyz run")]
+    assert (starting.root / "dev/console").read_text() == (
+        "trainplan: STORE_REFUSED: this machine may not read its run directory\n"
+    )
+
+
+def test_a_right_that_comes_within_its_time_is_waited_for(starting: Machine) -> None:
+    for number in (1, 2):
+        (starting.root / f"fetch-{number}").write_text("4")
+    assert starting.run(start_sh()) == 0
+    assert len([call for call in starting.calls() if "fetch.py" in call]) == 3
+
+
+@pytest.mark.parametrize("cloud", ["gcp", "azure"])
+def test_a_cloud_without_a_stated_time_for_rights_waits_until_its_boot_deadline(cloud: str) -> None:
+    assert ("[ 0 -eq 0 ]" in shell_parts(boot(cloud=cloud, run_uri=CLOUDS[cloud]))["start.sh"]) is (
+        machine_patience_seconds(cloud) == 0
+    )
 
 
 def test_another_agent_than_promised_is_not_run(starting: Machine) -> None:

@@ -148,6 +148,7 @@ class FakeDocker:
     gpus_inside: int = 1
     gate_says: bytes = b"tensorflow 2.21.0 sees 1 gpu\nACCELERATOR VISIBLE\n"
     gate_code: int = 0
+    pull_seconds: float = 0.0
     env_file: str = ""
     jobs: str = ""
     """What systemd is about."""
@@ -184,7 +185,10 @@ class FakeDocker:
         match tuple(words[:2]):
             case ("docker", "pull"):
                 host = words[-1].split("/")[0]
-                return FakeRunning(1, f"{self.refused[host]}\n".encode()) if host in self.refused else FakeRunning()
+                if host in self.refused:
+                    return FakeRunning(1, f"{self.refused[host]}\n".encode())
+                pulled_at = self.clock.instant + self.pull_seconds
+                return FakeRunning(ends=lambda: 0 if self.clock.instant >= pulled_at else None)
             case ("docker", "run"):
                 return FakeRunning(self.gate_code, self.gate_says)
             case ("docker", "logs"):

@@ -12,6 +12,7 @@ import pytest
 
 from providers.agent import watch
 from providers.agent.status import FINAL
+from providers.agent.store import DeniedError
 from tests.unit.providers.agent.machine import IMAGE, NOON, SECOND_IMAGE, FakeRunning, MemoryStore, Rented
 
 if TYPE_CHECKING:
@@ -539,3 +540,43 @@ def test_in_the_face_of_a_notice_the_checkpoint_goes_before_what_is_left_to_tell
     newest = order.index(f"checkpoints/step-{rented.trainer.step:08}/complete.json")
     assert newest < order.index("attempts/1/log/traceback.txt") < len(order) - 1
     assert b'"end"' in rented.store.objects["attempts/1/progress.jsonl"]
+
+
+# --- a store that lets nobody in ---------------------------------------------------------------------------------
+
+
+def denied(path: str) -> None:
+    if path.endswith("/status.json"):
+        raise DeniedError(f"{path}: 403 AccessDenied")
+
+
+@pytest.mark.parametrize("pull_seconds", [0.0, 400.0])
+def test_a_store_that_refuses_every_write_ends_the_machine_within_minutes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], pull_seconds: float
+) -> None:
+    """It can tell nobody but its console: planner/looking.py reads that."""
+    rented = Rented(tmp_path, refused_seconds=120.0)
+    rented.docker.pull_seconds = pull_seconds
+    rented.trainer.total_steps = 900
+    rented.store.at_put = denied
+    ending = rented.run()
+    assert (ending.state, ending.reason) == ("failed", "STORE_REFUSED")
+    assert 120 <= rented.clock.instant - NOON < 180
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if "STORE_REFUSED" in line]
+    assert line.startswith("trainplan: STORE_REFUSED: this machine may not write its run directory: attempts/1/status")
+
+
+def test_a_right_that_comes_late_is_waited_for(tmp_path: Path) -> None:
+    rented = Rented(tmp_path, refused_seconds=120.0)
+    rented.docker.pull_seconds = 400.0
+    rented.store.at_put = denied
+    rented.at(100, lambda: setattr(rented.store, "at_put", lambda path: None))
+    assert rented.run().state == "done"
+
+
+def test_a_right_that_is_lost_while_it_trains_does_not_end_the_training(tmp_path: Path) -> None:
+    rented = Rented(tmp_path, refused_seconds=120.0)
+    rented.trainer.total_steps = 900
+    rented.at(100, lambda: setattr(rented.store, "at_put", denied))
+    rented.at(600, lambda: setattr(rented.store, "at_put", lambda path: None))
+    assert rented.run().state == "done"
