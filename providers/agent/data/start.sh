@@ -4,6 +4,7 @@ here=/usr/local/lib/trainplan
 agent=$here/@AGENT@
 lock=60
 branch=@DRIVER@
+patience=@REFUSED_SECONDS@
 
 note() {
     echo "trainplan: $*"
@@ -66,8 +67,8 @@ while :; do
     0) break ;;
     3) give_up NOT_WHAT_WAS_SENT "the run directory holds another agent than this machine was promised" ;;
     4) # a new right may be on its way (0 seconds: it is always waited for)
-        [ $refused_at -gt 0 ] || refused_at=$(date +%s)
-        [ @REFUSED_SECONDS@ -eq 0 ] || [ $(($(date +%s) - refused_at)) -lt @REFUSED_SECONDS@ ] ||
+        [ "$refused_at" -gt 0 ] || refused_at=$(date +%s)
+        [ "$patience" -eq 0 ] || [ $(($(date +%s) - refused_at)) -lt "$patience" ] ||
             give_up STORE_REFUSED "this machine may not read its run directory" ;;
     *) refused_at=0 ;;
     esac

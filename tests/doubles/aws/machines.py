@@ -31,7 +31,7 @@ _RUN = re.compile(r'run_uri\\": \\"s3://([^/]+)/([^"\\]+)\\"')
 _ATTEMPT = re.compile(r'\\"attempt\\": (\d+)')
 _KEY = re.compile(r'run_key\\": \\"([0-9a-f]{64})')
 _HASHES = re.compile(r"[0-9a-f]{64}")
-_REFUSED = re.compile(r"refused_at\)\) -lt (\d+) \]")
+_REFUSED = re.compile(r"^ *patience=(\d+)$", re.MULTILINE)
 _ASKS_AGAIN = timedelta(seconds=5)
 _REASONS = {0: "DONE", 65: "BAD_JOB", 75: "STOPPED", 76: "DEADLINE"}
 _NO_TIMER = "the machine's own timer"

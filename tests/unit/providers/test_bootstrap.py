@@ -438,7 +438,7 @@ def test_a_right_that_comes_within_its_time_is_waited_for(starting: Machine) -> 
 
 @pytest.mark.parametrize("cloud", ["gcp", "azure"])
 def test_a_cloud_without_a_stated_time_for_rights_waits_until_its_boot_deadline(cloud: str) -> None:
-    assert ("[ 0 -eq 0 ]" in shell_parts(boot(cloud=cloud, run_uri=CLOUDS[cloud]))["start.sh"]) is (
+    assert ("\npatience=0\n" in shell_parts(boot(cloud=cloud, run_uri=CLOUDS[cloud]))["start.sh"]) is (
         machine_patience_seconds(cloud) == 0
     )
 
