@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from providers.base import Check, PreflightState
 from providers.check_lines import check_lines
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
+from providers.gcp.conditions import PREFIX
+from providers.gcp.insert import LABEL_OURS, OURS
 from providers.gcp.kinds import ALL_CPUS, ALL_GPUS
-from providers.gcp.permissions import ACT_AS, CLIENT, MACHINE, STORE
+from providers.gcp.permissions import ACT_AS, CLIENT_ROLES
 from providers.gcp.standing import SERVICES, missing
 from providers.gcp.tpu.reaper import QUEUE, REGION
 
@@ -30,8 +32,8 @@ _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas?project="
 
 def examine(at: Standing) -> Sequence[Check]:
     """Quotas come first, since they take longest: GPUs and vCPUs of all regions. Then who is signed in, billing, APIs,
-    network, what may be done, the machines' account and what it may do, the queue that ends TPUs, the bucket. One line
-    each. Creates nothing, raises nothing."""
+    network, what may be done, the machines' account and what it may do, whether others work in the project, the queue
+    that ends TPUs, the bucket. One line each. Creates nothing, raises nothing."""
     looks: dict[str, Callable[[Standing], Check]] = {
         "GPUs": _gpus,
         "vCPUs": _cpus,
@@ -42,6 +44,7 @@ def examine(at: Standing) -> Sequence[Check]:
         "permissions": _permissions,
         "machine account": _machine_account,
         "machine roles": _machine_roles,
+        "scope": _scope,
         "timers": _timers,
         "bucket": _bucket,
     }
@@ -68,11 +71,13 @@ def _network(at: Standing) -> Check:
 
 
 def _permissions(at: Standing) -> Check:
-    lacking = sorted(set(CLIENT.permissions) - at.permitted(CLIENT.permissions))
+    wanted = [name for role in CLIENT_ROLES for name in role.permissions]
+    lacking = sorted(set(wanted) - at.permitted(wanted))
     if lacking:
-        fix = f"ask whoever owns the project for the role {at.role_name(CLIENT)} (docs/permissions/gcp)"
+        names = " and ".join(at.role_name(role) for role in CLIENT_ROLES)
+        fix = f"ask whoever owns the project for the roles {names} (docs/permissions/gcp has the commands)"
         return Check(name="permissions", state=_REFUSED, detail=f"you may not {', '.join(lacking)}", fix=fix)
-    return Check(name="permissions", state=_OK, detail=f"all {len(CLIENT.permissions)} that launches take")
+    return Check(name="permissions", state=_OK, detail=f"all {len(wanted)} that launches take")
 
 
 def _machine_account(at: Standing) -> Check:
@@ -98,10 +103,31 @@ def _machine_roles(at: Standing) -> Check:
     """The person's own account may have its rights from elsewhere: what is not seen is left open."""
     lacking = [grant["role"].rpartition("/")[2] for grant in missing(at.grants(), at.policy())]
     if not lacking:
-        detail = f"{MACHINE.id} and, for the bucket, {STORE.id}"
-        return Check(name="machine roles", state=_OK, detail=detail)
+        names = ", ".join(grant["role"].rpartition("/")[2] for grant in at.grants())
+        return Check(name="machine roles", state=_OK, detail=f"{names}, for what is ours")
     state = _REFUSED if at.account_is_ours else _UNKNOWN
-    return Check(name="machine roles", state=state, detail=f"{', '.join(lacking)} is not granted", fix=_SETUP)
+    detail = f"{', '.join(lacking)} is not granted, or for more than it has to be"
+    return Check(name="machine roles", state=state, detail=detail, fix=_SETUP)
+
+
+def _scope(at: Standing) -> Check:
+    """Whether the project is for these runs alone: Google has no condition for TPUs and tasks (docs/permissions)."""
+    path = f"/compute/v1/projects/{at.project}/aggregated/instances"
+    told = at.account.ask("GET", "compute", path, {"maxResults": "500"})
+    rows = [row for place in told.get("items", {}).values() for row in place.get("instances", ())]
+    others = [row for row in rows if (row.get("labels") or {}).get(LABEL_OURS) != OURS]
+    if not others:
+        detail = "the project holds no machines but those of runs"
+        return Check(name="scope", state=_OK, detail=detail)
+    more = " or more" if told.get("nextPageToken") else ""
+    within = [row for row in others if str(row.get("name", "")).startswith(PREFIX)]
+    reach = (
+        f"{len(within)} of them begin with {PREFIX} and can be deleted by trainplan's roles"
+        if within
+        else (f"trainplan's roles cannot delete them, since no name begins with {PREFIX}")
+    )
+    detail = f"the project holds {len(others)}{more} machines that are not of runs: {reach}; TPUs have no limit"
+    return Check(name="scope", state=_OK, detail=detail, fix="a project for these runs alone (docs/permissions)")
 
 
 def _timers(at: Standing) -> Check:

@@ -12,6 +12,7 @@ from pricing.offers import Market
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, VendorRequest
 from providers.errors import BadRequestError
 from providers.gcp.account import SCOPE
+from providers.gcp.conditions import PREFIX
 from providers.gcp.kinds import kind_of
 from providers.rented import BOOT_ALLOWANCE, BOOT_DEADLINE
 from workloads.job import job_from_json
@@ -47,7 +48,7 @@ _NAME = re.compile(r"[^a-z0-9-]")
 def name_of(request: LaunchRequest) -> str:
     """The machine's name: the same for the same attempt, and by it alone the same machine."""
     run = _NAME.sub("-", request.run_id.lower())[:50].strip("-")
-    return f"plan-{run}-{request.attempt}"
+    return f"{PREFIX}{run}-{request.attempt}"
 
 
 def attempt_of(name: str) -> tuple[str, int]:

@@ -134,7 +134,6 @@ def needed(methods: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(found - {ACT_AS}))
 
 
-_STORE = ("storage.objects.insert", "storage.objects.get", "storage.objects.list", "storage.objects.delete")
 _LOOKED_AT = (
     "serviceusage.services.list",
     "compute.networks.get",
@@ -152,32 +151,79 @@ _LOOKED_AT = (
     "tpu.projects.locations.nodes.list",
     "cloudtasks.projects.locations.queues.tasks.list",
 )
-_ENDS = ("compute.instances.delete", "tpu.projects.locations.queuedResources.delete")
+OWN = (
+    "compute.disks.create",
+    "compute.disks.delete",
+    "compute.disks.setLabels",
+    "compute.instances.create",
+    "compute.instances.delete",
+    "compute.instances.getSerialPortOutput",
+    "compute.instances.setLabels",
+    "compute.instances.setMetadata",
+    "compute.instances.setServiceAccount",
+    "storage.objects.create",
+    "storage.objects.delete",
+    "storage.objects.get",
+    "storage.objects.list",
+)
+"""Of whoever launches: what changes or reads machines, disks and objects, granted with a condition (conditions.py)."""
+NOT_GRANTED = ("cloudresourcemanager.projects.getIamPolicy", "compute.addresses.delete")
+"""The policy is the owner's to read, and the doctor does without. No launch reserves an address, and Google has no
+condition for addresses: one with our label is shown by plan sweep, and deleted by somebody who may."""
+_LAUNCHES = needed(method for method in CALLS if method not in NOT_GRANTED)
 CLIENT = Role(
     id="trainplanClient",
     title="trainplan: launches",
     description="What plan launch, status, stop, sweep and doctor need of a project that plan setup has set up.",
-    permissions=needed(method for method in CALLS if method != "cloudresourcemanager.projects.getIamPolicy"),
+    permissions=tuple(name for name in _LAUNCHES if name not in OWN),
+)
+CLIENT_OWN = Role(
+    id="trainplanClientOwn",
+    title="trainplan: machines and objects of launches",
+    description="What plan launch, status, stop and sweep change and read; to be granted with its condition.",
+    permissions=tuple(name for name in _LAUNCHES if name in OWN),
 )
 MACHINE = Role(
     id="trainplanMachine",
     title="trainplan: a machine that ends itself",
-    description="What a rented machine needs to delete itself, and Cloud Tasks to delete a TPU in its place.",
-    permissions=needed(_ENDS),
+    description="What a rented machine needs to delete itself; granted for machines with our names alone.",
+    permissions=("compute.instances.delete",),
 )
-STORE = Role(
+TPU_END = Role(
+    id="trainplanTpuEnd",
+    title="trainplan: a TPU that is ended",
+    description="What a TPU needs to delete itself, and Cloud Tasks in its place; Cloud TPU knows no conditions.",
+    permissions=("tpu.nodes.delete",),
+)
+READS = Role(
     id="trainplanRuns",
-    title="trainplan: run directories",
-    description="What a rented machine needs in the bucket of run directories; granted on that bucket alone.",
-    permissions=needed(_STORE),
+    title="trainplan: run directories and data sets",
+    description="What a rented machine reads in the bucket of run directories; granted for that bucket alone.",
+    permissions=("storage.objects.get", "storage.objects.list"),
 )
-ROLES = (CLIENT, MACHINE, STORE)
+WRITES = Role(
+    id="trainplanRunsWrite",
+    title="trainplan: run directories are written",
+    description="What a rented machine writes in the bucket; granted for its run directories alone.",
+    permissions=("storage.objects.create", "storage.objects.delete"),
+)
+ROLES = (CLIENT, CLIENT_OWN, MACHINE, TPU_END, READS, WRITES)
 """Those that set-up makes."""
+CLIENT_ROLES = (CLIENT, CLIENT_OWN)
+"""Those that an owner grants to whoever launches."""
 SETUP = Role(
     id="trainplanSetup",
     title="trainplan: set-up",
     description="What plan setup gcp needs to make what launches need of a project, and to remove it again.",
     permissions=needed((*SETUP_CALLS, *_LOOKED_AT)),
 )
-FILES = {"client.json": CLIENT, "machine.json": MACHINE, "runs.json": STORE, "setup.json": SETUP}
+FILES = {
+    "client.json": CLIENT,
+    "client-own.json": CLIENT_OWN,
+    "machine.json": MACHINE,
+    "tpu-end.json": TPU_END,
+    "runs.json": READS,
+    "runs-write.json": WRITES,
+    "setup.json": SETUP,
+}
 """Names below docs/permissions/gcp."""

@@ -16,7 +16,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.permissions import CLIENT, MACHINE, ROLES, STORE, Role
+from providers.gcp.permissions import CLIENT_OWN, CLIENT_ROLES, ROLES, Role
 from providers.gcp.settings import MACHINE_ACCOUNT
 from providers.gcp.standing import SERVICES, Standing, missing, queue_body, with_grants, without_grants
 from providers.gcp.tpu.reaper import QUEUE, REGION, queue_name
@@ -25,6 +25,7 @@ from providers.gcp.translate import OFF
 OURS = "made by plan setup gcp"
 """The description of what can be removed again."""
 POLICY = "projects.setIamPolicy"
+_DELETE_ROLE = "roles.delete"
 PAUSE_SECONDS = 3.0
 MOST_LOOKS = 60
 LONGEST_PAUSE_SECONDS = 30.0
@@ -78,6 +79,14 @@ class GcpSetUp:
                 self._change_policy(call)
             else:
                 self._send(call, report)
+                if call.operation != _DELETE_ROLE and step.name == f"role {CLIENT_OWN.id}":
+                    self._tell_the_owner(report)
+
+    def _tell_the_owner(self, report: Callable[[str], None]) -> None:
+        """How whoever launches gets their roles, with the condition as it has to be for this project and bucket."""
+        report("for each person who launches (WHO), an owner of the project types:")
+        for command in self.at.client_commands():
+            report(command)
 
     # --- what is lacking
 
@@ -131,16 +140,16 @@ class GcpSetUp:
             if tuple(sorted(known.get("includedPermissions", ()))) != role.permissions:
                 calls.append(_call("iam", "roles.patch", "PATCH", f"{home}/{role.id}", role.body))
         if calls:
-            who = "for you to grant to whoever launches" if role is CLIENT else "for the machines' account"
+            who = "for you to grant to whoever launches" if role in CLIENT_ROLES else "for the machines' account"
             detail = f"{role.id}, {len(role.permissions)} permissions (docs/permissions/gcp), {who}"
             yield SetupStep(name=f"role {role.id}", detail=detail, calls=tuple(calls))
 
     def _grants(self, policy: Mapping[str, Any]) -> Iterator[SetupStep]:
         lacking = missing(self.at.grants(), policy)
         if lacking:
-            names = " and ".join(grant["role"].rpartition("/")[2] for grant in lacking)
+            names = ", ".join(grant["role"].rpartition("/")[2] for grant in lacking)
             detail = (
-                f"{names} to {self.at.account.machine_account}; the bucket {self.at.bucket.name} alone is open to it"
+                f"{names} to {self.at.account.machine_account}: machines of ours, and the bucket {self.at.bucket.name}"
             )
             yield SetupStep(name="grants", detail=detail, calls=(self._policy_call("add", lacking),))
 
@@ -169,10 +178,10 @@ class GcpSetUp:
                     detail="what the machines' account may do",
                     calls=(self._policy_call("remove", there),),
                 )
-        for role in (MACHINE, STORE, CLIENT):
+        for role in reversed(ROLES):
             known = self.at.role(role)
             if known is not None and not known.get("deleted"):
-                call = _call("iam", "roles.delete", "DELETE", f"/v1/{self.at.role_name(role)}")
+                call = _call("iam", _DELETE_ROLE, "DELETE", f"/v1/{self.at.role_name(role)}")
                 yield SetupStep(name=f"role {role.id}", detail="kept by Google for a week", calls=(call,))
         yield from self._accounts_to_remove()
         network = self.at.network()

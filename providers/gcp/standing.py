@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,8 @@ from typing import Any
 
 from providers.errors import InstanceNotFoundError
 from providers.gcp.account import Account
-from providers.gcp.permissions import MACHINE, STORE, Role
+from providers.gcp.conditions import machines_alone, ours_alone, read_runs_and_data, write_runs
+from providers.gcp.permissions import CLIENT, CLIENT_OWN, MACHINE, READS, TPU_END, WRITES, Role
 from providers.gcp.tpu.reaper import queue_name
 
 SERVICES = ("compute", "storage", "iam", "cloudresourcemanager", "tpu", "cloudtasks")
@@ -82,17 +84,32 @@ class Standing:
         return self.account.ask("POST", "cloudresourcemanager", path, None, body)
 
     def grants(self) -> tuple[Binding, ...]:
-        """What the machines' account is to have: an end for itself, and the bucket of run directories alone."""
-        member = f"serviceAccount:{self.account.machine_account}"
-        name = f"projects/_/buckets/{self.bucket.name}"
-        condition = {
-            "title": "run directories",
-            "expression": f"resource.name == '{name}' || resource.name.startsWith('{name}/objects/')",
-        }
+        """What the machines' account is to have: an end for machines of ours, and its folders of the one bucket."""
+        name = self.bucket.name
         return (
-            {"role": self.role_name(MACHINE), "members": [member]},
-            {"role": self.role_name(STORE), "members": [member], "condition": condition},
+            self._grant(MACHINE, "machines of trainplan", machines_alone()),
+            self._grant(TPU_END),
+            self._grant(READS, "run directories and data sets", read_runs_and_data(name)),
+            self._grant(WRITES, "run directories", write_runs(name)),
         )
+
+    def client_commands(self, member: str = "user:WHO") -> tuple[str, ...]:
+        """What an owner types for somebody who launches."""
+        own = f"expression={ours_alone(self.bucket.name)},title=trainplan"
+        account = self.account.machine_account
+        return (
+            _binding(self.project, member, self.role_name(CLIENT), "None"),
+            _binding(self.project, member, self.role_name(CLIENT_OWN), own),
+            f"gcloud iam service-accounts add-iam-policy-binding {account} --member {member} "
+            "--role roles/iam.serviceAccountUser",
+        )
+
+    def _grant(self, role: Role, title: str = "", expression: str = "") -> Binding:
+        member = f"serviceAccount:{self.account.machine_account}"
+        given: dict[str, Any] = {"role": self.role_name(role), "members": [member]}
+        if expression:
+            given["condition"] = {"title": title, "expression": expression}
+        return given
 
     def queue(self) -> Mapping[str, Any] | None:
         return self._there("cloudtasks", f"/v2/{queue_name(self.project)}")
@@ -114,14 +131,17 @@ class Standing:
 
 
 def missing(wanted: Sequence[Binding], policy: Mapping[str, Any]) -> list[Binding]:
-    """The grants that a policy does not have, one binding each."""
-    return [grant for grant in wanted if not any(_has(binding, grant) for binding in policy.get("bindings", ()))]
+    """The grants that a policy does not have as they are wanted, one binding each: also those that it has without their
+    condition, or under another one besides."""
+    return [grant for grant in wanted if _conditions(grant, policy) != {_condition(grant)}]
 
 
 def with_grants(policy: Mapping[str, Any], grants: Sequence[Binding]) -> dict[str, Any]:
-    """The policy with these besides; the version that knows conditions."""
-    bindings = [dict(binding) for binding in policy.get("bindings", ())]
-    return {**policy, "version": 3, "bindings": [*bindings, *(dict(grant) for grant in missing(grants, policy))]}
+    """The policy with these in the place of whatever else their members have in the same roles; in the version that
+    knows conditions."""
+    cleared = without_grants(policy, missing(grants, policy))
+    bindings = [*cleared["bindings"], *(dict(grant) for grant in missing(grants, policy))]
+    return {**cleared, "bindings": bindings}
 
 
 def without_grants(policy: Mapping[str, Any], grants: Sequence[Binding]) -> dict[str, Any]:
@@ -141,7 +161,18 @@ def queue_body(project: str) -> dict[str, Any]:
     return {"name": queue_name(project), "retryConfig": pauses}
 
 
-def _has(binding: Mapping[str, Any], grant: Binding) -> bool:
-    same = binding.get("role") == grant["role"] and set(grant["members"]) <= set(binding.get("members", ()))
-    wanted = (grant.get("condition") or {}).get("expression")
-    return bool(same and (binding.get("condition") or {}).get("expression") == wanted)
+def _conditions(grant: Binding, policy: Mapping[str, Any]) -> set[str]:
+    """The expressions under which all members of a grant have its role; "" is none."""
+    members = set(grant["members"])
+    rows = (row for row in policy.get("bindings", ()) if row.get("role") == grant["role"])
+    return {_condition(row) for row in rows if members <= set(row.get("members", ()))}
+
+
+def _condition(binding: Binding) -> str:
+    return str((binding.get("condition") or {}).get("expression", ""))
+
+
+def _binding(project: str, member: str, role: str, condition: str) -> str:
+    """The command of an owner; gcloud asks for `--condition None` in a policy that has conditions."""
+    words = ("gcloud", "projects", "add-iam-policy-binding", project, "--member", member, "--role", role)
+    return shlex.join([*words, "--condition", condition])

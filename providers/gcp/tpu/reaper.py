@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from providers.base import RunId, VendorRequest
+from providers.gcp.conditions import PREFIX
 from providers.gcp.insert import label_text
 from providers.gcp.tpu.api import PAGE, TASKS, Refused, pages
 
@@ -66,7 +67,7 @@ def queue_name(project: str) -> str:
 
 def resource_id(run_id: str, attempt: int) -> str:
     """The name of the queued resource and of its node: as machines at Compute Engine are called."""
-    return f"plan-{label_text(run_id)[:50].strip('-')}-{attempt}"
+    return f"{PREFIX}{label_text(run_id)[:50].strip('-')}-{attempt}"
 
 
 def task_calls(request: LaunchRequest, ends: Ends) -> tuple[VendorRequest, ...]:

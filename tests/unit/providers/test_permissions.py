@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DOCS = ROOT / "docs" / "permissions"
-FILES = sorted(path for path in DOCS.rglob("*") if path.suffix in (".json", ".yaml", ".yml"))
+FILES = sorted(
+    path
+    for path in DOCS.rglob("*")
+    if path.suffix in (".json", ".yaml", ".yml") and not path.stem.endswith("-condition")
+)
 ACTIONS = ("action", "actions", "dataactions", "includedpermissions")
 NEVER = ("notaction", "notresource", "notactions", "notdataactions", "notprincipal")
 # Actions for which IAM knows no resource: the Service Authorization Reference leaves that column empty.

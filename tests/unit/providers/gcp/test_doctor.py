@@ -15,6 +15,7 @@ from providers.gcp.provider import make
 from tests.contract.gcp import PROJECT, Client
 from tests.contract.harness import request
 from tests.doubles.google import tasks
+from tests.doubles.google.machines import Disk, Machine, table_of
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule
 from tests.doubles.google.server import GoogleServer
@@ -35,6 +36,7 @@ LINES = [
     "permissions",
     "machine account",
     "machine roles",
+    "scope",
     "timers",
     "bucket",
 ]
@@ -94,7 +96,12 @@ def test_a_bare_project_lacks_what_set_up_makes(bare: Project) -> None:
             REFUSED,
             "switched off",
         ),
-        (lambda known: known.iam.policy["bindings"].pop(), "machine roles", REFUSED, "trainplanRuns is not granted"),
+        (
+            lambda known: known.iam.policy["bindings"].pop(),
+            "machine roles",
+            REFUSED,
+            "trainplanRunsWrite is not granted",
+        ),
         (
             lambda known: next(iter(known.world.table(tasks.Tasks).queues.values())).update(state="PAUSED"),
             "timers",
@@ -111,6 +118,24 @@ def test_what_is_wrong_is_named(
     assert check.state is state
     assert said in check.detail
     assert check.fix
+
+
+def _made_by_hand(project: Project, name: str) -> None:
+    now, zone = project.world.now, "us-central1-a"
+    body = {"name": name, "zone": f"zones/{zone}", "status": "RUNNING", "labels": {"team": "web"}}
+    disk = Disk(zone=zone, body={"name": name}, created_at=now)
+    machine = Machine(zone=zone, body=body, disk=disk, created_at=now, shown_from=now, made=True)
+    table_of(project.world).machines.append(machine)
+
+
+def test_machines_of_somebody_else_are_counted(project: Project) -> None:
+    """What Google has no condition for wants a project of its own."""
+    assert "no machines but those of runs" in project.lines()["scope"].detail
+    for name in ("database", "plan-of-marys"):
+        _made_by_hand(project, name)
+    check = project.lines()["scope"]
+    assert "2 machines that are not of runs: 1 of them begin with plan-" in check.detail
+    assert "a project for these runs alone" in check.fix
 
 
 def test_what_may_not_be_looked_at_is_left_open(project: Project) -> None:

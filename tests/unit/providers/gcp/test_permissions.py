@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pricing.offers import OfferQuery
-from providers.base import InstanceRef, InstanceState
 from providers.errors import BadRequestError
-from providers.gcp.permissions import ACT_AS, CALLS, CLIENT, FILES, MACHINE, SETUP, SETUP_CALLS, STORE, needed
+from providers.gcp.permissions import (
+    ACT_AS,
+    CALLS,
+    CLIENT,
+    CLIENT_ROLES,
+    FILES,
+    MACHINE,
+    NOT_GRANTED,
+    READS,
+    SETUP,
+    SETUP_CALLS,
+    TPU_END,
+    WRITES,
+    needed,
+)
 from tests.conftest import ROOT
-from tests.contract.gcp import PROJECT, Client
-from tests.contract.harness import Ask, request, wait_for
-from tests.contract.tpu import TpuClient, make_ready
+from tests.contract.gcp import PROJECT
 from tests.doubles.google.discovery import description
 from tests.doubles.google.iam import Iam, refuse_forbidden
 from tests.doubles.google.machine_side import machine_calls
@@ -25,6 +35,7 @@ from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.server import DOCUMENTS, GoogleServer
 from tests.doubles.google.world import RefusedError
 from tests.unit.providers.gcp.account_side import Project, reset
+from tests.unit.providers.gcp.launched import GRANTED, KINDS, launched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +45,9 @@ _G2 = OfferQuery(instance_types=frozenset({"g2-standard-4"}), regions=frozenset(
 SETTING_UP = {"cloudtasks.projects.locations.queues.create", "iam.projects.serviceAccounts.create"}
 """What this test makes ready with; plan setup has permissions of its own."""
 
-OPTIONAL = {"cloudresourcemanager.projects.getIamPolicy"}
-"""What the doctor does without where it may not."""
+OPTIONAL = set(NOT_GRANTED)
+"""What the doctor does without where it may not, and what no launch needs."""
+MACHINES = {name for role in (MACHINE, TPU_END, READS, WRITES) for name in role.permissions}
 
 
 @pytest.fixture(scope="module")
@@ -59,22 +71,22 @@ def test_every_call_is_one_of_googles() -> None:
 
 def test_launches_take_all_of_the_clients_role_and_no_more(server: GoogleServer, tmp_path: Path) -> None:
     """From the doctor to the sweep, on a machine and on a TPU, with what a teardown finds left behind."""
-    called = {
-        method for kind in (Client, TpuClient) for method in _whole_launch(server, kind(Google(server.url), tmp_path))
-    }
+    called = {method for kind in KINDS for method in launched(server, kind, tmp_path)}
     called |= _doctor(server, tmp_path)
     called -= SETTING_UP | OPTIONAL
-    assert set(needed(called)) == set(CLIENT.permissions)
+    assert set(needed(called)) == GRANTED
     assert ACT_AS in {permission for method in called for permission in CALLS[method]}
     assert set(CALLS) - called == OPTIONAL, "a row that nothing calls"
+    assert len(GRANTED) == sum(len(role.permissions) for role in CLIENT_ROLES), "one permission in two roles"
 
 
 def test_a_machine_takes_all_of_its_roles_and_no_more(server: GoogleServer) -> None:
     Google(server.url).reset(Scenario())
-    server.host.world.table(Iam).machine_granted = frozenset((*MACHINE.permissions, *STORE.permissions))
+    server.host.world.table(Iam).machine_granted = frozenset(MACHINES)
     called = machine_calls(server)
-    assert set(needed(called)) == {*MACHINE.permissions, *STORE.permissions}
-    assert set(STORE.permissions) == set(needed(method for method in called if method.startswith("storage.")))
+    assert set(needed(called)) == MACHINES
+    stored = set(needed(method for method in called if method.startswith("storage.")))
+    assert stored == {*READS.permissions, *WRITES.permissions}
 
 
 def test_a_set_up_takes_all_of_its_role_and_no_more(server: GoogleServer, tmp_path: Path) -> None:
@@ -116,50 +128,22 @@ def test_the_products_table_and_the_doubles_say_the_same() -> None:
     assert ours == theirs
 
 
-@pytest.mark.parametrize("name", CLIENT.permissions)
+@pytest.mark.parametrize("name", sorted(GRANTED))
 def test_each_permission_of_the_clients_role_is_missed(server: GoogleServer, tmp_path: Path, name: str) -> None:
     """A call of a launch, the doctor or a teardown is refused without it."""
     methods = [method for method, permissions in by_method().items() if name in permissions and method in CALLS]
     assert methods
     Google(server.url).reset(Scenario())
     world = server.host.world
-    world.table(Iam).granted = frozenset(CLIENT.permissions) - {name}
+    world.table(Iam).granted = GRANTED - {name}
     for method in methods:
         with pytest.raises(RefusedError, match=name):
             refuse_forbidden(world, method, machine=False)
 
 
-def _whole_launch(server: GoogleServer, client: Client) -> set[str]:
-    google = client.google
-    google.reset(Scenario(trainer="named", disks_stay=True))
-    make_ready(client)
-    server.host.world.table(Iam).granted = frozenset(CLIENT.permissions)
-    provider = client.provider()
-    run = request(provider, Ask(run_id="r1", lasting=timedelta(hours=1)))
-    provider.preflight(run.offer)
-    provider.refine([run.offer])
-    ref = provider.launch(run).ref
-    provider.launch(run)
-    wait_for(provider, ref, InstanceState.RUNNING)
-    list(provider.logs(ref))
-    provider.store(run.run_id).get("job.json")
-    provider.stop(ref)
-    google.sleep(5)
-    provider.delete(ref)
-    for _ in range(3):
-        google.sleep(120)
-        for owned in provider.list_owned(run.run_id):
-            provider.delete(owned)
-    provider.store(run.run_id).delete("")
-    left = InstanceRef(provider="gcp", region="us-central1", id="gce-address/us-central1/left")
-    provider.delete(left)  # the product makes no address, and deletes one that it finds all the same
-    provider.account.close()
-    return {call.method for call in server.host.world.calls}
-
-
 def _doctor(server: GoogleServer, home: Path) -> set[str]:
     project = Project(server, home)
-    project.iam.granted = frozenset(CLIENT.permissions)
+    project.iam.granted = GRANTED
     before = len(project.world.calls)
     project.lines()
     provider = project.provider

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,8 @@ import pytest
 
 from providers.base import SetUp
 from providers.errors import BadRequestError, PermissionDeniedError
-from providers.gcp.permissions import ROLES
+from providers.gcp.conditions import machines_alone, ours_alone, read_runs_and_data, write_runs
+from providers.gcp.permissions import CLIENT_ROLES, ROLES
 from providers.gcp.provider import make
 from tests.contract.gcp import PROJECT
 from tests.doubles.google import iam, tasks
@@ -27,9 +29,7 @@ EVERYTHING = [
     "services",
     "network",
     "machine account",
-    "role trainplanClient",
-    "role trainplanMachine",
-    "role trainplanRuns",
+    *(f"role {role.id}" for role in ROLES),
     "grants",
     "queue",
     "bucket",
@@ -78,14 +78,45 @@ def test_what_is_lacking_is_made_once(project: Project) -> None:
 def test_the_machines_account_may_end_machines_and_write_one_bucket(project: Project) -> None:
     project.set_up()
     bindings = {row["role"].rpartition("/")[2]: row for row in project.iam.policy["bindings"]}
-    assert set(bindings) == {"trainplanMachine", "trainplanRuns"}
+    assert set(bindings) == {"trainplanMachine", "trainplanTpuEnd", "trainplanRuns", "trainplanRunsWrite"}
     assert all(row["members"] == [f"serviceAccount:{EMAIL}"] for row in bindings.values())
-    assert "condition" not in bindings["trainplanMachine"]
-    bucket = f"projects/_/buckets/trainplan-{PROJECT}-us-central1"
-    assert bindings["trainplanRuns"]["condition"]["expression"] == (
-        f"resource.name == '{bucket}' || resource.name.startsWith('{bucket}/objects/')"
-    )
+    bucket = f"trainplan-{PROJECT}-us-central1"
+    conditions = {name: row.get("condition", {}).get("expression") for name, row in bindings.items()}
+    assert conditions == {
+        "trainplanMachine": machines_alone(),
+        "trainplanTpuEnd": None,
+        "trainplanRuns": read_runs_and_data(bucket),
+        "trainplanRunsWrite": write_runs(bucket),
+    }
     assert project.iam.policy["version"] == 3
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_grant_without_its_condition_is_replaced(project: Project, beside: bool) -> None:
+    """As an older version made it: any machine of the project, and the whole bucket."""
+    project.set_up()
+    role, member = f"projects/{PROJECT}/roles/trainplanMachine", f"serviceAccount:{EMAIL}"
+    wide = {"role": role, "members": [member]}
+    bindings = project.iam.policy["bindings"]
+    project.iam.policy["bindings"] = [wide, *(row for row in bindings if beside or row["role"] != role)]
+    assert "for more than it has to be" in project.lines()["machine roles"].detail
+    assert [step.name for step in project.set_up()] == ["grants"]
+    assert [row.get("condition") for row in project.iam.policy["bindings"] if row["role"] == role] == [
+        {"title": "machines of trainplan", "expression": machines_alone()}
+    ]
+    assert project.provider.lacking() == []
+
+
+def test_an_owner_is_told_what_to_type_for_whoever_launches(project: Project) -> None:
+    said: list[str] = []
+    for step in project.provider.lacking():
+        project.provider.carry_out(step, said.append)
+    commands = [shlex.split(line) for line in said if line.startswith("gcloud")]
+    roles = [words[words.index("--role") + 1] for words in commands]
+    assert roles[:2] == [f"projects/{PROJECT}/roles/{role.id}" for role in CLIENT_ROLES]
+    own = f"expression={ours_alone(f'trainplan-{PROJECT}-us-central1')},title=trainplan"
+    assert [words[words.index("--condition") + 1] for words in commands[:2]] == ["None", own]
+    assert own.count(",") == 1, "gcloud parts the condition at commas"
 
 
 @pytest.mark.parametrize("cut_off", range(len(EVERYTHING)))
@@ -173,7 +204,7 @@ def test_who_may_not_is_told(project: Project) -> None:
 
 def test_a_policy_that_somebody_else_changes_is_read_again(project: Project) -> None:
     steps = {step.name: step for step in project.provider.lacking()}
-    for name in EVERYTHING[:6]:
+    for name in EVERYTHING[: EVERYTHING.index("grants")]:
         project.provider.carry_out(steps[name], lambda _: None)
     changed: list[float] = []
 
@@ -185,7 +216,7 @@ def test_a_policy_that_somebody_else_changes_is_read_again(project: Project) -> 
     asked = project._set_up()
     type(asked)(asked.at, asked.owned, meanwhile).carry_out(steps["grants"], lambda _: None)
     assert len(changed) == 2
-    assert len(project.iam.policy["bindings"]) == 2
+    assert len(project.iam.policy["bindings"]) == 4
 
 
 def test_what_google_takes_its_time_for_is_waited_for(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +241,7 @@ def test_what_was_just_made_may_not_be_known_yet(project: Project, lag_seconds: 
 
 def test_what_never_comes_to_be_known_ends_the_set_up_within_five_minutes(project: Project) -> None:
     steps = {step.name: step for step in project.provider.lacking()}
-    for name in EVERYTHING[:6]:
+    for name in EVERYTHING[: EVERYTHING.index("grants")]:
         project.provider.carry_out(steps[name], lambda _: None)
     project.iam.known_from[EMAIL] = project.world.now + timedelta(days=1)
     began = project.world.now
