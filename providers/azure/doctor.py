@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from providers.azure.account import GRANTS, SET_UP
+from providers.azure.listing import others_groups
 from providers.azure.preflight import ACCOUNT_CHECKS, checked
 from providers.azure.quotas import quotas_line
 from providers.base import Check, PreflightState, RunId
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from providers.rented import Rented
 
 _NOBODY = RunId("doctor")
+_SHOWN = 3
 _ANY_ROLE = "any role (docs/permissions/azure/README.md has the condition for people who only launch)"
 _HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right takes up to 30 minutes to hold"
 
@@ -34,6 +36,7 @@ def examine(
         "run directories": partial(_run_directories, rented),
         "machines' data": partial(_machines_data, machines_may_write),
         "granting": partial(_granting, account),
+        "scope": partial(_scope, account),
     }
     lines = {name: partial(checked, name, look) for name, look in looks.items()}
     return check_lines(lines, limit_seconds)
@@ -73,4 +76,21 @@ def _granting(account: Account) -> Check:
         detail="the sign-in may not assign roles: it can launch, stop and delete with the rights that somebody else "
         "granted, but not set up, and its machines cannot delete their groups by themselves",
         fix="an owner runs plan setup azure once, or grants Role Based Access Control Administrator",
+    )
+
+
+def _scope(account: Account) -> Check:
+    """Whether the subscription is for these runs alone: Azure has no condition that narrows what the client's role
+    deletes."""
+    others = others_groups(account)
+    if not others:
+        detail = "the subscription holds no resource groups but those of runs and of the set-up"
+        return Check(name="scope", state=PreflightState.OK, detail=detail)
+    shown = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
+    return Check(
+        name="scope",
+        state=PreflightState.OK,
+        detail=f"the subscription also holds {len(others)} resource groups that are not of runs ({shown}): "
+        "whoever has the role trainplan client can delete them",
+        fix="a subscription for these runs alone (docs/permissions)",
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from providers.azure.api import Call
 from providers.azure.errors import refusal
 from providers.azure.launching import FORCED
-from providers.azure.names import API, OURS, OURS_VALUE, attempt_of, group_path, machine_path
+from providers.azure.names import API, OURS, OURS_VALUE, STANDING_VALUE, attempt_of, group_path, machine_path
 from providers.azure.translate import KINDS, owned
 from providers.base import LABEL_RUN, OwnedResource
 from providers.errors import (
@@ -146,6 +146,14 @@ def _groups(account: Account, run_id: RunId | None) -> Iterator[Mapping[str, Any
     for row in rows:
         if (row.get("tags") or {}).get(tag) == value:
             yield row
+
+
+def others_groups(account: Account) -> Sequence[str]:
+    """The names of all resource groups of the subscription that are neither of runs nor of the set-up. Raises
+    ProviderError."""
+    rows = account.pages(f"{account.home}/resourcegroups", "resources")
+    ours = (OURS_VALUE, STANDING_VALUE)
+    return [str(row.get("name", "")) for row in rows if (row.get("tags") or {}).get(OURS) not in ours]
 
 
 def _contents(

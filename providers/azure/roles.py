@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 MACHINE_ACTIONS = (
     "Microsoft.Resources/subscriptions/resourceGroups/delete",
     "Microsoft.Compute/virtualMachines/delete",
@@ -87,13 +92,23 @@ def client_condition(role: str, principal: str) -> str:
     conditions" and "Authorization actions and attributes"). No condition narrows what may be deleted: Azure has
     conditions for role assignments and for storage alone.
     """
+    return _assigns_alone({"RoleDefinitionId": role, "PrincipalId": principal})
+
+
+def setup_condition(roles: Sequence[str]) -> str:
+    """The condition on the assignment of the set-up's role: it grants, and takes away, these roles (ids) alone.
+
+    Whom they are granted to is not known before the set-up has made the machines' identity.
+    """
+    return _assigns_alone({"RoleDefinitionId": ", ".join(roles)})
+
+
+def _assigns_alone(wanted: Mapping[str, str]) -> str:
     parts = []
     for verb, source in (("write", "Request"), ("delete", "Resource")):
-        names = (
-            (f"{source}[{_ASSIGNMENTS}:RoleDefinitionId]", role),
-            (f"{source}[{_ASSIGNMENTS}:PrincipalId]", principal),
+        same = " AND ".join(
+            f"@{source}[{_ASSIGNMENTS}:{name}] ForAnyOfAnyValues:GuidEquals {{{ids}}}" for name, ids in wanted.items()
         )
-        same = " AND ".join(f"@{name} ForAnyOfAnyValues:GuidEquals {{{value}}}" for name, value in names)
         parts.append(f"((!(ActionMatches{{'{_ASSIGNMENTS}/{verb}'}})) OR ({same}))")
     return " AND ".join(parts)
 

@@ -179,15 +179,16 @@ def _delete_group(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 
 def _list_groups(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     world = arm.world
-    wanted = matching(r"tagName eq '(?P<tag>[^']+)'( and tagValue eq '(?P<value>[^']*)')?", asked.query["$filter"])
-    assert wanted
+    filtered = asked.query.get("$filter")
+    wanted = matching(r"tagName eq '(?P<tag>[^']+)'( and tagValue eq '(?P<value>[^']*)')?", filtered or "")
+    assert wanted or filtered is None
     rows = [
         shown_group(world, group)
         for group in world.groups
         if group.ended_at is None
         and group.created_at + world.rules.listing_lag <= world.now
-        and wanted["tag"] in group.tags
-        and wanted["value"] in (None, group.tags[wanted["tag"]])
+        and (not wanted or wanted["tag"] in group.tags)
+        and (not wanted or wanted["value"] in (None, group.tags[wanted["tag"]]))
     ]
     return arm.paged(asked, rows)
 
