@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins engine azurite tables fit accuracy bench k80 clean
+.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins engine azurite simulator tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -58,13 +58,17 @@ engine:
 azurite:
 	@scripts/azurite.sh
 
+simulator:
+	@scripts/iam_simulator.sh
+
 # Which test belongs to which command: tests/suites.py and the markers in pyproject.toml; tests/README.md explains them.
 # What has to be there is installed side by side, and then checked side by side: most of it uses one processor, or waits.
-# Elsewhere than in CI, tests that find no engine are skipped, and those that need Azurite install it where npm is.
+# Elsewhere than in CI, tests that find no engine are skipped, and those that need Azurite or the simulator of
+# AWS policies install it where npm is.
 BESIDE := --no-print-directory --output-sync --jobs
 
 set-up:
-	@$(MAKE) $(BESIDE) 3 $(VENV)/.dev $(if $(filter true,$(CI)),engine azurite)
+	@$(MAKE) $(BESIDE) 4 $(VENV)/.dev $(if $(filter true,$(CI)),engine azurite simulator)
 
 test: set-up
 	@$(MAKE) $(BESIDE) 4 tables lint types imports

@@ -84,7 +84,7 @@ def _of_run_instances(given: Parameters, arn: Callable[[str, str], str], account
     for interface in interfaces:
         yield Need("ec2:RunInstances", arn("subnet", interface["SubnetId"]))
         for group in interface["Groups"] or ["*"]:
-            yield Need("ec2:RunInstances", arn("security-group", group))
+            yield Need("ec2:RunInstances", arn("security-group", group), OURS)
     kinds = ["instance", "network-interface", "volume"]
     if "InstanceMarketOptions" in given:
         kinds.append("spot-instances-request")

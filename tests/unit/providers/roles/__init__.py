@@ -1,0 +1,1 @@
+"""What each role reaches that is not of this product."""
