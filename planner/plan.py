@@ -52,7 +52,7 @@ class Reason(StrEnum):
 
 REASON_TEXTS: dict[Reason, str] = {
     Reason.RETIRED: "retired by the vendor (--include-retired shows them)",
-    Reason.NOT_OFFERED: "not among what the vendor offers there (--include-retired shows them)",
+    Reason.NOT_OFFERED: "not offered there, or not to everybody (--include-retired shows them)",
     Reason.PROVIDER: "another provider than asked for",
     Reason.REGION: "another region than asked for",
     Reason.DEVICE: "another device than asked for",

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 from collections import defaultdict
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pricing.catalog import SCHEMA_VERSION, SHIPPED_CATALOG
 from pricing.grades import Market, PriceGrade, spot_ratio, trusted_until
 from pricing.money import from_micro, to_micro
-from pricing.offers import LifecycleState
+from pricing.offers import Availability, LifecycleState
 from pricing.overlay import overlaid
 from pricing.queries import MOST_MICRO_USD, MOST_PLACES, MOST_REGIONS
 from pricing.tables import OfferRow, Price, TableError, Tables, read_tables, text_files
@@ -99,7 +99,7 @@ def compile_catalog(text_dir: Path, target: Path, overlays: Sequence[Overlay] = 
     The same text gives the same bytes (with the same SQLite). Raises TableError for text that cannot be
     true, OSError for files.
     """
-    tables = overlaid(read_tables(text_dir), overlays)
+    tables = without_restricted(overlaid(read_tables(text_dir), overlays))
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
@@ -112,6 +112,19 @@ def compile_catalog(text_dir: Path, target: Path, overlays: Sequence[Overlay] = 
         with suppress(FileNotFoundError):
             temporary.unlink()
     return count
+
+
+def without_restricted(tables: Tables) -> Tables:
+    """The tables with every offer in a restricted region marked as not offered, but for those that the vendor's
+    offerings of the person's own account have."""
+
+    def marked(row: OfferRow) -> OfferRow:
+        as_of = tables.restricted.get((row.type.provider, row.region))
+        if as_of is None or row.availability.offered is not None:
+            return row
+        return replace(row, availability=Availability(offered=False, as_of=as_of))
+
+    return replace(tables, offers=tuple(map(marked, tables.offers)))
 
 
 def _sync(path: Path) -> None:

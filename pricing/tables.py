@@ -38,6 +38,7 @@ REFRESHED_COLUMNS = (
 )
 """What a refresh knows beside: the week's spot prices in a zone, and what the vendor's offerings say."""
 SOURCE_COLUMNS = ("id", "kind", "text")
+RESTRICTED_COLUMNS = ("provider", "region", "as_of", "source")
 CPU_ARCHITECTURES = frozenset({"x86_64", "arm64"})
 T = TypeVar("T")
 
@@ -115,7 +116,8 @@ class OfferRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """Everything the text says."""
+    """Everything the text says. `restricted`: regions, by provider and name, that a vendor opens to chosen customers
+    alone, each with the day on which that was known."""
 
     devices: DeviceTable
     not_devices: dict[str, str]
@@ -123,12 +125,13 @@ class Tables:
     rates: tuple[ProviderRates, ...]
     types: Mapping[tuple[str, str], InstanceType]
     offers: tuple[OfferRow, ...]
+    restricted: Mapping[tuple[str, str], date]
 
 
 def text_files(text_dir: Path) -> tuple[Path, ...]:
     """Every file the catalog is compiled from, in a fixed order."""
-    fixed = [text_dir / name for name in ("devices.toml", "instance_types.csv", "rates.toml", "sources.csv")]
-    return (*fixed, *sorted((text_dir / "offers").glob("*.csv")))
+    names = ("devices.toml", "instance_types.csv", "rates.toml", "restricted_regions.csv", "sources.csv")
+    return (*(text_dir / name for name in names), *sorted((text_dir / "offers").glob("*.csv")))
 
 
 def read_tables(text_dir: Path) -> Tables:
@@ -149,6 +152,7 @@ def read_tables(text_dir: Path) -> Tables:
         rates=tuple(_rates(entry) for entry in _toml(text_dir / "rates.toml")["provider"]),
         types=types,
         offers=tuple(offers),
+        restricted=dict(_read(text_dir / "restricted_regions.csv", parse_restricted)),
     )
 
 
@@ -161,8 +165,13 @@ class OffersOf(NamedTuple):
 
 
 def parse_sources(text: str, name: str) -> list[Source]:
-    """Rows of a sources table. `name` is said where one cannot be true. Raises TableError, as the next two do."""
+    """Rows of a sources table. `name` is said where one cannot be true. Raises TableError, as the next three do."""
     return list(_rows(text, name, (SOURCE_COLUMNS,), _source))
+
+
+def parse_restricted(text: str, name: str) -> list[tuple[tuple[str, str], date]]:
+    """Rows of the table of restricted regions: provider and region, and the day. Raises TableError."""
+    return list(_rows(text, name, (RESTRICTED_COLUMNS,), _restricted))
 
 
 def parse_types(text: str, name: str, devices: DeviceTable) -> list[InstanceType]:
@@ -246,6 +255,12 @@ def _source(row: dict[str, str]) -> Source:
     if kind not in _KINDS:
         raise ValueError(f"{kind} is what a price becomes, not how it is obtained")
     return Source(id=row["id"], kind=kind, text=row["text"])
+
+
+def _restricted(row: dict[str, str]) -> tuple[tuple[str, str], date]:
+    if not row["source"]:
+        raise ValueError(f"nobody says that {row['region']} is restricted")
+    return (row["provider"], row["region"]), date.fromisoformat(row["as_of"])
 
 
 def _type(row: dict[str, str], devices: DeviceTable) -> InstanceType:

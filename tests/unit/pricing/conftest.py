@@ -59,7 +59,7 @@ class TextDir:
 
     def compile(self) -> Path:
         """The compiled file."""
-        for name in ("devices.toml", "rates.toml"):
+        for name in ("devices.toml", "rates.toml", "restricted_regions.csv"):
             (self.path / name).write_bytes((TEXT_DIR / name).read_bytes())
         _write(self.path / "sources.csv", SOURCE_COLUMNS, [dict(zip(SOURCE_COLUMNS, s, strict=True)) for s in _SOURCES])
         _write(self.path / "instance_types.csv", TYPE_COLUMNS, self.types)

@@ -21,6 +21,7 @@ from pricing.grades import Market, PriceGrade
 from pricing.merge import News
 from pricing.offers import Offer, OfferQuery
 from pricing.refresh import accept, forget, held_of, known_of, parts_of, read_overlays, refresh
+from pricing.sources import azure
 from pricing.sources.aws import LIST_ID, Advice
 from pricing.sources.aws_account import HISTORY_ID
 from pricing.sources.reading import Offered, Parsed, Part, PriceFound, TypeSeen
@@ -162,6 +163,22 @@ def test_what_is_not_offered_is_left_out_and_marked(tmp_path: Path) -> None:
         assert summary.offerings_as_of == TODAY
         assert summary.not_offered > 50
         assert summary.by_lifecycle > 1000
+
+
+@pytest.mark.parametrize(("asked", "wanted"), [(True, True), (False, False)])
+def test_a_restricted_region_is_ranked_for_a_subscription_that_has_it(
+    tmp_path: Path, asked: bool, wanted: bool
+) -> None:
+    """The vendor's offerings, asked with the person's own account, count for more than the list of such regions."""
+    size, region = "Standard_NC24ads_A100_v4", "jioindiawest"
+    there = PriceFound(region, size, OD, Decimal("5.14"), azure.LIST_ID, as_of=TODAY)
+    read = Part(name=region, markets=frozenset({OD}), regions=frozenset(), parsed=Parsed(prices=[there]))
+    offered = Offered(frozenset({region}), {(region, size): ()}, TODAY) if asked else None
+    refresh("azure", news(read, offered=offered), tmp_path, accept=True)
+    with Catalog.open(tmp_path / REFRESHED) as catalog:
+        query = OfferQuery(regions=frozenset({region}), providers=frozenset({"azure"}))
+        names = {one.instance_type for one in catalog.offers(query, TODAY)}
+    assert (size in names) is wanted
 
 
 def test_over_another_text_it_is_compiled_anew(tmp_path: Path) -> None:

@@ -151,6 +151,19 @@ def test_tpu_v5e_is_offered_in_the_zones_of_googles_page(shipped: Catalog) -> No
     assert zones == {"us-central1-a", "us-south1-a", "us-west1-c", "us-west4-a"}
 
 
+def test_regions_that_azure_opens_to_chosen_customers_alone_are_in_no_plan(shipped: Catalog) -> None:
+    azure = frozenset({"azure"})
+    usual = {offer.region for offer in shipped.offers(OfferQuery(providers=azure), TODAY)}
+    all_there = shipped.offers(OfferQuery(providers=azure, include_retired=True), TODAY)
+    closed = {offer.region for offer in all_there} - usual
+    assert closed == {
+        "australiacentral2", "brazilsoutheast", "francesouth", "germanynorth", "jioindiacentral", "jioindiawest",
+        "koreasouth", "norwaywest", "southafricawest", "swedensouth", "switzerlandwest", "uaecentral",
+    }  # fmt: skip
+    marked = {offer.region for offer in all_there if offer.availability.offered is False}
+    assert marked == closed
+
+
 def test_googles_parts_add_up(offers: list[Offer]) -> None:
     parts = [offer for offer in offers if offer.host_usd_per_hour is not None]
     assert len(parts) == 154
