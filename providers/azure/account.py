@@ -131,9 +131,10 @@ class Account:
         """`Enabled`, or what else the subscription is."""
         return self.once("state", lambda: str(self.get(self.home, "subscriptions").get("state", "unknown")))
 
-    def registered(self, namespace: str) -> bool:
-        """Whether the subscription may use a resource provider at all."""
-        return str(self._namespace(namespace).get("registrationState", "")).lower() in ("registered", "registering")
+    def registration(self, namespace: str) -> str:
+        """Whether the subscription may use a resource provider: `Registered`, `Registering` (it may in the regions that
+        are done already) or `NotRegistered`, as Azure writes it."""
+        return str(self._namespace(namespace).get("registrationState", ""))
 
     def is_timed(self, region: str) -> bool:
         """Whether ComputeSchedule is offered in a region: in one that any of its resource types lists, or where it

@@ -28,6 +28,8 @@ LAUNCH_ACTIONS = (
     "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
 )
 """What a launch cannot do without."""
+REGISTERING = "registering"
+"""The state of a resource provider whose registration was asked for, in small letters."""
 
 
 def account_checks(account: Account) -> tuple[Check, ...]:
@@ -71,10 +73,16 @@ def _subscription(account: Account) -> Check:
 
 
 def _registered(account: Account) -> Check:
-    missing = [name for name in NAMESPACES if not account.registered(name)]
+    states = {name: account.registration(name).lower() for name in NAMESPACES}
+    missing = [name for name, state in states.items() if state not in ("registered", REGISTERING)]
     if missing:
         detail = f"not registered: {', '.join(missing)}"
         return Check(name="resource providers", state=REFUSED, detail=detail, fix=f"{SET_UP} registers them")
+    waiting = [name for name, state in states.items() if state == REGISTERING]
+    if waiting:
+        detail = f"being registered, region by region: {', '.join(waiting)}"
+        fix = "wait some minutes, then plan doctor azure again; regions that are done can be used already"
+        return Check(name="resource providers", state=UNKNOWN, detail=detail, fix=fix)
     return Check(name="resource providers", state=OK, detail=f"{len(NAMESPACES)} registered")
 
 

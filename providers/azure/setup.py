@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 HOLDS_WITHIN = timedelta(minutes=30)
 """How long a new right may take to hold (Microsoft's documentation of role assignments)."""
 _PROVISIONED = timedelta(minutes=10)
+_REGISTERED_WITHIN = timedelta(minutes=5)
+"""How long set-up waits for resource providers. Microsoft states no time, says that each region is done by itself, and
+that nobody should wait for all of them
+(https://learn.microsoft.com/azure/azure-resource-manager/management/resource-providers-and-types)."""
+_REGISTERED = ("registered", "registering")
+_REGISTER = "/register"
 _POLL_SECONDS = 15.0
 _PROBE = RunId("set-up")
 _THERE_ALREADY = "RoleAssignmentExists"
@@ -55,7 +61,7 @@ class SettingUp:
     def _lacking(self) -> Iterator[SetupStep]:
         account = self.account
         account.forget()
-        unregistered = [name for name in NAMESPACES if not account.registered(name)]
+        unregistered = [name for name in NAMESPACES if account.registration(name).lower() not in _REGISTERED]
         standing = self._standing
         if unregistered:
             yield standing.register(unregistered)
@@ -94,8 +100,12 @@ class SettingUp:
         return [standing.remove(*row) for row in rows if self._there(row[1], row[2])]
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
-        for request in step.calls:
-            self._sent(self._filled(replayed(request)), report)
+        calls = [replayed(request) for request in step.calls]
+        if all(call.path.endswith(_REGISTER) for call in calls):
+            self._register(calls, report)
+        else:
+            for call in calls:
+                self._sent(self._filled(call), report)
         self.account.forget()
         if any(request.operation.startswith("PUT roleAssignments") for request in step.calls):
             self._until_it_holds(step, report)
@@ -106,13 +116,19 @@ class SettingUp:
             report(self._standing.client_command(self._principal(MACHINE)))
 
     def _sent(self, call: Call, report: Callable[[str], None]) -> None:
-        """One call, until it has taken effect; a new identity or role is not known everywhere at once."""
+        """One call, until it has taken effect."""
         until = self.now() + _PROVISIONED
+        self._taken(call, until, report)
+        if call.method != "DELETE":
+            self._until_provisioned(call, until, report)
+
+    def _taken(self, call: Call, until: datetime, report: Callable[[str], None]) -> None:
+        """One call, until Azure has taken it; a new identity or role is not known everywhere at once."""
         while True:
             reply = self.account.arm.send(call)
             error = refusal(reply.status, reply.body, call.name) if reply.status >= 400 else None
             if error is None or error.code == _THERE_ALREADY:
-                break
+                return
             if call.method == "DELETE" and isinstance(error, InstanceNotFoundError):
                 return
             if isinstance(error, PermissionDeniedError) and "Authorization" in call.path:
@@ -122,15 +138,33 @@ class SettingUp:
                 raise error
             report(f"{error.message}; trying again")
             self.pace.sleep(_POLL_SECONDS)
-        if call.method != "DELETE":
-            self._until_provisioned(call, until, report)
+
+    def _register(self, calls: Sequence[Call], report: Callable[[str], None]) -> None:
+        """All are asked for at once, then waited for together: each takes minutes. What is not done by then goes on
+        by itself."""
+        for call in calls:
+            self._taken(call, self.now() + _PROVISIONED, report)
+        until = self.now() + _REGISTERED_WITHIN
+        told: list[str] = []
+        while waiting := [name for name in map(_namespace, calls) if not self._is_registered(name)]:
+            if self.now() > until:
+                report(f"{', '.join(waiting)}: still Registering; Azure goes on with it, plan doctor azure says when")
+                return
+            if waiting != told:
+                report(f"{', '.join(waiting)}: Registering, which takes Azure some minutes")
+                told = waiting
+            self.pace.sleep(_POLL_SECONDS)
+
+    def _is_registered(self, namespace: str) -> bool:
+        self.account.forget()
+        return self.account.registration(namespace).lower() == "registered"
 
     def _until_provisioned(self, call: Call, until: datetime, report: Callable[[str], None]) -> None:
-        path = call.path.removesuffix("/register")
+        path = call.path
         while self.now() <= until:
             told = self.account.ask(replace(call, method="GET", path=path, body=None)).body or {}
-            state = told.get("registrationState") or told.get("properties", {}).get("provisioningState") or "Succeeded"
-            if state in ("Succeeded", "Registered"):
+            state = told.get("properties", {}).get("provisioningState") or "Succeeded"
+            if state == "Succeeded":
                 return
             report(f"{path.rpartition('/')[2]}: {state}")
             self.pace.sleep(_POLL_SECONDS)
@@ -229,3 +263,8 @@ class SettingUp:
             return str(self.account.get(path, "resources")["location"])
         except InstanceNotFoundError:
             return None
+
+
+def _namespace(call: Call) -> str:
+    """Of a call that registers a resource provider."""
+    return call.path.removesuffix(_REGISTER).rpartition("/")[2]

@@ -118,7 +118,8 @@ class Arm:
         """Whether the subscription may use the resource provider that is asked to make, do or count something."""
         namespace = namespace_of(asked.path)
         wants = asked.method in ("PUT", "POST") or asked.path.endswith("/usages")
-        if wants and namespace in self.world.rules.unregistered and not asked.path.endswith("/register"):
+        state = self.world.registration(namespace)
+        if wants and state != "Registered" and not asked.path.endswith("/register"):
             said = f"The subscription is not registered to use namespace '{namespace}'."
             raise ArmError(409, "MissingSubscriptionRegistration", said)
 

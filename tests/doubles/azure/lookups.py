@@ -89,14 +89,14 @@ def _provider(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     shut = rules.no_timers_in if namespace == "Microsoft.ComputeSchedule" else ()
     places = [name for region, name in REGION_NAMES.items() if region not in shut]
     kinds = [{"resourceType": kind, "locations": places, "apiVersions": []} for kind in KINDS.get(namespace, ())]
-    state = "NotRegistered" if namespace in rules.unregistered else "Registered"
+    state = arm.world.registration(namespace)
     return Answer(200, {"namespace": namespace, "registrationState": state, "resourceTypes": kinds})
 
 
 def _register(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    left = tuple(name for name in arm.world.rules.unregistered if name != given["namespace"])
-    arm.world.change(unregistered=left)
-    return Answer(200, {"namespace": given["namespace"], "registrationState": "Registering"})
+    namespace = given["namespace"]
+    arm.world.register(namespace)
+    return Answer(200, {"namespace": namespace, "registrationState": arm.world.registration(namespace)})
 
 
 def _sizes(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:

@@ -118,6 +118,9 @@ class Rules:
     no_timers_in: tuple[str, ...] = ()
     """Regions without ComputeSchedule."""
     unregistered: tuple[str, ...] = ()
+    """Resource providers that the subscription had not registered when the world began."""
+    registration: timedelta = timedelta(seconds=90)
+    """How long a resource provider is `Registering` once that was asked for, and is refused all the same."""
     restricted: tuple[tuple[str, str], ...] = ()
     others: tuple[dict[str, Any], ...] = ()
     """What somebody else made in the subscription: rows as Azure lists them, with id, name, type and location."""

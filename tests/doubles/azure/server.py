@@ -96,7 +96,7 @@ class AzureServer:
 
 
 def _rule(name: str, value: Any) -> Any:
-    if name in ("listing_lag", "network", "deletion", "stuck", "role_holds_after", "notice", "timer_lag", "group_lag"):
+    if name in ("listing_lag", "network", "deletion", "stuck", "role_holds_after", "notice", "timer_lag", "group_lag", "registration"):
         return timedelta(seconds=value)
     if name == "limits":
         return {tuple(key.split("/")): limit for key, limit in value.items()}

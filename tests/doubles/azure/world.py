@@ -54,6 +54,7 @@ class World:
         self.timers: list[Timer] = []
         self.calls: list[dict[str, Any]] = []
         self.denied: list[str] = []
+        self.registered_at: dict[str, datetime] = {}
         self._made = 0
         if rules.set_up:
             self._set_up()
@@ -210,6 +211,19 @@ class World:
         for part in thing.parts:
             if part in self.things:
                 self.things[part].goes_at = self.now + 2 * _PART_SECONDS
+
+    def register(self, namespace: str) -> None:
+        """Asked for once: another time does not begin it anew."""
+        self.registered_at.setdefault(namespace.lower(), self.now + self.rules.registration)
+
+    def registration(self, namespace: str) -> str:
+        """The state of a resource provider: NotRegistered, Registering, Registered."""
+        if namespace.lower() not in map(str.lower, self.rules.unregistered):
+            return "Registered"
+        done_at = self.registered_at.get(namespace.lower())
+        if done_at is None:
+            return "NotRegistered"
+        return "Registered" if done_at <= self.now else "Registering"
 
     def operation(self, ready_at: datetime, error: dict[str, str] | None = None) -> Operation:
         made = Operation(str(uuid.uuid5(uuid.NAMESPACE_URL, f"operation {len(self.operations)}")), ready_at, error)
