@@ -52,6 +52,7 @@ class Arm:
         try:
             return self._answered(asked, authorization)
         except ArmError as error:
+            self.world.refusals.append(error.body["error"]["code"])
             return Answer(error.status, error.body)
         except WireError as error:
             return Answer(400, {"error": {"code": "InvalidRequestContent", "message": str(error)}})

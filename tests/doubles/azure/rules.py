@@ -13,15 +13,23 @@ SUBSCRIPTION = "00000000-1111-2222-3333-444444444444"
 PRINCIPAL = "99999999-0000-0000-0000-000000000001"
 """Of the machines' identity."""
 PERSON = "99999999-0000-0000-0000-0000000000aa"
-REGIONS = ("eastus", "westus3", "northeurope", "westeurope", "australiacentral")
 REGION_NAMES = {
-    "eastus": "East US",
-    "westus3": "West US 3",
-    "northeurope": "North Europe",
-    "westeurope": "West Europe",
-    "australiacentral": "Australia Central",
-}
-"""As Resource Manager's list of providers names them."""
+    name.replace(" ", "").lower(): name
+    for name in (
+        "East US", "East US 2", "Central US", "North Central US", "South Central US", "West Central US", "West US",
+        "West US 2", "West US 3", "Canada Central", "Canada East", "Brazil South", "Brazil Southeast", "Chile Central",
+        "Mexico Central", "North Europe", "West Europe", "UK South", "UK West", "France Central", "France South",
+        "Germany West Central", "Germany North", "Switzerland North", "Switzerland West", "Norway East", "Norway West",
+        "Sweden Central", "Sweden South", "Poland Central", "Italy North", "Spain Central", "Austria East",
+        "Israel Central", "Qatar Central", "UAE North", "UAE Central", "South Africa North", "South Africa West",
+        "Central India", "South India", "West India", "Jio India Central", "Jio India West", "East Asia",
+        "Southeast Asia", "Indonesia Central", "Malaysia West", "Japan East", "Japan West", "Korea Central",
+        "Korea South", "Australia East", "Australia Southeast", "Australia Central", "Australia Central 2",
+        "New Zealand North",
+    )
+}  # fmt: skip
+"""Of every region in the price tables: by its name in paths, as Resource Manager's list of providers names it."""
+REGIONS = tuple(REGION_NAMES)
 SIZES = {
     **{
         f"Standard_D{cores}{series}": (family, cores)
@@ -33,6 +41,8 @@ SIZES = {
         )
         for cores in (2, 4, 8)
     },
+    "Standard_E8s_v5": ("standardESv5Family", 8),
+    "Standard_F8s_v2": ("standardFSv2Family", 8),
     "Standard_NC4as_T4_v3": ("standardNCASv3_T4Family", 4),
     "Standard_NC8as_T4_v3": ("standardNCASv3_T4Family", 8),
     "Standard_NC24ads_A100_v4": ("StandardNCADSA100v4Family", 24),

@@ -6,6 +6,7 @@ import base64
 import json
 import ssl
 import threading
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from providers.sim.training import Trainer
 
 LOOPBACK = "127.0.0.1"
+_SECONDS = {field.name for field in fields(Rules) if isinstance(field.default, timedelta)}
+"""Rules that are a length of time."""
 
 
 class AzureServer:
@@ -84,7 +87,7 @@ class AzureServer:
                     return {"refused": error.body["error"]["code"]}
                 held = carry_out(world, given["operation"], given["key"], base64.b64decode(given["data"]))
                 return {"held": base64.b64encode(held).decode() if isinstance(held, bytes) else held}
-            case "calls" | "denied":
+            case "calls" | "denied" | "refusals":
                 return getattr(world, what)
             case "timers":
                 return [{"at": timer.at.isoformat(), "machine": timer.machine} for timer in world.timers]
@@ -96,7 +99,7 @@ class AzureServer:
 
 
 def _rule(name: str, value: Any) -> Any:
-    if name in ("listing_lag", "network", "deletion", "stuck", "role_holds_after", "notice", "timer_lag", "group_lag", "registration"):
+    if name in _SECONDS:
         return timedelta(seconds=value)
     if name == "limits":
         return {tuple(key.split("/")): limit for key, limit in value.items()}

@@ -54,6 +54,8 @@ class World:
         self.timers: list[Timer] = []
         self.calls: list[dict[str, Any]] = []
         self.denied: list[str] = []
+        self.refusals: list[str] = []
+        """The code of every refusal, in their order."""
         self.registered_at: dict[str, datetime] = {}
         self._made = 0
         if rules.set_up:

@@ -1,0 +1,43 @@
+"""Azure as the command line finds it on a computer whose time is the double's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from providers import registry
+from tests.contract.azure import AzureInItsTime, a_provider
+from tests.desk import signed_out
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from providers.base import ProviderSettings
+    from tests.doubles.azure.client import Double
+
+FACTORY = f"{__name__}:made"
+DOUBLES: list[Double] = []
+HOME = "eastus"
+
+
+def made(settings: ProviderSettings) -> AzureInItsTime:
+    """What the registry calls: the adapter as it is, with the person's settings, in the double's time."""
+    return a_provider(settings.home, DOUBLES[-1], **settings.options)
+
+
+def at_a_desk(double: Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person's computer that is signed in to the double, with the region of its set-up in the settings."""
+    signed_out(monkeypatch)
+    given = {"HOME": str(home), "PLAN_HOME": str(home / "plan"), "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "120"}
+    for name, value in (given | {"PLAN_AZURE_REGION": HOME} | double.environment).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(home)
+    monkeypatch.setitem(registry.FACTORIES, "azure", FACTORY)
+    monkeypatch.setattr(f"{__name__}.DOUBLES", [double])
+
+
+def machines_asked_for(double: Double) -> list[dict[str, Any]]:
+    """The body of every create of a machine, oldest first, those that were refused as well."""
+    calls = double.control("calls")
+    return [call["body"] for call in calls if call["method"] == "PUT" and "/virtualMachines/" in call["path"]]

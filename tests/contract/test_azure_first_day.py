@@ -1,0 +1,111 @@
+"""A new Azure subscription: 10 cores a region, none with accelerators, no resource provider registered, nothing set up.
+
+The real command line goes from the doctor to the receipt, and docs/clouds/azure-transcripts.md is what it prints.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.errors import ExitCode
+from tests.conftest import ROOT
+from tests.contract.azure_command import at_a_desk, machines_asked_for
+from tests.doubles.azure.rules import FIRST_DAY, SIZES
+from tests.unit.planner.cli import Said, plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Golden
+    from tests.doubles.azure.client import Double
+
+pytestmark = pytest.mark.slow
+PAGE = ROOT / "docs" / "clouds" / "azure-transcripts.md"
+JOB = "examples/digits-vgg.yaml"
+LAUNCH = ("launch", JOB, "--provider", "azure", "--yes")
+QUOTA_CODES = {"OperationNotAllowed", "QuotaExceeded"}
+TITLE = """\
+# Azure: the first day of a subscription
+
+What the commands print over the double of Azure (docs/clouds/azure.md) in the state of a new pay-as-you-go subscription: 10 cores in a region,
+none with accelerators, no resource provider registered, nothing set up. `pytest --update-golden tests/contract/test_azure_first_day.py` writes
+this page, and the same test holds it. Run ids and folders are replaced.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    heading: str
+    text: str
+    words: tuple[str, ...]
+    code: ExitCode
+
+
+SCENES = (
+    Scene(
+        "The doctor, before anything",
+        "Quotas come first: they take longest. They cannot be read before Microsoft.Compute is registered.",
+        ("doctor", "azure"),
+        ExitCode.REFUSED,
+    ),
+    Scene(
+        "The set-up",
+        "Registration takes Azure some minutes, and so does the right to the container.",
+        ("setup", "azure", "--yes"),
+        ExitCode.OK,
+    ),
+    Scene(
+        "The doctor, after the set-up",
+        "What may be launched now, and where to ask for accelerators.",
+        ("doctor", "azure", JOB),
+        ExitCode.OK,
+    ),
+    Scene(
+        "The first launch",
+        "Places whose quota is too small are left out before anything is created, in one line.",
+        LAUNCH,
+        ExitCode.OK,
+    ),
+)
+
+
+@pytest.fixture
+def new(azure: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Double:
+    azure.control("reset", first_day=True)
+    at_a_desk(azure, tmp_path, monkeypatch)
+    (tmp_path / "examples").mkdir()
+    (tmp_path / JOB).write_text((ROOT / JOB).read_text(encoding="utf-8"), encoding="utf-8")
+    return azure
+
+
+def test_from_the_doctor_to_the_receipt_on_the_first_day(new: Double, golden: Golden) -> None:
+    page = TITLE
+    for scene in SCENES:
+        said = plan(*scene.words)
+        assert said.code == scene.code, (said.out, said.err)
+        page += f"\n## {scene.heading}\n{scene.text}\n\n```\n{transcript(scene.words, said)}```\n"
+    creates = machines_asked_for(new)
+    (size,) = [create["properties"]["hardwareProfile"]["vmSize"] for create in creates]
+    family, cores = SIZES[size]
+    assert cores <= min(FIRST_DAY["limits"]["*", family], FIRST_DAY["limits"]["*", "cores"])
+    assert not QUOTA_CODES & set(new.control("refusals"))
+    assert not [row["kind"] for row in new.control("ledger") if row["left"]]
+    golden.check(PAGE, page)
+
+
+def transcript(words: tuple[str, ...], said: Said) -> str:
+    """What was typed and printed, without what differs each time."""
+    text = f"$ plan {' '.join(words)}\n{said.err}{said.out}"
+    for pattern, instead in (
+        (r" *epoch \d+/\d+, step [^\n]*\n", ""),  # how often a client looks hangs on the machine it runs on
+        (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),
+        (r"/\S+/(?=digits-vgg-)", "~/"),
+        (r"\d[\d.]* [kM]B stored", "0.4 MB stored"),  # the agent's own size is in it
+        (r"[ \t]+\n", "\n"),
+    ):
+        text = re.sub(pattern, instead, text)
+    return text
