@@ -64,11 +64,12 @@ SCENES = (
         ("doctor", "azure", JOB),
         ExitCode.OK,
     ),
+    Scene("The first launch", "The cheapest place is a machine of 2 cores.", LAUNCH, ExitCode.OK),
     Scene(
-        "The first launch",
-        "Places whose quota is too small are left out before anything is created, in one line.",
-        LAUNCH,
-        ExitCode.OK,
+        "A GPU on the first day",
+        "Nothing is created where the quota is known to be too small; `plan doctor azure` says where to ask for more.",
+        (*LAUNCH, "--device", "T4"),
+        ExitCode.REFUSED,
     ),
 )
 

@@ -40,7 +40,7 @@ from providers.stores.patience import Patience
 from providers.stores.store import run_store
 from tests.contract.azure import DIGEST, PUBLIC_KEY, AzureInItsTime
 from tests.doubles.azure.arm import Arm
-from tests.doubles.azure.bucket import REFUSALS, STORE_CALLS, MemoryBucket, carry_out
+from tests.doubles.azure.bucket import STORE_CALLS, MemoryBucket, carry_out, refused
 from tests.doubles.azure.rules import SUBSCRIPTION, Rules
 from tests.doubles.azure.values import ArmError, Thing
 from tests.doubles.azure.world import VM, LostError, World
@@ -356,7 +356,7 @@ def _asked(line: Line, points: Points, operation: str, key: str, data: bytes) ->
             raise TransientError("the store did not answer", hint="try again")
         what, held = told
         if what == "refused":
-            raise REFUSALS[held](f"the store says {held}", hint="a test")
+            raise refused(held)
     return held
 
 

@@ -11,9 +11,10 @@ from providers.errors import (
     PermissionDeniedError,
     ProviderError,
     ThrottledError,
+    TransientError,
     UnrecognizedError,
 )
-from providers.stores.bucket import Entry, Page
+from providers.stores.bucket import BucketMissingError, Entry, Page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +24,33 @@ if TYPE_CHECKING:
 _RUNS = "runs/"
 STORE_CALLS = {"put": "PutObject", "get": "GetObject", "list": "ListObjects", "delete": "DeleteObject"}
 """What the calls of a bucket are named in scenarios."""
-REFUSALS: dict[str, type[ProviderError]] = {
-    "AuthorizationFailed": PermissionDeniedError,
-    "ExpiredAuthenticationToken": CredentialsError,
-    "TooManyRequests": ThrottledError,
+_REFUSALS: dict[str, tuple[type[ProviderError], str, str]] = {
+    "AuthorizationFailed": (PermissionDeniedError, "the store says AuthorizationFailed", "a test"),
+    "ExpiredAuthenticationToken": (CredentialsError, "the store says ExpiredAuthenticationToken", "a test"),
+    "TooManyRequests": (ThrottledError, "the store says TooManyRequests", "a test"),
+    "AuthorizationPermissionMismatch": (
+        PermissionDeniedError,
+        "azblob://trainplantests/trainplan: This request is not authorized to perform this operation using this "
+        "permission.",
+        "give yourself the role Storage Blob Data Contributor on the storage account; it takes minutes to hold",
+    ),
+    "ContainerNotFound": (
+        BucketMissingError,
+        "azblob://trainplantests/trainplan: The specified container does not exist.",
+        "",
+    ),
+    "NameNotResolved": (
+        TransientError,
+        "azblob://trainplantests/trainplan does not answer: trainplantests.blob.core.windows.net is not known",
+        "look at the network, then try again",
+    ),
 }
+
+
+def refused(code: str) -> ProviderError:
+    """The error that the real bucket (providers.azure.store) raises for a code of the store's, in its words."""
+    kind, message, hint = _REFUSALS[code]
+    return kind(message, hint=hint, code=code)
 
 
 @dataclass(frozen=True)

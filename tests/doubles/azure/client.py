@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from tests.conftest import ROOT
-from tests.doubles.azure.bucket import REFUSALS, MemoryBucket
+from tests.doubles.azure.bucket import MemoryBucket, refused
 from tests.doubles.azure.rules import SUBSCRIPTION
 
 if TYPE_CHECKING:
@@ -87,6 +87,6 @@ class Double:
     def _bucket(self, operation: str, key: str, data: bytes) -> Any:
         told = self.control("bucket", operation=operation, key=key, data=base64.b64encode(data).decode())
         if "refused" in told:
-            raise REFUSALS[told["refused"]](f"the store says {told['refused']}", hint="a test")
+            raise refused(told["refused"])
         held = told["held"]
         return base64.b64decode(held) if isinstance(held, str) else held

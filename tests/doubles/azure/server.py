@@ -82,6 +82,7 @@ class AzureServer:
                 world.life.physics.play(Script.model_validate(given))
             case "bucket":
                 try:
+                    world.let_into_storage()
                     world.reply_to(STORE_CALLS[given["operation"]], {})
                 except ArmError as error:
                     return {"refused": error.body["error"]["code"]}

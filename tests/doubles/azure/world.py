@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from providers.sim.faults import hit_by
 from providers.sim.values import Effect, MachineState, Why
 from tests.doubles.azure.life import Life
-from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION, Rules
+from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION, Rules
 from tests.doubles.azure.values import ArmError, Group, Operation, Right, Thing, Timer
 from tests.faults.sim import ENDED_BY
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.faults.harness import EndedBy
 
 VM = "Microsoft.Compute/virtualMachines"
+_ACCOUNT = "Microsoft.Storage/storageAccounts"
 COMPUTE_ENDS = (Why.TRAINER_ENDED, Why.MACHINE_TIMER, Why.DEVICE_LOST)
 """After these the machine itself deletes its group."""
 _PART_SECONDS = timedelta(seconds=2)
@@ -231,6 +232,19 @@ class World:
         made = Operation(str(uuid.uuid5(uuid.NAMESPACE_URL, f"operation {len(self.operations)}")), ready_at, error)
         self.operations[made.id] = made
         return made
+
+    def let_into_storage(self) -> None:
+        """Whether the person gets at the blobs of a world that a set-up began: raises ArmError before account,
+        container and right are there, and until the right holds."""
+        if self.rules.set_up:
+            return
+        kinds = {thing.type for thing in self.things.values()}
+        if _ACCOUNT not in kinds:
+            raise ArmError(404, "NameNotResolved", "the name of the storage account is not known")
+        if f"{_ACCOUNT}/blobServices/containers" not in kinds:
+            raise ArmError(404, "ContainerNotFound", "The specified container does not exist.")
+        if not any(right.principal == PERSON and self.holds_at(right) <= self.now for right in self.rights.values()):
+            raise ArmError(403, "AuthorizationPermissionMismatch", "This request is not authorized.")
 
     def reply_to(self, call: str, where: dict[str, str]) -> Effect | None:
         """What the scenario does to this call. Raises ArmError, LostError."""
