@@ -111,7 +111,8 @@ def retired_count(asked: Conditions) -> str:
 
 SUMMARY = f"""
     SELECT r.provider, count(*), sum({_RETIRED}), sum(d.as_of_day IS NULL), min(d.as_of_day), max(d.as_of_day),
-        sum(r.offered IS 0), max(CASE WHEN r.offered THEN r.offered_day END), sum(r.offered IS NULL), sum(coalesce(d.as_of_day < :old_before, 1))
+        sum(r.offered IS 0), max(CASE WHEN r.offered THEN r.offered_day END), sum(r.offered IS NULL),
+        sum(coalesce(d.as_of_day < :old_before, 1))
     FROM rental AS r CROSS JOIN price AS d ON d.row_id BETWEEN r.first_row AND r.last_row
     GROUP BY r.provider ORDER BY r.provider
 """

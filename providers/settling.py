@@ -55,6 +55,30 @@ _SCHEDULER = "assumed: EventBridge Scheduler states no time"
 MACHINE_READS = "the machine's GetObject"
 """Not a call of ours: a rented machine that may not read its run directory yet asks again for so long."""
 _WRITES = ("PutObject", "objects.insert", "Put Blob")
+_BUCKETS = ("bucket", "container")
+
+_ARM = "https://github.com/hashicorp/terraform-provider-azurerm/issues/18268"
+"""A Microsoft engineer on a new group that is not found: what Resource Manager was told is replicated between regions.
+Nobody states a time; two minutes are this project's."""
+_ASO = "https://github.com/Azure/azure-service-operator, v2/internal/reconcilers/arm/error_classifier.go"
+"""Microsoft's own operator sends again what is refused with these codes; two minutes are this project's."""
+_PRINCIPAL = "https://learn.microsoft.com/azure/role-based-access-control/troubleshooting"
+"""PrincipalNotFound is "likely a replication delay", and a new group is to be given "a few minutes"."""
+_ROLE = "https://github.com/hashicorp/terraform-provider-azurerm/issues/5038"
+"""Role definitions are eventually consistent, which "should take around 5m"."""
+_RIGHT = "https://learn.microsoft.com/azure/role-based-access-control/troubleshooting"
+"""A new role assignment may take 10 minutes to hold (30 in older editions), longer than a person is made to wait
+here."""
+_STORAGE = "https://github.com/hashicorp/terraform-provider-azurerm/issues/15609"
+"""A container that is refused right after its new account, and created by a second run; two minutes are this
+project's."""
+_REGISTRATION = "https://learn.microsoft.com/azure/azure-resource-manager/management/resource-providers-and-types"
+"""A resource provider is registered region by region; no time is stated."""
+_SCHEDULE = "assumed: Azure states no time after which ComputeSchedule knows a machine"
+
+
+def _azure(made: str, needed_by: str, source: str, patience_seconds: float = 120.0) -> Pair:
+    return Pair(provider="azure", made=made, needed_by=needed_by, patience_seconds=patience_seconds, source=source)
 
 
 def _aws(made: str, needed_by: str, source: str) -> Pair:
@@ -76,6 +100,28 @@ PAIRS: tuple[Pair, ...] = (
     _aws("bucket", "PutBucketTagging", _S3),
     _aws("bucket", "PutObject", _S3),
     _aws("role policy", MACHINE_READS, _IAM),
+    *(
+        _azure("resource group", f"PUT {kind}", _ARM)
+        for kind in ("networkSecurityGroups", "virtualNetworks", "roleAssignments", "virtualMachines")
+    ),
+    _azure("security group", "GET networkSecurityGroups", _ARM),
+    _azure("security group", "PUT virtualNetworks", _ASO),
+    _azure("network", "GET virtualNetworks", _ARM),
+    _azure("network", "PUT virtualMachines", _ASO),
+    _azure("identity", "PUT virtualMachines", _ASO),
+    _azure("machine", "POST virtualMachinesSubmitDeallocate", _SCHEDULE),
+    _azure("resource provider", "PUT userAssignedIdentities", _REGISTRATION, 300.0),
+    _azure("resource provider", "PUT storageAccounts", _REGISTRATION, 300.0),
+    _azure("resource group", "PUT userAssignedIdentities", _ARM),
+    _azure("resource group", "PUT storageAccounts", _ARM),
+    _azure("storage account", "PUT blobServices", _STORAGE),
+    _azure("storage account", "PUT containers", _STORAGE),
+    _azure("storage account", "PUT managementPolicies", _STORAGE),
+    _azure("identity", "PUT roleAssignments", _PRINCIPAL, 240.0),
+    _azure("role", "PUT roleAssignments", _ROLE, 300.0),
+    _azure("container", "PUT roleAssignments", _ARM),
+    _azure("container", "Put Blob", _STORAGE),
+    _azure("role assignment", "Put Blob", _RIGHT, 300.0),
 )
 
 
@@ -87,7 +133,8 @@ def pair_of(provider: str, made: str, needed_by: str) -> Pair | None:
 
 def pair_of_bucket(provider: str) -> Pair | None:
     """The row of a new bucket and of the write of an object into it."""
-    return next((row for row in PAIRS if row.provider == provider and row.needed_by in _WRITES), None)
+    rows = (row for row in PAIRS if row.provider == provider and row.made in _BUCKETS)
+    return next((row for row in rows if row.needed_by in _WRITES), None)
 
 
 def machine_patience_seconds(provider: str) -> float:

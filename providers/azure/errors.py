@@ -24,6 +24,7 @@ _SIGN_IN = "az login"
 _AGAIN = "try again"
 _GRANT = "plan doctor azure tells which role is missing; whoever owns the subscription grants it"
 _REGISTER = "plan setup azure registers what is missing (or: az provider register --namespace NAMESPACE)"
+_IDENTITY = "plan doctor azure looks whether the machines' identity is there; plan setup azure makes it"
 _OFFER = "choose another offer: plan estimate --explain shows why each was passed over"
 _SPOT = "spot is for pay-as-you-go, enterprise and sponsored subscriptions; take --market on_demand"
 _RAISE = "raise it at https://portal.azure.com/#view/Microsoft_Azure_Capacity/QuotaMenuBlade/~/myQuotas"
@@ -57,6 +58,7 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = {
     "InvalidResourceReference": (TransientError, _AGAIN),
     "AuthorizationFailed": (PermissionDeniedError, _GRANT),
     "LinkedAuthorizationFailed": (PermissionDeniedError, _GRANT),
+    "FailedIdentityOperation": (PermissionDeniedError, _IDENTITY),
     "AuthorizationPermissionMismatch": (PermissionDeniedError, _GRANT),
     "RequestDisallowedByPolicy": (PermissionDeniedError, "a policy of the subscription forbids it: its owner lifts it"),
     "RequestDisallowedByAzure": (PermissionDeniedError, "the subscription may not use this region: choose another"),
@@ -64,6 +66,7 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = {
     "SubscriptionNotFound": (PermissionDeniedError, "az account list shows the subscriptions of the sign-in"),
     "MissingSubscriptionRegistration": (PermissionDeniedError, _REGISTER),
     "SubscriptionNotRegistered": (PermissionDeniedError, _REGISTER),
+    "MissingRegistrationForLocation": (PermissionDeniedError, _REGISTER),
     "ScopeLocked": (PermissionDeniedError, "a lock forbids it: az lock list, then az lock delete"),
     "InvalidAuthenticationToken": (CredentialsError, _SIGN_IN),
     "InvalidAuthenticationTokenTenant": (CredentialsError, "az login --tenant, into the subscription's directory"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +13,7 @@ from providers.azure.account import Account
 from providers.azure.api import Call, replayed
 from providers.azure.errors import not_scheduled, refusal, unscheduled
 from providers.azure.names import API, group_path, machine_path
+from providers.azure.settling import TIMER, too_new
 from providers.azure.translate import failure_of, instance, power_of, provisioning_of, ref_of
 from providers.base import Instance, InstanceState
 from providers.errors import (
@@ -27,6 +28,7 @@ from providers.errors import (
     UnrecognizedError,
 )
 from providers.rented import Rented
+from providers.settling import settled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 VIEW = {"$expand": "instanceView"}
 FORCED = {"forceDeletionTypes": "Microsoft.Compute/virtualMachines"}
-_MACHINE, _TIMER = "PUT virtualMachines", "POST virtualMachinesSubmitDeallocate"
+_MACHINE = "PUT virtualMachines"
 _THERE_ALREADY = "RoleAssignmentExists"
 _DEAD = "its machine was here, and is gone"
 _PAUSES_SECONDS = (2.0, 4.0, 8.0)
@@ -91,7 +93,7 @@ class Launcher:
         for call in calls:
             if self.rented.is_put(call):
                 self.rented.put(request.run_id, call)
-            elif call.operation != _TIMER:
+            elif call.operation != TIMER:
                 reply = self._sent(replayed(call), call.operation)
                 if call.operation == _MACHINE:
                     operation = reply.operation
@@ -134,12 +136,15 @@ class Launcher:
         """Azure's deallocate, scheduled: asked for after the allocation, since ComputeSchedule does not know a machine
         before it. Raises ProviderError where it was not taken within `Pace.timer`."""
         for call in calls:
-            if call.operation == _TIMER:
-                until = self.now() + self.pace.timer
-                while (error := not_scheduled(self._sent(replayed(call), _TIMER).body)) is not None:
-                    if self.now() >= until or isinstance(error, PermissionDeniedError):
-                        raise error
-                    self.pace.sleep(self.pace.poll.total_seconds())
+            if call.operation == TIMER:
+                settled(partial(self._scheduled, replayed(call)), partial(too_new, TIMER), self.pace.sleep)
+
+    def _scheduled(self, call: Call) -> None:
+        until = self.now() + self.pace.timer
+        while (error := not_scheduled(self._sent(call, TIMER).body)) is not None:
+            if self.now() >= until or isinstance(error, PermissionDeniedError) or too_new(TIMER, error):
+                raise error
+            self.pace.sleep(self.pace.poll.total_seconds())
 
     def _dead(self, request: LaunchRequest, group: str) -> Instance:
         """Azure remembers nothing of a machine that was deleted; the run directory does."""
@@ -159,10 +164,12 @@ class Launcher:
         )
 
     def _sent(self, call: Call, what: str) -> Reply:
-        """One of the calls, taken. The create of the machine is sent once: before it is sent again somebody has to
-        look whether its machine lived. All others come to the same however often they are sent."""
-        send = partial(self._sent_once, call, what)
-        return send() if call.name == _MACHINE else self._repeated(send)
+        """One of the calls, taken. The create of the machine is sent once where no clear answer comes: before it is
+        sent again somebody has to look whether its machine lived. All others come to the same however often they are
+        sent. What is refused because something is too new made nothing, and is sent again whatever it is."""
+        send, new = partial(self._sent_once, call, what), partial(too_new, call.name)
+        taken = send if call.name == _MACHINE else partial(self._repeated, send, new)
+        return settled(taken, new, self.pace.sleep)
 
     def _sent_once(self, call: Call, what: str) -> Reply:
         reply = self.account.arm.send(call)
@@ -171,31 +178,41 @@ class Launcher:
         error = refusal(reply.status, reply.body, what)
         if error.code == _THERE_ALREADY:
             return reply
-        if isinstance(error, InstanceNotFoundError):
+        if isinstance(error, InstanceNotFoundError) and not too_new(call.name, error):
             # A group is replicated after its create; one that stays away was deleted by somebody else.
             raise TransientError(error.message, hint="the group is not known yet, or it went", code=error.code)
-        raise unscheduled(error) if call.name == _TIMER and isinstance(error, BadRequestError) else error
+        raise unscheduled(error) if call.name == TIMER and isinstance(error, BadRequestError) else error
 
-    def _repeated(self, ask: Callable[[], Found]) -> Found:
-        """What is no harm to ask again, asked again where no clear answer came. A throttled call is the engine's."""
+    def _repeated(self, ask: Callable[[], Found], new: Callable[[ProviderError], object] = lambda _: None) -> Found:
+        """What is no harm to ask again, asked again where no clear answer came, and not where something is too `new`. A
+        throttled call is the engine's."""
         for pause in _PAUSES_SECONDS:
             try:
                 return ask()
-            except TransientError:
+            except TransientError as error:
+                if new(error):
+                    raise
                 self.pace.sleep(pause)
         return ask()
 
     def _until_there(self, call: Call) -> None:
         """Until a network is provisioned: a machine in one that is not is refused."""
-        until = self.now() + self.pace.part
+        until: datetime | None = None
         while True:
-            told = self._answered(lambda: self.account.get(call.path, "network"), until) or {}
+            told = self._seen(call)
+            until = until or self.now() + self.pace.part
             state = str(told.get("properties", {}).get("provisioningState", "")).lower()
             if state == "succeeded":
                 return
             if state == "failed" or self.now() > until:
                 raise TransientError(f"{call.name}: it is {state}", hint="try again")
             self.pace.sleep(self.pace.poll.total_seconds())
+
+    def _seen(self, call: Call) -> Mapping[str, Any]:
+        """What a PUT has made of a network, which may not be found right after its create."""
+        look = partial(self.account.get, call.path, "network")
+        asked = partial(self._answered, look, self.now() + self.pace.part)
+        return settled(asked, partial(too_new, replace(call, method="GET").name), self.pace.sleep)
 
     def _allocated(self, group: str, operation: str | None) -> Mapping[str, Any]:
         """The machine once Azure has found a place for it. Raises CapacityError and whatever else a create ends in."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from providers.azure import listing
@@ -14,19 +14,26 @@ from providers.azure.api import Call, replayed
 from providers.azure.errors import refusal
 from providers.azure.launching import Pace
 from providers.azure.names import BLOB_DATA_CONTRIBUTOR, NAMESPACES, account_of, group_path
+from providers.azure.settling import NO_RIGHT_YET, too_new
 from providers.azure.standing import MACHINE, PERSON, Standing
 from providers.base import RunId
-from providers.errors import BadRequestError, InstanceNotFoundError, PermissionDeniedError, TransientError
+from providers.errors import (
+    BadRequestError,
+    InstanceNotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    TransientError,
+)
 from providers.rented import Rented
+from providers.settling import settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from providers.base import SetupStep
+    from providers.settling import Pair
 
-HOLDS_WITHIN = timedelta(minutes=30)
-"""How long a new right may take to hold (Microsoft's documentation of role assignments)."""
-_PROVISIONED = timedelta(minutes=10)
+_PROVISIONED = timedelta(minutes=5)
 _REGISTERED_WITHIN = timedelta(minutes=5)
 """How long set-up waits for resource providers. Microsoft states no time, says that each region is done by itself, and
 that nobody should wait for all of them
@@ -36,8 +43,12 @@ _REGISTER = "/register"
 _POLL_SECONDS = 15.0
 _PROBE = RunId("set-up")
 _THERE_ALREADY = "RoleAssignmentExists"
-_NOT_KNOWN_YET = "RoleDefinitionDoesNotExist"
 _CONTAINER = "trainplan"
+_NO_CONTAINER = "ContainerNotFound"
+_HOLDS_LATER = (
+    "the right is there, and Azure takes up to 30 minutes until it holds: plan doctor azure says when; nothing else is "
+    "left to set up"
+)
 _OWNER = (
     "assigning roles needs more than Contributor: the owner of the subscription runs plan setup azure, or grants you "
     "Role Based Access Control Administrator"
@@ -123,7 +134,11 @@ class SettingUp:
             self._until_provisioned(call, until, report)
 
     def _taken(self, call: Call, until: datetime, report: Callable[[str], None]) -> None:
-        """One call, until Azure has taken it; a new identity or role is not known everywhere at once."""
+        """One call, until Azure has taken it; what was just made is not known everywhere at once."""
+        settled(partial(self._asked, call, until, report), partial(too_new, call.name), self.pace.sleep, report)
+
+    def _asked(self, call: Call, until: datetime, report: Callable[[str], None]) -> None:
+        """One call, sent again where no clear answer comes. Raises ProviderError."""
         while True:
             reply = self.account.arm.send(call)
             error = refusal(reply.status, reply.body, call.name) if reply.status >= 400 else None
@@ -133,8 +148,7 @@ class SettingUp:
                 return
             if isinstance(error, PermissionDeniedError) and "Authorization" in call.path:
                 raise PermissionDeniedError(error.message, hint=_OWNER, code=error.code)
-            passes = isinstance(error, TransientError) or error.code == _NOT_KNOWN_YET
-            if not passes or self.now() > until:
+            if too_new(call.name, error) or not isinstance(error, TransientError) or self.now() > until:
                 raise error
             report(f"{error.message}; trying again")
             self.pace.sleep(_POLL_SECONDS)
@@ -162,8 +176,7 @@ class SettingUp:
     def _until_provisioned(self, call: Call, until: datetime, report: Callable[[str], None]) -> None:
         path = call.path
         while self.now() <= until:
-            told = self.account.ask(replace(call, method="GET", path=path, body=None)).body or {}
-            state = told.get("properties", {}).get("provisioningState") or "Succeeded"
+            state = self._state(replace(call, method="GET", body=None))
             if state == "Succeeded":
                 return
             report(f"{path.rpartition('/')[2]}: {state}")
@@ -171,21 +184,33 @@ class SettingUp:
         raise TransientError(f"{path} was not there within {_PROVISIONED}", hint="run plan setup azure again")
 
     def _until_it_holds(self, step: SetupStep, report: Callable[[str], None]) -> None:
-        """A probe of what was granted to the person: what was granted to machines nobody else can try."""
+        """A probe of what was granted to the person: what was granted to machines nobody else can try.
+
+        Raises PermissionDeniedError where it does not hold within the time that a person is made to wait.
+        """
         if step.name != self._standing.grant_blobs(PERSON).name:
             return
-        until = self.now() + HOLDS_WITHIN
-        while True:
-            try:
-                self.rented.store(_PROBE).put("probe", b"it holds\n")
-                self.rented.store(_PROBE).delete("")
-            except PermissionDeniedError:
-                if self.now() > until:
-                    raise
-                report("the new right does not hold yet; Azure takes up to 30 minutes")
-                self.pace.sleep(_POLL_SECONDS)
-            else:
-                return
+        try:
+            settled(
+                self._probe,
+                _no_right_yet,
+                self.pace.sleep,
+                lambda _: report("the new right does not hold yet; Azure takes up to 30 minutes"),
+            )
+        except PermissionDeniedError as error:
+            raise PermissionDeniedError(error.message, hint=_HOLDS_LATER, code=error.code) from error
+
+    def _probe(self) -> None:
+        self.rented.store(_PROBE).put("probe", b"it holds\n")
+        self.rented.store(_PROBE).delete("")
+
+    def _state(self, call: Call) -> str:
+        """The state of what a call has made; a look may not find it right after."""
+        try:
+            told = self.account.ask(call).body or {}
+        except InstanceNotFoundError:
+            return "not found yet"
+        return str(told.get("properties", {}).get("provisioningState") or "Succeeded")
 
     def _filled(self, call: Call) -> Call:
         """The call with the ids that were not known before."""
@@ -268,3 +293,9 @@ class SettingUp:
 def _namespace(call: Call) -> str:
     """Of a call that registers a resource provider."""
     return call.path.removesuffix(_REGISTER).rpartition("/")[2]
+
+
+def _no_right_yet(error: ProviderError) -> Pair | None:
+    """A container that is not found was waited for already."""
+    refused = isinstance(error, PermissionDeniedError) and error.code != _NO_CONTAINER
+    return NO_RIGHT_YET if refused else None

@@ -97,7 +97,7 @@ def a_provider(
 
 
 def a_store(double: Double, run_id: RunId) -> ObjectStore:
-    return run_store(double.bucket(), run_id, patience=Patience(sleep=lambda _: None))
+    return run_store(double.bucket(), run_id, patience=Patience(sleep=double.sleep))
 
 
 class AzureHarness:

@@ -31,9 +31,10 @@ QUOTA_CODES = {"OperationNotAllowed", "QuotaExceeded"}
 TITLE = """\
 # Azure: the first day of a subscription
 
-What the commands print over the double of Azure (docs/clouds/azure.md) in the state of a new pay-as-you-go subscription: 10 cores in a region,
-none with accelerators, no resource provider registered, nothing set up. `pytest --update-golden tests/contract/test_azure_first_day.py` writes
-this page, and the same test holds it. Run ids and folders are replaced.
+What the commands print over the double of Azure (docs/clouds/azure.md) in the state of a new pay-as-you-go
+subscription: 10 cores in a region, none with accelerators, no resource provider registered, nothing set up.
+`pytest --update-golden tests/contract/test_azure_first_day.py` writes this page, and the same test holds it. Run ids
+and folders are replaced.
 """
 
 

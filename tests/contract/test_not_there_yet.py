@@ -13,6 +13,7 @@ import pytest
 from planner.errors import ExitCode
 from providers.settling import MOST_SECONDS, PAIRS, Pair
 from tests.contract.aws_scenes import AwsScene
+from tests.contract.azure_scenes import AzureScene
 from tests.contract.conftest import NEEDS
 from tests.unit.planner.cli import plan
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tests.contract.scenes import Scene
 
 pytestmark = pytest.mark.slow
-SCENES: dict[str, Any] = {"aws": AwsScene}
+SCENES: dict[str, Any] = {"aws": AwsScene, "azure": AzureScene}
 ROWS = [pytest.param(row, id=f"{row.provider}-{row.made.replace(' ', '-')}-{row.needed_by}") for row in PAIRS]
 
 

@@ -69,9 +69,10 @@ class Arm:
             raise ArmError(400, "MissingApiVersionParameter", "The api-version query parameter is required.")
         if not token or authorization != f"Bearer {token}":
             self._permit(asked)
-        effect = self.world.reply_to(f"{asked.method} {kind_of(asked.path)}", _where(asked.path))
+        call = f"{asked.method} {kind_of(asked.path)}"
+        effect = self.world.reply_to(call, _where(asked.path))
         try:
-            answer = self._routed(asked)
+            answer = self._known(call, asked)
         except ArmError:
             if effect is Effect.LOST_REPLY:
                 raise LostError from None
@@ -123,6 +124,17 @@ class Arm:
         if wants and state != "Registered" and not asked.path.endswith("/register"):
             said = f"The subscription is not registered to use namespace '{namespace}'."
             raise ArmError(409, "MissingSubscriptionRegistration", said)
+
+    def _known(self, call: str, asked: Asked) -> Answer:
+        """The answer of a call that finds what it needs, however new that is. Raises ArmError."""
+        text = f"{asked.path} {json.dumps(asked.body)}"
+        # What a timer does not know it says in an answer of its own.
+        words = None if asked.method == "POST" else self.world.unmet.meets(call, text, self.world.now)
+        if words is not None:
+            raise ArmError(words.status, words.code, words.message)
+        answer = self._routed(asked)
+        self.world.unmet.made(call, text, self.world.now)
+        return answer
 
     def _routed(self, asked: Asked) -> Answer:
         self._registered(asked)

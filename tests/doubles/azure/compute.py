@@ -306,6 +306,8 @@ def _scheduled(world: World, body: dict[str, Any], path: str) -> dict[str, Any]:
     known = vm is not None and vm.state(world.now) == "Succeeded"
     if not known or (vm is not None and vm.ready_at is not None and world.now < vm.ready_at + world.rules.timer_lag):
         refused = "ResourceNotFound"
+    words = world.unmet.meets("POST virtualMachinesSubmitDeallocate", path, world.now)
+    refused = words.code if words else refused
     if refused:
         return {"resourceId": path, "errorCode": refused, "errorDetails": f"no deallocate was scheduled for {path}"}
     schedule, correlation = body["schedule"], body["correlationid"]

@@ -136,9 +136,13 @@ class Rules:
     """What somebody else made in the subscription: rows as Azure lists them, with id, name, type and location."""
     state: str = "Enabled"
     set_up: bool = True
+    unknown: tuple[dict[str, Any], ...] = ()
+    """What is not known right after its create (tests.doubles.azure.unknown.Unmet)."""
     faults: tuple[dict[str, Any], ...] = ()
     incidents: tuple[dict[str, Any], ...] = ()
     notice: timedelta = timedelta(seconds=15)
+    throughput_factor: float = 1.0
+    """How fast machines train, as a part of what was measured."""
 
     def physics(self) -> Scenario:
         """What the machines live by: the simulated cloud's, without its own timers."""
@@ -147,6 +151,7 @@ class Rules:
                 **PHYSICS,
                 "machine_timer_works": self.machine_timer_works,
                 "notice": self.notice,
+                "throughput_factor": self.throughput_factor,
                 "incidents": list(self.incidents),
                 "faults": list(self.faults),
             }

@@ -88,15 +88,24 @@ class AzureServer:
                     return {"refused": error.body["error"]["code"]}
                 held = carry_out(world, given["operation"], given["key"], base64.b64decode(given["data"]))
                 return {"held": base64.b64encode(held).decode() if isinstance(held, bytes) else held}
-            case "calls" | "denied" | "refusals":
-                return getattr(world, what)
-            case "timers":
-                return [{"at": timer.at.isoformat(), "machine": timer.machine} for timer in world.timers]
-            case "ledger":
-                return ledger(world)
             case _:
                 pass
-        return {"now": world.now.isoformat()}
+        return _shown(what, world)
+
+
+def _shown(what: str, world: World) -> Any:
+    """What there is of this name, else the time."""
+    match what:
+        case "calls" | "denied" | "refusals":
+            return getattr(world, what)
+        case "unmet":
+            return [at.isoformat() for at in world.unmet.refused_at]
+        case "timers":
+            return [{"at": timer.at.isoformat(), "machine": timer.machine} for timer in world.timers]
+        case "ledger":
+            return ledger(world)
+        case _:
+            return {"now": world.now.isoformat()}
 
 
 def _rule(name: str, value: Any) -> Any:

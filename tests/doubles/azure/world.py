@@ -12,6 +12,7 @@ from providers.sim.faults import hit_by
 from providers.sim.values import Effect, MachineState, Why
 from tests.doubles.azure.life import Life
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION, Rules
+from tests.doubles.azure.unknown import Unmet
 from tests.doubles.azure.values import ArmError, Group, Operation, Right, Thing, Timer
 from tests.faults.sim import ENDED_BY
 
@@ -57,6 +58,7 @@ class World:
         self.denied: list[str] = []
         self.refusals: list[str] = []
         """The code of every refusal, in their order."""
+        self.unmet = Unmet(rules.unknown, rules.start)
         self.registered_at: dict[str, datetime] = {}
         self._made = 0
         if rules.set_up:
@@ -236,6 +238,9 @@ class World:
     def let_into_storage(self) -> None:
         """Whether the person gets at the blobs of a world that a set-up began: raises ArmError before account,
         container and right are there, and until the right holds."""
+        words = self.unmet.meets("Put Blob", "", self.now)
+        if words is not None:
+            raise ArmError(words.status, words.code, words.message)
         if self.rules.set_up:
             return
         kinds = {thing.type for thing in self.things.values()}

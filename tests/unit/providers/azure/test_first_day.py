@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pricing.offers import Market
+from providers.azure.api import replayed
+from providers.azure.names import NAMESPACES
 from providers.base import Check, InstanceState, PreflightState
 from providers.errors import PermissionDeniedError
 from tests.contract.harness import Ask, request
@@ -51,6 +54,54 @@ def test_the_doctor_names_quotas_first_with_where_to_ask_and_what_works_meanwhil
     assert "https://portal.azure.com/" in told.fix
     assert "days" in told.fix
     assert "up to 10 cores: --device cpu" in told.fix
+
+
+def state_of_registration(world: Client) -> Check:
+    return next(check for check in world.another(region="eastus").doctor() if check.name == "resource providers")
+
+
+def test_registration_takes_minutes_and_the_doctor_says_so(new: Client) -> None:
+    assert state_of_registration(new).state is PreflightState.REFUSED
+    provider = new.another(region="eastus")
+    (first, *_) = provider.lacking()
+    account = provider.account
+    for call in first.calls:
+        account.arm.send(replayed(call))
+    told = state_of_registration(new)
+    assert told.state is PreflightState.UNKNOWN
+    assert "being registered, region by region: Microsoft.Compute" in told.detail
+    assert "wait some minutes" in told.fix
+    with pytest.raises(PermissionDeniedError):
+        account.quotas("eastus")
+    assert "resource providers" not in [step.name for step in new.another(region="eastus").lacking()]
+    new.provider.sleep(90)
+    assert state_of_registration(new).state is PreflightState.OK
+
+
+def test_set_up_asks_for_all_resource_providers_at_once_and_waits_with_one_line(new: Client) -> None:
+    said: list[str] = []
+    provider = new.another(region="eastus")
+    (first, *_) = provider.lacking()
+    began = new.azure.now()
+    provider.carry_out(first, said.append)
+    assert timedelta(seconds=90) <= new.azure.now() - began < timedelta(seconds=120)
+    (line,) = said
+    assert all(name in line for name in NAMESPACES)
+    assert "Registering" in line
+
+
+def test_set_up_does_not_wait_for_registration_without_an_end(make_world: MakeWorld) -> None:
+    """Some subscriptions are `Registering` for hours, and in use meanwhile (Microsoft's page on resource providers)."""
+    world = make_world()
+    world.azure.control("reset", first_day=True)
+    world.rules(registration=24 * 3600)
+    said: list[str] = []
+    provider = world.another(region="eastus")
+    (first, *_) = provider.lacking()
+    began = world.azure.now()
+    provider.carry_out(first, said.append)
+    assert world.azure.now() - began <= timedelta(minutes=6)
+    assert "still Registering" in said[-1]
 
 
 def test_a_grown_subscription_has_no_such_trouble(world: Client) -> None:

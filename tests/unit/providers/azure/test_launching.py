@@ -273,10 +273,10 @@ def test_a_group_that_is_not_found_right_after_its_create_is_waited_for(
     assert world.left() == KINDS
 
 
-def test_a_group_that_is_never_found_is_given_up_within_five_minutes(make_world: MakeWorld) -> None:
+def test_a_group_that_is_never_found_is_refused_within_five_minutes(make_world: MakeWorld) -> None:
     world = make_world(group_lag=3600)
     began = world.azure.now()
-    with pytest.raises(TransientError):
+    with pytest.raises(PermissionDeniedError, match="asked again for 120 s"):
         world.provider.launch(world.request())
     assert world.azure.now() - began < timedelta(minutes=5)
 
