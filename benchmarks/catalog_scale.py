@@ -121,7 +121,7 @@ def make(target: Path, regions: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder)
         (text / "offers").mkdir()
-        for name in ("devices.toml", "rates.toml", "instance_types.csv"):
+        for name in ("devices.toml", "rates.toml", "restricted_regions.csv", "instance_types.csv"):
             shutil.copy(shipped / name, text / name)
         sources = "id,kind,text\nlist,listed,made up\nmarket,observed,made up\n"
         (text / "sources.csv").write_text(sources, encoding="utf-8")

@@ -22,7 +22,7 @@ from pricing.devices import Architecture, Device, PeakTflops
 from pricing.grades import PriceGrade
 from pricing.money import PER_SECOND, Billing
 from pricing.offers import ACTIVE, Market, Offer, OfferQuery, Place, Rental
-from pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
+from pricing.tables import OFFER_COLUMNS, RESTRICTED_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
 from providers.base import Instance, InstanceRef, InstanceState, RunId
 from tests.doubles.clock import NOON
 from workloads.job import TrainingJob
@@ -294,6 +294,7 @@ class CatalogText:
         (self.folder / "devices.toml").write_bytes((TEXT_DIR / "devices.toml").read_bytes())
         rates = "".join(_RATES.format(provider=provider) for provider in ("aws", "gcp", "azure"))
         (self.folder / "rates.toml").write_text(rates, encoding="utf-8")
+        (self.folder / "restricted_regions.csv").write_text(f"{','.join(RESTRICTED_COLUMNS)}\n", encoding="utf-8")
         sources = [dict(zip(SOURCE_COLUMNS, source, strict=True)) for source in _SOURCES]
         _write(self.folder / "sources.csv", SOURCE_COLUMNS, sources)
         _write(self.folder / "instance_types.csv", TYPE_COLUMNS, self.types)
