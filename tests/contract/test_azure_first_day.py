@@ -107,6 +107,7 @@ def transcript(words: tuple[str, ...], said: Said) -> str:
         (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),
         (r"/\S+/(?=digits-vgg-)", "~/"),
         (r"\d[\d.]* [kM]B stored", "0.4 MB stored"),  # the agent's own size is in it
+        (r"(?<=\n)(  (?:time|cost) +\S.*?) {2,}\S[^\n]*", r"\1        (simulated)"),  # a boot takes as long as it takes
         (r"[ \t]+\n", "\n"),
     ):
         text = re.sub(pattern, instead, text)
