@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from providers.aws.api import Api
@@ -14,6 +15,9 @@ from providers.aws.settings import REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURI
 from providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
 
 Answer = TypeVar("Answer")
+TURNS_WITHIN = timedelta(minutes=30)
+"""Three turns of the reaper. Lambda's metrics are there within a few minutes
+(https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html)."""
 _NO_ENTITY = ("NoSuchEntity", NO_SUCH_THING)
 _NO_IMAGE = ("ParameterNotFound", "InvalidAMIID.NotFound", "InvalidAMIID.Unavailable")
 _AMAZON = "898082745236"
@@ -78,6 +82,7 @@ class Account:
 
     api: Api
     settings: AwsSettings
+    now: Callable[[], datetime]
     _kept: dict[tuple[str, ...], Any] = field(default_factory=dict)
     _locks: dict[tuple[str, ...], threading.Lock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -127,9 +132,10 @@ class Account:
         return not self.reaper_lacks()
 
     def reaper_lacks(self) -> str:
-        """What of the standing reaper is missing, in words: its schedule, its function, or what their roles may do.
+        """What of the standing reaper is missing, in words: its schedule, its function, what their roles may do, or a
+        turn of late that succeeded.
 
-        "" where all of it stands. A schedule alone ends nothing.
+        "" where all of it stands. A schedule alone ends nothing, and a function that fails neither.
         """
         return self._once(("reaper",), self._reaper_lacks)
 
@@ -274,7 +280,32 @@ class Account:
         for role, name in ((REAPER, "reaper"), (SCHEDULE_ROLE, "schedule")):
             if self.role_lacks(role, policy(name, self.identity(), "")) is not False:
                 return f"the role {role} may not do what it has to, or may not be looked up"
-        return ""
+        return self._turns_lack()
+
+    def _turns_lack(self) -> str:
+        """In words, that no turn of the reaper has succeeded of late; "" where one has, by Lambda's own metrics."""
+        ran, failed = (self._turns(metric) for metric in ("Invocations", "Errors"))
+        minutes = TURNS_WITHIN.total_seconds() / 60
+        if ran is None or failed is None:
+            return "whether its turns succeed may not be looked up (cloudwatch:GetMetricStatistics)"
+        if ran - failed >= 1:
+            return ""
+        if ran:
+            return f"each of its {ran:.0f} turns within {minutes:.0f} minutes failed; its log says why"
+        return f"it has had no turn within {minutes:.0f} minutes; a new one has its first within 10"
+
+    def _turns(self, metric: str) -> float | None:
+        asked = {
+            "Namespace": "AWS/Lambda",
+            "MetricName": metric,
+            "Dimensions": [{"Name": "FunctionName", "Value": REAPER}],
+            "StartTime": self.now() - TURNS_WITHIN,
+            "EndTime": self.now(),
+            "Period": int(TURNS_WITHIN.total_seconds()),
+            "Statistics": ["Sum"],
+        }
+        told = self._told("cloudwatch", "GetMetricStatistics", asked)
+        return None if told is None else sum(float(row["Sum"]) for row in told.get("Datapoints", ()))
 
     def _policy(self, role: str) -> list[object] | None:
         """The statements of our policy of a role, none where it has none. None where nobody tells."""

@@ -50,7 +50,7 @@ def make(settings: ProviderSettings) -> Billed:
     """AWS with these settings; nobody is asked anything. Raises BadRequestError for an option that is wrong."""
     given = AwsSettings.of(settings)
     clock = ServerClock(settings.now)
-    account = Account(SdkApi(given.region, given.endpoint, clock), given)
+    account = Account(SdkApi(given.region, given.endpoint, clock), given, clock.now)
     return Billed(account, Standing(account, StoreSettings.of(settings, PROVIDER)), CONNECTIONS, clock.now)
 
 

@@ -108,7 +108,7 @@ def make(settings: ProviderSettings) -> AwsProvider:
         own_image=given.image,
         files=finder(PROVIDER, settings),
     )
-    account = Account(api, given)
+    account = Account(api, given, clock.now)
     return AwsProvider(
         api=api,
         account=account,

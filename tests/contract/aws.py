@@ -77,7 +77,7 @@ class Client:
             store=cache(lambda run_id: run_store(opened(), run_id, patience=patience)),
             digest=lambda _: DIGEST,
         )
-        account = Account(api, AwsSettings.of(self.settings()))
+        account = Account(api, AwsSettings.of(self.settings()), self.double.now)
         given = {
             **{known.name: getattr(made, known.name) for known in fields(AwsProvider)},
             "api": api,

@@ -180,6 +180,18 @@ def reaper_stands(world: World) -> bool:
     return found is not None and found.state == "ENABLED" and REAPER in stands
 
 
+def tell_turns(world: World) -> None:
+    """Every turn of the reaper since the last call of this, as the metrics that Lambda keeps of it."""
+    from moto.cloudwatch.models import cloudwatch_backends
+
+    metrics = cloudwatch_backends[ACCOUNT][HOME]
+    for at, succeeded in world.turns[world.told_turns :]:
+        of = {"Dimensions": [{"Name": "FunctionName", "Value": REAPER}], "Timestamp": at.replace(tzinfo=None)}
+        rows = [{"MetricName": "Invocations", "Value": 1}, {"MetricName": "Errors", "Value": int(not succeeded)}]
+        metrics.put_metric_data("AWS/Lambda", [{**of, **row} for row in rows])
+    world.told_turns = len(world.turns)
+
+
 def schedules(world: World) -> Iterator[tuple[datetime, Callable[[], None]]]:
     """One-time schedules that are still to come, and what each does."""
     from moto.scheduler.models import scheduler_backends

@@ -11,12 +11,15 @@ from random import Random
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+from tests.doubles.aws import backends
 from tests.doubles.aws.scenario import Fault
 from tests.doubles.aws.world import World
 from tests.faults.harness import EndedBy
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]
+CLOUDWATCH = "monitoring"
+"""By the name under which it is signed for."""
 DIGEST_OF_NOTHING = '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}'
 """What the registry beside the double has under every name."""
 _SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
@@ -98,6 +101,8 @@ class Front:
             return _refuse(call, fault, start)
         if fault is not None and fault.effect == "lost_request":
             raise Dropped
+        if call.service == CLOUDWATCH:
+            backends.tell_turns(self.world)
         words = self.world.unmet.meets(call, self.world.now)
         if words is not None:
             refusal = Fault(code=words.code, message=words.message, status=words.status)

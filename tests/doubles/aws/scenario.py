@@ -83,7 +83,8 @@ class Scenario(Value):
     but the reaper, or nothing. `trainer` is how machines train: by the job's name as tests/contract/sim.py has it, or
     never to an end. `never_start` are attempts whose machine is taken and then has no room. `retired` are types that
     this account still has. `real`: time is this computer's, and whoever boots machines tells when they are off
-    (tests/e2e). `latency` is real: so long each answer is under way (benchmarks).
+    (tests/e2e). `reaper_fails`: the standing reaper's turn before the world began has failed. `latency` is real: so
+    long each answer is under way (benchmarks).
     """
 
     seed: int = 0
@@ -103,6 +104,7 @@ class Scenario(Value):
     page_size: int = 100
     machine_timer_works: bool = True
     cloud_timer_works: bool = True
+    reaper_fails: bool = False
     disks_stay: bool = False
     forgets_after: float = 3600.0
     vcpus: float = VCPUS

@@ -59,6 +59,7 @@ class World:
     shown_from: dict[str, datetime] = field(default_factory=dict)
     request: bytes = b""
     """The body of the request that is being answered: what a token is held against."""
+    told_turns: int = 0
     caller: EndedBy | None = None
     """Whose call is being answered: a client's, or the standing reaper's. None: nobody calls."""
 
@@ -66,6 +67,8 @@ class World:
         self.chance = Random(self.scenario.seed)
         if self.scenario.real:
             self.now = self.began = datetime.now(UTC)  # noqa: TID251  real machines live in it
+        before = self.began - timedelta(minutes=1)
+        self.turns = [(before, not self.scenario.reaper_fails)] if self.scenario.setup == "reaper" else []
         self.unmet = Unmet(self.scenario.unknown, self.began)
         self.trainer = _TRAINERS[self.scenario.trainer]()
         self.reaps_at = self.began + timedelta(seconds=self.scenario.reaper_every)
@@ -220,10 +223,12 @@ class World:
         self.reaps_at = self.now + timedelta(seconds=self.scenario.reaper_every)
         if not (self.scenario.cloud_timer_works and backends.reaper_stands(self)):
             return
-        if self._live():  # else there is nothing that it could end
+        succeeded = True
+        if self._live() or functions.is_another():  # else there is nothing that it could end
             self.caller = EndedBy.CLOUD_TIMER
-            functions.reap(self.now)
+            succeeded = functions.reap(self.now)
             self.caller = None
+        self.turns.append((self.now, succeeded))
 
     def _live(self) -> list[Machine]:
         return [row for row in self.machines.values() if row.ended_at is None]

@@ -70,7 +70,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.api = CountedApi(self.sends, self.most, self.home)
-        self.account = Account(self.api, self.settings)
+        self.account = Account(self.api, self.settings, self.double.now)
         self.at = Standing(self.account, self.store)
         self.set_up = AwsSetUp(self.at, self.waited.append)
 

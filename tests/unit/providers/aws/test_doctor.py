@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,6 +49,7 @@ def looked(double: Double, sends: SdkApi, **settings: Any) -> dict[str, Check]:
 def set_up(double: Double, sends: SdkApi) -> None:
     desk = Desk(double, sends)
     desk.carry_out(list(desk.set_up.lacking()))
+    double.sleep(600)  # the reaper has had its first turn
 
 
 def test_an_account_that_is_set_up_is_ready(double: Double, sends: SdkApi) -> None:
@@ -127,6 +130,41 @@ def test_a_reaper_of_which_a_part_is_gone_is_none(
     assert timer.fix == "plan setup aws installs the reaper"
     assert not Desk(double, sends).account.has_reaper()
     assert Desk(double, sends).lacking()
+
+
+def test_a_reaper_whose_turns_fail_is_none(double: Double, sends: SdkApi) -> None:
+    """Launches then make a schedule for each machine (test_ec2.py)."""
+    double.reset(setup="none")
+    set_up(double, sends)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("reaper.py", "def handler(event, context):\n    raise RuntimeError('refused')\n")
+    sends.call(
+        "lambda", HOME, "UpdateFunctionCode", {"FunctionName": "trainplan-reaper", "ZipFile": archive.getvalue()}
+    )
+    double.sleep(900)
+    assert Desk(double, sends).account.has_reaper(), "one turn within the last half hour has succeeded"
+    double.sleep(1500)
+    lacks = Desk(double, sends).account.reaper_lacks()
+    assert lacks.endswith("turns within 30 minutes failed; its log says why")
+    timer = looked(double, sends)["timer"]
+    assert (timer.state, timer.fix) == (OK, "plan setup aws installs the reaper")
+    assert timer.detail.startswith("no standing reaper (each of its ")
+
+
+def test_a_new_reaper_counts_from_its_first_turn_on(double: Double, sends: SdkApi) -> None:
+    double.reset(setup="none")
+    desk = Desk(double, sends)
+    desk.carry_out(list(desk.set_up.lacking()))
+    assert "a new one has its first within 10" in Desk(double, sends).account.reaper_lacks()
+    double.sleep(600)
+    assert Desk(double, sends).account.reaper_lacks() == ""
+
+
+def test_turns_that_may_not_be_looked_up_are_not_counted_on(double: Double, sends: SdkApi) -> None:
+    double.reset()
+    double.script(operation="GetMetricStatistics", code="AccessDeniedException", status=403, times=None)
+    assert "may not be looked up (cloudwatch" in Desk(double, sends).account.reaper_lacks()
 
 
 def test_a_reaper_that_may_not_be_looked_up_is_not_counted_on(double: Double, sends: SdkApi) -> None:

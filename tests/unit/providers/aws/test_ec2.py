@@ -494,6 +494,14 @@ def test_what_is_not_there_for_good_is_refused_within_minutes(
     assert double.left() == []
 
 
+def test_a_reaper_whose_turns_fail_is_not_relied_on(provider: TimedAws, double: remote.Double) -> None:
+    double.reset(reaper_fails=True)
+    asked = request(provider)
+    assert [call.operation for call in provider.requests(asked)][-1] == "CreateSchedule"
+    launched(provider, asked)
+    assert "schedule" in {row["kind"] for row in double.ask("ledger")}
+
+
 def test_a_check_tells_a_new_profile_from_one_that_is_missing(provider: TimedAws, double: remote.Double) -> None:
     double.script(operation="RunInstances (dry run)", code="InvalidParameterValue", message=NO_PROFILE, times=None)
     check = the(provider, offer(provider, "g4dn.xlarge"), "permission")

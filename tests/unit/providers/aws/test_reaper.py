@@ -130,6 +130,13 @@ def test_a_refusal_does_not_keep_the_others(double: Double, api: SdkApi) -> None
     assert state(api, "us-west-2", far) in ("shutting-down", "terminated")
 
 
+def test_a_region_that_the_organisation_has_closed_is_no_failure(double: Double, api: SdkApi) -> None:
+    over = machine(api, HOME, trainplan="1", expires_at=(double.now() - timedelta(seconds=1)).isoformat())
+    told = "You are not authorized to perform this operation with an explicit deny in a service control policy"
+    double.script(operation="DescribeInstances", region="eu-west-1", code="UnauthorizedOperation", message=told)
+    assert run(double) == {"terminated": [over]}
+
+
 def test_it_reads_the_tags_that_launches_write(double: Double) -> None:
     offer = an_offer(provider=PROVIDER, region=HOME)
     request = LaunchRequest(run_id=RunId("r"), attempt=1, offer=offer, job_json="{}", deadline=double.now())

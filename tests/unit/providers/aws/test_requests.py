@@ -94,7 +94,7 @@ def provider(image: str = "") -> AwsProvider:
     rented = Rented(
         cloud="aws", service="s3", store=nobody, region=lambda: "us-east-1", now=lambda: NOON, own_image=image
     )
-    account = Account(nobody, AwsSettings(image=image))
+    account = Account(nobody, AwsSettings(image=image), lambda: NOON)
     return AwsProvider(
         api=nobody, account=account, rented=rented, now_of=lambda: NOON, standing=nobody, let_go=lambda: None
     )
