@@ -2,6 +2,7 @@
 # Fetches the agent, makes the machine ready for containers, and becomes the agent. What follows its end is end.sh.
 here=/usr/local/lib/trainplan
 agent=$here/@AGENT@
+keyrings=/etc/apt/keyrings
 lock=60
 branch=@DRIVER@
 patience=@REFUSED_SECONDS@
@@ -31,12 +32,21 @@ driver() { # for GPUs that no newer branch has, on an image without one
     modprobe nvidia && nvidia-smi
 }
 
+only_nvidias() { # FOLDER KEYRING: of the keys in FOLDER/key the one of this fingerprint; none of the others is trusted
+    gpg -q --batch --homedir "$1" --import "$1/key" 2>/dev/null
+    gpg -q --batch --homedir "$1" --export C95B321B61E88C1809C4F759DDCAE044F796ECB0 >"$2"
+    [ -s "$2" ]
+}
+
 toolkit() {
     place=https://nvidia.github.io/libnvidia-container
-    key=/etc/apt/keyrings/nvidia-container-toolkit.asc
-    mkdir -p /etc/apt/keyrings
+    key=$keyrings/nvidia-container-toolkit.gpg
+    got=$(mktemp -d)
+    mkdir -p $keyrings
+    command -v gpg >/dev/null || packages gnupg
     python3 -c 'import sys, urllib.request
-open(sys.argv[2], "wb").write(urllib.request.urlopen(sys.argv[1], timeout=60).read())' "$place/gpgkey" "$key" || return 1
+open(sys.argv[2], "wb").write(urllib.request.urlopen(sys.argv[1], timeout=60).read())' "$place/gpgkey" "$got/key" || return 1
+    only_nvidias "$got" "$key" || give_up NOT_NVIDIAS_KEY "$place/gpgkey is not the key of NVIDIA that is pinned here"
     echo "deb [signed-by=$key] $place/stable/deb/$(dpkg --print-architecture) /" \
         >/etc/apt/sources.list.d/nvidia-container-toolkit.list
     packages nvidia-container-toolkit

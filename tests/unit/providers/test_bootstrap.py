@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 from providers.agent_archive import reading_source
 from providers.bootstrap import MOST_BYTES, Boot, shell_parts, start_up
 from providers.settling import machine_patience_seconds
+from tests.conftest import ROOT
 
+NVIDIAS_KEY = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 HERE = "/usr/local/lib/trainplan"
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CLOUDS = {"aws": "s3://bucket/plan/r1", "gcp": "gs://bucket/plan/r1", "azure": "azblob://account/box/plan/r1"}
@@ -199,7 +201,7 @@ class Machine:
         place = self.root / "posix"
         if not place.exists():
             place.mkdir()
-            for name in ("sh", "mkdir", "ln", "cat", "date", "echo", "sleep", "env", "touch"):
+            for name in ("sh", "mkdir", "ln", "cat", "date", "echo", "sleep", "env", "touch", "mktemp"):
                 found = shutil.which(name)
                 assert found
                 (place / name).symlink_to(found)
@@ -362,6 +364,7 @@ def test_the_toolkit_comes_where_a_driver_is_and_no_toolkit(starting: Machine) -
     starting.stub("nvidia-smi")
     starting.stub("dpkg", "echo amd64")
     starting.file("/etc/apt/sources.list.d/x")
+    starting.stub("gpg", 'case "$*" in *--export*) echo key ;; esac')
     link = f'[ -e {starting.bin}/nvidia-ctk ] || ln -s "{starting.bin}/systemctl" "{starting.bin}/nvidia-ctk"'
     starting.stub("apt-get", link)
     assert starting.run(start_sh()) == 0
@@ -369,6 +372,54 @@ def test_the_toolkit_comes_where_a_driver_is_and_no_toolkit(starting: Machine) -
     listed = starting.file("/etc/apt/sources.list.d/nvidia-container-toolkit.list").read_text()
     assert "signed-by" in listed
     assert "deb/amd64 /" in listed
+
+
+def test_a_key_that_is_not_nvidias_ends_the_machine_before_anything_of_it_is_installed(starting: Machine) -> None:
+    starting.stub("nvidia-smi")
+    starting.stub("dpkg", "echo amd64")
+    starting.stub("gpg")
+    starting.file("/etc/apt/sources.list.d/x")
+    assert starting.run(start_sh()) == 1
+    assert any("say NOT_NVIDIAS_KEY" in call for call in starting.calls())
+    assert not [call for call in starting.calls() if call.startswith("apt-get")]
+    assert not starting.file("/etc/apt/sources.list.d/nvidia-container-toolkit.list").exists()
+
+
+@pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")
+@pytest.mark.parametrize(
+    ("brought", "trusted"), [("pinned", True), ("pinned other", True), ("other", False), ("", False)]
+)
+def test_of_the_keys_that_come_the_pinned_one_alone_is_trusted(tmp_path: Path, brought: str, trusted: bool) -> None:
+    """gpg itself, with keys of our own making and the fingerprint of the first in the place of NVIDIA's."""
+    homes, prints = {}, {}
+    for name in ("pinned", "other"):
+        homes[name] = tmp_path / name
+        homes[name].mkdir(mode=0o700)
+        gpg(homes[name], "--passphrase", "", "--quick-generate-key", f"{name}@example.org", "ed25519", "sign", "never")
+        listed = gpg(homes[name], "--with-colons", "--list-keys").decode()
+        prints[name] = next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
+    folder, keyring = tmp_path / "got", tmp_path / "keyring.gpg"
+    folder.mkdir(mode=0o700)
+    armored = b"".join(gpg(homes[name], "--armor", "--export") for name in brought.split())
+    (folder / "key").write_bytes(armored or b"<html>not found</html>")
+    text = start_sh()
+    function = text[text.index("only_nvidias()") : text.index("toolkit()")].replace(NVIDIAS_KEY, prints["pinned"])
+    done = subprocess.run(["sh", "-c", f"{function}\nonly_nvidias {folder} {keyring}"], check=False)
+    assert (done.returncode == 0) is trusted
+    shown = gpg(tmp_path / "got", "--with-colons", "--show-keys", str(keyring)).decode() if trusted else ""
+    assert [line.split(":")[9] for line in shown.splitlines() if line.startswith("fpr")] == [prints["pinned"]] * trusted
+    if not trusted:
+        assert keyring.read_bytes() == b""
+
+
+def gpg(home: Path, *words: str) -> bytes:
+    asked = ["gpg", "--batch", "--quiet", "--homedir", str(home), *words]
+    return subprocess.run(asked, check=True, capture_output=True).stdout
+
+
+def test_the_pinned_key_is_nvidias() -> None:
+    assert f" --export {NVIDIAS_KEY} " in start_sh()
+    assert NVIDIAS_KEY in (ROOT / "docs" / "security.md").read_text(encoding="utf-8"), "with where it was read"
 
 
 def with_driver() -> str:
