@@ -1,27 +1,38 @@
 """Mutated run directories: whatever a container leaves there, every command answers, a stop ends the trainer, a sweep
-leaves what lives, and no terminal is controlled. `python -m tests.fuzz.run_directory [--inputs N] [--seed S]` prints
-the count."""
+leaves what lives, no terminal is controlled, and nothing comes home that the machine has not vouched for.
+
+`python -m tests.fuzz.run_directory [--inputs N] [--seed S]` prints the count.
+"""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
 import json
+import shutil
 import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
+from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner.collect import collect
+from planner.errors import PlanError
 from planner.journal import Journal
+from planner.progress import Story, story_of
+from planner.vouched import Vouched
+from providers.agent.vouching import Vouching
 from providers.base import InstanceState
+from providers.errors import ProviderError
+from providers.sim.vouched import attempt_record
 from tests.desk import TINY, signed_out
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import ENDED, RUNNING, STOPPING, FakeMachine, Seen
+from tests.doubles.fake_machine import ENDED, RUNNING, STOPPING, FakeMachine, FakeStore, Seen
 from tests.doubles.fake_provider import FACTORY, TimedProvider
 from tests.fuzz.mutations import Crash, a_folder, changed_bytes, changed_value, no_longer_than
 from tests.hostile.run_directory import EVIL
@@ -57,21 +68,30 @@ _LINES: tuple[dict[str, Any], ...] = (
     {"event": "end", "time": _TIME, "state": "done", "step": 88, "images_per_second": 90.0, "hold_out_accuracy": 0.97},
 )  # fmt: skip
 _MODEL = b"a model"
+_METRICS = b'{"steps": 88}'
+_OUTPUT = {"model.keras": _MODEL, "metrics.json": _METRICS}
+_KEY, _RUN = "1" * 64, "r1"
 
 
 def valid_files() -> dict[str, bytes]:
     """A run directory as a trainer leaves it."""
-    manifest = [{"path": "model.keras", "size_bytes": len(_MODEL), "sha256": hashlib.sha256(_MODEL).hexdigest()}]
-    return {
+    manifest = [
+        {"path": name, "size_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in _OUTPUT.items()
+    ]
+    files = {
         "attempts/1/progress.jsonl": b"".join(json.dumps(line).encode() + b"\n" for line in _LINES),
         "attempts/1/status.json": json.dumps({"state": "done", "reason": "", "message": "", "time": _TIME}).encode(),
         "attempts/1/log/00001.log": "training\nepoch 1 ü\n".encode(),
         "checkpoints/step-00000044/weights": b"w",
         "checkpoints/step-00000044/complete.json": b'{"step": 44}',
         "output/model.keras": _MODEL,
-        "output/metrics.json": b'{"steps": 88}',
+        "output/metrics.json": _METRICS,
         "output/manifest.json": json.dumps(manifest).encode(),
     }
+    record = attempt_record(_KEY, _RUN, 1, files.get)
+    assert record is not None
+    return files | dict([record])
 
 
 def mutated(files: dict[str, bytes], random: Random) -> dict[str, bytes]:
@@ -175,9 +195,35 @@ class Bench:
         self.provider.scripts = [script]
         self.typed("launch", "job.yaml", "--provider", "local", "--yes", "--fresh")
 
+    def comes_home(self, files: dict[str, bytes]) -> None:
+        """The model of such a directory comes home as the machine has stored it, or not at all; its story likewise."""
+        store, vouched = FakeStore(), Vouched(Vouching(_KEY, _RUN), 1)
+        store.files = dict(files)
+        home = self._home / "model"
+        try:
+            collect(store, home, vouched)
+            outcome, wanted = "whole", _OUTPUT
+        except (PlanError, ProviderError):
+            outcome, wanted = "refused", {}
+        found = {path.name: path.read_bytes() for path in home.iterdir()} if home.exists() else {}
+        assert found == wanted
+        self.outcomes[f"collect: {outcome}"] += 1
+        for folder in (home, home.with_name(".model.partial")):
+            shutil.rmtree(folder, ignore_errors=True)
+        story, why = vouched.story(store)
+        assert story == (Story() if why else story_of(_whole(), 1)), why
+
     def _state(self, run_id: str) -> InstanceState | None:
         machine = self.provider.machines.get(f"{run_id}-1")
         return machine.seen.state if machine else None
+
+
+@lru_cache(maxsize=1)
+def _whole() -> FakeStore:
+    """A run directory that nobody has changed."""
+    store = FakeStore()
+    store.files = valid_files()
+    return store
 
 
 @contextmanager
@@ -219,6 +265,7 @@ def _run(here: Bench, numbers: range, seed: int) -> None:
                 run_id = run_id or here.launch()
                 here.fill(run_id, files)
                 here.look(run_id, number)
+                here.comes_home(files)
                 if number % INPUTS_OF_A_RUN == INPUTS_OF_A_RUN - 1:
                     here.stop(run_id)
                     here.ends(files)

@@ -15,6 +15,7 @@ def test_mutated_run_directories() -> None:
     assert outcomes["status: 0"] + outcomes["logs: 0"] == 500
     assert outcomes["stop: 0"] == 500 // run_directory.INPUTS_OF_A_RUN
     assert min(outcomes["launch: 0"], outcomes["launch: 6"]) > 5
+    assert min(outcomes["collect: whole"], outcomes["collect: refused"]) > 100
 
 
 def test_mutated_commands_and_job_files() -> None:
