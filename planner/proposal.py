@@ -117,7 +117,7 @@ def within(proposal: Proposal, most: Decimal | None) -> Proposal:
     )
     left_out = (
         f"left out: {len(gone)} of {len(proposal.targets)} places, where it would cost more than {format_usd(most)}"
-        f"{', all of on demand among them' if fallback else ''}; "
+        f"{', all of on demand among them, so that spot without room has no fallback' if fallback else ''}; "
         f"--max-cost {_dearest(gone).quantize(Decimal('0.01'), ROUND_UP)} takes them all"
     )
     return replace(proposal, targets=kept, left_out=left_out)

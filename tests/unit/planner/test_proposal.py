@@ -140,7 +140,10 @@ def test_spot_that_loses_its_fallback_is_told_so(plan: Plan) -> None:
     proposal = replace(rented(plan), targets=(spot, demand))
     kept = within(proposal, Decimal("0.11"))
     assert kept.targets == (spot,)
-    assert ", all of on demand among them; --max-cost 0.41 takes them all" in kept.left_out
+    assert kept.left_out == (
+        "left out: 1 of 2 places, where it would cost more than $0.11, all of on demand among them, so that spot "
+        "without room has no fallback; --max-cost 0.41 takes them all"
+    )
 
 
 def test_this_machine_has_no_place_to_be_left_out() -> None:
