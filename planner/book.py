@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from planner.errors import ThisMachineError
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from planner.journal import Journal
     from planner.run import Phase, Run
     from planner.targets import Refusal
+    from providers.base import RunId
+
+
+NOTE_EVERY = timedelta(minutes=1)
+"""Well below the time after which a follower that writes nothing counts as one that hangs (planner/runner.py)."""
 
 
 class Book:
@@ -29,6 +35,7 @@ class Book:
         self._unsaved: Run | None = None
         self._stop_asked: datetime | None = None
         self._told_to_stop: dict[int, datetime] = {}
+        self._noted_at: datetime | None = None
         self._said: set[tuple[str, str]] = set()
 
     def now(self) -> datetime:
@@ -72,14 +79,23 @@ class Book:
         return self.fresh(run)
 
     def told_to_stop(self, run: Run) -> None:
-        """Note that the newest attempt's machine was told to stop, unless that is noted already."""
-        if run.attempt is None or self.told_to_stop_at(run) is not None:
+        """Note that the newest attempt's machine was told to stop."""
+        if run.attempt is not None and self.told_to_stop_at(run) is None:
+            self._note_stop(run.run_id, run.attempt.number)
+
+    def still_stopping(self, run: Run) -> None:
+        """Note each minute that a machine which was told to stop is waited for: so others know that this one reacts."""
+        if run.attempt is None or self.told_to_stop_at(run) is None:
             return
-        number, now = run.attempt.number, self.now()
+        if self._noted_at is None or self.now() - self._noted_at >= NOTE_EVERY:
+            self._note_stop(run.run_id, run.attempt.number)
+
+    def _note_stop(self, run_id: RunId, number: int) -> None:
+        self._noted_at = now = self.now()
         try:
-            self.journal.told_to_stop(run.run_id, number, now)
+            self.journal.told_to_stop(run_id, number, now)
         except ThisMachineError:
-            self._told_to_stop[number] = now
+            self._told_to_stop.setdefault(number, now)
 
     def told_to_stop_at(self, run: Run) -> datetime | None:
         """When the newest attempt's machine was first told to stop; None: nobody has, as far as is known here."""

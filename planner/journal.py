@@ -161,7 +161,7 @@ class Journal:
             _log(db, run_id, now, "stop asked", "")
 
     def told_to_stop(self, run_id: RunId, attempt: int, now: datetime) -> None:
-        """Note that the machine of an attempt was told to stop; its limit counts from the first note."""
+        """Note that the machine of an attempt was told to stop, or is still waited for; the first note counts."""
         with self._write() as db:
             _log(db, run_id, now, "told to stop", f"attempt {attempt}")
 

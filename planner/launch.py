@@ -184,6 +184,8 @@ class Executor:
         if found.answered and attempt is not None and run.phase in (Phase.BOOTING, Phase.RUNNING):
             read = self._meter.read(attempt, found.seen, asked_at)
             run = run if read == attempt else self._book.kept(run.with_attempt(read), "charged")
+        if run.stop_asked is not None:
+            self._book.still_stopping(run)
         if run.phase is Phase.BOOTING and found.sign is not None and found.sign.trains:
             run = self._book.moved(run, Phase.RUNNING)
         return run, next_action(run, found, asked_at)

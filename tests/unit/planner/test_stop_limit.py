@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import sqlite3
+from contextlib import closing
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from planner.next_action import AskToStop, End, Look, next_action
 from planner.run import Outcome, Phase
+from planner.runner import FOLLOWER_PATIENCE
 from planner.signs import FAREWELL_LIMIT, STOP_LIMIT, Sign
 from pricing.offers import Market
 from providers.agent import container, watch
@@ -16,12 +20,12 @@ from providers.base import EndKind, InstanceState
 from providers.errors import TransientError
 from tests.builders import a_run, an_instance
 from tests.doubles.clock import NOON
-from tests.doubles.fake_machine import ENDED, PENDING, RATE, RUNNING, FakeMachine, Seen
+from tests.doubles.fake_machine import ENDED, PENDING, RATE, RUNNING, STOPPING, FakeMachine, Seen
 from tests.unit.planner.test_signs import LONG, alive, heartbeat, launched
 from workloads.job import OnSlow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.doubles.desk import Desk
 
@@ -97,10 +101,21 @@ def test_stop_ends_a_machine_that_reports_progress_and_never_obeys(desk: Desk) -
     assert desk.provider.count("launch") == 1
 
 
-def test_a_machine_that_obeys_late_keeps_its_last_checkpoint(desk: Desk) -> None:
-    """It says that it is stopping, and takes half an hour to bring its checkpoint home."""
+@pytest.mark.parametrize("shown", [RUNNING, STOPPING])  # at AWS and on this computer one that was asked is shown so
+def test_whoever_waits_for_a_machine_that_obeys_is_seen_to_react(desk: Desk, shown: Seen) -> None:
+    """Another terminal's `plan stop` would take it for one that hangs, and end the machine without its checkpoint."""
+    run = launched(desk, obeys_late(shown))
+    desk.runner().stop(desk.runner().settle(run))
+    with closing(sqlite3.connect(desk.settings.journal)) as db:
+        times = [datetime.fromisoformat(at) for (at,) in db.execute("SELECT at FROM events ORDER BY id")]
+    assert times[-1] - times[0] > 3 * STOP_LIMIT
+    assert max(later - at for at, later in pairwise(times)) < FOLLOWER_PATIENCE / 2
 
-    def slowly(machine: FakeMachine) -> Iterator[Seen]:
+
+def obeys_late(shown: Seen) -> Callable[[FakeMachine], Iterator[Seen]]:
+    """A machine that says that it is stopping, and takes half an hour to bring its checkpoint home."""
+
+    def script(machine: FakeMachine) -> Iterator[Seen]:
         machine.start()
         while not machine.stop_asked:
             machine.train(1, RATE)
@@ -110,12 +125,16 @@ def test_a_machine_that_obeys_late_keeps_its_last_checkpoint(desk: Desk) -> None
         while machine.clock.now() - since < 3 * STOP_LIMIT:
             machine.say("warning", message="sending the checkpoint")
             heartbeat(machine, "stopping")
-            yield RUNNING
+            yield shown
         machine.checkpoint()
         machine.end("stopped", RATE)
         yield ENDED[EndKind.STOPPED]
 
-    run = launched(desk, slowly)
+    return script
+
+
+def test_a_machine_that_obeys_late_keeps_its_last_checkpoint(desk: Desk) -> None:
+    run = launched(desk, obeys_late(RUNNING))
     stopped, _ = desk.runner().stop(desk.runner().settle(run))
     assert (stopped.outcome, stopped.message) == (Outcome.STOPPED, "stopped, with a checkpoint")
     assert desk.provider.store(run.run_id).list("checkpoints")
