@@ -6,13 +6,14 @@ from datetime import timedelta
 
 import planner.cli.ask as ask
 import planner.client as client
+import planner.launch as launch
 import planner.looking as looking
 import planner.next_action as next_action
+import planner.signs as signs
 from planner.book import Book
 from planner.cli.beside import Beside
 from planner.news import News
 from planner.search import Search
-from providers.sim.provider import SimProvider
 from tests.faults.defects import defect
 
 
@@ -32,6 +33,12 @@ def _() -> None:
     """Neither a wish to stop nor the time that passes ends it."""
     ask.ANSWER_WITHIN = timedelta(days=1000)
     News.of = lambda *_: ""  # type: ignore[method-assign]
+
+
+@defect("a wish to stop has no limit")
+def _() -> None:
+    """Whoever waits for the machine waits for its deadline."""
+    signs.STOP_LIMIT = signs.FAREWELL_LIMIT = timedelta(days=1000)
 
 
 @defect("same client id in two homes")
@@ -54,4 +61,4 @@ def _() -> None:
 
 @defect("replays a forgotten token")
 def _() -> None:
-    SimProvider.token_memory = timedelta(days=1000)
+    launch.is_forgotten = lambda *_: False

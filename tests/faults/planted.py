@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 SHARE = 0.1
+LEAST = 10
+"""Trials, where a case has so few that a tenth of them shows nothing."""
 SEED = 20261121
 MOST_NEAR = 60
 _CREATES = (
@@ -69,7 +71,7 @@ def trials_for_defects(began: Sequence[Verdict]) -> list[Trial]:
     each case in turn, as some defects show in one alone."""
     names, trials = named_points(began), all_trials(began)
     near = [trial for trial in trials if _call(names, trial) in _CREATES]
-    part = some(trials, SHARE, SEED)
+    part = some(trials, max(SHARE, min(1.0, LEAST / max(len(trials), 1))), SEED)
     for chosen in (near, part):
         Random(SEED).shuffle(chosen)
     return [*(verdict.trial for verdict in began), *_in_turn(near)[:MOST_NEAR], *_in_turn(part)]

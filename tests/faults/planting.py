@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.faults import hours_defects as _hours_defects  # noqa: F401  they join DEFECTS
 from tests.faults.defects import DEFECTS, Defect
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ _ANYWHERE = frozenset(
         "a run is called done before it is torn down",
         "sweep ends what another computer made",
         "sweep knows only what the journal knows",
+        "concludes from age",
+        "second launch ignores a live run",
+        "a question holds the lock",
+        "same client id in two homes",
+        "a refused place is asked for ever",
+        "a wish to stop has no limit",
     }
 )
 

@@ -17,6 +17,7 @@ DEFECTS = {
         "aws: each send has a token of its own @ lost reply",
         "aws: disks are not listed @ throttled",
         "aws: the tag that the reaper reads is not part of the create @ cloud's timer",
+        "concludes from age @ left alone",
     ),
     "gcp": (
         "gcp: each create has a name and a token of its own @ lost reply",
@@ -24,6 +25,8 @@ DEFECTS = {
         "gcp: disks are not listed @ throttled",
         "gcp: the machine only powers off @ machine's timer",
         "gcp: no maxRunDuration @ cloud's timer",
+        "concludes from age @ left alone",
+        "a wish to stop has no limit @ left hung",
     ),
     "tpu": (
         "tpu: each create has a name and a token of its own @ lost reply",
@@ -31,6 +34,8 @@ DEFECTS = {
         "tpu: the machine only powers off @ machine's timer",
         "tpu: nodes are not listed @ throttled",
         "tpu: a place that refuses keeps its timers @ failover",
+        "second launch ignores a live run @ left alone",
+        "a wish to stop has no limit @ left hung",
     ),
     "azure": (
         "azure: rights are not listed @ lost reply",
@@ -38,6 +43,12 @@ DEFECTS = {
         "azure: the operation is not followed: a create is taken for a machine @ failover",
         "azure: an expired sign-in is taken as a machine that is gone @ expired",
         "azure: the machine's own timer is not armed @ machine's timer",
+        "concludes from age @ left alone",
+        "second launch ignores a live run @ left alone",
+        "same client id in two homes @ left alone",
+        "a question holds the lock @ left hung",
+        "a wish to stop has no limit @ left hung",
+        "a refused place is asked for ever @ failover",
     ),
 }
 
