@@ -1,11 +1,12 @@
-"""Places whose quota is known to be too small for one machine: they are left out before anything is created."""
+"""Places that an account cannot use, since their region is closed to it or their quota is known to be too small for one
+machine: they are left out before anything is created."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from planner.errors import RefusedError
-from providers.quota_teller import QuotaTeller
+from providers.quota_teller import QuotaTeller, RegionTeller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 
 
 def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:
-    """The plan without them; `say` gets one line for each provider that has any.
+    """The plan without them; `say` gets one line of each kind for each provider that has any.
 
-    Raises RefusedError where none is left, with the quota of the first place.
+    Raises RefusedError where none is left, with the region or the quota of the first place.
     """
+    plan = _in_open_regions(plan, provider_of, say)
     short: dict[Offer, str] = {}
     for name in dict.fromkeys(ranked.offer.provider for ranked in plan.candidates):
         asked = provider_of(name)
@@ -37,6 +39,29 @@ def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Calla
             f"plan doctor {first.provider} names the quotas, where to ask for more, and what can be launched meanwhile"
         )
         raise RefusedError(f"no place of the plan is within this account's quotas: {short[first]}", hint)
+    return plan._replace(candidates=left)
+
+
+def _in_open_regions(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:
+    closed: dict[tuple[str, str], str] = {}
+    for name in dict.fromkeys(ranked.offer.provider for ranked in plan.candidates):
+        asked = provider_of(name)
+        offers = [ranked.offer for ranked in plan.candidates if ranked.offer.provider == name]
+        regions = list(dict.fromkeys(offer.region for offer in offers))
+        told = asked.closed_regions(regions) if isinstance(asked, RegionTeller) else {}
+        if told:
+            count = sum(offer.region in told for offer in offers)
+            why = next(iter(told.values()))
+            say(f"{name}: left out {count} places in regions that are closed to the account ({len(told)}): {why}")
+        closed |= {(name, region): why for region, why in told.items()}
+    left = tuple(one for one in plan.candidates if (one.offer.provider, one.offer.region) not in closed)
+    if closed and not left:
+        first = plan.candidates[0].offer
+        hint = f"plan doctor {first.provider} lists what each region answers"
+        raise RefusedError(
+            f"no place of the plan is in a region that is open to this account: {closed[first.provider, first.region]}",
+            hint,
+        )
     return plan._replace(candidates=left)
 
 

@@ -139,9 +139,15 @@ class Account:
     def is_timed(self, region: str) -> bool:
         """Whether ComputeSchedule is offered in a region: in one that any of its resource types lists, or where it
         lists none (then nobody knows)."""
-        kinds = self._namespace(SCHEDULER).get("resourceTypes") or ()
-        places = {_region(str(place)) for kind in kinds for place in kind.get("locations") or ()}
-        return not places - {"global"} or region in places
+        places = set(self.regions_of(SCHEDULER))
+        return not places or region in places
+
+    def regions_of(self, namespace: str, kind: str = "") -> Sequence[str]:
+        """The regions that have a type of a resource provider, or any of its types, in alphabetical order."""
+        kinds = self._namespace(namespace).get("resourceTypes") or ()
+        wanted = [row for row in kinds if not kind or str(row.get("resourceType", "")).lower() == kind.lower()]
+        places = {_region(str(place)) for row in wanted for place in row.get("locations") or ()}
+        return sorted(places - {"global"})
 
     def _namespace(self, namespace: str) -> Mapping[str, Any]:
         return self.once(f"provider {namespace}", lambda: self.get(f"{self.home}/providers/{namespace}", "resources"))

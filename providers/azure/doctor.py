@@ -9,6 +9,7 @@ from providers.azure.account import GRANTS, SET_UP
 from providers.azure.listing import others_groups
 from providers.azure.preflight import ACCOUNT_CHECKS, checked
 from providers.azure.quotas import quotas_line
+from providers.azure.regions import regions_line
 from providers.base import Check, PreflightState, RunId
 from providers.check_lines import LIMIT_SECONDS, check_lines
 from providers.errors import PermissionDeniedError
@@ -32,6 +33,7 @@ def examine(
     and raises ProviderError."""
     looks: dict[str, Callable[[], Check]] = {
         "quotas": partial(quotas_line, account),
+        "regions": partial(regions_line, account),
         **{name: partial(look, account) for name, look in ACCOUNT_CHECKS.items()},
         "run directories": partial(_run_directories, rented),
         "machines' data": partial(_machines_data, machines_may_write),

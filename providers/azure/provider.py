@@ -31,6 +31,7 @@ from providers.azure.launching import VIEW, Launcher, Pace
 from providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
 from providers.azure.preflight import account_checks, offer_checks
 from providers.azure.quotas import shortfalls
+from providers.azure.regions import closed
 from providers.azure.settings import AzureSettings, with_account
 from providers.azure.translate import instance
 from providers.base import Instance, Preflight, RunId, Timers
@@ -153,6 +154,10 @@ class AzureProvider:
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
         """By the subscription's own quotas (providers.quota_teller.QuotaTeller)."""
         return shortfalls(self.account, offers)
+
+    def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
+        """By the subscription's policies (providers.quota_teller.RegionTeller)."""
+        return closed(self.account, regions)
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=(*account_checks(self.account), *offer_checks(self.account, offer)))

@@ -47,6 +47,7 @@ LINKED_ACTIONS = (
 """No calls of ours: Azure asks for them within the create of a machine and its timer (unproven without an account)."""
 CLIENT_ACTIONS = (
     "Microsoft.Authorization/permissions/read",
+    "Microsoft.Authorization/policyAssignments/read",
     "Microsoft.Authorization/roleAssignments/delete",
     "Microsoft.Authorization/roleAssignments/read",
     "Microsoft.Authorization/roleAssignments/write",

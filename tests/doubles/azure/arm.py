@@ -136,8 +136,20 @@ class Arm:
         self.world.unmet.made(call, text, self.world.now)
         return answer
 
+    def _allowed(self, asked: Asked) -> None:
+        """Whether a policy lets this be created in its region; resource groups it lets be anywhere."""
+        allowed, body = self.world.rules.allowed_regions, asked.body
+        region = body.get("location") if isinstance(body, dict) else None
+        if asked.method == "PUT" and allowed and region not in (None, *allowed) and "/providers/" in asked.path:
+            message = (
+                "Resource was disallowed by Azure: This policy maintains a set of best available regions where your "
+                "subscription can deploy resources."
+            )
+            raise ArmError(403, "RequestDisallowedByAzure", message)
+
     def _routed(self, asked: Asked) -> Answer:
         self._registered(asked)
+        self._allowed(asked)
         for method, pattern, take in _ROUTES:
             if asked.method == method and (found := matching(pattern, asked.path)):
                 return take(self, asked, found.groupdict())

@@ -12,7 +12,6 @@ from tests.doubles.azure.rules import (
     GENERATIONS,
     PRINCIPAL,
     REGION_NAMES,
-    REGIONS,
     SIZES,
     SUBSCRIPTION,
     UNTRUSTED,
@@ -49,6 +48,7 @@ def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
         ("GET", "/subscriptions", _subscriptions),
         ("GET", home, _subscription),
         ("GET", home + r"/providers/Microsoft\.Authorization/permissions", _permissions),
+        ("GET", home + r"/providers/Microsoft\.Authorization/policyAssignments", _policies),
         ("GET", home + r"/providers/(?P<namespace>[^/]+)", _provider),
         ("POST", home + r"/providers/(?P<namespace>[^/]+)/register", _register),
         ("GET", compute + "/skus", _sizes),
@@ -84,10 +84,23 @@ def _permissions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     return Answer(200, {"value": list(arm.world.rules.granted)})
 
 
+def _policies(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    if asked.query.get("$filter") != "atScope()":
+        raise ArmError(400, "InvalidFilterInQueryString", "the filter of policy assignments is atScope()")
+    allowed = arm.world.rules.allowed_regions
+    rows = [_policy("sys.regionrestriction", {"listOfAllowedLocations": {"value": list(allowed)}})] if allowed else []
+    rows.append(_policy("tags", {"tagName": {"value": "owner"}}))
+    return arm.paged(asked, rows)
+
+
+def _policy(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "properties": {"enforcementMode": "Default", "parameters": parameters}}
+
+
 def _provider(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     rules, namespace = arm.world.rules, given["namespace"]
     shut = rules.no_timers_in if namespace == "Microsoft.ComputeSchedule" else ()
-    places = [name for region, name in REGION_NAMES.items() if region not in shut]
+    places = [REGION_NAMES[region] for region in rules.regions if region not in shut]
     kinds = [{"resourceType": kind, "locations": places, "apiVersions": []} for kind in KINDS.get(namespace, ())]
     state = arm.world.registration(namespace)
     return Answer(200, {"namespace": namespace, "registrationState": state, "resourceTypes": kinds})
@@ -101,7 +114,7 @@ def _register(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
 
 def _sizes(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     region = asked.query["$filter"].split("'")[1]
-    rows = [_size(arm, region, name) for name in SIZES] if region in REGIONS else []
+    rows = [_size(arm, region, name) for name in SIZES] if region in arm.world.rules.regions else []
     return Answer(200, {"value": [*rows, {"resourceType": "disks", "name": "Premium_LRS"}]})
 
 

@@ -79,6 +79,7 @@ NAMESPACES = (
 )  # fmt: skip
 FIRST_DAY: dict[str, Any] = {
     "set_up": False,
+    "regions": REGIONS,
     "unregistered": NAMESPACES,
     "limits": {
         ("*", "cores"): 10,
@@ -131,6 +132,10 @@ class Rules:
     """Resource providers that the subscription had not registered when the world began."""
     registration: timedelta = timedelta(seconds=90)
     """How long a resource provider is `Registering` once that was asked for, and is refused all the same."""
+    regions: tuple[str, ...] = ("eastus", "westus3", "northeurope", "westeurope", "australiacentral")
+    """That have machines."""
+    allowed_regions: tuple[str, ...] = ()
+    """The only ones in which a policy lets resources be created; empty where no policy limits them."""
     restricted: tuple[tuple[str, str], ...] = ()
     others: tuple[dict[str, Any], ...] = ()
     """What somebody else made in the subscription: rows as Azure lists them, with id, name, type and location."""

@@ -14,7 +14,7 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import FakeCloud
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from planner.plan import Plan
@@ -73,3 +73,33 @@ def test_who_does_not_tell_quotas_keeps_all_places(plan: Plan) -> None:
     said: list[str] = []
     assert within_quotas(plan, lambda _: cloud, said.append).candidates == plan.candidates
     assert said == []
+
+
+class Student(FakeCloud):
+    """`shut` are the regions that a policy of the subscription closes."""
+
+    def __init__(self, *shut: str) -> None:
+        super().__init__(FakeClock())
+        self._shut = shut
+
+    def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
+        return {region: "a policy allows nowhere alone" for region in regions if region in self._shut}
+
+
+def test_places_in_closed_regions_are_left_out_in_one_line(plan: Plan) -> None:
+    said: list[str] = []
+    regions = list(dict.fromkeys(ranked.offer.region for ranked in plan.candidates))
+    student = Student(regions[0])
+    left = within_quotas(plan, lambda _: student, said.append)
+    assert {ranked.offer.region for ranked in left.candidates} == set(regions[1:])
+    assert all(
+        line.endswith("regions that are closed to the account (1): a policy allows nowhere alone") for line in said
+    )
+    assert said
+
+
+def test_where_every_region_is_closed_nothing_is_tried(plan: Plan) -> None:
+    student = Student(*(ranked.offer.region for ranked in plan.candidates))
+    with pytest.raises(RefusedError, match="a policy allows nowhere alone") as caught:
+        within_quotas(plan, lambda _: student, lambda _: None)
+    assert "plan doctor" in caught.value.hint
