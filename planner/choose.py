@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.estimate import Workload, device_kind, estimate
@@ -35,7 +36,10 @@ LONGEST = timedelta(days=30)
 
 
 class Filters(NamedTuple):
-    """What the person will have; an empty set means any. Devices are canonical names."""
+    """What the person will have; an empty set means any. Devices are canonical names.
+
+    `allowed` are the regions that the settings let a provider use, by its name; one that is not in it may use any.
+    """
 
     providers: frozenset[str] = frozenset()
     regions: frozenset[str] = frozenset()
@@ -44,6 +48,7 @@ class Filters(NamedTuple):
     include_retired: bool = False
     deadline: timedelta | None = None
     budget_usd: Decimal | None = None
+    allowed: Mapping[str, frozenset[str]] = MappingProxyType({})
 
 
 class World(NamedTuple):
@@ -135,9 +140,14 @@ def _suitable(
 
 
 def _in_regions(row: RentalPlaces, filters: Filters, rejected: Counter[RejectionKey]) -> Sequence[Place]:
-    if not filters.regions:
+    allowed = filters.allowed.get(row.rental.provider, frozenset())
+    if not filters.regions and not allowed:
         return row.places
-    return _kept(row.rental, row.places, Reason.REGION, lambda place: place.region in filters.regions, rejected)
+
+    def is_wanted(place: Place) -> bool:
+        return (not filters.regions or place.region in filters.regions) and (not allowed or place.region in allowed)
+
+    return _kept(row.rental, row.places, Reason.REGION, is_wanted, rejected)
 
 
 def unwanted(rental: Rental, filters: Filters) -> Reason | None:

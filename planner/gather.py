@@ -22,7 +22,9 @@ from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.offers import OfferQuery
+from providers.errors import BadRequestError
 from providers.local.machine import this_machine
+from providers.regions import regions_of
 from workloads.layers import macs
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def make_plan(
 
 
 def _plan(job: TrainingJob, wanted: Wanted, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
-    filters = _filters(job, wanted, catalog)
+    filters = _filters(job, wanted, catalog)._replace(allowed=_allowed(settings, catalog))
     predictor = Predictor.open(catalog.devices)
     try:
         world = World(devices=catalog.devices, rates=catalog.rates, throughput=_asker(job, predictor, catalog.devices))
@@ -175,6 +177,16 @@ def _filters(job: TrainingJob, wanted: Wanted, catalog: OfferSource) -> Filters:
         deadline=limits.deadline,
         budget_usd=limits.budget_usd,
     )
+
+
+def _allowed(settings: Settings, catalog: OfferSource) -> dict[str, frozenset[str]]:
+    """The regions that the settings name, by provider. Raises BadInputError for a name that no offer has."""
+    try:
+        named = {name: regions_of(options, name) for name, options in settings.clouds.items()}
+    except BadRequestError as error:
+        raise BadInputError(error.message, error.hint) from None
+    what = "region (setting `regions`)"
+    return {name: _known(what, given, catalog.regions) for name, given in named.items() if given}
 
 
 def _known(kind: str, given: Iterable[str], names: Iterable[str]) -> frozenset[str]:

@@ -54,7 +54,7 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.RETIRED: "retired by the vendor (--include-retired shows them)",
     Reason.NOT_OFFERED: "not offered there, or not to everybody (--include-retired shows them)",
     Reason.PROVIDER: "another provider than asked for",
-    Reason.REGION: "another region than asked for",
+    Reason.REGION: "another region than asked for, or than the setting `regions` allows",
     Reason.DEVICE: "another device than asked for",
     Reason.MARKET: "another market than asked for",
     Reason.CANNOT_RUN: "no known combination of driver, container and host can train on it",

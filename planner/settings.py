@@ -205,12 +205,17 @@ def _image(value: object, source: Path) -> str | None:
 
 def _cloud(name: str, table: object, environment: Mapping[str, str], source: Path) -> dict[str, str]:
     """A cloud's settings as text: of the file, and over it what the environment says (PLAN_AWS_BUCKET is bucket)."""
-    if not isinstance(table, dict) or not all(isinstance(value, str | int) for value in table.values()):
+    if not isinstance(table, dict) or not all(map(_is_value, table.values())):
         raise BadInputError(f"{source}: {name} is not a table of texts and numbers", f'[{name}]\nregion = "…"')
     prefix = f"PLAN_{name.upper()}_"
     given = {key.removeprefix(prefix).lower(): value for key, value in environment.items() if key.startswith(prefix)}
     meant = {key: value for key, value in given.items() if value and key not in _OF_PRICE_LISTS}
-    return {key: str(value) for key, value in table.items()} | meant
+    return {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in table.items()} | meant
+
+
+def _is_value(value: object) -> bool:
+    """A text, a number, or a list of texts (`regions`), which is kept with commas."""
+    return isinstance(value, str | int) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
 
 
 def _text(value: object) -> str | None:

@@ -17,6 +17,7 @@ from providers.errors import BadRequestError
 from providers.image_digest import digest_of, mirrored
 from providers.launchable import Hardware, Launchable, launchable
 from providers.machine import IMAGE_DIGEST, SPEC, MachinePart, Place, StoredObject, machine_part
+from providers.regions import OPTION as REGIONS
 from providers.secrets import references
 from providers.stores.bucket import DATA
 from providers.stores.store import ObjectStore
@@ -177,9 +178,10 @@ def mirrors_of(settings: ProviderSettings) -> tuple[str, ...]:
 
 def known_options(settings: ProviderSettings, vendor: str, names: Sequence[str]) -> Mapping[str, str]:
     """The options. Raises BadRequestError for one that this vendor does not have."""
+    known = (*names, REGIONS)
     for name in settings.options:
-        if name not in names:
-            raise BadRequestError(f"{vendor}: there is no setting {name!r}", hint=f"known: {', '.join(names)}")
+        if name not in known:
+            raise BadRequestError(f"{vendor}: there is no setting {name!r}", hint=f"known: {', '.join(known)}")
     return settings.options
 
 

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 from providers.aws.api import Api
 from providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
 from providers.aws.policies import POLICY, Document, policy
-from providers.aws.settings import REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP, AwsSettings
+from providers.aws.settings import PROVIDER, REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP, AwsSettings
 from providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
+from providers.regions import check_region
 
 Answer = TypeVar("Answer")
 TURNS_WITHIN = timedelta(minutes=30)
@@ -95,11 +96,20 @@ class Account:
         return self._once(("regions",), self._regions)
 
     def is_closed(self, region: str) -> bool:
-        """Whether the account's organisation denies creates in the region: nothing of ours can have been made there.
+        """Whether creates are denied in the region: nothing of ours can have been made there.
 
-        Only its own words count: a policy that merely does not allow it may have allowed it before.
+        Which denials count says `is_denial`.
         """
         return self._once(("closed", region), lambda: self._is_closed(region))
+
+    def is_denial(self, region: str, error: object) -> bool:
+        """Whether an error closes a region: in the words of the account's organisation; or in any, where the person has
+        set which regions are used, and not this one. A policy that merely does not allow it may have allowed it before.
+        """
+        if is_denied_by_organisation(error):
+            return True
+        left_out = bool(self.settings.regions) and region not in self.settings.regions
+        return left_out and isinstance(error, PermissionDeniedError)
 
     def network(self, region: str) -> Network:
         """Raises CapacityError where the region is closed or has no default network: another region may have one."""
@@ -180,11 +190,12 @@ class Account:
         try:
             self.api.call("ec2", region, "RunInstances", {"DryRun": True, **machine})
         except ProviderError as error:
-            return is_denied_by_organisation(error)
+            return self.is_denial(region, error)
         return False
 
     def _network(self, region: str) -> Network:
         asked = {"Filters": [_filter("is-default", "true")]}
+        check_region(region, self.settings.regions, PROVIDER)
         try:
             vpcs = self.api.call("ec2", region, "DescribeVpcs", asked)["Vpcs"]
         except ProviderError as error:

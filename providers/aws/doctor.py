@@ -31,10 +31,10 @@ def examine(at: Standing) -> Sequence[Check]:
     Creates nothing, raises nothing."""
     account = at.account
     looks: dict[str, Callable[[], Check]] = {
-        "quotas": lambda: quota_check(account, account.api.home),
+        "quotas": lambda: quota_check(account, _place(account)),
         "identity": lambda: identity(account),
         "regions": lambda: _regions(account),
-        "network": lambda: network(account, account.api.home),
+        "network": lambda: network(account, _place(account)),
         "listing": lambda: _listing(account),
         "bucket": lambda: _bucket(at),
         "machine role": lambda: _machine_role(at),
@@ -43,19 +43,39 @@ def examine(at: Standing) -> Sequence[Check]:
     return check_lines({name: partial(_line, name, look) for name, look in looks.items()})
 
 
+def _place(account: Account) -> str:
+    """The home region, or the first that may be used where that is another."""
+    home, allowed = account.api.home, account.settings.regions
+    return home if not allowed or home in allowed else min(allowed)
+
+
 def _regions(account: Account) -> Check:
-    """Every region's answer: whether machines may be listed there."""
+    """Every region's answer, in one line: whether machines may be listed there, and whether any may be rented."""
     names = account.regions()
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         answers = dict(zip(names, pool.map(lambda region: _refusal(account, region), names), strict=True))
-    found = [name for name, error in answers.items() if error is None]
-    closed = [name for name, error in answers.items() if is_denied_by_organisation(error)]
-    rest = [f"{name}: {error.message}" for name, error in answers.items() if error and name not in closed]
-    denied = f"; closed by the account's organisation: {', '.join(closed)}" if closed else ""
-    detail = f"{len(found)} are open: {', '.join(found)}{denied}"
-    if rest:
-        return _unknown("regions", f"{detail}; {len(rest)} did not answer: {rest[0]}")
+    told = [(name, _answer(account, name, error)) for name, error in answers.items()]
+    groups = {answer: [name for name, given in told if given == answer] for _, answer in told}
+    detail = f"{len(names)} looked at; " + "; ".join(
+        f"{answer}: {', '.join(found)}" for answer, found in groups.items()
+    )
+    unclear = [error for name, error in answers.items() if error is not None and not account.is_denial(name, error)]
+    missing = sorted(account.settings.regions - set(names))
+    detail += f"; set, but not open to this account: {', '.join(missing)}" if missing else ""
+    if unclear:
+        return _unknown("regions", detail, unclear[0].hint)
     return _ok("regions", detail)
+
+
+def _answer(account: Account, region: str, error: ProviderError | None) -> str:
+    if error is None:
+        allowed = account.settings.regions
+        return "open" if not allowed or region in allowed else "open, not in the setting `regions`"
+    if is_denied_by_organisation(error):
+        return "closed by the account's organisation"
+    if account.is_denial(region, error):
+        return "refused, not in the setting `regions`"
+    return f"no answer ({error.message.partition(': ')[2] or error.message})"
 
 
 def _refusal(account: Account, region: str) -> ProviderError | None:

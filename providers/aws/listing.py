@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from providers.aws.account import Account, all_pages
-from providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
+from providers.aws.errors import NO_SUCH_THING
 from providers.aws.prices import usd_per_hour_of
 from providers.aws.settings import SCHEDULE_GROUP
 from providers.aws.translate import owned, owned_schedule
@@ -95,7 +95,8 @@ class Listing:
                 asked.append((region, f"{region} {known.kind}s", lambda r=region, k=known: self._listed(r, k, run_id)))  # type: ignore[misc]
             asked.append((region, f"{region} schedules", lambda r=region: self._schedules(r, run_id)))  # type: ignore[misc]
         answers = self._all([look for *_, look in asked])
-        answered = {region for (region, *_), answer in zip(asked, answers, strict=True) if not _is_denied(answer)}
+        pairs = zip(asked, answers, strict=True)
+        answered = {region for (region, *_), answer in pairs if not self.account.is_denial(region, answer)}
         closed = {region for region in regions if region not in answered and self.account.is_closed(region)}
         told = zip(asked, answers, strict=True)
         return [(place, answer) for (region, place, _), answer in told if region not in closed]
@@ -137,10 +138,6 @@ class Listing:
             raise
         made = (owned_schedule(row, region) for row in rows)
         return [row for row in made if row is not None]
-
-
-def _is_denied(answer: Sequence[OwnedResource] | ProviderError) -> bool:
-    return is_denied_by_organisation(answer)
 
 
 def _tried(look: Callable[[], Sequence[OwnedResource]]) -> Sequence[OwnedResource] | ProviderError:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from providers.aws.api import CONNECTIONS
-from providers.aws.errors import is_denied_by_organisation
 from providers.aws.policies import POLICY
 from providers.aws.settings import INSTANCE_PROFILE, REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP
 from providers.aws.standing import Standing, request, step
@@ -59,7 +58,7 @@ class Removing:
         try:
             return self._groups_in(region)
         except ProviderError as error:
-            if is_denied_by_organisation(error) and self.at.account.is_closed(region):
+            if self.at.account.is_denial(region, error) and self.at.account.is_closed(region):
                 return [], []
             raise
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from providers.errors import BadRequestError
+from providers.regions import regions_of
 from providers.rented import known_options
 from providers.stores.settings import StoreSettings
 
@@ -37,6 +38,7 @@ _PROFILE = re.compile(r"[A-Za-z0-9+=,.@_-]{1,128}")
 class AwsSettings:
     """`region` is where run directories and what stands in the account are (the home region), None: as the SDK's own
     configuration says. `image` is an AMI of the person's own, by id or by name, "" for the documented ones.
+    `regions` are those in which machines may be rented, none: any that is open.
     `endpoint` is where something answers that speaks like all of AWS, None for AWS; `machine_endpoint` is where
     machines find its S3, where that is another address. `home` is the state folder, where refreshed prices are, None
     for the shipped ones.
@@ -47,6 +49,7 @@ class AwsSettings:
     instance_profile: str = INSTANCE_PROFILE
     endpoint: str | None = None
     machine_endpoint: str | None = None
+    regions: frozenset[str] = frozenset()
     home: Path | None = None
 
     @classmethod
@@ -63,6 +66,7 @@ class AwsSettings:
             or INSTANCE_PROFILE,
             endpoint=store.endpoint,
             machine_endpoint=options.get("machine_endpoint") or store.endpoint,
+            regions=regions_of(options, PROVIDER),
             home=settings.home,
         )
 

@@ -31,6 +31,7 @@ def made(settings: ProviderSettings) -> TimedAws:
     """What the registry calls: the adapter as it is, in the double's time."""
     double = DOUBLES[-1]
     given = make(replace(settings, now=double.now))
+    given.account.now = double.now  # the answers' Date is this computer's
     opened = cache(lambda: store.make(settings))
     patience = Patience(sleep=double.sleep)
     rented = replace(given.rented, store=cache(lambda run_id: run_store(opened(), run_id, patience=patience)))

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from tests.doubles.aws import backends
+from tests.doubles.aws.objects import ACCOUNT
 from tests.doubles.aws.scenario import Fault
 from tests.doubles.aws.world import World
 from tests.faults.harness import EndedBy
@@ -26,6 +27,8 @@ _SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
 _LISTED = re.compile(rb"MaxResults=\d+")
 
 
+_GLOBAL = ("iam", "sts")
+"""Services without a region, which such a policy leaves out."""
 _SETTINGS = {
     "publicAccessBlock": "PutPublicAccessBlock",
     "lifecycle": "PutBucketLifecycleConfiguration",
@@ -140,6 +143,28 @@ class Front:
             return list(self.answer(environ, start))
         finally:
             self.world.caller = None
+
+
+@dataclass(frozen=True)
+class Organisation:
+    """Before AWS's own answer: a policy of the account's organisation that denies regions all but global services, as
+    AWS Control Tower's control of regions does."""
+
+    answer: Callable[[Environ, Start], Iterable[bytes]]
+    world: Callable[[], World]
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        scope = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
+        region, service = scope.groups() if scope else ("", "s3")
+        if region not in self.world().scenario.denied_regions or service in _GLOBAL:
+            return self.answer(environ, start)
+        code = {"ec2": "UnauthorizedOperation", "s3": "AccessDenied"}.get(service, "AccessDeniedException")
+        said = (
+            f"You are not authorized to perform this operation. User: arn:aws:iam::{ACCOUNT}:user/moto is not "
+            "authorized to perform it with an explicit deny in a service control policy. "
+            "Encoded authorization failure message: x"
+        )
+        return _refuse(Call(service, region, "?"), Fault(code=code, message=said, status=403), start)
 
 
 def call_of(environ: Environ, body: bytes) -> Call:

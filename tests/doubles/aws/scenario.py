@@ -84,7 +84,7 @@ class Scenario(Value):
     never to an end. `never_start` are attempts whose machine is taken and then has no room. `retired` are types that
     this account still has. `real`: time is this computer's, and whoever boots machines tells when they are off
     (tests/e2e). `reaper_fails`: the standing reaper's turn before the world began has failed. `latency` is real: so
-    long each answer is under way (benchmarks).
+    long each answer is under way (benchmarks). `denied_regions` are closed by a policy of the account's organisation.
     """
 
     seed: int = 0
@@ -110,6 +110,7 @@ class Scenario(Value):
     vcpus: float = VCPUS
     stock: int = STOCK
     no_default_network: tuple[str, ...] = ()
+    denied_regions: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     quotas: tuple[QuotaRule, ...] = ()
     faults: tuple[Fault, ...] = ()

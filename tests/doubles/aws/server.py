@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.aws import backends, functions, patches, quick
-from tests.doubles.aws.front import Environ, Front, Start
+from tests.doubles.aws.front import Environ, Front, Organisation, Start
 from tests.doubles.aws.ledger import ledger
 from tests.doubles.aws.scenario import Fault, Scenario, scenario_of
 from tests.doubles.aws.world import World
@@ -27,8 +27,9 @@ class Server:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         aws = quick.application()
-        self.front = Front(aws, World(Scenario()))
-        functions.install(aws)
+        organised = Organisation(aws, lambda: self.front.world)
+        self.front = Front(organised, World(Scenario()))
+        functions.install(organised)
         patches.install(lambda: self.front.world)
         quick.install()
         self.reset(Scenario())

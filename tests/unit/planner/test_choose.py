@@ -240,6 +240,15 @@ def test_a_region_leaves_its_own_places() -> None:
     assert reasons(choice) == {Reason.REGION: 1, Reason.NO_PRICE: 1}
 
 
+def test_the_settings_of_a_provider_leave_its_own_regions_and_those_of_others() -> None:
+    rows = [rented(a_rental(), *TWO_PLACES), rented(a_rental(provider="gcp"), ("us-central1", "1"))]
+    allowed = {"aws": frozenset({"eu-west-1", "us-west-2"})}
+    choice = chosen(*rows, allowed=allowed)
+    assert sorted(candidate.place.region for candidate in choice.candidates) == ["eu-west-1", "us-central1"]
+    assert reasons(choice) == {Reason.REGION: 1}
+    assert not chosen(rows[0], allowed=allowed, regions=frozenset({"us-east-1"})).candidates
+
+
 def test_each_refusal_says_whose_it_is() -> None:
     (key,) = chosen(rented(a_rental(device_count=3, market=Market.SPOT))).rejections
     assert key == ("aws", "g4dn.xlarge", "spot", Reason.BATCH_NOT_DIVISIBLE)

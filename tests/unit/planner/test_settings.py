@@ -109,7 +109,7 @@ def test_a_cloud_has_a_table_of_its_own(tmp_path: Path) -> None:
     ("own", "environment", "said"),
     [
         ("aws = 3", {}, "aws is not a table of texts and numbers"),
-        ("[aws]\nregion = [1]", {}, "aws is not a table of texts and numbers"),
+        ("[aws]\nregions = [1]", {}, "aws is not a table of texts and numbers"),
         ("[asw]\nregion = 'x'", {}, "there is no setting 'asw'"),
         ("engine = ", {}, "settings.toml: "),
         ("enigne = 'docker'", {}, "there is no setting 'enigne'"),

@@ -135,6 +135,36 @@ FIRST_DAY = [{"code": code, "vcpus": 5} for code in ("L-1216C47A", "L-34B43A08")
 """A new account: 5 vCPUs on demand and on spot, none with accelerators (AWS's page on EC2's service quotas)."""
 
 
+def test_closed_regions_and_the_setting_regions_hold_from_the_estimate_to_the_sweep(
+    double: remote.Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS Control Tower denies two regions; one more is left out by the person, and may not be listed either."""
+    double.reset(denied_regions=["af-south-1", "eu-west-1"])
+    refused = {"code": "UnauthorizedOperation", "status": 403, "message": "no", "times": None}
+    double.script(region="us-west-2", operation="ListSchedules", **refused | {"code": "AccessDeniedException"})
+    double.script(region="us-west-2", service="ec2", **refused)
+    words = ("--provider", "aws", "--device", "T4", "--market", "on_demand")
+    stuck = plan("sweep", "--provider", "aws", "--dry-run")
+    assert stuck.code == 7, "what is refused in other words than the organisation's may hide something"
+    monkeypatch.setenv("PLAN_AWS_REGIONS", "us-east-1,eu-west-1")
+    places = plan("estimate", "job.yaml", *words, "--json").json["candidates"]
+    assert {row["region"] for row in places} <= {"us-east-1", "eu-west-1"}
+    ended = receipt(plan("launch", "job.yaml", *words, "--yes", "--json"))
+    assert ended["outcome"] == "succeeded"
+    (machine,) = machines(double)
+    assert machine["region"] == "us-east-1"
+    assert double.left() == []
+    assert plan("sweep", "--provider", "aws", "--dry-run").code == 0
+
+
+def test_a_region_that_no_offer_has_is_no_setting(double: remote.Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAN_AWS_REGIONS", "us-eastt-1")
+    said = plan("estimate", "job.yaml")
+    assert said.code == 2
+    assert "there is no region (setting `regions`) 'us-eastt-1'" in said.error
+    assert "did you mean us-east-1?" in said.hint
+
+
 def creates(double: remote.Double) -> int:
     return sum(call["operation"] == "RunInstances" for call in double.ask("calls"))
 

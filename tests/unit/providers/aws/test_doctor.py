@@ -59,7 +59,7 @@ def test_an_account_that_is_set_up_is_ready(double: Double, sends: SdkApi) -> No
     assert list(told) == LINES
     assert {check.state for check in told.values()} == {OK}
     assert told["identity"].detail == "account 123456789012, user/moto"
-    assert told["regions"].detail == "4 are open: af-south-1, eu-west-1, us-east-1, us-west-2"
+    assert told["regions"].detail == "4 looked at; open: af-south-1, eu-west-1, us-east-1, us-west-2"
     assert told["bucket"].detail == f"{BUCKET} in {HOME}"
     assert told["timer"].detail == "the standing reaper looks every 10 minutes"
 
@@ -200,17 +200,29 @@ def test_a_profile_of_ones_own_is_ones_own_to_make(double: Double, sends: SdkApi
 
 
 def test_every_regions_answer_is_in_one_line(double: Double, sends: SdkApi) -> None:
-    double.reset()
-    told = "You are not authorized to perform this operation with an explicit deny in a service control policy"
-    double.script(region="af-south-1", code="UnauthorizedOperation", status=403, message=told, times=None)
+    double.reset(denied_regions=["af-south-1"])
     regions = looked(double, sends)["regions"]
     assert (regions.state, regions.detail) == (
-        OK, "3 are open: eu-west-1, us-east-1, us-west-2; closed by the account's organisation: af-south-1"
-    )  # fmt: skip
+        OK,
+        "4 looked at; closed by the account's organisation: af-south-1; open: eu-west-1, us-east-1, us-west-2",
+    )
     double.script(region="us-west-2", code="Unavailable", status=503, times=None)
     regions = looked(double, sends)["regions"]
     assert regions.state is UNKNOWN
-    assert "1 did not answer: us-west-2: " in regions.detail
+    assert regions.detail.endswith("open: eu-west-1, us-east-1; no answer (as the test wants it): us-west-2")
+
+
+def test_the_setting_regions_is_part_of_every_regions_answer(double: Double, sends: SdkApi) -> None:
+    double.reset(denied_regions=["af-south-1"])
+    double.script(region="us-west-2", code="UnauthorizedOperation", status=403, message="no", times=None)
+    used = AwsSettings(regions=frozenset({"eu-west-1", "eu-west-9"}))
+    told = looked(double, sends, settings=used)
+    assert told["regions"].detail == (
+        "4 looked at; closed by the account's organisation: af-south-1; open: eu-west-1; "
+        "open, not in the setting `regions`: us-east-1; refused, not in the setting `regions`: us-west-2; "
+        "set, but not open to this account: eu-west-9"
+    )
+    assert told["quotas"].detail.startswith("in eu-west-1, ")
 
 
 @pytest.mark.parametrize(
