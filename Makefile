@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins engine azurite simulator tables fit accuracy bench k80 clean
+.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins engine docker azurite simulator tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-fast  unit and contract tests of less than a second or so (3 minutes): no containers, no killed launches"
 	@echo "make check   all other tests: killed launches, planted defects, containers; CI runs it after make test"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
+	@echo "make docker  start Docker beside it, for the tests that hold the contract against Docker (root, Debian)"
 	@echo "make e2e     a container plays each cloud's rented machine: every ending, every interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
 	@echo "make mutants small changes to the code that launches and ends machines: which of them no test notices (hours)"
@@ -55,6 +56,10 @@ demo: $(VENV)/.plan tables
 engine:
 	scripts/engine.sh
 
+# After the engine: both install Debian's packages, and Docker takes the base image from Podman.
+docker: engine
+	scripts/docker.sh
+
 azurite:
 	@scripts/azurite.sh
 
@@ -68,7 +73,7 @@ simulator:
 BESIDE := --no-print-directory --output-sync --jobs
 
 set-up:
-	@$(MAKE) $(BESIDE) 4 $(VENV)/.dev $(if $(filter true,$(CI)),engine azurite simulator)
+	@$(MAKE) $(BESIDE) 4 $(VENV)/.dev $(if $(filter true,$(CI)),docker azurite simulator)
 
 test: set-up
 	@$(MAKE) $(BESIDE) 4 tables lint types imports

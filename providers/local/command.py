@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -11,6 +12,11 @@ from providers.errors import TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+_BUILDS = {"DOCKER_BUILDKIT": "1"}
+"""The trainer image mounts secrets while it is built, which Docker's older builder does not know; it is the default of
+Docker 20.10 as Debian 12 has it, and of every later one without buildx."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +82,7 @@ class SystemRunner:
                 stderr=subprocess.STDOUT,
                 encoding="utf-8",
                 errors="replace",
+                env={**os.environ, **_BUILDS},
             )
             try:
                 for line in process.stdout or ():

@@ -57,6 +57,10 @@ def probe(program: EngineName, runner: Runner) -> EngineInfo | None:
     return None
 
 
+_NO_BUILDX = "the buildx component is missing or broken"
+"""How Docker from 23 on says that it cannot build with BuildKit."""
+
+
 class CliEngine:
     """An engine spoken to through its command line."""
 
@@ -178,6 +182,9 @@ class CliEngine:
         done = self._runner.follow(words, report)
         if done.exit_code:
             tail = "\n".join(done.stdout.splitlines()[-_BUILD_TAIL_LINES:])
+            if _NO_BUILDX in done.stdout:
+                hint = "install Docker's build component (Debian and Ubuntu: apt install docker-buildx)"
+                raise MachineError(f"{failure}: {_NO_BUILDX}", hint=hint)
             raise MachineError(f"{failure}:\n{tail}", hint="build_flags and base_image steer how it is built")
 
 

@@ -14,7 +14,13 @@ from providers.local.provider import engines_of
 from tests.contract.aws import AwsHarness, sdk
 from tests.contract.azure import AzureHarness
 from tests.contract.gcp import GcpHarness
-from tests.contract.local import EngineDoubleHarness, ProcessHarness, RealEngineHarness, build_tiny_image
+from tests.contract.local import (
+    DockerOfTests,
+    EngineDoubleHarness,
+    ProcessHarness,
+    RealEngineHarness,
+    build_tiny_image,
+)
 from tests.contract.sim import SimHarness
 from tests.contract.tpu import TpuHarness
 from tests.doubles.aws import remote
@@ -32,6 +38,7 @@ HARNESSES = {
     "local-process": ProcessHarness,
     "local-engine-double": EngineDoubleHarness,
     "local-engine": RealEngineHarness,
+    "local-docker": RealEngineHarness,
     "sim": SimHarness,
     "aws": AwsHarness,
     "gcp": GcpHarness,
@@ -40,12 +47,14 @@ HARNESSES = {
 }
 NEEDS = {
     "local-engine": "engine",
+    "local-docker": "docker",
     "aws": "aws",
     "gcp": "google",
     "gcp-tpu": "google",
     "azure": "azure",
 }
 """Harnesses that are made with what a fixture starts once."""
+ENGINES = ("engine", "docker")
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +66,18 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> CliEngine:
         if os.environ.get("CI") == "true":
             pytest.fail("no container engine answers here; make engine sets one up")
         pytest.skip("no container engine answers here")
+    build_tiny_image(found, tmp_path_factory.mktemp("tiny"))
+    return found
+
+
+@pytest.fixture(scope="session")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> CliEngine:
+    """Docker with the tiny image, as scripts/docker.sh starts it. Without it: a failure when CI=true, else a skip."""
+    found = engines_of(DockerOfTests(SystemRunner()))(EngineName.DOCKER)
+    if not isinstance(found, CliEngine):
+        if os.environ.get("CI") == "true":
+            pytest.fail("the Docker of the tests does not answer; make docker starts it")
+        pytest.skip("the Docker of the tests does not answer; make docker starts it")
     build_tiny_image(found, tmp_path_factory.mktemp("tiny"))
     return found
 
@@ -85,7 +106,9 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
 
 
 @pytest.fixture(
-    params=[pytest.param(name, marks=[pytest.mark.container] if name == "local-engine" else []) for name in HARNESSES]
+    params=[
+        pytest.param(name, marks=[pytest.mark.container] if NEEDS.get(name) in ENGINES else []) for name in HARNESSES
+    ]
 )
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
     kind: Any = HARNESSES[request.param]

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from providers.base import RunId, VendorRequest
 from providers.errors import TransientError
 from providers.local.api import BuildSpec, EngineName
+from providers.local.command import Runner
 from providers.local.here import Here
 from providers.local.image import LOCAL_BASE, PUBLIC_BASE
 from providers.local.machine import Machine
@@ -25,13 +27,17 @@ from tests.doubles import engine as engine_double
 from tests.doubles.engine import FakeEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from providers.base import Instance, LaunchRequest
     from providers.local.api import ContainerSpec, Engine
+    from providers.local.command import Completed
     from providers.local.engine import CliEngine
 
 TRAINER = Path(__file__).parent.parent / "doubles" / "fake_trainer.py"
+DOCKER_HOST = "unix:///run/trainplan-docker/docker.sock"
+DOCKER_PROGRAM = "/usr/bin/docker"
+"""Debian's own: the client and the daemon of scripts/docker.sh are of one version."""
 TINY_IMAGE = "localhost/trainplan-tiny:tests"
 MACHINE = Machine(system="linux", architecture="x86_64", cpu_name="Test CPU", vcpus=2, memory_gib=8.0)
 
@@ -194,6 +200,23 @@ class Recording:
         loses, self.loses = self.loses, False
         if loses:
             raise TransientError("the answer was lost")
+
+
+@dataclass(frozen=True)
+class DockerOfTests:
+    """Runs programs; Docker's goes to the daemon of scripts/docker.sh, which nothing else finds."""
+
+    inner: Runner
+
+    def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
+        return self.inner.run(_sent_to_daemon(command), timeout_seconds=timeout_seconds)
+
+    def follow(self, command: Sequence[str], report: Callable[[str], None]) -> Completed:
+        return self.inner.follow(_sent_to_daemon(command), report)
+
+
+def _sent_to_daemon(command: Sequence[str]) -> Sequence[str]:
+    return (DOCKER_PROGRAM, "--host", DOCKER_HOST, *command[1:]) if command[0] == EngineName.DOCKER else command
 
 
 def build_tiny_image(engine: Engine, context: Path) -> None:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from providers.local.containers import ContainerHost
 
 
-@pytest.fixture(params=["double", pytest.param("real", marks=pytest.mark.container)])
+@pytest.fixture(params=["double", *(pytest.param(name, marks=pytest.mark.container) for name in ("engine", "docker"))])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> EngineDoubleHarness | RealEngineHarness:
     if request.param == "double":
         return EngineDoubleHarness(tmp_path)
-    return RealEngineHarness(tmp_path, request.getfixturevalue("engine"))
+    return RealEngineHarness(tmp_path, request.getfixturevalue(request.param))
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pytest
 
 from providers.errors import MachineError, TransientError
 from providers.local.api import BuildSpec, ContainerSpec, ContainerStatus, EngineName, Mount
-from providers.local.command import Completed
+from providers.local.command import Completed, SystemRunner
 from providers.local.engine import CliEngine, EngineInfo, probe
 
 if TYPE_CHECKING:
@@ -221,6 +222,20 @@ def test_a_build_that_fails_shows_its_last_lines(tmp_path: Path) -> None:
     assert len(lines) == 20
     assert f"id=ca,src={tmp_path / 'ca.pem'}" in runner.asked[0]
     assert "--isolation=chroot" in runner.asked[0]
+
+
+def test_a_docker_without_its_build_component_says_what_to_install(tmp_path: Path) -> None:
+    said = "ERROR: BuildKit is enabled but the buildx component is missing or broken.\n  Install the buildx component"
+    runner = ScriptedRunner({"build": [says(said, exit_code=1)]})
+    with pytest.raises(MachineError, match="buildx component is missing") as caught:
+        engine(runner).build(BuildSpec(tag="t:1", context=tmp_path), lambda _: None)
+    assert "docker-buildx" in caught.value.hint
+
+
+def test_builds_ask_docker_for_the_builder_that_knows_secrets() -> None:
+    """Docker 20.10 of Debian 12 refused the trainer image: its default builder knows no `RUN --mount`."""
+    done = SystemRunner().follow([sys.executable, "-c", "import os; print(os.environ['DOCKER_BUILDKIT'])"], print)
+    assert (done.exit_code, done.stdout.strip()) == (0, "1")
 
 
 def test_image_tags_are_listed_without_the_nameless() -> None:
