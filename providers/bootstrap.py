@@ -32,7 +32,8 @@ class Boot:
     and `region` the region of that bucket. `deadline` ends the machine, `boot_deadline` ends it unless it trains by
     then. The hashes are of the run directory's attempts/N/machine/agent.pyz and spec.json. `endpoints` replaces
     addresses by name (metadata, s3, gcs, blob, …) and is empty but for a test double. `driver` is the branch of
-    NVIDIA's driver that the machine installs where its image has none, "" for nothing.
+    NVIDIA's driver that the machine installs where its image has none, "" for nothing. `identity` is the path of the
+    managed identity that the machine is, "" where a machine has one alone.
     """
 
     cloud: str
@@ -44,6 +45,7 @@ class Boot:
     spec_sha256: str
     region: str = ""
     driver: str = ""
+    identity: str = ""
     endpoints: Mapping[str, str] = field(default_factory=dict)
     run_key: str = field(default="", repr=False)
 
@@ -102,6 +104,7 @@ def _values(boot: Boot) -> str:
         "attempt": boot.attempt,
         "endpoints": dict(boot.endpoints),
         **({"run_key": boot.run_key} if boot.run_key else {}),
+        **({"identity": boot.identity} if boot.identity else {}),
     }
     # DEL is the one character that JSON leaves as it is and YAML refuses.
     return json.dumps(values, sort_keys=True).replace("\x7f", "\\u007f")

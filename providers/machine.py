@@ -53,7 +53,7 @@ class Place:
 
     `run_uri` and `region` are of the run directory; `end` is how the machine ends itself (spec.json's). `secrets` are
     references by the name of their variable, `data` the files of a data set, which go to `data/…`. `endpoints` is
-    empty but for a test double.
+    empty but for a test double, `identity` is Boot's.
     """
 
     cloud: str
@@ -64,6 +64,7 @@ class Place:
     secrets: Mapping[str, str] = field(default_factory=dict)
     data: tuple[File, ...] = ()
     endpoints: Mapping[str, str] = field(default_factory=dict)
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,7 @@ def machine_part(request: LaunchRequest, launchable: Launchable, place: Place) -
         region=place.region,
         driver=launchable.host.driver if launchable.host.installs_driver else "",
         endpoints=place.endpoints,
+        identity=place.identity,
         run_key=request.run_key,
     )
     return MachinePart(boot=boot, objects=(job, *brought, agent, spec))

@@ -87,8 +87,9 @@ class Rented:
         found = launchable(job_from_json(request.job_json), hardware(request.offer), self.own_image)
         return replace(found, images=mirrored(found.images, self.mirrors)) if found.software else found
 
-    def machine(self, request: LaunchRequest, end: Mapping[str, str]) -> MachinePart:
-        """Pure, for a request that was resolved; `end` is how the machine ends itself (providers.agent.end).
+    def machine(self, request: LaunchRequest, end: Mapping[str, str], identity: str = "") -> MachinePart:
+        """Pure, for a request that was resolved; `end` is how the machine ends itself (providers.agent.end), `identity`
+        which managed identity it is (Azure).
 
         Raises BadRequestError.
         """
@@ -109,6 +110,7 @@ class Rented:
             secrets=references(job, self.cloud),
             data=request.data,
             endpoints=self.endpoints,
+            identity=identity,
         )
         return machine_part(replace(request, job_json=job.to_json()), part, place)
 

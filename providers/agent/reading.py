@@ -127,7 +127,9 @@ class Access:
         return self._bearer(self._asked(path, {"Metadata-Flavor": "Google"}))
 
     def _azure(self, resource: str) -> tuple[Any, float]:
-        asked = urllib.parse.urlencode({"api-version": "2018-02-01", "resource": resource})
+        # With several identities on the machine (policies add some), Azure wants to be told which one is meant.
+        named = {"msi_res_id": self.boot["identity"]} if self.boot.get("identity") else {}
+        asked = urllib.parse.urlencode({"api-version": "2018-02-01", "resource": resource, **named})
         return self._bearer(self._asked("/metadata/identity/oauth2/token?" + asked, {"Metadata": "true"}))
 
     def _bearer(self, body: str) -> tuple[Any, float]:

@@ -37,6 +37,7 @@ from providers.azure.translate import instance
 from providers.base import Instance, Preflight, RunId, Timers
 from providers.data_files import finder
 from providers.errors import CapacityError, InstanceNotFoundError
+from providers.regions import check_region
 from providers.rented import Rented, mirrors_of
 from providers.server_time import ServerClock
 
@@ -185,6 +186,7 @@ class AzureProvider:
         account = self.account
         identity = account.identity()
         region = request.offer.region
+        check_region(region, account.settings.regions, PROVIDER)
         if account.settings.cloud_timer and not account.is_timed(region):
             raise CapacityError(f"{region} has no {SCHEDULER}, which sets the machine's timer", hint=NO_TIMER_HERE)
         image = image_for(account, request.offer, self.rented.launchable(request).host)
@@ -201,7 +203,7 @@ class AzureProvider:
         return replace(request, resolved=known)
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
-        part = self.rented.machine(request, end_of(request))
+        part = self.rented.machine(request, end_of(request), request.resolved.get(IDENTITY, ""))
         least = self.rented.launchable(request).host.least_disk_gib
         machine = Machine(user_data=part.user_data, least_disk_gib=least)
         calls = launch_calls(request, machine, cloud_timer=self.account.settings.cloud_timer)

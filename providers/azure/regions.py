@@ -48,11 +48,14 @@ def closed(account: Account, regions: Sequence[str]) -> Mapping[str, str]:
 
 
 def regions_line(account: Account) -> Check:
-    """Every region's answer in one line: how many cores it gives the subscription, or why it gives none.
+    """Every region's answer in one line: how many cores it gives the subscription, or why it gives none. Regions that
+    the setting `regions` leaves out are not asked.
 
     Raises ProviderError where the list of regions cannot be read.
     """
     regions = account.regions_of("Microsoft.Compute", "virtualMachines")
+    wanted = account.settings.regions
+    regions = [region for region in regions if not wanted or region in wanted]
     shut = closed(account, regions)
     asked = [region for region in regions if region not in shut]
     answers: defaultdict[str, list[str]] = defaultdict(list)

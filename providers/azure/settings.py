@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pricing.sources.azure import Endpoints
 from providers.azure.names import PROVIDER, STANDING_GROUP, account_of
 from providers.errors import BadRequestError
+from providers.regions import regions_of
 from providers.rented import known_options
 from providers.stores.settings import StoreSettings
 
@@ -44,14 +45,15 @@ _TIMER = re.compile(r"deallocate|none")
 class AzureSettings:
     """`subscription` None: the only one that the sign-in may use. `region` is where `plan setup` puts what stands.
 
-    `group` has what stands. `cloud_timer` False: no scheduled deallocate. `image` is a machine
-    image of the person's own. `arm_endpoint` and `authority` are Azure's
-    own but for a test double; `machine_endpoints` are addresses that machines use instead of Azure's.
+    `regions` are those in which machines may be rented, empty for any. `group` has what stands. `cloud_timer` False: no
+    scheduled deallocate. `image` is a machine image of the person's own. `arm_endpoint` and `authority` are Azure's own
+    but for a test double; `machine_endpoints` are addresses that machines use instead of Azure's.
     `home` is the state folder, where refreshed prices are, None for the shipped ones.
     """
 
     subscription: str | None = None
     region: str | None = None
+    regions: frozenset[str] = frozenset()
     group: str = STANDING_GROUP
     cloud_timer: bool = True
     image: str = ""
@@ -76,6 +78,7 @@ class AzureSettings:
         return cls(
             subscription=subscription_of(settings),
             region=store.region,
+            regions=regions_of(options, PROVIDER),
             group=_fits(options, "group", _GROUP, "the name of a resource group") or STANDING_GROUP,
             cloud_timer=_fits(options, "cloud_timer", _TIMER, "deallocate or none") != "none",
             image=_fits(options, "image", _IMAGE, "publisher:offer:sku:version, or the id of an image"),

@@ -41,6 +41,8 @@ class Cloud:
     faults: list[int | str] = field(default_factory=list)
     """For the next calls of a store, in order: a status to answer with, "lost" (done, but the reply is cut), "ok"."""
     page: int = 1000
+    identities: tuple[str, ...] = ()
+    """Paths of the managed identities of a machine at Azure, where the test cares."""
 
     def endpoints(self) -> dict[str, str]:
         names = ("metadata", "s3", "gcs", "blob", "secretsmanager", "gcp_secrets", "key_vault", "ecr", "acr", "arm")
@@ -149,6 +151,10 @@ def _google(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> An
 def _azure_identity(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
     if heads.get("metadata") != "true":
         return 400, b"", {}
+    named = query.get("msi_res_id")
+    if named not in cloud.identities and (named or len(cloud.identities) > 1):
+        said = "Identity not found" if named else "Multiple user assigned identities exist, please specify which"
+        return _json({"error": "invalid_request", "error_description": said}, 400)
     return _json({"access_token": f"azure-token {query['resource']}", "expires_in": "86399"})
 
 

@@ -33,6 +33,18 @@ def access(double: Cloud, kind: str) -> Access:
     return Access(double.boot(kind, URIS[kind]), now=lambda: NOON)
 
 
+OURS, POLICYS = "/subscriptions/s/identities/trainplan-machine", "/subscriptions/s/identities/added-by-a-policy"
+
+
+def test_azure_is_told_which_identity_is_meant_where_a_machine_has_several(double: Cloud) -> None:
+    """Microsoft's description of the metadata service has `msi_res_id`; without it a machine with two gets no token."""
+    double.identities = (OURS, POLICYS)
+    with pytest.raises(OSError, match="400"):
+        access(double, "azure").credentials()
+    boot = {**double.boot("azure", URIS["azure"]), "identity": OURS}
+    assert Access(boot, now=lambda: NOON).credentials() == "azure-token https://storage.azure.com/"
+
+
 def test_ec2_tells_the_instant(double: Cloud) -> None:
     notices = Notices(access(double, "aws"))
     assert notices.look() is None

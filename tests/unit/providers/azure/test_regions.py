@@ -49,6 +49,15 @@ def test_regions_beyond_a_policy_of_the_subscription_are_told_and_not_asked(make
     assert not [call for call in world.calls("GET") if "westeurope/usages" in call]
 
 
+def test_the_setting_leaves_regions_out(world: Client) -> None:
+    provider = world.another(regions="eastus,westus3")
+    told = next(check for check in provider.doctor() if check.name == "regions")
+    assert told.detail == "1000 cores: eastus, westus3"
+    run = replace(world.request(), offer=an_offer("westeurope", Market.ON_DEMAND), resolved={})
+    with pytest.raises(CapacityError, match="westeurope is not in the setting `regions`"):
+        provider.resolve(run)
+
+
 def test_closed_regions_are_told_by_the_policy_alone(make_world: MakeWorld) -> None:
     world = make_world(allowed_regions=["eastus"])
     assert set(world.provider.closed_regions(FIVE)) == {*FIVE} - {"eastus"}

@@ -193,7 +193,10 @@ def test_the_machine_is_told_when_and_how_to_end(tmp_path: Path) -> None:
     group = "trainplan-261121-0badcafe-1"
     assert end == {"kind": "azure_group", "subscription": SUBSCRIPTION, "group": group, "machine": group}
     digest = hashlib.sha256(base64.b64decode(str(spec.parameters["Body"]))).hexdigest()
-    assert digest in base64.b64decode(body["properties"]["osProfile"]["customData"]).decode()
+    started = base64.b64decode(body["properties"]["osProfile"]["customData"]).decode()
+    assert digest in started
+    (identity,) = body["identity"]["userAssignedIdentities"]
+    assert f'\\"identity\\": \\"{identity}\\"' in started
 
 
 def test_azure_ends_it_after_its_own_deadline(tmp_path: Path) -> None:
