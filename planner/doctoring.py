@@ -12,6 +12,7 @@ from pricing.money import format_usd_per_hour
 from pricing.offers import Offer
 from providers.base import Check, Doctor, Preflight, PreflightState
 from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, ProviderError
+from providers.quota_teller import QuotaTeller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,7 +111,8 @@ def examine(asked: Provider, ranked: Sequence[Offer], patience: timedelta = PATI
     """The whole answer for one provider; `ranked` are its offers, the cheapest first. Creates nothing.
 
     The account and the first offers are asked about at once; the offers are not waited for where the account is
-    refused, and further ones are asked about only where none of these is let in.
+    refused, and further ones are asked about only where none of these is let in: those that no quota known to the
+    provider is too small for, so that a new account is told what it can launch.
     """
     wanted, began = one_of_each_pool(ranked), monotonic()
     first: list[Callable[[], Sequence[Check]]] = [lambda: _account(asked)]
@@ -121,9 +123,10 @@ def examine(asked: Provider, ranked: Sequence[Offer], patience: timedelta = PATI
     if _refusal(account) is not None:  # what the offers would need is of no use then
         wanted, found = [], []
     judged = _judged(wanted, found)
-    if not any(known.state is PreflightState.OK for known in judged):
+    if wanted and not any(known.state is PreflightState.OK for known in judged):
         left = max(timedelta(0), patience - timedelta(seconds=monotonic() - began))
-        judged += _judged(wanted[len(found) :], _answers(_asking(asked, wanted[len(found) :]), left))
+        further = _within_quotas(asked, ranked) or wanted[len(found) :]
+        judged += _judged(further, _answers(_asking(asked, further), left))
     shown = _up_to_the_first_let_in(judged)
     state, sentence = _verdict(asked.name, account, shown)
     return Examination(provider=asked.name, account=account, offers=shown, state=state, sentence=sentence)
@@ -175,6 +178,15 @@ def offer_text(offer: Offer) -> str:
         return "this machine"
     price = format_usd_per_hour(offer.planning_usd_per_hour or offer.usd_per_hour)
     return f"{offer.instance_type} ({offer.market.replace('_', ' ')}) in {offer.region} at {price}"
+
+
+def _within_quotas(asked: Provider, ranked: Sequence[Offer]) -> list[Offer]:
+    """The first offers that no known quota forbids, one of each pool; none where no known quota forbids any."""
+    if not isinstance(asked, QuotaTeller):
+        return []
+    short = asked.shortfalls(ranked)
+    fitting = [offer for offer, why in zip(ranked, short, strict=True) if not why]
+    return one_of_each_pool(fitting)[:FIRST_OFFERS] if any(short) else []
 
 
 def _asking(asked: Provider, offers: Sequence[Offer]) -> list[Callable[[], Sequence[Check]]]:

@@ -15,7 +15,7 @@ from providers.errors import (
     ProviderError,
 )
 from providers.gcp.settings import MACHINE_ACCOUNT
-from providers.gcp.translate import SIGN_IN, error_of_reply, translated
+from providers.gcp.translate import SIGN_IN, error_of_reply, in_short, translated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,7 @@ class Account:
         try:
             self.once("project", lambda: self.ask("GET", "compute", f"/compute/v1/projects/{self.project}"))
         except (CredentialsError, PermissionDeniedError, BadRequestError) as error:
-            return Check(name="identity", state=PreflightState.REFUSED, detail=error.message, fix=error.hint)
+            return Check(name="identity", state=PreflightState.REFUSED, detail=in_short(error), fix=error.hint)
         except ProviderError as error:
             return Check(name="identity", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
         return Check(name="identity", state=PreflightState.OK, detail=f"project {self.project}")
@@ -110,7 +110,7 @@ class Account:
             path = f"/v1/projects/{self.project}/billingInfo"
             told = self.once("billing", lambda: self.ask("GET", "cloudbilling", path))
         except ProviderError as error:
-            detail = f"whether the project is billed cannot be seen: {error.message}"
+            detail = f"whether the project is billed cannot be seen: {in_short(error)}"
             return Check(name="billing", state=PreflightState.UNKNOWN, detail=detail, fix=error.hint)
         if not told.get("billingEnabled"):
             fix = f"gcloud billing projects link {self.project} --billing-account ACCOUNT"

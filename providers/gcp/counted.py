@@ -37,6 +37,8 @@ _FAMILIES = {
     "RTX PRO 6000": re.compile(r"rtx.?pro.?6000"),
 }
 """Devices of Compute Engine that the table of a region does not count."""
+GPUS = frozenset({"H100", "H200", "B200", "RTX PRO 6000"})
+"""Those of them that are GPUs, which the quota of GPUs in all regions counts as well."""
 _SPOT = re.compile(r"preempt|spot")
 _UNLIMITED = -1
 

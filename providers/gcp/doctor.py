@@ -12,8 +12,9 @@ from providers.gcp.conditions import PREFIX
 from providers.gcp.insert import LABEL_OURS, OURS
 from providers.gcp.kinds import ALL_CPUS, ALL_GPUS
 from providers.gcp.permissions import ACT_AS, CLIENT_ROLES
-from providers.gcp.standing import SERVICES, missing
+from providers.gcp.standing import FOR_TPUS, NEEDED, SERVICES, missing
 from providers.gcp.tpu.reaper import QUEUE, REGION
+from providers.gcp.translate import OFF, in_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 
 _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 _SETUP = "plan setup gcp"
-_FOR_TPUS = ("tpu", "cloudtasks")
 _REFUSING = (CredentialsError, PermissionDeniedError, BadRequestError)
 _TAKES = "it takes hours to days, and may be refused"
+_MEANWHILE = "meanwhile processors launch, and TPUs as far as the quotas of the Cloud TPU API go"
+_MADE_BY_SETUP = ("network", "machine account", "machine roles")
 _SIZES = (8, 4, 2)
 """vCPUs of the E2 machines in the catalog."""
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas?project="
@@ -52,12 +54,14 @@ def examine(at: Standing) -> Sequence[Check]:
 
 
 def _services(at: Standing) -> Check:
-    off = [name for name in SERVICES if name not in at.services()]
+    on = at.services()
+    off = [name for name in SERVICES if name not in on]
     if not off:
         return Check(name="services", state=_OK, detail=f"{', '.join(SERVICES)} are on")
-    fix = f"gcloud services enable {' '.join(f'{name}.googleapis.com' for name in off)}, or {_SETUP}"
-    if set(off) <= set(_FOR_TPUS):
-        detail = f"{', '.join(off)} are off, which TPUs v2 to v5e need; the rest is on"
+    fix = f"{_SETUP}, or gcloud services enable {' '.join(f'{name}.googleapis.com' for name in off)}"
+    if not set(off) & set(NEEDED):
+        why = "which TPUs v2 to v5e need" if set(off) & set(FOR_TPUS) else "which tells whether the project is billed"
+        detail = f"{', '.join(off)} {'are' if len(off) > 1 else 'is'} off, {why}; the rest is on"
         return Check(name="services", state=_OK, detail=detail, fix=fix)
     return Check(name="services", state=_REFUSED, detail=f"{', '.join(off)} are off", fix=fix)
 
@@ -157,8 +161,7 @@ def _gpus(at: Standing) -> Check:
         if row.get("metric") == ALL_GPUS:
             limit, used = float(row.get("limit", 0)), float(row.get("usage", 0))
             detail = f"{ALL_GPUS}: {used:g} of {limit:g} in use"
-            more = f"ask for more at {_QUOTAS}{at.project}: {_TAKES}; meanwhile processors and TPUs launch"
-            fix = "" if limit else more
+            fix = "" if limit else f"ask for more at {_QUOTAS}{at.project}: {_TAKES}; {_MEANWHILE}"
             return Check(name="GPUs", state=_OK, detail=detail, fix=fix)
     detail, fix = f"the quota {ALL_GPUS} is not shown", f"{_QUOTAS}{at.project}"
     return Check(name="GPUs", state=_UNKNOWN, detail=detail, fix=fix)
@@ -187,5 +190,22 @@ def _line(name: str, look: Callable[[Standing], Check], at: Standing) -> Check:
     try:
         return look(at)
     except ProviderError as error:
+        if error.code in OFF:
+            return _behind_what_is_off(name, error, at)
         state = _REFUSED if isinstance(error, _REFUSING) and name == "identity" else _UNKNOWN
         return Check(name=name, state=state, detail=error.message, fix=error.hint)
+
+
+def _behind_what_is_off(name: str, error: ProviderError, at: Standing) -> Check:
+    """A line whose API the project does not use: what set-up makes is not there, and quotas are a new project's."""
+    if name in ("GPUs", "vCPUs"):
+        new = f"{ALL_GPUS} 0" if name == "GPUs" else "8 to 24 in a region"
+        detail = f"not shown while the API compute is off; a new project has {new}"
+        meanwhile = f"; {_MEANWHILE}" if name == "GPUs" else ""
+        fix = f"{_SETUP} first; then ask for more at {_QUOTAS}{at.project}: {_TAKES}{meanwhile}"
+        return Check(name=name, state=_UNKNOWN, detail=detail, fix=fix)
+    if name == "timers":
+        detail = f"there is no queue {QUEUE!r} in {REGION}, so no TPU v2 to v5e is launched; the rest does without"
+        return Check(name=name, state=_OK, detail=detail, fix=_SETUP)
+    state = _REFUSED if name in _MADE_BY_SETUP else _UNKNOWN
+    return Check(name=name, state=state, detail=in_short(error), fix=_SETUP)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pricing.offers import LifecycleState, Market
@@ -74,7 +74,15 @@ class Quotas:
         with ThreadPoolExecutor(_THREADS) as threads:
             tables = dict(zip(regions, threads.map(self._limits_of, regions), strict=True))
         everywhere = self._limits_of("")
-        return [_too_small(offer, tables[offer.region], everywhere) for offer in offers]
+        told = [_too_small(offer, tables[offer.region], everywhere) for offer in offers]
+        return [why or self._too_few(offer) for why, offer in zip(told, offers, strict=True)]
+
+    def _too_few(self, offer: Offer) -> str:
+        """The quota of its family that is too small for it, "" where none is known to be."""
+        if not counted_elsewhere(offer):
+            return ""
+        found = self._of_its_family(offer)
+        return found.detail if found.state is PreflightState.REFUSED else ""
 
     def _limits_of(self, region: str) -> dict[str, tuple[float, float]]:
         """Of a region, "" for the project; empty where nobody tells."""
@@ -101,14 +109,12 @@ class Quotas:
         return self._enough(f"{offer.region}", known, count, table)
 
     def _global(self, offer: Offer, table: dict[str, tuple[float, float]]) -> Check:
+        """Spot counts there too: users of spot alone report that a limit of 0 let them have none (gcloudrig/gcloudrig
+        issue 44; fastai/course-v3 pull request 165, whose guide makes spot machines)."""
         if ALL_GPUS not in table:
             detail = f"the quota {ALL_GPUS} is not shown"
             return Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page())
-        found = self._enough("all regions", [ALL_GPUS], offer.device_count, table)
-        if offer.market is Market.SPOT and found.state is PreflightState.REFUSED:
-            # Whether spot counts there too is said nowhere that was read: the create will tell.
-            return replace(found, state=PreflightState.UNKNOWN)
-        return found
+        return self._enough("all regions", [ALL_GPUS], offer.device_count, table)
 
     def _enough(self, where: str, names: Sequence[str], count: int, table: dict[str, tuple[float, float]]) -> Check:
         for name in names:
@@ -153,15 +159,15 @@ def _counting(offer: Offer, metric: str, table: Mapping[str, tuple[float, float]
 def _too_small(
     offer: Offer, here: Mapping[str, tuple[float, float]], everywhere: Mapping[str, tuple[float, float]]
 ) -> str:
-    """Which quota is too small for one such machine with nothing in use, "" where none is known to be. Whether spot
-    counts in the quotas of all regions is said nowhere that was read: there the create tells."""
+    """Which quota is too small for one such machine with nothing in use, "" where none is known to be. Whether the
+    vCPUs of spot count in those of all regions is said nowhere that was read: there the create tells."""
     for metric, count in needs(offer).items():
         known = _counting(offer, metric, here)
         if known and all(here[name][0] < count for name in known):
             return f"{known[0]} in {offer.region}: {here[known[0]][0]:g}, {count} are needed"
-    if offer.market is Market.SPOT:
-        return ""
-    counts = {ALL_GPUS: offer.device_count if any(map(is_gpu, needs(offer))) else 0, ALL_CPUS: offer.vcpus or 0}
+    spot = offer.market is Market.SPOT
+    gpus = any(map(is_gpu, needs(offer))) or offer.device in counted.GPUS
+    counts = {ALL_GPUS: offer.device_count if gpus else 0, ALL_CPUS: 0 if spot else offer.vcpus or 0}
     for name, count in counts.items():
         if name in everywhere and everywhere[name][0] < count:
             return f"{name}: {everywhere[name][0]:g}, {count} are needed"

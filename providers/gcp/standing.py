@@ -14,8 +14,11 @@ from providers.gcp.conditions import machines_alone, ours_alone, read_runs_and_d
 from providers.gcp.permissions import CLIENT, CLIENT_OWN, MACHINE, READS, TPU_END, WRITES, Role
 from providers.gcp.tpu.reaper import queue_name
 
-SERVICES = ("compute", "storage", "iam", "cloudresourcemanager", "tpu", "cloudtasks")
-"""What launches ask; the last two are for TPUs v2 to v5e alone."""
+NEEDED = ("compute", "storage", "iam", "cloudresourcemanager")
+FOR_TPUS = ("tpu", "cloudtasks")
+FOR_BILLING = ("cloudbilling",)
+SERVICES = (*NEEDED, *FOR_TPUS, *FOR_BILLING)
+"""APIs that are asked: for every launch; for TPUs v2 to v5e alone; for whether the project is billed."""
 Binding = Mapping[str, Any]
 
 

@@ -34,7 +34,7 @@ OFF = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
 """Codes of an API that the project does not use."""
 _ELSEWHERE = "another zone, region or machine may have one"
 _QUOTA = "ask for more at https://console.cloud.google.com/iam-admin/quotas, or choose another region or machine"
-_ENABLE = "gcloud services enable {api}.googleapis.com"
+_ENABLE = "plan setup gcp switches it on, or gcloud services enable {api}.googleapis.com"
 _BILLING = "the project needs a billing account that is open"
 _GRANT = "ask whoever owns the project for the role in docs/permissions/gcp"
 _WAIT = "wait a little"
@@ -155,6 +155,11 @@ def error_of(said: Said, what: str) -> ProviderError:
         return CapacityError(message, elsewhere=_elsewhere(said), hint=reaction.hint, code=said.code)
     hint = reaction.hint.format(api=what.partition("/")[0])
     return reaction.kind(message, hint=hint, code=said.code or str(said.status))
+
+
+def in_short(error: ProviderError) -> str:
+    """The message; that of an API that is off without Google's own words, which are the same for every call of it."""
+    return f"the API {error.message.partition('/')[0]} is off in this project" if error.code in OFF else error.message
 
 
 def error_of_reply(status: int, text: str, what: str) -> ProviderError:

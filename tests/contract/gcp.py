@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
     from providers.base import RunId
     from providers.gcp.part import Part
+    from providers.gcp.setup import GcpSetUp
     from providers.rented import Rented
     from providers.stores.store import ObjectStore
 
@@ -47,19 +48,28 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class TimedGcp(GcpProvider):
-    """In the time of the double (providers.base.Timekeeper). `only` are the offers that tests ask for, `slept` hears of
-    each wait."""
+    """In the time of the double (providers.base.Timekeeper). `only` are the offers that tests ask for ("": all of
+    them), `slept` hears of each wait."""
 
     google: Google = field(kw_only=True)
     only: str = field(kw_only=True, default=OFFER)
     slept: Callable[[], None] = field(kw_only=True, default=_nothing)
+    let_go: Callable[[], None] = field(kw_only=True, default=_nothing)
+
+    def close(self) -> None:
+        """What a command does at its end (planner.cli.build.Closing)."""
+        self.account.close()
+        self.let_go()
 
     def sleep(self, seconds: float) -> None:
         self.google.sleep(seconds)
         self.slept()
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
-        return [offer for offer in super().offers(query) if offer.instance_type == self.only]
+        return [offer for offer in super().offers(query) if self.only in ("", offer.instance_type)]
+
+    def _set_up(self) -> GcpSetUp:
+        return replace(super()._set_up(), wait=self.sleep)
 
 
 @dataclass(frozen=True)

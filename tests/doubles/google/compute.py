@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from tests.doubles.google.world import Call, World
 
 HOST = "https://www.googleapis.com/compute/v1"
-ZONES: Mapping[str, str] = {
-    "us-central1": "abcf",
-    "us-east1": "bcd",
-    "us-east5": "abc",
-    "us-west1": "abc",
-    "europe-west4": "abc",
-    "asia-northeast1": "abc",
-    "asia-east1": "abc",
-}
-"""Regions, and the letters of their zones: some of Google's."""
+_LETTERS = {"us-central1": "abcf", "us-east1": "bcd", "europe-west1": "bcd"}
+_REGIONS = """
+us-central1 us-east1 us-east4 us-east5 us-south1 us-west1 us-west2 us-west3 us-west4
+northamerica-northeast1 northamerica-northeast2 northamerica-south1 southamerica-east1 southamerica-west1
+europe-central2 europe-north1 europe-north2 europe-southwest1 europe-west1 europe-west2 europe-west3 europe-west4
+europe-west6 europe-west8 europe-west9 europe-west10 europe-west12
+asia-east1 asia-east2 asia-northeast1 asia-northeast2 asia-northeast3 asia-south1 asia-south2 asia-southeast1
+asia-southeast2 australia-southeast1 australia-southeast2 me-central1 me-central2 me-west1 africa-south1
+"""
+ZONES: Mapping[str, str] = {name: _LETTERS.get(name, "abc") for name in _REGIONS.split()}
+"""Regions, and the letters of their zones (https://cloud.google.com/compute/docs/regions-zones)."""
 _MACHINES = re.compile(
     r"(n1|n2|n2d|e2|c2|c3)-standard-\d+|g2-standard-\d+|a2-(high|ultra|mega)gpu-\d+g|a3-(high|mega|ultra)gpu-\d+g"
     r"|g4-standard-\d+|ct5p-hightpu-[124]t|ct6e-standard-[148]t"
@@ -194,7 +195,7 @@ def region(world: World, call: Call) -> dict[str, Any]:
         ("CPUS", "N2_CPUS", "A2_CPUS", "NVIDIA_A100_GPUS", "NVIDIA_L4_GPUS", *_METRICS.values()), _MANY
     )
     every |= {f"PREEMPTIBLE_{metric}": _MANY for metric in every if metric.endswith("_GPUS")}
-    limits = every | world.scenario.quotas.get(name, {})
+    limits = every | _limits_of(world, name)
     return {"kind": "compute#region", "name": name, "quotas": _quotas(limits, _used(world, name))}
 
 
@@ -245,6 +246,7 @@ def _asked_for(world: World, call: Call) -> Machine:
         "id": world.number(),
         "name": body["name"],
         "sizeGb": wanted["diskSizeGb"],
+        "type": f"{HOST}/projects/{call.path['project']}/{wanted['diskType']}" if "diskType" in wanted else "",
         "labels": wanted.get("labels", {}),
         "status": "READY",
         "creationTimestamp": world.stamp(),
@@ -328,7 +330,7 @@ def _is_full(world: World, zone: str) -> bool:
 
 def _no_quota(world: World, machine: Machine) -> Refusal | None:
     near = machine.zone.rpartition("-")[0]
-    limits = world.scenario.quotas.get(near, {})
+    limits = _limits_of(world, near)
     used = _used(world, near)
     for metric, count in _counted(machine).items():
         if metric in limits and used.get(metric, 0) + count > limits[metric]:
@@ -340,7 +342,7 @@ def _no_quota(world: World, machine: Machine) -> Refusal | None:
 
 
 def _no_quota_anywhere(world: World, machine: Machine) -> Refusal | None:
-    """By the quotas of all regions together, which are unlimited where the scenario names none."""
+    """By the quotas of all regions together, which are unlimited where the scenario names none. Spot counts too."""
     limits = world.scenario.quotas.get("global", {})
     live = [known for known in table_of(world).machines if _holds(known)]
     for metric in limits:
@@ -352,12 +354,13 @@ def _no_quota_anywhere(world: World, machine: Machine) -> Refusal | None:
     return None
 
 
+def _limits_of(world: World, region: str) -> dict[str, float]:
+    """The quotas that the scenario sets in a region."""
+    return world.scenario.quotas.get("*", {}) | world.scenario.quotas.get(region, {})
+
+
 def _of_kind(machine: Machine, endings: tuple[str, ...]) -> int:
-    return sum(
-        count
-        for metric, count in _counted(machine).items()
-        if metric.endswith(endings) and not metric.startswith("PREEMPTIBLE_")
-    )
+    return sum(count for metric, count in _counted(machine).items() if metric.endswith(endings))
 
 
 def _by_fault(world: World) -> Refusal | None:
@@ -372,13 +375,33 @@ def _counted(machine: Machine) -> dict[str, int]:
     for row in machine.body.get("guestAccelerators", ()):
         metric = _METRICS[str(row["acceleratorType"]).rpartition("/")[2]]
         counted[f"PREEMPTIBLE_{metric}" if machine.spot else metric] = int(row["acceleratorCount"])
-    series, kind, size = (*str(machine.body["machineType"]).rpartition("/")[2].split("-"), "", "")[:3]
+    name = str(machine.body["machineType"]).rpartition("/")[2]
+    for metric, count in _brought(name).items():
+        counted[f"PREEMPTIBLE_{metric}" if machine.spot else metric] = count
+    series, kind, size = (*name.split("-"), "", "")[:3]
     if kind in ("standard", "highmem", "highcpu") and series in _CPUS and size.isdecimal():
         counted[_CPUS[series]] = int(size)
+    disk = machine.disk.body
+    if str(disk.get("type", "")).rpartition("/")[2] in ("pd-balanced", "pd-ssd"):
+        counted["SSD_TOTAL_GB"] = int(disk["sizeGb"])
+    counted["IN_USE_ADDRESSES"] = sum(len(row.get("accessConfigs", ())) for row in machine.body["networkInterfaces"])
     return counted
 
 
-_CPUS = {"e2": "CPUS", "n1": "CPUS", "n2": "N2_CPUS"}
+def _brought(name: str) -> dict[str, int]:
+    """The GPUs that come with a machine type and that the region's table counts."""
+    if name.startswith("g2-standard-"):
+        return {"NVIDIA_L4_GPUS": {"24": 2, "48": 4, "96": 8}.get(name.rpartition("-")[2], 1)}
+    found = re.fullmatch(r"(a2-highgpu|a2-ultragpu|a3-highgpu)-(\d+)g", name)
+    metrics = {
+        "a2-highgpu": "NVIDIA_A100_GPUS",
+        "a2-ultragpu": "NVIDIA_A100_80GB_GPUS",
+        "a3-highgpu": "NVIDIA_H100_GPUS",
+    }
+    return {metrics[found[1]]: int(found[2])} if found else {}
+
+
+_CPUS = {"e2": "CPUS", "n1": "CPUS", "n2": "N2_CPUS", "n2d": "N2D_CPUS", "c2": "C2_CPUS", "c3": "C3_CPUS"}
 """Series -> the quota that counts its vCPUs (https://cloud.google.com/compute/resource-usage)."""
 
 

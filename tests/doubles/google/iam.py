@@ -1,7 +1,7 @@
 """Who may what, on loopback: service accounts, roles of the project, its policy; which APIs it uses; quotas of TPUs.
 
-Services answer whether or not they are enabled. A call without its permission is refused, and so is a permission that
-does not exist, in a role and in testIamPermissions alike.
+An API that the project does not use refuses every call. A call without its permission is refused, and so is a
+permission that does not exist, in a role and in testIamPermissions alike.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.google import compute, permissions
-from tests.doubles.google.rpc import StatusError
+from tests.doubles.google.rpc import StatusError, info
 from tests.doubles.google.world import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from tests.doubles.google.scenario import Scenario
     from tests.doubles.google.world import Call, World
 
 DOCUMENTS = ("iam.v1", "serviceusage.v1", "serviceusage.v1beta1", "cloudresourcemanager.v1")
@@ -28,7 +29,8 @@ class Iam:
     """`denied` are permissions that whoever asks does not have; `disabled` services that the project does not use.
     `granted` is what the client's role grants, `machine_granted` what the machines' account has; None: everything.
     For `lag_seconds` after its create an account or role is unknown to the policy, and an API that was switched on
-    refuses as if it were off; `known_from` has when that ends, by e-mail address, role name or service."""
+    refuses as if it were off; `known_from` has when that ends, by e-mail address, role name or service. `operations`
+    are those on networks and APIs, and when each is done."""
 
     accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
     roles: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -40,9 +42,17 @@ class Iam:
     known_from: dict[str, datetime] = field(default_factory=dict)
     disabled: set[str] = field(default_factory=set)
     networks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    operations: dict[str, datetime] = field(default_factory=dict)
     tpu_quotas: dict[str, int] = field(default_factory=lambda: {"TPU v3 cores": 8, "Preemptible TPU v3 cores": 16})
     family_quotas: dict[str, int] = field(default_factory=lambda: {"CT6E": 8, "CT5P": 0})
     """Of Compute Engine, on demand, in each region."""
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Iam:
+        made = cls(lag_seconds=scenario.settling_seconds, disabled=set(scenario.services_off))
+        if scenario.tpu_quotas is not None:
+            made.tpu_quotas = dict(scenario.tpu_quotas)
+        return made
 
 
 def _account(world: World, call: Call) -> dict[str, Any]:
@@ -175,16 +185,26 @@ def _no_address(world: World, call: Call) -> dict[str, Any]:
 
 
 def _global_operation(world: World, verb: str) -> dict[str, Any]:
-    return {
-        "kind": "compute#operation",
-        "name": f"operation-{world.number()}",
-        "operationType": verb,
-        "status": "RUNNING",
-    }
+    name = f"operation-{world.number()}"
+    return {"kind": "compute#operation", "name": _begun(world, name), "operationType": verb, "status": "RUNNING"}
+
+
+def _begun(world: World, name: str) -> str:
+    world.table(Iam).operations[name] = world.now + timedelta(seconds=world.scenario.global_seconds)
+    return name
+
+
+def _is_done(world: World, name: str) -> bool:
+    """Raises RefusedError for an operation that was never begun."""
+    known = world.table(Iam).operations
+    if name not in known:
+        raise RefusedError(404, "notFound", f"The resource 'operations/{name}' was not found")
+    return bool(world.now >= known[name])
 
 
 def _global_done(world: World, call: Call) -> dict[str, Any]:
-    return {"kind": "compute#operation", "name": call.path["operation"], "status": "DONE"}
+    name = call.path["operation"]
+    return {"kind": "compute#operation", "name": name, "status": "DONE" if _is_done(world, name) else "RUNNING"}
 
 
 def _permissions(world: World, call: Call) -> dict[str, Any]:
@@ -205,10 +225,13 @@ def refuse_forbidden(world: World, method: str, *, machine: bool) -> None:
     """Raises the refusal of a call whose permission its caller lacks."""
     table = world.table(Iam)
     service = method.partition(".")[0]
-    if _is_unknown(world, service):
+    if _is_unknown(world, service) or service in table.disabled:
         words = f"{service} API has not been used in project 1 before or it is disabled."
         later = "If you enabled this API recently, wait a few minutes and retry."
-        raise RefusedError(403, "accessNotConfigured", f"{words} {later}")
+        if service in ("compute", "storage"):
+            raise RefusedError(403, "accessNotConfigured", f"{words} {later}")
+        told = info("SERVICE_DISABLED", service=f"{service}.googleapis.com")
+        raise StatusError("PERMISSION_DENIED", f"{words} {later}", (told,))
     name = permissions.lacking(method, table.machine_granted if machine else table.granted, table.denied)
     if name is None:
         return
@@ -231,11 +254,12 @@ def _enabled(world: World, call: Call) -> dict[str, Any]:
     for name in call.body["serviceIds"]:
         _is_new(world, name.removesuffix(".googleapis.com"))
         world.table(Iam).disabled.discard(name.removesuffix(".googleapis.com"))
-    return {"name": f"operations/acf.{world.number()}", "done": False}
+    return {"name": f"operations/{_begun(world, f'acf.{world.number()}')}", "done": False}
 
 
 def _operation(world: World, call: Call) -> dict[str, Any]:
-    return {"name": f"operations/{call.path['operationsId']}", "done": True}
+    name = call.path["operationsId"]
+    return {"name": f"operations/{name}", "done": _is_done(world, name)}
 
 
 def _quotas(world: World, call: Call) -> dict[str, Any]:

@@ -158,7 +158,7 @@ class Table:
         machine.guest = Guest(
             world=world,
             user_data=machine.user_data,
-            device="T4",
+            device="T4" if machine.body.get("guestAccelerators") else machine.body["machineType"].rpartition("/")[2],
             device_count=1,
             boots_at=world.now + timedelta(seconds=world.scenario.boot_seconds),
             end=lambda by, how: self._ends_itself(machine, by, how),

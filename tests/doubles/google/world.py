@@ -95,8 +95,11 @@ class World:
         self.random = Random(self.scenario.seed)
 
     def table(self, kind: type[Any]) -> Any:
-        """The one table of this kind, made when it is first asked for."""
-        return self.tables.setdefault(kind.__name__, kind())
+        """The one table of this kind, made when it is first asked for; by `kind.of(scenario)` where it has that."""
+        if kind.__name__ not in self.tables:
+            begin = getattr(kind, "of", None)
+            self.tables[kind.__name__] = begin(self.scenario) if begin else kind()
+        return self.tables[kind.__name__]
 
     def number(self) -> str:
         """An id as Google gives them."""

@@ -85,7 +85,8 @@ def test_a_bare_project_lacks_what_set_up_makes(bare: Project) -> None:
 @pytest.mark.parametrize(
     ("wrong", "line", "state", "said"),
     [
-        (lambda known: known.iam.disabled.add("tpu"), "services", OK, "TPUs v2 to v5e need"),
+        (lambda known: known.iam.disabled.add("tpu"), "services", OK, "tpu is off, which TPUs v2 to v5e need"),
+        (lambda known: known.iam.disabled.add("cloudbilling"), "services", OK, "cloudbilling is off, which tells"),
         (lambda known: known.iam.disabled.add("compute"), "services", REFUSED, "compute are off"),
         (lambda known: known.iam.denied.add("tpu.nodes.list"), "permissions", REFUSED, "tpu.nodes.list"),
         (lambda known: known.iam.denied.add(ACT_AS), "machine account", REFUSED, "may not give"),

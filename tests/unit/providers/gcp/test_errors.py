@@ -19,7 +19,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.translate import CODES, Said, error_of, error_of_operation, error_of_reply
+from providers.gcp.translate import CODES, Said, error_of, error_of_operation, error_of_reply, in_short
 
 if TYPE_CHECKING:
     from tests.unit.providers.gcp.conftest import World
@@ -145,7 +145,8 @@ def test_a_stockout_tells_where_there_is_room() -> None:
 
 def test_an_api_that_is_off_says_how_to_switch_it_on() -> None:
     error = error_of(Said(code="accessNotConfigured", status=403, message="off"), "tpu/v2/projects/p")
-    assert error.hint == "gcloud services enable tpu.googleapis.com"
+    assert error.hint == "plan setup gcp switches it on, or gcloud services enable tpu.googleapis.com"
+    assert in_short(error) == "the API tpu is off in this project"
 
 
 @pytest.mark.parametrize(

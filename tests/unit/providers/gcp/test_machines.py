@@ -418,9 +418,22 @@ def test_a_quota_that_is_too_small_names_what_to_ask_for(make_world: Callable[..
     assert "project=a-project" in refused.fix
 
 
-def test_whether_spot_counts_over_all_regions_is_not_known(make_world: Callable[..., World]) -> None:
+def test_spot_counts_in_the_gpus_of_all_regions(make_world: Callable[..., World]) -> None:
+    """A preflight says so, a launch leaves it out, and the double refuses it."""
     world = make_world(quotas={"global": {"GPUS_ALL_REGIONS": 0}})
-    assert checks(world, an_offer(OFFER, Market.SPOT))["quota"] is PreflightState.UNKNOWN
+    offer = an_offer(OFFER, Market.SPOT)
+    assert checks(world, offer)["quota"] is PreflightState.REFUSED
+    assert world.provider.shortfalls([offer]) == ["GPUS_ALL_REGIONS: 0, 1 are needed"]
+    with pytest.raises(QuotaError):
+        world.provider.launch(spot(world))
+
+
+def test_a_family_without_a_quota_is_left_out_of_a_plan(world: World) -> None:
+    known = an_offer("tpu-v6e-4", region="asia-northeast1")
+    v5p = replace(known, instance_type="tpu-v5p-8", device="TPU v5p")
+    assert world.provider.shortfalls([known, v5p]) == [
+        "", "TPUs per TPU family: at most 0 in asia-northeast1, 4 are needed",
+    ]  # fmt: skip
 
 
 def test_what_had_no_answer_is_asked_again(world: World) -> None:

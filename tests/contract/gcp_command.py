@@ -1,0 +1,59 @@
+"""Google Cloud as the command line finds it on a computer whose time is the double's."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from providers import registry
+from providers.gcp import store
+from providers.gcp.provider import GcpProvider, make
+from providers.gcp.tpu.provider import TpuMachines
+from providers.stores.patience import Patience
+from providers.stores.store import run_store
+from tests.contract.gcp import DIGEST, PROJECT, TimedGcp
+from tests.desk import signed_out
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from providers.base import ProviderSettings
+    from tests.doubles.google.process import Google
+
+FACTORY = f"{__name__}:made"
+DOUBLES: list[Google] = []
+
+
+def made(settings: ProviderSettings) -> TimedGcp:
+    """What the registry calls: the adapter as it is, in the double's time. No registry of images is asked."""
+    google = DOUBLES[-1]
+    given: Any = make(replace(settings, now=google.now))
+    opened, patience = cache(lambda: store.make(settings)), Patience(sleep=google.sleep)
+    stores = cache(lambda run_id: run_store(opened(), run_id, patience=patience))
+    ours = {"store": stores, "digest": lambda _: DIGEST, "now": google.now}
+    parts = tuple(replace(part, rented=replace(part.rented, **ours)) for part in given.parts)
+
+    def let_go() -> None:
+        if opened.cache_info().currsize:
+            opened().close()
+        for part in given.parts:
+            if isinstance(part, TpuMachines):
+                part.tasks.close()
+
+    known = {field.name: getattr(given, field.name) for field in fields(GcpProvider)}
+    return TimedGcp(**{**known, "parts": parts, "stores": stores}, google=google, only="", let_go=let_go)
+
+
+def at_a_desk(google: Google, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person's computer with nothing but documented settings; the double knows everybody who calls."""
+    signed_out(monkeypatch)
+    given = {"HOME": str(home), "PLAN_HOME": str(home / "plan"), "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "120"}
+    given |= {"PLAN_GCP_PROJECT": PROJECT, "PLAN_GCP_ENDPOINT": google.url}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(home)
+    monkeypatch.setitem(registry.FACTORIES, "gcp", FACTORY)
+    monkeypatch.setattr(f"{__name__}.DOUBLES", [google])
