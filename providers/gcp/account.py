@@ -15,7 +15,7 @@ from providers.errors import (
     ProviderError,
 )
 from providers.gcp.settings import MACHINE_ACCOUNT
-from providers.gcp.translate import SIGN_IN, error_of_reply, in_short, translated
+from providers.gcp.translate import SIGN_IN, error_of_reply, in_short, translated, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,9 +73,12 @@ class Account:
                 json=body,
                 timeout=_SECONDS,
             )
-        if not 200 <= answer.status_code < 300:
-            raise error_of_reply(answer.status_code, answer.text, f"{service}{path}")
-        return dict(answer.json()) if answer.content else {}
+            if not 200 <= answer.status_code < 300:
+                raise error_of_reply(answer.status_code, answer.text, f"{service}{path}")
+            told = answer.json() if answer.content else {}
+        if not isinstance(told, dict):
+            raise unreadable(f"{service}{path}", "it is no object")
+        return told
 
     def once(self, what: str, look: Any) -> Any:
         """What `look()` gives, or the refusal that it raises: asked once for each `what`, and again only where there

@@ -140,7 +140,7 @@ class GcsBucket:
     def page(self, prefix: str, after: str) -> Page:
         query = {"prefix": prefix, "maxResults": str(_PAGE), "fields": "items(name,size),nextPageToken"}
         answer = self._ask("GET", self._objects, query | ({"pageToken": after} if after else {}))
-        found = _judge(answer, self._named(prefix)).json()
+        found = _told(answer, self._named(prefix))
         rows = tuple(Entry(row["name"], int(row["size"])) for row in found.get("items", ()))
         return Page(rows, found.get("nextPageToken", ""))
 
@@ -175,7 +175,7 @@ class GcsBucket:
     def _is_mine(self) -> bool:
         """Whether the project has a bucket of this name: one that only lets us in may be anybody's."""
         query = {"project": self._project, "prefix": self.name, "fields": "items(name)"}
-        found = _judge(self._ask("GET", "/storage/v1/b", query), self.uri).json()
+        found = _told(self._ask("GET", "/storage/v1/b", query), self.uri)
         return any(row["name"] == self.name for row in found.get("items", ()))
 
     def _ask(self, method: str, path: str, query: Mapping[str, str], **more: Any) -> Any:
@@ -309,6 +309,14 @@ def _judge(answer: Any, what: str) -> Any:
     if not 200 <= answer.status_code < 300:
         raise _said(answer, what)
     return answer
+
+
+def _told(answer: Any, what: str) -> Any:
+    """The JSON of a success. Raises TransientError for what is none."""
+    try:
+        return _judge(answer, what).json()
+    except ValueError as error:
+        raise TransientError(f"{what}: the reply cannot be read: {error}", hint="try again") from error
 
 
 def _said(answer: Any, what: str) -> ProviderError:

@@ -194,10 +194,13 @@ def translated(what: str) -> Iterator[None]:
         import requests
         from google.api_core import exceptions as core
         from google.auth import exceptions as auth
+        from google.protobuf import json_format
     except ImportError as error:
         raise MachineError("Google's libraries are not installed here", hint="pip install 'trainplan[gcp]'") from error
     try:
         yield
+    except (json_format.ParseError, requests.exceptions.JSONDecodeError) as error:
+        raise unreadable(what, error) from error
     except core.GoogleAPICallError as error:
         raise error_of(_call_said(error), what) from error
     except auth.TransportError as error:
@@ -206,6 +209,12 @@ def translated(what: str) -> Iterator[None]:
         raise CredentialsError(f"nobody is signed in to Google Cloud: {error}", hint=SIGN_IN) from error
     except (requests.RequestException, core.RetryError) as error:
         raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+
+
+def unreadable(what: str, why: object) -> TransientError:
+    """The error of a reply that is none of Google's: whether the call took effect is to be looked up."""
+    hint = "try again; if it stays so, look at what stands between this computer and Google"
+    return TransientError(f"{what}: the reply cannot be read: {why}", hint=hint)
 
 
 def _call_said(error: Any) -> Said:

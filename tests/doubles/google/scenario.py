@@ -18,11 +18,11 @@ class FaultRule(_Frozen):
     Of the calls that match, the first `skip` pass, then `times` are hit (None: all), each with the probability
     `chance`; `after` and `until` are seconds from the beginning of the world. `error`: the reply is `status` with
     `code`; `operation_error`: the operation fails with `code`; `warning`: a list leaves `place` out (all of it where
-    that is "") and says so.
+    that is "") and says so. `garbled`: the call is carried out, and its reply is the `message` instead of JSON.
     """
 
     operation: str = "*"
-    effect: Literal["error", "lost_request", "lost_reply", "operation_error", "warning"] = "error"
+    effect: Literal["error", "lost_request", "lost_reply", "operation_error", "warning", "garbled"] = "error"
     status: int = 503
     code: str = "backendError"
     message: str = "as the test wants it"

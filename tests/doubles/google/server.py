@@ -107,7 +107,7 @@ def exchanged(world: World, asked: gcs.Asked, query: str) -> Reply:
     if name is None:
         world.violations.append(f"{asked.method} {asked.path}: no API of Google's has this method")
         return _json(404, RefusedError(404, "notFound", "no such method").body)
-    rule = world.fault(name, "error", "lost_request", "lost_reply")
+    rule = world.fault(name, "error", "lost_request", "lost_reply", "garbled")
     if rule is not None and rule.effect == "error":
         return _json(rule.status, RefusedError(rule.status, rule.code, rule.message).body)
     if rule is not None and rule.effect == "lost_request":
@@ -115,6 +115,8 @@ def exchanged(world: World, asked: gcs.Asked, query: str) -> Reply:
     reply = _answered(world, asked, query, known)
     if rule is not None and rule.effect == "lost_reply":
         raise LostError
+    if rule is not None and rule.effect == "garbled":
+        return reply[0], reply[1], rule.message.encode()
     return reply
 
 

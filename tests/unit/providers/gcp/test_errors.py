@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from providers.base import PreflightState
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -164,3 +165,33 @@ def test_googles_library_says_the_same(world: World, rule: dict[str, Any], kind:
     world.script("compute.zoneOperations.list", **rule, times=None)
     with pytest.raises(kind):
         world.provider.launch(run)
+
+
+GARBLED = ("<html>502 Bad Gateway</html>", '{"kind": ', '{"items": 5, "id": {}}')
+"""Instead of a reply: of a proxy on the way, cut off, with values of other kinds than Google's description says."""
+
+
+@pytest.mark.parametrize("text", GARBLED)
+def test_a_reply_that_cannot_be_read_is_an_answer_that_did_not_come(world: World, text: str) -> None:
+    """google-cloud-compute gives such a reply to its parser, whose error is none of its own."""
+    run = world.request()
+    world.script("compute.zoneOperations.list", effect="garbled", message=text, times=None)
+    with pytest.raises(TransientError, match="cannot be read"):
+        world.provider.launch(run)
+
+
+def test_a_create_whose_reply_cannot_be_read_is_found_again(world: World) -> None:
+    run = world.request()
+    world.script("compute.instances.insert", effect="garbled", message=GARBLED[0])
+    with pytest.raises(TransientError, match="cannot be read"):
+        world.provider.launch(run)
+    assert world.provider.launch(run).run_id == run.run_id
+    assert len(world.calls("compute.instances.insert")) == 1
+
+
+@pytest.mark.parametrize("text", GARBLED[:2])
+def test_a_reply_without_googles_library_is_read_with_the_same_care(world: World, text: str) -> None:
+    world.script("compute.projects.get", effect="garbled", message=text, times=None)
+    (identity,) = [check for check in world.provider.account.checks() if check.name == "identity"]
+    assert identity.state is PreflightState.UNKNOWN
+    assert "cannot be read" in identity.detail
