@@ -52,6 +52,7 @@ def first_day(google: Google, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     at_a_desk(google, tmp_path, monkeypatch)
     (tmp_path / "examples").mkdir()
     (tmp_path / JOB).write_text((ROOT / JOB).read_text(encoding="utf-8"), encoding="utf-8")
+    plan(*DOCTOR)  # imports Google's libraries, which may take longer than the doctor waits for a line
     google.reset(Scenario(**NEW_PROJECT))
     return google
 
