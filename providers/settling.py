@@ -86,6 +86,8 @@ def _aws(made: str, needed_by: str, source: str) -> Pair:
 
 
 PAIRS: tuple[Pair, ...] = (
+    _aws("default network", "CreateSecurityGroup", _EC2),
+    _aws("default network", "RunInstances", _EC2),
     _aws("security group", "RunInstances", _EC2),
     _aws("security group", "DescribeSecurityGroups", _EC2),
     _aws("instance profile", "RunInstances", _PROFILE),

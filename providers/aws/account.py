@@ -16,6 +16,8 @@ from providers.errors import BadRequestError, CapacityError, PermissionDeniedErr
 from providers.regions import check_region
 
 Answer = TypeVar("Answer")
+NO_NETWORK = "VPCIdNotSpecified"
+"""EC2's own code where a create names no network and there is no default one."""
 TURNS_WITHIN = timedelta(minutes=30)
 """Three turns of the reaper. Lambda's metrics are there within a few minutes
 (https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html)."""
@@ -115,6 +117,10 @@ class Account:
         """Raises CapacityError where the region is closed or has no default network: another region may have one."""
         return self._once(("network", region), lambda: self._network(region))
 
+    def default_vpc(self, region: str) -> str:
+        """The id of the region's default network. Raises CapacityError as `network` does."""
+        return self._once(("vpc", region), lambda: self._default_vpc(region))
+
     def zones(self, region: str, instance_type: str) -> tuple[str, ...]:
         """The zones of the region that have a machine of this type, by name; none: the region does not have it."""
         return self._once(("zones", region, instance_type), lambda: self._zones(region, instance_type))
@@ -193,7 +199,7 @@ class Account:
             return self.is_denial(region, error)
         return False
 
-    def _network(self, region: str) -> Network:
+    def _default_vpc(self, region: str) -> str:
         asked = {"Filters": [_filter("is-default", "true")]}
         check_region(region, self.settings.regions, PROVIDER)
         try:
@@ -206,10 +212,13 @@ class Account:
         if not vpcs:
             raise CapacityError(
                 f"{region} has no default network",
-                hint=f"aws ec2 create-default-vpc --region {region} makes it, or choose another region",
-                code="VPCIdNotSpecified",
+                hint=f"aws ec2 create-default-vpc --region {region} makes it (plan setup aws: the home region's)",
+                code=NO_NETWORK,
             )
-        vpc = str(vpcs[0]["VpcId"])
+        return str(vpcs[0]["VpcId"])
+
+    def _network(self, region: str) -> Network:
+        vpc = self.default_vpc(region)
         inside = _filter("vpc-id", vpc)
         rows = self.pages(
             region, "DescribeSubnets", {"Filters": [inside, _filter("default-for-az", "true")]}, "Subnets"

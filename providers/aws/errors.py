@@ -107,6 +107,7 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = {
     "InvalidAMIID.Malformed": (BadRequestError, "name another image in the setting `image`"),
     "InvalidAMIID.Unavailable": (BadRequestError, "the image is not ready; name another in the setting `image`"),
     "InvalidSubnetID.NotFound": (BadRequestError, _REPORT),
+    "InvalidVpcID.NotFound": (BadRequestError, _REPORT),
     "InvalidGroup.NotFound": (BadRequestError, _REPORT),
     "InvalidGroupId.Malformed": (BadRequestError, _REPORT),
     "InvalidKeyPair.NotFound": (BadRequestError, _REPORT),

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from providers.aws.account import NO_NETWORK
 from providers.aws.policies import POLICY, Document, policy, trust
 from providers.aws.settings import INSTANCE_PROFILE, REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE
-from providers.aws.standing import SPOT_ROLE, TAGS, Standing, role_arn, step
+from providers.aws.standing import SPOT_ROLE, TAGS, Standing, request, role_arn, step
 from providers.aws.store import lifecycle
+from providers.errors import CapacityError
 
 if TYPE_CHECKING:
     from providers.aws.account import Identity
@@ -33,6 +35,7 @@ class Making:
     def steps(self) -> list[SetupStep]:
         who = self.at.account.identity()
         found = [
+            self._network(),
             self._bucket(),
             self._machine_role(who),
             self._spot_role(),
@@ -41,6 +44,22 @@ class Making:
             self._reaper(who),
         ]
         return [known for known in found if known is not None]
+
+    def _network(self) -> SetupStep | None:
+        """Where launches go: the home region, and those of the setting `regions` that are open."""
+        account, allowed = self.at.account, self.at.account.settings.regions
+        wanted = [self.at.home] if not allowed else sorted(allowed & set(account.regions()))
+        lacking = [region for region in wanted if self._lacks_network(region)]
+        calls = [request("ec2", region, "CreateDefaultVpc", {}) for region in lacking]
+        what = f"the default network of {', '.join(lacking)}, with a subnet in each zone: free, and not removed again"
+        return step("network", what, calls)
+
+    def _lacks_network(self, region: str) -> bool:
+        try:
+            self.at.account.default_vpc(region)
+        except CapacityError as error:
+            return error.code == NO_NETWORK
+        return False
 
     def _bucket(self) -> SetupStep | None:
         name, home = self.at.bucket, self.at.home

@@ -19,7 +19,7 @@ from providers.aws.doctor import examine
 from providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_SUCH_THING
 from providers.aws.listing import Listing
 from providers.aws.live import Live
-from providers.aws.quotas import quota_text, shortfalls
+from providers.aws.quotas import closed_regions, quota_text, shortfalls
 from providers.aws.settings import PROVIDER, SCHEDULE_GROUP, SCHEDULE_ROLE, AwsSettings
 from providers.aws.settling import NO_GROUP, Settling
 from providers.aws.setup import AwsSetUp
@@ -75,11 +75,10 @@ _IN_USE = ("VolumeInUse", "InvalidNetworkInterface.InUse", "InvalidParameterValu
 _LOG_LINES = 1000
 _UNCLEAR = (TransientError,)
 _JUST_NOW = timedelta(seconds=3)
-TOKEN_MEMORY = timedelta(hours=24)
-"""EC2 remembers the token of RunInstances for at least so long after the instance was terminated
-(https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Run_Instance_Idempotency.html, edition of 2016; the newer page
-states no time)."""
 """The answer to a create that was not sent before names an instance that is no older."""
+TOKEN_MEMORY = timedelta(hours=24)
+"""EC2 remembers the token of RunInstances at least so long after the instance was terminated: Run_Instance_Idempotency
+of its API reference, edition of 2016; the newer page states no time."""
 _GAP = "from the create to the call that makes the schedule, a second or two (plan setup aws: none)"
 
 
@@ -162,6 +161,10 @@ class AwsProvider:
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
         """By the account's own quotas (providers.quota_teller.QuotaTeller)."""
         return shortfalls(self.account, offers)
+
+    def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
+        """Not open, closed by the organisation, without a default network (providers.quota_teller.RegionTeller)."""
+        return closed_regions(self.account, regions)
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=tuple(checks(self.standing, offer)))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pricing.offers import Market
 from providers.base import Check, PreflightState
-from providers.errors import ProviderError
+from providers.errors import CapacityError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pricing.offers import Offer
     from providers.aws.account import Account
@@ -78,6 +78,25 @@ def shortfalls(account: Account, offers: Sequence[Offer]) -> Sequence[str]:
         short = value is not None and offer.vcpus is not None and value < offer.vcpus
         told.append(f"{quota.code} {quota.name} in {region}: {value:.0f} vCPUs" if short and quota else "")
     return told
+
+
+def closed_regions(account: Account, regions: Sequence[str]) -> Mapping[str, str]:
+    """`providers.quota_teller.RegionTeller.closed_regions`: one look-up for each region, several at a time."""
+    with ThreadPoolExecutor(_THREADS) as threads:
+        told = zip(regions, threads.map(lambda region: _closed(account, region), regions), strict=True)
+        return {region: why for region, why in told if why}
+
+
+def _closed(account: Account, region: str) -> str:
+    try:
+        if region not in account.regions():
+            return f"{region} is not open to this account"
+        account.default_vpc(region)
+    except CapacityError as error:
+        return error.message
+    except ProviderError:
+        return ""
+    return ""
 
 
 def _value(account: Account, region: str, quota: Quota) -> float | None:

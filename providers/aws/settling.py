@@ -21,6 +21,8 @@ _OF_BUCKETS = ("PutPublicAccessBlock", "PutBucketLifecycleConfiguration", "PutBu
 # (call, code, words of the refusal, what it does not find)
 _SIGNS = (
     ("RunInstances", NO_GROUP, "", "security group"),
+    ("RunInstances", "InvalidSubnetID.NotFound", "", "default network"),
+    ("CreateSecurityGroup", "InvalidVpcID.NotFound", "", "default network"),
     ("DescribeSecurityGroups", NO_GROUP, "", "security group"),
     ("AddRoleToInstanceProfile", "NoSuchEntity", _PROFILE, _PROFILE),
     ("AddRoleToInstanceProfile", "NoSuchEntity", "", "role"),

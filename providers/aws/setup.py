@@ -20,7 +20,13 @@ from providers.errors import BadRequestError, ProviderError
 if TYPE_CHECKING:
     from providers.base import SetupStep, VendorRequest
 
-_THERE = ("EntityAlreadyExists", "ConflictException", "ResourceConflictException", "BucketAlreadyOwnedByYou")
+_THERE = (
+    "DefaultVpcAlreadyExists",
+    "EntityAlreadyExists",
+    "ConflictException",
+    "ResourceConflictException",
+    "BucketAlreadyOwnedByYou",
+)
 SETTLES_SECONDS = 10.0
 """After a step that made a role: most roles are known everywhere by then, and the next step is not refused."""
 _ENDS = ("Delete", "Remove")

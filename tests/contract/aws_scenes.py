@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from providers.settling import PAIRS
 from tests.contract.aws import HOME, sdk
 from tests.contract.aws_command import at_a_desk
 from tests.desk import TINY
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tests.doubles.aws.remote import Double
 
 _AT_A_LAUNCH = {
+    ("default network", "CreateSecurityGroup"): "reaper",
+    ("default network", "RunInstances"): "reaper",
     ("security group", "RunInstances"): "reaper",
     ("security group", "DescribeSecurityGroups"): "reaper",
     ("instance profile", "RunInstances"): "reaper",
@@ -27,6 +30,16 @@ _AT_A_LAUNCH = {
     ("role policy", "the machine's GetObject"): "reaper",
 }
 """Pairs that a launch meets, and what stands in the account before it. All others are a set-up's, of a bare account."""
+_STOOD = ("default network", "instance profile", "role policy")
+"""What a set-up made just before the launch."""
+FIRST_DAY = {
+    "first_day": True,
+    "setup": "none",
+    "unknown": [
+        {"made": row.made, "needed_by": row.needed_by, "seconds": 15.0} for row in PAIRS if row.provider == "aws"
+    ],
+}
+"""A new account: EC2's default quotas, no default network, nothing set up, and nothing known right after its create."""
 _LAUNCH = (
     "launch", "job.yaml", "--provider", "aws", "--device", "T4", "--market", "on_demand",
     "--region", HOME, "--region", "eu-west-1", "--yes",
@@ -41,7 +54,8 @@ class AwsScene:
 
     def begin(self, pair: Pair, seconds: float | None) -> None:
         key = pair.made, pair.needed_by
-        rule = {"made": pair.made, "needed_by": pair.needed_by, "seconds": seconds}
+        rule: dict[str, Any] = {"made": pair.made, "needed_by": pair.needed_by, "seconds": seconds}
+        rule["from_start"] = pair.made in _STOOD and key in _AT_A_LAUNCH
         self._double.reset(setup=_AT_A_LAUNCH.get(key, "none"), unknown=[rule])
         if pair.needed_by == "DescribeSecurityGroups":
             self._another_launch_makes_the_group()

@@ -54,8 +54,9 @@ def set_up(world: World) -> None:
     """What stands in the account: images, networks, and what `plan setup` makes, as far as the scenario has it."""
     for region in world.scenario.regions:
         _images(ec2(region))
-        if region in world.scenario.no_default_network:
-            ec2(region).get_default_vpc().is_default = "false"
+        if world.scenario.first_day or region in world.scenario.no_default_network:
+            ec2(region).get_default_vpc().is_default = False
+            ec2(region).subnets.clear()
     if world.scenario.setup == "none":
         return
     from moto.iam.models import iam_backends

@@ -24,6 +24,7 @@ CLOUDWATCH = "monitoring"
 DIGEST_OF_NOTHING = '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}'
 """What the registry beside the double has under every name."""
 _SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
+_CODE = re.compile(rb"<Errors><Error><Code>([^<]+)</Code>")
 _LISTED = re.compile(rb"MaxResults=\d+")
 
 
@@ -86,6 +87,8 @@ class Front:
     world: World
     armed: list[Armed] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    """The codes with which AWS itself has refused calls of EC2, in their order."""
 
     def arm(self, rules: Iterable[Fault]) -> None:
         for rule in rules:
@@ -111,6 +114,8 @@ class Front:
             refusal = Fault(code=words.code, message=words.message, status=words.status)
             return _refuse(call, refusal, start) if words.code else _empty(call, start)
         given = list(self._passed_on(environ, body, self._heard(call, start if fault is None else _nobody)))
+        if call.service == "ec2" and (found := _CODE.search(b"".join(given))):
+            self.refusals.append(found.group(1).decode())
         if fault is not None:
             raise Dropped
         return given
@@ -127,6 +132,7 @@ class Front:
 
     def forget_calls(self) -> None:
         self.calls.clear()
+        self.refusals.clear()
 
     def _passed_on(self, environ: Environ, body: bytes, start: Start) -> Iterable[bytes]:
         self.world.catch_up()

@@ -62,11 +62,12 @@ class Fault(Value):
 
 class Unknown(Value):
     """A thing that the call which needs it does not find for so many seconds after its create; None: it never does
-    (tests/doubles/aws/unknown.py)."""
+    (tests/doubles/aws/unknown.py). `from_start`: it was made when the world began."""
 
     made: str
     needed_by: str
     seconds: float | None = None
+    from_start: bool = False
 
 
 class Incident(Value):
@@ -79,15 +80,19 @@ class Incident(Value):
 
 
 class Scenario(Value):
-    """Durations in seconds. `setup` is what stands in the account: the standing reaper and all it needs, everything
-    but the reaper, or nothing. `trainer` is how machines train: by the job's name as tests/contract/sim.py has it, or
-    never to an end. `never_start` are attempts whose machine is taken and then has no room. `retired` are types that
+    """`first_day`: a new account, with EC2's default quotas and without default networks; `setup` and `unknown` are
+    given beside it (tests/contract/aws_scenes.py).
+
+    Durations in seconds. `setup` is what stands in the account: the standing reaper and all it needs, everything but
+    the reaper, or nothing. `trainer` is how machines train: by the job's name as tests/contract/sim.py has it, or never
+    to an end. `never_start` are attempts whose machine is taken and then has no room. `retired` are types that
     this account still has. `real`: time is this computer's, and whoever boots machines tells when they are off
     (tests/e2e). `reaper_fails`: the standing reaper's turn before the world began has failed. `latency` is real: so
     long each answer is under way (benchmarks). `denied_regions` are closed by a policy of the account's organisation.
     """
 
     seed: int = 0
+    first_day: bool = False
     real: bool = False
     regions: tuple[str, ...] = REGIONS
     setup: Literal["reaper", "schedule", "none"] = "reaper"

@@ -17,7 +17,7 @@ EMPTY = ""
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`made_by` is the call that makes the thing ("": it stood when the world began), `about` what its body has."""
+    """`made_by` is the call that makes the thing, `about` what its body has."""
 
     made_by: str
     code: str
@@ -31,12 +31,18 @@ _NO_ROLE = "The role with name trainplan-machine cannot be found."
 _NO_BUCKET = "The specified bucket does not exist"
 _ROLE, _REAPER, _SCHEDULE = (b"RoleName=trainplan-%b" % name for name in (b"machine", b"reaper", b"schedule"))
 WORDS: dict[tuple[str, str], Words] = {
+    ("default network", "CreateSecurityGroup"): Words(
+        "CreateDefaultVpc", "InvalidVpcID.NotFound", "The vpc ID 'vpc-0123' does not exist"
+    ),
+    ("default network", "RunInstances"): Words(
+        "CreateDefaultVpc", "InvalidSubnetID.NotFound", "The subnet ID 'subnet-0123' does not exist"
+    ),
     ("security group", "RunInstances"): Words(
         "CreateSecurityGroup", "InvalidGroup.NotFound", "The security group 'sg-0123' does not exist"
     ),
     ("security group", "DescribeSecurityGroups"): Words("CreateSecurityGroup", EMPTY, ""),
     ("instance profile", "RunInstances"): Words(
-        "",
+        "AddRoleToInstanceProfile",
         "InvalidParameterValue",
         "Value (trainplan-machine) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name",
     ),
@@ -60,7 +66,7 @@ WORDS: dict[tuple[str, str], Words] = {
     ("bucket", "PutBucketTagging"): Words("CreateBucket", "NoSuchBucket", _NO_BUCKET, status=404),
     ("bucket", "PutObject"): Words("CreateBucket", "NoSuchBucket", _NO_BUCKET, status=404),
     # The machine's own call: the world plays it (tests/doubles/aws/machines.py).
-    ("role policy", "the machine's GetObject"): Words("", "AccessDenied", "Access Denied", status=403),
+    ("role policy", "the machine's GetObject"): Words("PutRolePolicy", "AccessDenied", "Access Denied", _ROLE, 403),
 }
 """By the thing and the call that needs it. A list of its own, and not the product's: they check each other."""
 
@@ -94,7 +100,7 @@ class Unmet:
 
     def _holds(self, rule: Unknown, now: datetime) -> bool:
         key = rule.made, rule.needed_by
-        since = self.made_at.get(key) if WORDS[key].made_by else self.began
+        since = self.began if rule.from_start else self.made_at.get(key)
         if since is None or (rule.seconds is not None and now >= since + timedelta(seconds=rule.seconds)):
             return False
         self.refused_at.append(now)

@@ -31,6 +31,10 @@ QUOTA_CODES = {
     ("p5", "spot"): "L-C4BD4855",
 }
 """A list of its own, and not the product's: they check each other."""
+MARKETS = ("on-demand", "spot")
+FIRST_DAY_VCPUS = 5.0
+"""Of a new account for machines without accelerators, on demand and on spot; none for G, VT and P
+(https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html)."""
 _TRAINERS: dict[str, Callable[[], Trainer]] = {"named": NamedTrainer, "hung": Hung}
 
 
@@ -88,6 +92,8 @@ class World:
 
     def vcpus_allowed(self, region: str, code: str) -> float:
         found = self.scenario.vcpus
+        if self.scenario.first_day:
+            found = FIRST_DAY_VCPUS if code in (QUOTA_CODES["standard", market] for market in MARKETS) else 0
         for rule in self.scenario.quotas:
             if rule.code == code and rule.region in (None, region):
                 found = rule.vcpus

@@ -163,7 +163,7 @@ def by_hand(double: Double, home: Path) -> None:
 
 def test_whoever_sets_an_account_up_may_do_exactly_what_that_takes(double: Double, sent: list[Sent]) -> None:
     """Made, mended, looked at again, and removed with what launches elsewhere have left."""
-    double.reset(setup="none")
+    double.reset(setup="none", no_default_network=[HOME])
     sends = SdkApi(HOME, double.url)
     first = Desk(double, sends)
     first.carry_out(list(first.set_up.lacking()))

@@ -100,6 +100,18 @@ def _readable(parameters: object) -> dict[str, object]:
     return {"parameters": opened}
 
 
+def test_a_default_network_is_made_where_launches_go(desk: Callable[..., Desk], bare: Double) -> None:
+    bare.reset(setup="none", no_default_network=[HOME, "eu-west-1", "us-west-2"])
+    assert desk().lacking() == ["network", *ALL]
+    used = AwsSettings(regions=frozenset({"eu-west-1", "us-east-1", "mx-central-1"}))
+    one = desk(settings=used)
+    (network, *_) = one.set_up.lacking()
+    assert [call.service for call in network.calls] == ["ec2.eu-west-1", "ec2.us-east-1"]
+    one.carry_out([network])
+    assert "network" not in desk(settings=used).lacking()
+    assert desk().account.network("eu-west-1").subnets
+
+
 def test_the_bucket_is_what_the_store_would_have_made(ready: Callable[..., Desk]) -> None:
     """The store that finds it has nothing to add."""
     from providers.aws.store import make
