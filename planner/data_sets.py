@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from planner.errors import BadInputError, ThisMachineError
 from planner.shards import DataSet, Item, Shard, folder_bytes, grouped, pack, read, scan
 from planner.stored import Stored, kept
-from providers.data_files import INDEX
+from providers.data_files import INDEX, MOST_INDEX_BYTES, index_record
 from providers.stores.bucket import DamagedError
 from providers.stores.files import FileStore
 
@@ -200,8 +200,8 @@ def _packed(folder: Path, shard: Shard) -> Iterator[Path]:
 def _read_index(store: DataStore, content: str) -> DataSet | None:
     """None where it is gone meanwhile, or cannot be read."""
     try:
-        return _data_set(json.loads(store.get(f"{content}/{INDEX}")))
-    except (KeyError, TypeError, ValueError):
+        return _data_set(index_record(store.get(f"{content}/{INDEX}", size=MOST_INDEX_BYTES + 1)))
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from providers.agent.schema import json_object
 from providers.agent.spec import File
 from providers.agent.unpacking import ENDINGS
 from providers.errors import BadRequestError
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 DATA_DIR = "/data"
 INDEX = "index.json"
+MOST_INDEX_BYTES = 16 * 1024 * 1024
+"""A hundred thousand shards."""
 """Written last, it says that a data set of ours is whole, and what it consists of."""
 MOST_OBJECTS = 10_000
 """Each is a row of what the machine reads, and a request of its own."""
@@ -121,7 +123,7 @@ def _of_a_bucket(url: str, there: Place, bucket: Bucket, patience: Patience) -> 
     if _OURS.fullmatch(there.prefix):
         if f"{there.prefix}/{INDEX}" not in {entry.key for entry in found}:
             raise BadRequestError(f"the upload of {url} is not finished", hint="plan data upload goes on with it")
-        index = patience(lambda: bucket.get(f"{there.prefix}/{INDEX}", 0, None))
+        index = patience(lambda: bucket.get(f"{there.prefix}/{INDEX}", 0, MOST_INDEX_BYTES + 1))
         return index_files(index, f"{uri}/{there.prefix}", folder_of(url))
     return tuple(_object(entry, there.prefix, uri, folder_of(url)) for entry in found)
 
@@ -159,14 +161,20 @@ def _object(entry: Entry, prefix: str, uri: str, folder: str) -> File:
     )
 
 
+def index_record(index: bytes) -> dict[str, Any]:
+    """What an index of a data set says, which whoever may write the bucket may have written; {} where it is none."""
+    return json_object(index, MOST_INDEX_BYTES) or {}
+
+
 def index_files(index: bytes, uri: str, folder: str) -> tuple[File, ...]:
     """The shards of a data set of ours at `uri`, unpacked into `folder` below the machine's data folder.
 
     Raises BadRequestError where the index cannot be read.
     """
     try:
-        rows = [(str(row["name"]), str(row["sha256"]), int(row["size_bytes"])) for row in json.loads(index)["shards"]]
-    except (ValueError, KeyError, TypeError):
+        shards = index_record(index)["shards"]
+        rows = [(str(row["name"]), str(row["sha256"]), int(row["size_bytes"])) for row in shards]
+    except (ValueError, KeyError, TypeError, OverflowError):
         rows = []
     if not rows or not all(_SHARD.fullmatch(name) and digest for name, digest, _ in rows):
         raise BadRequestError(f"{uri}/{INDEX} cannot be read", hint="plan data remove it, then upload it again")
@@ -179,7 +187,7 @@ def index_files(index: bytes, uri: str, folder: str) -> tuple[File, ...]:
 def _of_our_own_name(name: str, cloud: str, ours: ObjectStore) -> tuple[File, ...]:
     """The one data set of this name that was uploaded there: for what nobody may download."""
     indexes = [path for path in ours.list() if path.endswith(f"/{INDEX}")]
-    known = [(path, index) for path in indexes if _name_in(index := ours.get(path)) == name]
+    known = [(path, index) for path in indexes if _name_in(index := ours.get(path, size=MOST_INDEX_BYTES + 1)) == name]
     if len(known) != 1:
         many = f"{len(known)} data sets are" if known else "no data set is"
         raise BadRequestError(
@@ -192,8 +200,8 @@ def _of_our_own_name(name: str, cloud: str, ours: ObjectStore) -> tuple[File, ..
 
 def _name_in(index: bytes) -> str:
     try:
-        return str(json.loads(index)["name"])
-    except (ValueError, KeyError, TypeError):
+        return str(index_record(index)["name"])
+    except KeyError:
         return ""
 
 

@@ -20,6 +20,8 @@ from providers.errors import InstanceNotFoundError
 
 FOLLOW_SECONDS = 0.5
 PIECE_BYTES = 1024 * 1024
+MOST_BYTES = 256 * 1024 * 1024
+"""Of one log; a container on this computer may write it as fast as it is read."""
 
 
 def command(
@@ -69,12 +71,14 @@ def _output(run: Run, settings: Settings, journal: Journal, follow: bool) -> Ite
 
 def _new_output(store: RunStore, prefix: str, seen: dict[str, int]) -> Iterator[str]:
     for path in store.list(prefix):
-        is_more = True
+        is_more = seen.get(path, 0) < MOST_BYTES
         while is_more:
             data = store.get(path, start=seen.get(path, 0), size=PIECE_BYTES)
-            is_more = len(data) == PIECE_BYTES
             seen[path] = seen.get(path, 0) + len(data)
             yield from data.decode("utf-8", "replace").splitlines()
+            is_more = len(data) == PIECE_BYTES and seen[path] < MOST_BYTES
+            if seen[path] >= MOST_BYTES:
+                yield f"(what follows in {path} is not shown: it is longer than {MOST_BYTES // 2**20} MiB)"
 
 
 def _rounds(run: Run, journal: Journal, follow: bool) -> Iterator[Run]:
