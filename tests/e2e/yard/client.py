@@ -20,6 +20,7 @@ from planner.cli.person import Nobody
 from planner.client import own_client
 from planner.errors import PlanError
 from planner.launch import Detached
+from planner.run_keys import RunKeys
 from planner.runner import request_for
 from planner.settings import Settings
 from planner.targets import Target
@@ -83,7 +84,8 @@ def main(arguments: list[str]) -> int:
                 run = replace(draft, deadline=now() + timedelta(seconds=desk.deadline_seconds))
                 runner.record(run, job, {})
                 _say(kind="run", run_id=run.run_id)
-                request = request_for(job, build.clock(), client=own_client(settings).id)
+                key = RunKeys(settings.home).key
+                request = request_for(job, build.clock(), client=own_client(settings).id, key=key)
                 run, receipt = runner.follow(run, request, until_launched=verb == "detach")
         except Detached as left:
             _say(kind="detached", run_id=left.run.run_id)
@@ -115,7 +117,8 @@ def _targets(desk: Desk) -> list[Target]:
 
 
 def _tell(event: object) -> None:
-    _say(kind=type(event).__name__, text=str(event), **{k: str(v) for k, v in asdict(event).items()})  # type: ignore[call-overload]
+    fields = {name: str(value) for name, value in asdict(event).items()}  # type: ignore[call-overload]
+    _say(**{"text": str(event), **fields, "kind": type(event).__name__})
 
 
 def _say(**fields: object) -> None:
