@@ -189,6 +189,7 @@ class AzureProvider:
         check_region(region, account.settings.regions, PROVIDER)
         if account.settings.cloud_timer and not account.is_timed(region):
             raise CapacityError(f"{region} has no {SCHEDULER}, which sets the machine's timer", hint=NO_TIMER_HERE)
+        self._setting_up().check_machines_right()
         image = image_for(account, request.offer, self.rented.launchable(request).host)
         known |= {
             SUBSCRIPTION: account.subscription,

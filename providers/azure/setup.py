@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from providers.azure import listing
-from providers.azure.account import Account
+from providers.azure.account import SET_UP, Account
 from providers.azure.api import Call, replayed
 from providers.azure.errors import refusal
 from providers.azure.launching import Pace
@@ -19,9 +19,11 @@ from providers.azure.standing import MACHINE, PERSON, Standing
 from providers.base import RunId
 from providers.errors import (
     BadRequestError,
+    CredentialsError,
     InstanceNotFoundError,
     PermissionDeniedError,
     ProviderError,
+    ThrottledError,
     TransientError,
 )
 from providers.rented import Rented
@@ -94,6 +96,22 @@ class SettingUp:
     def machines_may_write(self) -> bool:
         """Whether machines have a right to the container: ours, or Azure's wider one. Raises ProviderError."""
         return not self._roles(MACHINE).isdisjoint({self._standing.blob_role(MACHINE), BLOB_DATA_CONTRIBUTOR})
+
+    def check_machines_right(self) -> None:
+        """Raises PermissionDeniedError where the machines' identity has no right to the container at all: a machine
+        could not read its run directory, and would bill until its boot deadline. Which rights are enough only the
+        owner knows, so any will do; where the sign-in may not look, the launch goes on. Raises what may pass, too."""
+        try:
+            roles = self.account.once("machines' roles", lambda: self._roles(MACHINE))
+        except (CredentialsError, ThrottledError, TransientError):
+            raise
+        except ProviderError:
+            return
+        if not roles:
+            raise PermissionDeniedError(
+                f"nobody has granted the machines' identity a right to {self._standing.container_path}",
+                hint=f"whoever may assign roles runs {SET_UP}",
+            )
 
     def removable(self) -> Sequence[SetupStep]:
         """Rights, roles and identity; the storage account has the person's runs and data, and stays."""

@@ -16,7 +16,14 @@ from providers.azure.api import ArmClient, Call, claims, kind_of, namespace_of
 from providers.azure.provider import make
 from providers.azure.settings import AzureSettings
 from providers.base import Check, PreflightState, ProviderSettings
-from providers.errors import BadRequestError, CapacityError, CredentialsError, MachineError, TransientError
+from providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    MachineError,
+    PermissionDeniedError,
+    TransientError,
+)
 from tests.contract.harness import Ask, request
 from tests.doubles.azure.rules import PERSON, SUBSCRIPTION
 from tests.doubles.clock import NOON
@@ -140,6 +147,19 @@ def test_the_doctor_looks_at_everything_and_makes_nothing(world: Client) -> None
     assert [check.state for check in checks] == [OK] * len(checks)
     assert {check.name for check in checks} >= {"subscription", "set-up", "run directories", "granting"}
     assert [call for call in world.calls() if not call.startswith("GET")] == []
+
+
+def test_machines_without_any_right_to_the_container_are_not_made(make_world: MakeWorld) -> None:
+    """Such a machine was taken for a lost one, at its boot deadline, and tried again in the next place."""
+    world = make_world()
+    world.azure.control("reset", set_up=False)
+    for step in world.another(region="eastus").lacking()[:-2]:
+        world.another(region="eastus").carry_out(step, lambda _: None)
+    with pytest.raises(PermissionDeniedError, match="nobody has granted the machines' identity a right") as caught:
+        world.request()
+    assert "plan setup azure" in caught.value.hint
+    world.script("GET roleAssignments", code="AuthorizationFailed", times=None)
+    assert replace(world).request().resolved["identity"]
 
 
 def test_the_doctor_misses_what_machines_write_with(make_world: MakeWorld) -> None:
