@@ -19,6 +19,7 @@ from providers.agent import reading, store
 from providers.agent.reading import Access, signed
 from providers.agent.store import AwayError, RefusedError, Store, download, upload
 from providers.agent.stores import open_store
+from providers.azure.roles import DATA_ACTIONS
 from tests.unit.providers.agent.cloud import Cloud, cloud
 from tests.unit.providers.agent.machine import drained
 
@@ -61,6 +62,7 @@ def access(request: pytest.FixtureRequest, double: Cloud, s3: str) -> Access:
     return found
 
 
+_BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 _PLACE = b"<CreateBucketConfiguration><LocationConstraint>eu-west-1</LocationConstraint></CreateBucketConfiguration>"
 
 
@@ -124,6 +126,22 @@ def test_the_run_directory_may_be_the_whole_bucket(double: Cloud) -> None:
     run.put("a/b", b"")
     assert run.list("a") == {"a/b": 0}
     assert run.get("job.json") == b"{}"
+
+
+def test_azure_is_asked_for_all_rights_to_blobs_of_the_machines_role_and_no_others(
+    double: Cloud, tmp_path: Path
+) -> None:
+    """Which right each method takes is Microsoft's page "Permissions for calling data operations"."""
+    rights = {"GET": "read", "PUT": "write", "DELETE": "delete"}
+    run = open_store(Access(double.boot("azure", "azblob://account/box/plan")))
+    run.put("a", b"one")
+    run.get("a")
+    run.list("")
+    run.delete("a")
+    (tmp_path / "large").write_bytes(b"0" * (store.PART_BYTES + 1))
+    drained(upload(run, "large", tmp_path / "large"))
+    asked = {method for method, path, _ in double.requests if path.startswith("/account/")}
+    assert {f"{_BLOBS}/{rights[method]}" for method in asked} == set(DATA_ACTIONS)
 
 
 @pytest.mark.parametrize("kind", ["gcp", "azure"])

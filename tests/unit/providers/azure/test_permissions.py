@@ -21,13 +21,14 @@ from providers.azure.roles import CLIENT_ACTIONS, DATA_ACTIONS, LINKED_ACTIONS, 
 from providers.errors import CapacityError, ProviderError
 from tests.conftest import ROOT
 from tests.contract.harness import let_show
-from tests.doubles.azure.permissions import action_of
+from tests.doubles.azure.permissions import action_of, permits
 from tests.doubles.azure.rules import SUBSCRIPTION
 from tests.faults.azure import an_offer
+from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_setup import bare, set_up
 
 if TYPE_CHECKING:
-    from tests.unit.providers.azure.conftest import Client
+    from tests.doubles.azure.client import Double
 
 MakeWorld = Callable[..., "Client"]
 FILES = {"client.json": CLIENT_ACTIONS, "machine.json": MACHINE_ACTIONS, "set-up.json": SETUP_ACTIONS}
@@ -139,8 +140,31 @@ def test_the_machine_may_do_what_it_asks_for_and_not_more_than_end_its_group() -
     for method, url, _ in end._calls():
         sent.append((method, url.partition("?")[0]))
     asked = {action_of(method, path) for method, path in sent}
-    assert asked <= set(MACHINE_ACTIONS)
+    within = {action for row in TABLE["within_deletion"] for action in row["actions"]}
+    assert all(row["reason"] and row["source"] for row in TABLE["within_deletion"])
+    assert asked | within == set(MACHINE_ACTIONS)
+    assert not asked & within
     assert all(action.endswith(("/delete", "/deallocate/action")) for action in MACHINE_ACTIONS)
+
+
+@pytest.mark.parametrize("lacking", sorted(SETUP_ACTIONS))
+def test_without_any_one_of_its_permissions_setting_up_is_refused(lacking: str, whole_set_up: list[list[str]]) -> None:
+    """By the double's own rule, on the calls that a whole set-up and its removal really sent."""
+    granted = [{"actions": [action for action in SETUP_ACTIONS if action != lacking], "notActions": []}]
+    refused = [call for call in whole_set_up if not permits(granted, action_of(*call), {})]
+    assert refused
+    assert {action_of(*call) for call in refused} >= {lacking}
+
+
+@pytest.fixture(scope="module")
+def whole_set_up(azure: Double, tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    """Method and path of every call."""
+    azure.control("reset", first_day=True)
+    world = Client(azure, tmp_path_factory.mktemp("set-up"))
+    provider = set_up(world)
+    for step in provider.removable():
+        provider.carry_out(step, lambda _: None)
+    return [[call["method"], call["path"]] for call in azure.control("calls")]
 
 
 def test_what_a_launch_cannot_do_without_is_in_the_clients_role() -> None:
