@@ -26,7 +26,7 @@ _MOST_AT_ONCE = 16
 HERE = "local"
 IDENTITY, QUOTA = "identity", "quota"
 """Names of a preflight's checks: the one that every offer shares, and the one that another place may pass."""
-PLACE, MACHINE = {"network"}, {"offered", "offered here", "lifecycle", "image"}
+PLACE, MACHINE = {"network", "region"}, {"offered", "offered here", "lifecycle", "image"}
 """And those that hold for a region, and for a kind of machine there."""
 _REFUSING: dict[type[ProviderError], str] = {
     CredentialsError: IDENTITY,

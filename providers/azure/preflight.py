@@ -9,6 +9,7 @@ from pricing.offers import LifecycleState
 from providers.azure.account import GRANTS, NO_TIMER_HERE, SCHEDULER, SET_UP
 from providers.azure.names import NAMESPACES
 from providers.azure.quotas import QUOTAS_PAGE, quota_names
+from providers.azure.regions import closed
 from providers.base import Check, PreflightState
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
 
@@ -40,6 +41,7 @@ def account_checks(account: Account) -> tuple[Check, ...]:
 def offer_checks(account: Account, offer: Offer) -> tuple[Check, ...]:
     """Whether the subscription gets this size at this place, and how many cores it may have."""
     found = [
+        *_region(account, offer),
         checked("offered here", lambda: _offered(account, offer)),
         checked("quota", lambda: _quota(account, offer)),
     ]
@@ -128,6 +130,13 @@ def _offered(account: Account, offer: Offer) -> Check:
             name="offered here", state=REFUSED, detail=f"the subscription does not get {where}: {size.refused}", fix=fix
         )
     return Check(name="offered here", state=OK, detail=f"{where} is offered to the subscription")
+
+
+def _region(account: Account, offer: Offer) -> list[Check]:
+    """A line where the subscription can create nothing in the region."""
+    shut = closed(account, [offer.region])
+    fix = "choose one of these regions, or ask whoever owns the subscription's policies"
+    return [Check(name="region", state=REFUSED, detail=f"{name}: {why}", fix=fix) for name, why in shut.items()]
 
 
 def _timed(account: Account, offer: Offer) -> Check:

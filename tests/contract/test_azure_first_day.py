@@ -62,7 +62,7 @@ SCENES = (
     Scene(
         "The doctor, after the set-up",
         "What may be launched now, and where to ask for accelerators.",
-        ("doctor", "azure", JOB),
+        ("doctor", "azure"),
         ExitCode.OK,
     ),
     Scene("The first launch", "The cheapest place is a machine of 2 cores.", LAUNCH, ExitCode.OK),

@@ -103,9 +103,9 @@ def _() -> None:
 def _() -> None:
     real = rented.Rented.machine
 
-    def part(self: Any, request: Any, end: Any) -> Any:
+    def part(self: Any, request: Any, *given: Any) -> Any:
         request = replace(request, deadline=request.deadline + timedelta(days=30))
-        return real(self, request, end)
+        return real(self, request, *given)
 
     rented.Rented.machine = part  # type: ignore[method-assign]
 

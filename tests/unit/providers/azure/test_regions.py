@@ -58,6 +58,16 @@ def test_the_setting_leaves_regions_out(world: Client) -> None:
         provider.resolve(run)
 
 
+def test_preflight_refuses_a_region_that_a_policy_closes(make_world: MakeWorld) -> None:
+    world = make_world(allowed_regions=["westus3"])
+    told = world.provider.preflight(an_offer("eastus", Market.ON_DEMAND))
+    (check,) = [check for check in told.checks if check.name == "region"]
+    assert (told.state, check.state) == (PreflightState.REFUSED, PreflightState.REFUSED)
+    assert check.detail == "eastus: a policy of the subscription allows westus3 alone"
+    there = world.provider.preflight(an_offer("westus3", Market.ON_DEMAND))
+    assert "region" not in [check.name for check in there.checks]
+
+
 def test_closed_regions_are_told_by_the_policy_alone(make_world: MakeWorld) -> None:
     world = make_world(allowed_regions=["eastus"])
     assert set(world.provider.closed_regions(FIVE)) == {*FIVE} - {"eastus"}
