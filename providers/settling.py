@@ -7,6 +7,7 @@ within `MOST_SECONDS`, without a create in another place.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -77,6 +78,23 @@ _REGISTRATION = "https://learn.microsoft.com/azure/azure-resource-manager/manage
 _SCHEDULE = "assumed: Azure states no time after which ComputeSchedule knows a machine"
 
 
+_GOOGLE_API = "https://cloud.google.com/service-usage/docs/enable-disable"
+"""An API that was just switched on refuses as if it were off, and its refusal says to wait "a few minutes"."""
+_GOOGLE_ACCOUNT = "https://cloud.google.com/iam/docs/service-accounts-create"
+"""A new service account may not be known for 60 seconds or more."""
+_GOOGLE_ACCESS = "https://cloud.google.com/iam/docs/access-change-propagation"
+"""A change of a policy holds after 2 minutes as a rule, after 7 or more at times: longer than a person waits here."""
+_GOOGLE_STORE = (
+    "assumed: Cloud Storage promises a new bucket at once (https://cloud.google.com/storage/docs/consistency)"
+)
+_GOOGLE_QUEUE = "assumed: Cloud Tasks states no time after which tasks find a new queue"
+_GOOGLE_NETWORK = "assumed: Compute Engine states no time after the network's operation is done"
+
+
+def _gcp(made: str, needed_by: str, source: str, patience_seconds: float = 180.0) -> Pair:
+    return Pair(provider="gcp", made=made, needed_by=needed_by, patience_seconds=patience_seconds, source=source)
+
+
 def _azure(made: str, needed_by: str, source: str, patience_seconds: float = 120.0) -> Pair:
     return Pair(provider="azure", made=made, needed_by=needed_by, patience_seconds=patience_seconds, source=source)
 
@@ -124,6 +142,25 @@ PAIRS: tuple[Pair, ...] = (
     _azure("container", "PUT roleAssignments", _ARM),
     _azure("container", "Put Blob", _STORAGE),
     _azure("role assignment", "Put Blob", _RIGHT, 300.0),
+    *(
+        _gcp("API", operation, _GOOGLE_API)
+        for operation in (
+            "networks.insert",
+            "serviceAccounts.create",
+            "roles.create",
+            "projects.setIamPolicy",
+            "queues.create",
+            "buckets.insert",
+        )
+    ),
+    _gcp("service account", "projects.setIamPolicy", _GOOGLE_ACCOUNT),
+    _gcp("role", "projects.setIamPolicy", _GOOGLE_ACCESS),
+    _gcp("service account", "instances.insert", _GOOGLE_ACCOUNT),
+    _gcp("network", "instances.insert", _GOOGLE_NETWORK, 120.0),
+    _gcp("service account", "queuedResources.create", _GOOGLE_ACCOUNT),
+    _gcp("queue", "tasks.create", _GOOGLE_QUEUE, 120.0),
+    _gcp("bucket", "objects.insert", _GOOGLE_STORE, 60.0),
+    _gcp("grant", MACHINE_READS, _GOOGLE_ACCESS, 240.0),
 )
 
 
@@ -172,6 +209,11 @@ def settled(
             report(f"{pair.needed_by} does not find the new {pair.made} yet; asking for {pair.patience_seconds:.0f} s")
         sleep(ASKED_EVERY_SECONDS)
         waited[pair] = waited.get(pair, 0.0) + ASKED_EVERY_SECONDS
+
+
+def pause(seconds: float) -> None:
+    """Real seconds go by."""
+    threading.Event().wait(seconds)
 
 
 def _refused(error: ProviderError, pair: Pair) -> PermissionDeniedError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from providers.base import LABEL_ATTEMPT, LABEL_RUN, Instance, InstanceRef, InstanceState, RunId, Timers
 from providers.errors import BadRequestError, CapacityError, InstanceNotFoundError
-from providers.gcp import found, insert
+from providers.gcp import found, insert, settling
 from providers.gcp.account import Account
 from providers.gcp.api import Api
 from providers.gcp.kinds import TPU_API, kind_of
@@ -19,6 +20,7 @@ from providers.gcp.quotas import Quotas
 from providers.gcp.translate import EXISTS, IN_USE, error_of_operation
 from providers.launchable import host_image
 from providers.rented import Rented, hardware
+from providers.settling import pause, settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +43,8 @@ class Machines:
     api: Api
     account: Account
     rented: Rented
+    sleep: Callable[[float], None] = pause
+    """Lets seconds go by until what was just made is known."""
 
     @property
     def listing_lag(self) -> timedelta:
@@ -186,8 +190,12 @@ class Machines:
         """The operation; None where a machine of this name is there and is this attempt's."""
         body: Mapping[str, Any] = create["body"]
         project, zone = str(create["project"]), str(create["zone"])
-        try:
+
+        def send() -> Json:
             return self.api.insert(project, zone, body, str(create["requestId"]))
+
+        try:
+            return settled(send, lambda error: settling.of_machine(settling.INSERT, error, self.account), self.sleep)
         except InstanceNotFoundError as error:
             hint = "look at the zone, the network and the service account that are named; plan doctor gcp looks too"
             raise BadRequestError(error.message, hint=hint, code=error.code) from error

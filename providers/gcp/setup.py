@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from providers.base import OwnedResource, SetupStep, VendorRequest
@@ -16,30 +16,23 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
+from providers.gcp import settling
 from providers.gcp.permissions import CLIENT_OWN, CLIENT_ROLES, ROLES, Role
 from providers.gcp.settings import MACHINE_ACCOUNT
+from providers.gcp.settling import POLICY
 from providers.gcp.standing import SERVICES, Standing, missing, queue_body, with_grants, without_grants
 from providers.gcp.tpu.reaper import QUEUE, REGION, queue_name
-from providers.gcp.translate import OFF
+from providers.settling import pause, settled
 
 OURS = "made by plan setup gcp"
 """The description of what can be removed again."""
-POLICY = "projects.setIamPolicy"
 _DELETE_ROLE = "roles.delete"
 PAUSE_SECONDS = 3.0
 MOST_LOOKS = 60
-LONGEST_PAUSE_SECONDS = 30.0
-PATIENCE_SECONDS = 180.0
-"""How long a new account, role or API may be unknown to what depends on it: a new service account "60 seconds or more"
-(https://cloud.google.com/iam/docs/service-accounts-create), a change of a policy 2 minutes as a rule
-(https://cloud.google.com/iam/docs/access-change-propagation), an API that was switched on "a few minutes" (the words of
-its refusal). A refusal that lasts ends the set-up within five minutes."""
+PATIENCE_SECONDS = 120.0
+"""How long trouble of Google's own, or somebody else who changes the policy, may last."""
 _T = TypeVar("_T")
-_NOT_YET = re.compile(r"does not exist|not found|concurrent", re.IGNORECASE)
-
-
-def _wait(seconds: float) -> None:
-    threading.Event().wait(seconds)
+_CONCURRENT = re.compile(r"concurrent", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class GcpSetUp:
 
     at: Standing
     owned: Callable[[], Sequence[OwnedResource]]
-    wait: Callable[[float], None] = _wait
+    wait: Callable[[float], None] = pause
 
     def lacking(self) -> Sequence[SetupStep]:
         """In the order in which they are needed. What an API that is off would tell is taken to be lacking.
@@ -76,7 +69,7 @@ class GcpSetUp:
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
         for call in step.calls:
             if call.operation == POLICY:
-                self._change_policy(call)
+                self._change_policy(call, report)
             else:
                 self._send(call, report)
                 if call.operation != _DELETE_ROLE and step.name == f"role {CLIENT_OWN.id}":
@@ -205,7 +198,7 @@ class GcpSetUp:
         parameters = {"project": self.at.project, verb: [dict(grant) for grant in grants]}
         return VendorRequest(service="cloudresourcemanager", operation=POLICY, parameters=parameters)
 
-    def _change_policy(self, call: VendorRequest) -> None:
+    def _change_policy(self, call: VendorRequest, report: Callable[[str], None]) -> None:
         """Read, changed, and written back if nobody else has meanwhile; a new account or role may not be known yet."""
         wanted: Mapping[str, Any] = call.parameters
 
@@ -218,33 +211,40 @@ class GcpSetUp:
             path = f"/v1/projects/{self.at.project}:setIamPolicy"
             self.at.account.ask("POST", "cloudresourcemanager", path, None, {"policy": changed})
 
-        self._patiently(change)
+        self._patiently(POLICY, change, report)
 
-    def _patiently(self, send: Callable[[], _T]) -> _T:
-        """What `send` gives, sent again for PATIENCE_SECONDS while Google may not know yet what an earlier step made.
+    def _patiently(self, operation: str, send: Callable[[], _T], report: Callable[[str], None]) -> _T:
+        """What `send` gives, sent again while Google may not know yet what an earlier step made (providers.settling).
 
-        Raises the last refusal.
+        Raises ProviderError.
         """
-        waited, pause = 0.0, PAUSE_SECONDS
+        return settled(
+            partial(self._again, send), lambda error: settling.of_set_up(operation, error), self.wait, report
+        )
+
+    def _again(self, send: Callable[[], _T]) -> _T:
+        """The same for trouble of Google's own, and for a policy that somebody else has changed meanwhile."""
+        waited = 0.0
         while True:
             try:
                 return send()
             except ProviderError as error:
                 if waited >= PATIENCE_SECONDS or not _may_pass(error):
                     raise
-            self.wait(pause)
-            waited += pause
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            self.wait(PAUSE_SECONDS)
+            waited += PAUSE_SECONDS
 
     def _send(self, call: VendorRequest, report: Callable[[str], None]) -> None:
         asked: Mapping[str, Any] = call.parameters
-        if asked["method"] != "DELETE" and self._patiently(lambda: self._is_there(call)):
+        if asked["method"] != "DELETE" and self._patiently(call.operation, lambda: self._is_there(call), report):
             return
         try:
             told = self._patiently(
+                call.operation,
                 lambda: self.at.account.ask(
                     asked["method"], call.service, asked["path"], asked.get("query"), asked.get("body")
-                )
+                ),
+                report,
             )
         except InstanceNotFoundError:
             if asked["method"] != "DELETE":
@@ -289,8 +289,8 @@ class GcpSetUp:
 
 def _may_pass(error: ProviderError) -> bool:
     """Whether the same call may be answered otherwise in a while."""
-    unknown_yet = isinstance(error, BadRequestError) and bool(_NOT_YET.search(error.message))
-    return unknown_yet or error.code in OFF or isinstance(error, (TransientError, UnrecognizedError))
+    changed = isinstance(error, BadRequestError) and bool(_CONCURRENT.search(error.message))
+    return changed or isinstance(error, (TransientError, UnrecognizedError))
 
 
 def _check(operation: Mapping[str, Any], call: VendorRequest) -> None:

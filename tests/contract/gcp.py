@@ -99,7 +99,9 @@ class Client:
 
     def provider(self, only: str = OFFER) -> TimedGcp:
         account, stores = self.account(), self.stores()
-        parts: tuple[Part, ...] = (Machines(self.api(GoogleApi(account)), account, self.rented(stores)),)
+        parts: tuple[Part, ...] = (
+            Machines(self.api(GoogleApi(account)), account, self.rented(stores), self.google.sleep),
+        )
         return TimedGcp(account, parts, stores, self.google.now, google=self.google, only=only, slept=self.slept)
 
 

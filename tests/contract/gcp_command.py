@@ -34,7 +34,7 @@ def made(settings: ProviderSettings) -> TimedGcp:
     opened, patience = cache(lambda: store.make(settings)), Patience(sleep=google.sleep)
     stores = cache(lambda run_id: run_store(opened(), run_id, patience=patience))
     ours = {"store": stores, "digest": lambda _: DIGEST, "now": google.now}
-    parts = tuple(replace(part, rented=replace(part.rented, **ours)) for part in given.parts)
+    parts = tuple(replace(part, rented=replace(part.rented, **ours), sleep=google.sleep) for part in given.parts)
 
     def let_go() -> None:
         if opened.cache_info().currsize:

@@ -15,6 +15,7 @@ from providers.settling import MOST_SECONDS, PAIRS, Pair
 from tests.contract.aws_scenes import AwsScene
 from tests.contract.azure_scenes import AzureScene
 from tests.contract.conftest import NEEDS
+from tests.contract.gcp_scenes import GcpScene
 from tests.unit.planner.cli import plan
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tests.contract.scenes import Scene
 
 pytestmark = pytest.mark.slow
-SCENES: dict[str, Any] = {"aws": AwsScene, "azure": AzureScene}
+SCENES: dict[str, Any] = {"aws": AwsScene, "azure": AzureScene, "gcp": GcpScene}
 ROWS = [pytest.param(row, id=f"{row.provider}-{row.made.replace(' ', '-')}-{row.needed_by}") for row in PAIRS]
 
 

@@ -41,6 +41,7 @@ class TpuClient(Client):
             self.tasks(TasksCalls(account)),
             self.google.now,
             in_order,
+            self.google.sleep,
         )
         return TimedGcp(account, (part,), stores, self.google.now, google=self.google, only=only, slept=self.slept)
 

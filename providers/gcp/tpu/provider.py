@@ -21,14 +21,14 @@ from providers.errors import (
     ProviderError,
     QuotaError,
 )
-from providers.gcp import counted
+from providers.gcp import counted, settling
 from providers.gcp.account import Account
 from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, label_text
 from providers.gcp.part import TOKEN_MEMORY, word_of
 from providers.gcp.tpu import checks, reaper
 from providers.gcp.tpu.api import PAGE, TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls, pages
 from providers.gcp.tpu.create import ADDRESS, CREATE, RUNTIME, checked, create_call, place_for, takes, trainable
-from providers.gcp.tpu.finding import Each, Found, threads
+from providers.gcp.tpu.finding import Each, Found, asked_for, dead, made_by, threads
 from providers.gcp.tpu.runtimes import runtime_for
 from providers.gcp.tpu.startup import as_shell
 from providers.gcp.tpu.translate import (
@@ -44,14 +44,15 @@ from providers.gcp.tpu.translate import (
     owned_resource,
     owned_task,
     place_of,
-    ref_of,
     said_of,
 )
 from providers.rented import Rented
+from providers.settling import pause, settled
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
     from providers.base import Check, LaunchRequest, RunId, VendorRequest
+    from providers.settling import Pair
 
 LISTING_LAG = timedelta(seconds=30)
 """Nobody publishes one; the API answers after a create with an operation whose target may take seconds to be there."""
@@ -73,6 +74,8 @@ class TpuMachines:
     tasks: Calls
     now: Callable[[], datetime]
     each: Each = threads
+    sleep: Callable[[float], None] = pause
+    """Lets seconds go by until what was just made is known."""
     _known_zones: tuple[str, ...] | None = field(default=None, init=False)
 
     @property
@@ -162,12 +165,12 @@ class TpuMachines:
         create = next((call for call in calls if call.operation == CREATE), None)
         if create is None:
             raise BadRequestError(f"the calls of {request.run_id} make no TPU", hint="launch it anew")
-        place = _made_by(create)
+        place = made_by(create)
         there = self._look(place)
         if there is not None:
             return there
         if self._has_lived(request):
-            return _dead(request, place, "it has ended, and is gone")
+            return dead(request, place, "it has ended, and is gone")
         return self._made(request, calls, place)
 
     def get(self, ref: InstanceRef) -> Instance:
@@ -222,36 +225,49 @@ class TpuMachines:
                 self.rented.put(request.run_id, call)
             elif call.operation == reaper.CREATE_TASK:
                 if not self._armed(call):
-                    return _dead(request, place, "what this attempt made has ended, and its timers are gone")
+                    return dead(request, place, "what this attempt made has ended, and its timers are gone")
                 made.append(reaper.task_name(call))
             else:
                 self._create(call, made)
-        return self._look(place) or _asked_for(request, place)
+        return self._look(place) or asked_for(request, place)
 
     def _create(self, call: VendorRequest, made: Sequence[str]) -> None:
         """Ask for it. Where the place has none for us, nothing is left: the timers go too."""
         try:
-            told = self.tpu.call(CREATE, call.parameters)
-            refused = operation_error(told, f"{TPU} {CREATE}")
-        except Refused as error:
-            if error.status == "ALREADY_EXISTS":
-                return
-            refused = error_of(error, f"{TPU} {CREATE}", TPU)
-            if isinstance(refused, InstanceNotFoundError):
-                refused = BadRequestError(refused.message, hint="look at zone, type and runtime version")
+            told = settled(partial(self._create_sent, call), self._too_new, self.sleep)
+            refused = operation_error(told, f"{TPU} {CREATE}") if told else None
+        except InstanceNotFoundError as error:
+            refused = BadRequestError(error.message, hint="look at zone, type and runtime version")
+        except (CapacityError, QuotaError) as error:
+            refused = error
         if refused is None:
             return
         if isinstance(refused, CapacityError | QuotaError):
             with contextlib.suppress(InstanceNotFoundError):
-                self._delete(_made_by(call), WORD)
+                self._delete(made_by(call), WORD)
             for name in made:
                 self._disarm(name)
         raise refused
 
-    def _armed(self, call: VendorRequest) -> bool:
+    def _create_sent(self, call: VendorRequest) -> dict[str, Any]:
+        """The answer to the create; an empty one where there is such a queued resource already."""
         try:
-            return self._of_tasks(reaper.CREATE_TASK, partial(reaper.armed, self.tasks, call))
-        except InstanceNotFoundError as error:
+            return self.tpu.call(CREATE, call.parameters)
+        except Refused as error:
+            if error.status == "ALREADY_EXISTS":
+                return {}
+            raise error_of(error, f"{TPU} {CREATE}", TPU) from error
+
+    def _too_new(self, error: ProviderError) -> Pair | None:
+        return settling.of_machine(settling.CREATE_TPU, error, self.account)
+
+    def _armed(self, call: VendorRequest) -> bool:
+        send = partial(self._of_tasks, reaper.CREATE_TASK, partial(reaper.armed, self.tasks, call))
+        try:
+            return settled(send, settling.of_task, self.sleep)
+        except PermissionDeniedError as error:
+            if not isinstance(error.__cause__, InstanceNotFoundError):
+                raise
             raise PermissionDeniedError(
                 f"nothing would end the TPU without this computer, so none is made: {error.message}",
                 hint="plan setup gcp",
@@ -382,19 +398,3 @@ _LISTS: Sequence[tuple[str, str, Callable[[Mapping[str, Any]], OwnedResource | N
     ("ListQueuedResources", "queuedResources", owned_resource),
     ("ListNodes", "nodes", owned_node),
 )
-
-
-def _made_by(create: VendorRequest) -> Place:
-    parent = str(create.parameters["parent"])
-    return Place(parent.rpartition("/")[2], str(create.parameters["queuedResourceId"]))
-
-
-def _asked_for(request: LaunchRequest, place: Place) -> Instance:
-    """What was accepted, and is not shown yet."""
-    ref, pending = ref_of(place), InstanceState.PENDING
-    return Instance(ref=ref, state=pending, run_id=request.run_id, attempt=request.attempt, bills=False)
-
-
-def _dead(request: LaunchRequest, place: Place, reason: str) -> Instance:
-    ended = InstanceState.ENDED
-    return Instance(ref=ref_of(place), state=ended, run_id=request.run_id, attempt=request.attempt, reason=reason)

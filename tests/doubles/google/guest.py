@@ -21,6 +21,7 @@ from providers.sim.vouched import attempt_record
 from tests.contract.sim import NamedTrainer
 from tests.doubles import gcs
 from tests.doubles.endings import is_sign_of_training
+from tests.doubles.google import unknown
 from tests.doubles.google.world import Moment, World
 from tests.faults.harness import EndedBy, Work
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _SPEED = TYPES["t4.one"]
 """Every machine trains as fast as this one of the simulated cloud: what is held to it here is order, not speed."""
+_PATIENCE = re.compile(r"^ *patience=(\d+)$", re.MULTILINE)
+_ASKS_AGAIN = timedelta(seconds=5)
 _LISTENS = timedelta(seconds=2)
 """From `control/stop` in the bucket to the trainer."""
 _REASONS = {65: "BAD_JOB", 70: "TRAINING_FAILED"}
@@ -122,6 +125,8 @@ class Guest:
     noticed_at: datetime | None = None
     ending: Ending | None = None
     progress_at: datetime | None = None
+    refused_at: datetime | None = None
+    asks_at: datetime | None = None
 
     def __post_init__(self) -> None:
         self.trainer = TRAINERS[self.world.scenario.trainer]()
@@ -132,6 +137,8 @@ class Guest:
         if not self.booted:
             yield Moment(self.boots_at, self._boot)
             return
+        if self.asks_at is not None:
+            yield Moment(self.asks_at, self._boot)
         if self.orders is not None and self.world.scenario.machine_timer_works:
             yield Moment(max(self.orders.deadline, self.boots_at), self._time_is_up)
             if self.course is None:
@@ -179,6 +186,10 @@ class Guest:
         if self.orders.deadline <= self.world.now:
             self.end(EndedBy.MACHINE_TIMER, {"kind": "power_off"})  # before anything was fetched
             return
+        if unknown.is_hidden(self.world, "grant"):
+            self._is_refused()
+            return
+        self.asks_at = None
         found = {
             name: self._read(f"attempts/{self.orders.attempt}/machine/{name}") for name in ("agent.pyz", "spec.json")
         }
@@ -189,6 +200,16 @@ class Guest:
                 return
         self.spec = json.loads(found["spec.json"] or b"{}")
         self._train()
+
+    def _is_refused(self) -> None:
+        """The start-up text asks again for as long as it says, then it tells the console and ends the machine."""
+        self.refused_at = self.refused_at or self.world.now
+        limit = _PATIENCE.search(self.user_data)
+        if limit and self.world.now - self.refused_at >= timedelta(seconds=int(limit[1])):
+            self.console += "trainplan: STORE_REFUSED: this machine may not read its run directory\n"
+            self.end(EndedBy.AGENT, {"kind": "power_off"})
+            return
+        self.asks_at = self.world.now + _ASKS_AGAIN
 
     def _train(self) -> None:
         job = self._read("job.json")

@@ -34,6 +34,15 @@ class FaultRule(_Frozen):
     until: float | None = None
 
 
+class Unknown(_Frozen):
+    """A thing that the call which needs it does not find for so many seconds after its create; None: it never does
+    (tests/doubles/google/unknown.py)."""
+
+    made: str
+    needed_by: str
+    seconds: float | None = None
+
+
 class Incident(_Frozen):
     """Befalls running machines of an attempt (None: of each), so many seconds after they run.
 
@@ -85,6 +94,7 @@ class Scenario(_Frozen):
     trainer: Literal["simulated", "named", "hung"] = "simulated"
     faults: tuple[FaultRule, ...] = ()
     incidents: tuple[Incident, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
 
 
 _REGION = {

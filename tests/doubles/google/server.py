@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from tests.doubles import gcs
-from tests.doubles.google import compute, iam, storage, tasks, tpu
+from tests.doubles.google import compute, iam, storage, tasks, tpu, unknown
 from tests.doubles.google.discovery import Description, Matched, ViolationError, description
 from tests.doubles.google.machines import ledger_rows
 from tests.doubles.google.scenario import FaultRule, Scenario
@@ -62,6 +62,8 @@ class Host:
                 return {"rows": [row for ledger in LEDGERS for row in ledger(world)]}
             case "calls":
                 return {"calls": [call._asdict() for call in world.calls], "violations": world.violations}
+            case "unmet":
+                return {"at": [at.isoformat() for at in unknown.unmet(world).refused_at]}
             case "objects":
                 return {"names": {name: len(there) for name, there in world.bucket.objects.items()}}
             case _:
@@ -144,6 +146,8 @@ def _answered(world: World, asked: gcs.Asked, query: str, known: Known | None) -
         world.calls.append(Call(method, gcs.told_of(asked), asked.query, {}))
         try:
             iam.refuse_forbidden(world, method, machine=machine)
+            if not machine:
+                unknown.refuse_unknown(world, method)
         except RefusedError as error:
             return _json(error.status, error.body)
         return storage.answered(world, asked)
@@ -155,15 +159,19 @@ def _answered(world: World, asked: gcs.Asked, query: str, known: Known | None) -
         world.signed.setdefault(found.id, []).append(asked.headers.get("authorization", ""))
         world.pass_to(world.now)
         iam.refuse_forbidden(world, found.id, machine=machine)
+        if not machine:
+            unknown.refuse_unknown(world, found.id)
         if found.id.startswith("storage."):
             status, headers, data = storage.answered(world, asked)
             if status < 300 and data:
                 api.check_reply(found, json.loads(data))
+                unknown.was_made(world, found.id)
             return status, headers, data
         if found.id not in HANDLERS:
             raise ViolationError(f"{found.id} is not in this double")
         told = HANDLERS[found.id](world, call)
         api.check_reply(found, told)
+        unknown.was_made(world, found.id)
     except ViolationError as error:
         world.violations.append(str(error))
         return _json(400, RefusedError(400, "invalid", f"Google's description does not allow: {error}").body)

@@ -245,7 +245,7 @@ def test_what_never_comes_to_be_known_ends_the_set_up_within_five_minutes(projec
         project.provider.carry_out(steps[name], lambda _: None)
     project.iam.known_from[EMAIL] = project.world.now + timedelta(days=1)
     began = project.world.now
-    with pytest.raises(BadRequestError, match="does not exist"):
+    with pytest.raises(PermissionDeniedError, match="does not exist"):
         project.waiting().carry_out(steps["grants"], lambda _: None)
     assert timedelta(minutes=3) <= project.world.now - began <= timedelta(minutes=5)
 
