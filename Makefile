@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins engine docker azurite simulator tables fit accuracy bench k80 clean
+.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins lock audit build engine docker azurite simulator tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -21,6 +21,9 @@ help:
 	@echo "make mutants small changes to the code that launches and ends machines: which of them no test notices (hours)"
 	@echo "make fuzz    mutated price lists, commands, job files and run directories: none may end in an unhandled error"
 	@echo "make pins    pin what a rented machine installs anew, with hashes (needs the network)"
+	@echo "make build   the wheel, and lists of parts (CycloneDX) of what CI and rented machines install"
+	@echo "make audit   whether anything that CI installs has a known vulnerability (needs the index's data)"
+	@echo "make lock    pin what CI installs, with hashes; make pins: what rented machines install"
 	@echo "make bench   how fast the command answers, and what a rented machine fetches before its first step"
 	@echo "make k80     train with the last TensorFlow for a K80, on this machine's processor"
 	@echo "make fit     fit the throughput model to the measurements; make accuracy: how right it is"
@@ -37,8 +40,18 @@ $(VENV)/.plan: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet -e '.[dev,train-cpu,train-jax]'
+# What CI installs is pinned, with the hash of each wheel, for Linux on x86_64 (`make lock`); elsewhere, and with
+# `make LOCK= ...`, it is what is newest.
+LOCK ?= requirements/ci.txt
+FITS_LOCK := $(BIN)/python -c 'import platform, sys; sys.exit((sys.platform, platform.machine()) != ("linux", "x86_64"))'
+
+$(VENV)/.dev: pyproject.toml $(LOCK) | $(BIN)/python
+	@if [ -n "$(LOCK)" ] && $(FITS_LOCK); then \
+	    $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r $(LOCK) && \
+	    $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .; \
+	else \
+	    $(BIN)/python -m pip install --quiet -e '.[dev,train-cpu,train-jax]'; \
+	fi
 	$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@ $(VENV)/.plan
 
@@ -131,6 +144,17 @@ fuzz: $(VENV)/.dev tables
 pins: $(VENV)/.dev tables
 	$(BIN)/python -m pip install --quiet "uv>=0.9"
 	$(BIN)/python -P -m scripts.pins
+
+# What CI installs, pinned anew with hashes (scripts/lock.py): after each change of pyproject.toml, and now and then.
+lock: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet "uv>=0.9"
+	$(BIN)/python -P -m scripts.lock
+
+audit: $(VENV)/.dev
+	@scripts/audit.sh $(BIN)
+
+build: $(VENV)/.dev tables
+	@scripts/build.sh $(BIN)
 
 # Fits the throughput model anew (minutes) and writes what it can and cannot do; `accuracy` writes only the latter.
 fit: $(VENV)/.dev tables

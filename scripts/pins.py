@@ -15,9 +15,13 @@ import tempfile
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from providers.launchable import Software, table
 from providers.trainer_wheel import PINNED, requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ALSO_PYTHON = {"jax-cpu": ("3.11",)}
 """The end-to-end tests install it into a container with Debian 12's own Python (tests/e2e/yard/images/public)."""
@@ -42,35 +46,47 @@ class Pin:
     hashes: set[str] = field(default_factory=set)
 
 
+Pins = dict[tuple[str, str], Pin]
+"""By name and version."""
+
+
 def main() -> int:
     PINNED.mkdir(exist_ok=True)
     for software in table().software.values():
         pins, environments = pinned(software)
-        (PINNED / f"{software.name}.txt").write_text(as_text(software, pins, environments), encoding="utf-8")
+        lists = " and ".join(f"{name}.txt" for name in software.requirements)
+        text = as_text(f"`make pins` from {lists}", pins, environments)
+        (PINNED / f"{software.name}.txt").write_text(text, encoding="utf-8")
         sys.stdout.write(f"{software.name}: {len(pins)} packages on {', '.join(map(_spelled, sorted(environments)))}\n")
     return 0
 
 
-def pinned(software: Software) -> tuple[dict[tuple[str, str], Pin], set[Environment]]:
+def pinned(software: Software) -> tuple[Pins, set[Environment]]:
     """Pins by name and version, and the environments that have wheels of all of it. Raises OSError and ValueError."""
-    pins: dict[tuple[str, str], Pin] = {}
     usual = Environment(software.container.python, "x86_64")
     asked = [usual, *(Environment(usual.python, machine) for machine in _MACHINES[software.kind][1:])]
     asked += [Environment(python, usual.machine) for python in ALSO_PYTHON.get(software.name, ())]
+    return resolved(software.name, requirements(software.requirements), asked)
+
+
+def resolved(name: str, wanted: str, asked: Sequence[Environment]) -> tuple[Pins, set[Environment]]:
+    """Pins of these requirements, and the environments that have wheels of all of it: the first has to, or there is
+    none of the others to compare with. Raises OSError and ValueError."""
+    pins: Pins = {}
     found: set[Environment] = set()
     for environment in asked:
         # What was resolved first is held to: one version of each package wherever there is a wheel of it.
-        held = "".join(f"{name}=={version}\n" for name, version in pins)
+        held = "".join(f"{package}=={version}\n" for package, version in pins)
         try:
-            rows = _resolved(requirements(software.requirements), held, environment)
+            rows = _resolved(wanted, held, environment)
         except ValueError as error:
-            if environment == usual:
+            if environment == asked[0]:
                 raise
-            sys.stderr.write(f"{software.name} has no wheels on {_spelled(environment)}: {error}\n")
+            sys.stderr.write(f"{name} has no wheels on {_spelled(environment)}: {error}\n")
             continue
         found.add(environment)
-        for name, version, hashes in rows:
-            pin = pins.setdefault((name, version), Pin())
+        for package, version, hashes in rows:
+            pin = pins.setdefault((package, version), Pin())
             pin.environments.add(environment)
             pin.hashes |= hashes
     return pins, found
@@ -95,10 +111,9 @@ def _resolved(wanted: str, held: str, environment: Environment) -> list[tuple[st
     return [(row["name"], row["version"], {wheel["hashes"]["sha256"] for wheel in row["wheels"]}) for row in rows]
 
 
-def as_text(software: Software, pins: dict[tuple[str, str], Pin], environments: set[Environment]) -> str:
-    """As pip reads it with --require-hashes."""
-    lists = " and ".join(f"{name}.txt" for name in software.requirements)
-    lines = [f"# Made by `make pins` from {lists}, for {', '.join(map(_spelled, sorted(environments)))}."]
+def as_text(made: str, pins: Pins, environments: set[Environment]) -> str:
+    """As pip reads it with --require-hashes. `made` says by which command, and from what."""
+    lines = [f"# Made by {made}, for {', '.join(map(_spelled, sorted(environments)))}."]
     for (name, version), pin in sorted(pins.items()):
         hashes = "".join(f" \\\n    --hash=sha256:{sha256}" for sha256 in sorted(pin.hashes))
         lines.append(f"{name}=={version}{_marker(pin.environments, environments)}{hashes}")

@@ -1,0 +1,49 @@
+"""`make lock`: pin what CI installs, with the hash of every wheel that pip takes there.
+
+What pyproject.toml asks for (the package itself, what builds it, and the extras of EXTRAS) is resolved by uv for each
+Python of PYTHONS on Linux, and written to requirements/ci.txt, which `make set-up` installs from where it fits. Commit
+it together with pyproject.toml. Needs the network: package indexes as pip is set up for.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+from scripts.pins import Environment, as_text, resolved
+
+ROOT = Path(__file__).parent.parent
+LOCK = ROOT / "requirements" / "ci.txt"
+EXTRAS = ("dev", "train-cpu", "train-jax")
+"""What `make set-up` installs."""
+PYTHONS = ("3.11", "3.12", "3.13")
+BESIDES = ("pip", "editables")
+"""What installs, and what hatchling asks for besides where a package is installed in place."""
+
+
+def wanted() -> str:
+    """The requirements, one a line. Raises OSError."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, build = told["project"], told["build-system"]["requires"]
+    extras = [line for name in EXTRAS for line in project["optional-dependencies"][name]]
+    return "\n".join([*project["dependencies"], *build, *BESIDES, *extras]) + "\n"
+
+
+def locked() -> dict[str, str]:
+    """Versions by name, in small letters with hyphens, as the lock has them for any environment. Raises OSError."""
+    rows = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in rows}
+
+
+def main() -> int:
+    pins, environments = resolved("CI", wanted(), [Environment(python, "x86_64") for python in PYTHONS])
+    LOCK.parent.mkdir(exist_ok=True)
+    LOCK.write_text(as_text("`make lock` from pyproject.toml", pins, environments), encoding="utf-8")
+    sys.stdout.write(f"{LOCK.relative_to(ROOT)}: {len(pins)} packages\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
