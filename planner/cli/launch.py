@@ -20,7 +20,7 @@ from planner.cli.beside import Beside, Joined
 from planner.cli.data import bring, only_providers, send_brought
 from planner.cli.live import LiveView, bills_line
 from planner.cli.person import hang_up_detaches, person
-from planner.consent import foreign_parts
+from planner.consent import foreign_parts, readers
 from planner.creating import MakeRequest
 from planner.doctoring import judge
 from planner.dry_run import DryRun
@@ -92,7 +92,10 @@ def command(
     proposal, brought = with_data(job, settings, wanted, made)
     most = most_usd(proposal, given_usd, assume_yes=yes)
     proposal = within(proposal, most)
-    foreign = foreign_parts(job)  # as it was written: a folder that was sent to our own storage has an address there
+    foreign = [
+        *foreign_parts(job),
+        *readers(job, proposal.offers),
+    ]  # as it was written: a folder that was sent to our own storage has an address there
     job = brought.job
     if dry_run:
         _print_requests(brought, proposal, settings, as_json)

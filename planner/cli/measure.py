@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import build, options
+from planner.cli.ask import confirm
 from planner.cli.launch import LOCAL, finish, print_left, propose
 from planner.cli.live import LiveView
 from planner.cli.person import hang_up_detaches
+from planner.consent import foreign_parts, readers
 from planner.errors import TrainingFailedError
 from planner.gather import Wanted
 from planner.launch import Detached
 from planner.run import Outcome
 from planner.runner import request_for
+
+if TYPE_CHECKING:
+    from planner.proposal import Proposal
+    from workloads.job import TrainingJob
 
 DEFAULT_STEPS = 40
 
@@ -25,12 +31,15 @@ DEFAULT_STEPS = 40
 def command(
     job_file: options.NeededJobFile,
     steps: Annotated[int, typer.Option("--steps", min=5, help="Training steps to measure over")] = DEFAULT_STEPS,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Train a few steps, keep the rate as a measurement, leave no model behind."""
     job = options.read_job_file(job_file)
     settings = options.settings()
     proposal = propose(job, settings, Wanted(providers=(LOCAL,)), build.providers(settings))
+    if not yes:
+        _agree(job, proposal)
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         runner = build.runner(journal, settings, view.show, LOCAL)
         run = replace(runner.draft(job, proposal.targets, proposal.slow_end, None), model_folder="")
@@ -52,3 +61,13 @@ def command(
         return
     rate = measured.images_per_second
     sys.stdout.write(f"{job.name}: {rate:,.1f} images/s on this machine, {measured.framework}; kept as a measurement\n")
+
+
+def _agree(job: TrainingJob, proposal: Proposal) -> None:
+    """A job of known parts is measured without a question; a stranger's image runs here once somebody agrees."""
+    foreign = [*foreign_parts(job), *readers(job, proposal.offers)]
+    for line in foreign:
+        sys.stderr.write(f"{line}\n")
+    if foreign:
+        question = "measure with the image, data and secrets above, on this machine?"
+        confirm(question, default=False, hint="--yes measures without asking", left_alone="nothing was started")

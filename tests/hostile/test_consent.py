@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.consent import foreign_parts
+from planner.consent import foreign_parts, readers
 from providers.sim.api import STOP, Address, exchange
-from tests.builders import a_job
+from tests.builders import a_job, an_offer
 from tests.doubles.typing_person import AtPty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pricing.offers import Offer
 
 EVIL = "evil.example/train@sha256:" + "e" * 64
 HUB = "aws-sm:arn:aws:secretsmanager:eu-west-1:123456789012:secret:trainplan/hub"
@@ -47,6 +49,7 @@ def test_an_empty_line_does_not_launch_a_strangers_image(folder: Path) -> None:
         code, _ = first.ended()
     assert code == 130
     assert EVIL in "".join(first.shown.split("\r\n"))
+    assert "who can read what it uses: the image's program" in first.shown
     assert "Traceback" not in first.shown
 
 
@@ -65,3 +68,40 @@ def test_image_address_and_secrets_are_listed_each() -> None:
 
 def test_a_job_of_known_parts_has_nothing_to_list() -> None:
     assert foreign_parts(a_job()) == []
+    assert readers(a_job(), [an_offer()]) == []
+
+
+def test_a_folder_that_a_strangers_image_reads_is_listed() -> None:
+    """Without an image of somebody else's it is this installation's own trainer that reads it."""
+    data = {"path": "/home/mary/.ssh", "images": 100}
+    model = {"preset": "vgg16", "image_size": 32, "classes": 2}
+    _, folder = foreign_parts(a_job(container=EVIL, model=model, data=data))
+    assert folder == "data: the folder /home/mary/.ssh of this computer; the image's program reads all of it"
+    assert foreign_parts(a_job(model=model, data=data)) == []
+
+
+@pytest.mark.parametrize(
+    ("offers", "said", "unsaid"),
+    [
+        ([an_offer(provider="local")], ["the image's program"], ["bucket", "every machine", "TPU"]),
+        ([an_offer(provider="aws")], ["the image's program", "bucket", "every machine of the account"], ["TPU"]),
+        ([an_offer(provider="gcp", device="TPU v4")], ["bucket", "every machine", "on a TPU"], []),
+    ],
+)
+def test_who_could_read_it_is_said(offers: list[Offer], said: list[str], unsaid: list[str]) -> None:
+    (line,) = readers(a_job(container=EVIL, secrets={"HUB_TOKEN": HUB}), offers)
+    assert all(word in line for word in said)
+    assert not any(word in line for word in unsaid)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
+def test_an_empty_line_does_not_measure_a_strangers_image(folder: Path) -> None:
+    """It would run on this computer."""
+    (folder / "job.yaml").write_text(json.dumps(JOB | {"container": EVIL}))
+    with AtPty(folder, "measure", "job.yaml") as first:
+        first.wait_for("on this machine? [y/N]:")
+        first.type("\n")
+        code, _ = first.ended()
+    assert code == 130
+    assert EVIL in "".join(first.shown.split("\r\n"))
+    assert "who can read what it uses: the image's program" in first.shown
