@@ -92,10 +92,8 @@ def command(
     proposal, brought = with_data(job, settings, wanted, made)
     most = most_usd(proposal, given_usd, assume_yes=yes)
     proposal = within(proposal, most)
-    foreign = [
-        *foreign_parts(job),
-        *readers(job, proposal.offers),
-    ]  # as it was written: a folder that was sent to our own storage has an address there
+    # Of the job as it was written: a folder that was sent to our own storage has an address there.
+    foreign = [*foreign_parts(job), *readers(job, proposal.offers)]
     job = brought.job
     if dry_run:
         _print_requests(brought, proposal, settings, as_json)
@@ -113,9 +111,8 @@ def command(
             earlier = None if fresh else runner.resumable(job, names)
             keys = RunKeys(settings.home)
             request = request_for(job, clock, client=build.client(settings).id, data=brought.files, key=keys.key)
-            limits = _limits(draft, request, first_at, clock.now())
             watchful = Watchful(made, clock.now, proposal.offers)
-            told = (*brought.lines, *limits)
+            told = (*brought.lines, *_limits(draft, request, first_at, clock.now()))
             view.pause_for(lambda: _ask(job.name, proposal, earlier, told, foreign, assume_yes=yes))
             if brought.is_missing:
                 view.pause_for(lambda: send_brought(brought, first_at))
