@@ -39,7 +39,7 @@ class Life:
         asked = {
             "region": _REGION,
             "zone": None,
-            "instanceType": _TYPES.get(body["properties"]["hardwareProfile"]["vmSize"], "t4.one"),
+            "instanceType": _type_of(body["properties"]["hardwareProfile"]["vmSize"]),
             "market": "spot" if body["properties"].get("priority") == "Spot" else "on_demand",
             "image": "img-azure",
             "clientToken": name,
@@ -71,6 +71,11 @@ class Life:
         for machine in list(self.physics.state.machines.values()):
             if machine.labels.get(LABEL_RUN) == run and machine.live and machine.asked_at is None:
                 self.physics.put(replace(machine, asked_at=self.physics.now))
+
+
+def _type_of(size: str) -> str:
+    """The simulated cloud's type that trains as a size does: sizes that do not begin with N have no accelerator."""
+    return _TYPES.get(size, "t4.one" if size.startswith("Standard_N") else "cpu.eight")
 
 
 def start_up_of(body: dict[str, Any]) -> dict[str, str]:
