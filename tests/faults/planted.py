@@ -67,10 +67,10 @@ class Caught:
 
 
 def trials_for_defects(began: Sequence[Verdict]) -> list[Trial]:
-    """The undisturbed launches first, then a seeded part of all points, those around a create before the others; one of
-    each case in turn, as some defects show in one alone."""
+    """The undisturbed launches first, then a seeded part of all points; those around a create, and launches that are
+    left alone, before the others; one of each case in turn, as some defects show in one alone."""
     names, trials = named_points(began), all_trials(began)
-    near = [trial for trial in trials if _call(names, trial) in _CREATES]
+    near = [trial for trial in trials if trial.then is Then.LEFT or _call(names, trial) in _CREATES]
     part = some(trials, max(SHARE, min(1.0, LEAST / max(len(trials), 1))), SEED)
     for chosen in (near, part):
         Random(SEED).shuffle(chosen)

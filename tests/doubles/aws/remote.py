@@ -26,6 +26,8 @@ ENVIRONMENT = {
     "AWS_DEFAULT_REGION": "us-east-1",
 }
 """Somebody is signed in, and nothing of this computer's own sign-in is read."""
+PATIENCE_SECONDS = 300
+"""Real ones. To let days pass over a machine that trains took a busy computer more than a minute."""
 UNSET = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_REGION")
 
 
@@ -123,5 +125,5 @@ class Double:
         """This thread's own, and this process's: one that was forked must not speak on its parent's."""
         who = os.getpid(), threading.get_ident()
         if who not in self._connections:
-            self._connections[who] = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            self._connections[who] = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
         return self._connections[who]
