@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs iam-simulate, which evaluates AWS policies (conditions included) with AWS's own list of actions, resource types
-# and condition keys, below .build (needs node and npm), and prints the folder. Only tests use it.
+# and condition keys, below .build (needs node and npm), and prints the folder. Only tests use it: its
+# licence (AGPL) binds whoever ships it, and nothing of it is shipped.
 #
 # Safe to run again, and twice at once: what is in place is whole, as it is put there by one rename.
 set -eu
