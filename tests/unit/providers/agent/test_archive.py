@@ -16,7 +16,8 @@ import pytest
 import providers.agent
 from providers.agent_archive import agent_bytes, agent_sha256, reading_source
 
-MOST_BYTES = 170_000
+MOST_BYTES = 200_000
+"""A machine fetches it once from its store; what it may not do is grow unnoticed."""
 SOURCES = sorted(Path(providers.agent.__path__[0]).glob("*.py"))
 OLDEST = (3, 8)
 
