@@ -12,7 +12,7 @@ from pricing.money import format_usd_per_hour
 from pricing.offers import Offer
 from providers.base import Check, Doctor, Preflight, PreflightState
 from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, ProviderError
-from providers.quota_teller import QuotaTeller
+from providers.quota_teller import QuotaTeller, RegionTeller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -181,12 +181,13 @@ def offer_text(offer: Offer) -> str:
 
 
 def _within_quotas(asked: Provider, ranked: Sequence[Offer]) -> list[Offer]:
-    """The first offers that no known quota forbids, one of each pool; none where no known quota forbids any."""
-    if not isinstance(asked, QuotaTeller):
-        return []
-    short = asked.shortfalls(ranked)
-    fitting = [offer for offer, why in zip(ranked, short, strict=True) if not why]
-    return one_of_each_pool(fitting)[:FIRST_OFFERS] if any(short) else []
+    """The first offers that no known quota forbids and no closed region, one of each pool; none where nothing does."""
+    regions = list(dict.fromkeys(offer.region for offer in ranked))
+    closed = asked.closed_regions(regions) if isinstance(asked, RegionTeller) else {}
+    there = [offer for offer in ranked if offer.region not in closed]
+    short = asked.shortfalls(there) if isinstance(asked, QuotaTeller) else [""] * len(there)
+    fitting = [offer for offer, why in zip(there, short, strict=True) if not why]
+    return one_of_each_pool(fitting)[:FIRST_OFFERS] if closed or any(short) else []
 
 
 def _asking(asked: Provider, offers: Sequence[Offer]) -> list[Callable[[], Sequence[Check]]]:

@@ -135,7 +135,7 @@ class AwsHarness:
         self._sent: list[VendorRequest] = []
         self._client = Client(double, home, api=lambda api: Recorder(api, self._sent))
         self._made: list[TimedAws] = []
-        double.reset(setup=setup)
+        double.reset(setup=setup, bucket=True, policies=["client"])
 
     def provider(self) -> TimedAws:
         made = self._client.provider()
@@ -165,6 +165,7 @@ class AwsHarness:
     def clean(self) -> None:
         for made in self._made:
             made.close()
+        assert self.double.ask("unpermitted") == [], "docs/permissions/aws/client.json lacks what the adapter calls"
 
     def _with_places(self, parameters: Mapping[str, object]) -> dict[str, Any]:
         text = json.dumps(parameters)

@@ -32,9 +32,12 @@ _AT_A_LAUNCH = {
 """Pairs that a launch meets, and what stands in the account before it. All others are a set-up's, of a bare account."""
 _STOOD = ("default network", "instance profile", "role policy")
 """What a set-up made just before the launch."""
+POLICIES = ["client", "setup"]
+"""All that the person may do; the double refuses a call whose action is in neither."""
 FIRST_DAY = {
     "first_day": True,
     "setup": "none",
+    "policies": POLICIES,
     "unknown": [
         {"made": row.made, "needed_by": row.needed_by, "seconds": 15.0} for row in PAIRS if row.provider == "aws"
     ],
@@ -56,7 +59,7 @@ class AwsScene:
         key = pair.made, pair.needed_by
         rule: dict[str, Any] = {"made": pair.made, "needed_by": pair.needed_by, "seconds": seconds}
         rule["from_start"] = pair.made in _STOOD and key in _AT_A_LAUNCH
-        self._double.reset(setup=_AT_A_LAUNCH.get(key, "none"), unknown=[rule])
+        self._double.reset(setup=_AT_A_LAUNCH.get(key, "none"), unknown=[rule], policies=POLICIES)
         if pair.needed_by == "DescribeSecurityGroups":
             self._another_launch_makes_the_group()
 

@@ -95,6 +95,7 @@ def test_from_the_doctor_to_the_receipt_on_the_first_day(new: Double, golden: Go
     assert "MaxSpotInstanceCountExceeded" not in new.ask("refusals")
     assert new.ask("unmet"), "what was just created was asked for too soon at least once"
     assert new.left() == []
+    assert new.ask("unpermitted") == []
     golden.check(PAGE, page)
 
 

@@ -130,7 +130,7 @@ class AwsCloud:
 
     def __init__(self, case: str, **more: Any) -> None:
         self.double, self._sdk, self._bucket = own()
-        self.double.reset(**{**QUICK, **SCENARIOS.get(case, {}), **more})
+        self.double.reset(**{"policies": ["client", "setup"], **QUICK, **SCENARIOS.get(case, {}), **more})
 
     def provider(self, ask: Ask, points: Points) -> Provider:
         client = Client(

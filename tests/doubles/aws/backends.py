@@ -57,6 +57,12 @@ def set_up(world: World) -> None:
         if world.scenario.first_day or region in world.scenario.no_default_network:
             ec2(region).get_default_vpc().is_default = False
             ec2(region).subnets.clear()
+    if world.scenario.bucket:
+        from moto.s3.models import s3_backends
+
+        name = f"trainplan-{ACCOUNT}-{HOME}"
+        s3_backends[ACCOUNT]["aws"].create_bucket(name, HOME)
+        s3_backends[ACCOUNT]["aws"].put_bucket_tagging(name, {"trainplan": "1"})
     if world.scenario.setup == "none":
         return
     from moto.iam.models import iam_backends

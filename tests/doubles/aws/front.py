@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, unquote
 
 from tests.doubles.aws import backends
 from tests.doubles.aws.objects import ACCOUNT
+from tests.doubles.aws.permissions import lacking
 from tests.doubles.aws.scenario import Fault
 from tests.doubles.aws.world import World
 from tests.faults.harness import EndedBy
@@ -28,6 +29,13 @@ _CODE = re.compile(rb"<Errors><Error><Code>([^<]+)</Code>")
 _LISTED = re.compile(rb"MaxResults=\d+")
 
 
+_DENIED = {
+    "ec2": "UnauthorizedOperation",
+    "s3": "AccessDenied",
+    "iam": "AccessDenied",
+    "sts": "AccessDenied",
+    "monitoring": "AccessDenied",
+}
 _GLOBAL = ("iam", "sts")
 """Services without a region, which such a policy leaves out."""
 _SETTINGS = {
@@ -50,6 +58,7 @@ class Call:
     operation: str
     key: str = ""
     body: bytes = field(default=b"", repr=False)
+    method: str = ""
 
     def to_json(self) -> dict[str, str]:
         return {"service": self.service, "region": self.region, "operation": self.operation, "key": self.key}
@@ -87,6 +96,8 @@ class Front:
     world: World
     armed: list[Armed] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    unpermitted: list[str] = field(default_factory=list)
+    """The actions for want of which a call was refused."""
     refusals: list[str] = field(default_factory=list)
     """The codes with which AWS itself has refused calls of EC2, in their order."""
 
@@ -109,6 +120,11 @@ class Front:
             raise Dropped
         if call.service == CLOUDWATCH:
             backends.tell_turns(self.world)
+        scenario = self.world.scenario
+        missing = lacking(call, scenario.policies, scenario.withheld) if scenario.policies else ""
+        if missing:
+            self.unpermitted.append(missing)
+            return _refuse(call, _not_allowed(call, missing), start)
         words = self.world.unmet.meets(call, self.world.now)
         if words is not None:
             refusal = Fault(code=words.code, message=words.message, status=words.status)
@@ -133,6 +149,7 @@ class Front:
     def forget_calls(self) -> None:
         self.calls.clear()
         self.refusals.clear()
+        self.unpermitted.clear()
 
     def _passed_on(self, environ: Environ, body: bytes, start: Start) -> Iterable[bytes]:
         self.world.catch_up()
@@ -164,7 +181,7 @@ class Organisation:
         region, service = scope.groups() if scope else ("", "s3")
         if region not in self.world().scenario.denied_regions or service in _GLOBAL:
             return self.answer(environ, start)
-        code = {"ec2": "UnauthorizedOperation", "s3": "AccessDenied"}.get(service, "AccessDeniedException")
+        code = _DENIED.get(service, "AccessDeniedException")
         said = (
             f"You are not authorized to perform this operation. User: arn:aws:iam::{ACCOUNT}:user/moto is not "
             "authorized to perform it with an explicit deny in a service control policy. "
@@ -179,7 +196,7 @@ def call_of(environ: Environ, body: bytes) -> Call:
     region, service = scope.groups() if scope else ("us-east-1", "s3")
     method, path = environ["REQUEST_METHOD"], unquote(environ["PATH_INFO"])
     if service == "s3":
-        return Call(service, region, _of_s3(method, path, environ.get("QUERY_STRING", "")), path, body)
+        return Call(service, region, _of_s3(method, path, environ.get("QUERY_STRING", "")), path, body, method)
     if target := environ.get("HTTP_X_AMZ_TARGET"):
         return Call(service, region, target.rpartition(".")[2], body=body)
     if service in ("scheduler", "lambda"):
@@ -244,6 +261,12 @@ def _refuse(call: Call, fault: Fault, start: Start) -> Iterable[bytes]:
     data = body.encode()
     start(f"{fault.status} no", [("Content-Type", kind), ("Content-Length", str(len(data))), *headers])
     return [data]
+
+
+def _not_allowed(call: Call, action: str) -> Fault:
+    said = f"User: arn:aws:iam::{ACCOUNT}:user/moto is not authorized to perform: {action}"
+    because = f"{said} because no identity-based policy allows the {action} action"
+    return Fault(code=_DENIED.get(call.service, "AccessDeniedException"), message=because, status=403)
 
 
 def _empty(call: Call, start: Start) -> Iterable[bytes]:

@@ -81,7 +81,9 @@ class Incident(Value):
 
 class Scenario(Value):
     """`first_day`: a new account, with EC2's default quotas and without default networks; `setup` and `unknown` are
-    given beside it (tests/contract/aws_scenes.py).
+    given beside it (tests/contract/aws_scenes.py). `policies` of docs/permissions/aws are all that whoever calls may
+    do, less the actions that are `withheld`; without any, everything is allowed. `bucket`: that of run directories is
+    there, as a set-up makes it.
 
     Durations in seconds. `setup` is what stands in the account: the standing reaper and all it needs, everything but
     the reaper, or nothing. `trainer` is how machines train: by the job's name as tests/contract/sim.py has it, or never
@@ -118,6 +120,9 @@ class Scenario(Value):
     denied_regions: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     quotas: tuple[QuotaRule, ...] = ()
+    bucket: bool = False
+    policies: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     unknown: tuple[Unknown, ...] = ()
     incidents: tuple[Incident, ...] = ()

@@ -66,6 +66,7 @@ class Server:
             "advance": lambda: world.advance(datetime.fromisoformat(given["until"])),
             "sleep": lambda: world.advance(world.now + timedelta(seconds=given["seconds"])),
             "script": lambda: self.front.arm(Fault.model_validate(row) for row in given["faults"]),
+            "unpermitted": lambda: self.front.unpermitted,
             "refusals": lambda: self.front.refusals,
             "unmet": lambda: [at.isoformat() for at in world.unmet.refused_at],
             "mend": self.front.armed.clear,

@@ -1,0 +1,84 @@
+"""The double lets nobody do what the policies of docs/permissions/aws do not say."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from providers.errors import IncompleteListingError, PermissionDeniedError
+from tests.contract.aws import Client, TimedAws
+from tests.contract.aws import sdk as sdk_of
+from tests.contract.harness import request
+from tests.doubles.aws import remote
+from tests.doubles.aws.front import Call
+from tests.doubles.aws.permissions import actions_of, allowed, lacking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from providers.aws.api import SdkApi
+
+CLIENT = ["client"]
+
+
+@pytest.fixture(scope="module")
+def double() -> Iterator[remote.Double]:
+    with remote.signed_in(), remote.Double() as made:
+        yield made
+        sdk_of(made.url).close()
+
+
+@pytest.fixture
+def provider(double: remote.Double, tmp_path: Path) -> Iterator[TimedAws]:
+    made = Client(double, tmp_path).provider()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("action", ["ec2:RunInstances", "ec2:CreateTags", "iam:PassRole"])
+def test_a_create_without_one_of_its_permissions_is_refused(
+    provider: TimedAws, double: remote.Double, action: str
+) -> None:
+    double.reset(bucket=True, policies=CLIENT)
+    asked = request(provider)
+    double.reset(bucket=True, policies=CLIENT, withheld=[action])
+    with pytest.raises(PermissionDeniedError, match=f"perform: {action}"):
+        provider.launch(asked)
+    assert double.ask("unpermitted") == [action]
+    assert double.left() == []
+
+
+@pytest.mark.parametrize("action", ["ec2:DescribeVolumes", "scheduler:ListSchedules"])
+def test_a_list_without_its_permission_is_not_whole(provider: TimedAws, double: remote.Double, action: str) -> None:
+    double.reset(bucket=True, policies=CLIENT, withheld=[action])
+    with pytest.raises(IncompleteListingError, match=action):
+        provider.list_owned()
+
+
+def test_what_no_policy_names_is_refused(double: remote.Double) -> None:
+    double.reset(bucket=True, policies=CLIENT)
+    api: SdkApi = sdk_of(double.url)
+    calls: list[tuple[str, str, dict[str, Any]]] = [
+        ("ec2", "DescribeAddresses", {}),
+        ("iam", "CreateRole", {"RoleName": "x", "AssumeRolePolicyDocument": "{}"}),
+        ("s3", "CreateBucket", {"Bucket": "somebodys"}),
+    ]
+    for service, operation, given in calls:
+        with pytest.raises(PermissionDeniedError, match="no identity-based policy allows"):
+            api.call(service, "us-east-1", operation, given)
+
+
+def test_every_action_of_the_table_is_one_of_aws(oracles: Path) -> None:
+    told = json.loads((oracles / "aws-actions.json").read_text(encoding="utf-8"))["services"]
+    known = {name for service in told.values() for name in service["actions"]}
+    for operation in ("RunInstances", "CreateFunction", "CreateSchedule", "AddRoleToInstanceProfile", "CreateRole"):
+        service = {"RunInstances": "ec2", "CreateFunction": "lambda", "CreateSchedule": "scheduler"}.get(
+            operation, "iam"
+        )
+        body = b"TagSpecification IamInstanceProfile RoleArn Tags"
+        assert actions_of(Call(service, "us-east-1", operation, body=body)) <= known
+    assert allowed(("client", "setup")) <= known
+    assert lacking(Call("monitoring", "us-east-1", "GetMetricStatistics"), ("client",), ()) == ""
