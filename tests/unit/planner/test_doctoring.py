@@ -18,7 +18,7 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import IDENTITY, NO_QUOTA, OK, FakeCloud
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
 UNKNOWN = Check(name="quota", state=PreflightState.UNKNOWN, detail="you may not ask for quotas")
 RETIRED = Check(name="lifecycle", state=PreflightState.REFUSED, detail="retired", fix="g6.xlarge")
@@ -225,3 +225,17 @@ def test_what_a_place_refuses_another_may_not(names: tuple[str, ...], here: bool
     offers = {"itself": EAST, "another machine": at("us-east-1", instance_type="g5.xlarge"), "another region": WEST}
     assert known.is_refused_here is here
     assert {name for name, offer in offers.items() if known.may_be_let_in_at(offer)} == elsewhere
+
+
+class TellsRegions(FakeCloud):
+    def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
+        return {region: "it has no default network" for region in regions if region != "region-11"}
+
+
+def test_further_offers_are_those_of_regions_that_are_open() -> None:
+    """A new account has few: twelve offers of closed regions would hide the one that it can launch."""
+    network = Check(name="network", state=PreflightState.REFUSED, detail="no default network")
+    asked = TellsRegions(FakeClock(), judge=lambda offer: (OK if offer.region == "region-11" else network,))
+    told = examine(asked, [at(f"region-{number}") for number in range(MOST_OFFERS)])
+    assert told.state is PreflightState.OK
+    assert (told.offers[-1].offer.region, len(told.offers)) == ("region-11", FIRST_OFFERS + 1)
