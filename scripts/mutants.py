@@ -1,7 +1,12 @@
 """`make mutants`: small changes to the code that launches and ends machines, one at a time, and whether a test notices.
 
 The changes are Cosmic Ray's (https://pypi.org/project/cosmic-ray/). Of the places that can be changed a seeded sample
-is drawn, and of the changes of each place one. A mutant is killed when the tests near its module fail, or do not end.
+is drawn, and of the changes of each place one. A mutant is killed when a test that answers for its module fails, or
+does not end. `tests/mutants.toml` says which tests answer for which module, and names the mutants that somebody has
+looked at and that need no test, each with its reason; those are not tried and count as survivors.
+
+Every result is written at once, so that a run that was broken off goes on where it stopped. The order of the sample
+is random: its first part is a fair sample too.
 """
 
 from __future__ import annotations
@@ -9,94 +14,43 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
-from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cosmic_ray import plugins
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 
+from scripts.mutant_list import ROOT, Answers, Mutant, Place, read_answers
+from scripts.mutant_trials import Copy, Record, Result, Verdict
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ROOT = Path(__file__).parent.parent
-COPIED = ("workloads", "pricing", "providers", "planner", "tests", "docs", "examples", "scripts", "benchmarks")
-PLANNER, PROVIDERS = "tests/unit/planner", "tests/unit/providers"
-ENGINE = tuple(
-    f"{PLANNER}/test_{name}.py"
-    for name in (
-        "carrying", "creating", "ending", "forgotten_tokens", "interruptions", "journal", "journal_whole", "launch",
-        "market", "moving", "next_action", "sweep", "teardown", "teardown_unsure", "two_homes",
-    )
-)  # fmt: skip
-NEAR: dict[str, tuple[str, ...]] = {
-    "planner/launch.py": ENGINE,
-    "planner/next_action.py": ENGINE,
-    "planner/ending.py": ENGINE,
-    "planner/creating.py": ENGINE,
-    "planner/adopting.py": ENGINE,
-    "planner/teardown.py": ENGINE,
-    "planner/sweep.py": ENGINE,
-    "planner/journal.py": ENGINE,
-    "providers/aws/*.py": (f"{PROVIDERS}/aws", "tests/contract/test_provider.py -k aws"),
-    "providers/azure/*.py": (f"{PROVIDERS}/azure", "tests/contract/test_provider.py -k azure"),
-    "providers/gcp/*.py": (f"{PROVIDERS}/gcp", "tests/contract/test_provider.py -k gcp"),
-    "providers/gcp/tpu/*.py": (f"{PROVIDERS}/gcp", "tests/contract/test_provider.py -k tpu"),
-    "providers/agent/*.py": (f"{PROVIDERS}/agent",),
-}
-"""The modules that are changed, and the tests near each; of those that start with the same words the last counts."""
-STEMS = frozenset({"translate", "provider", "errors", "machines", "insert", "launching", "bodies", "create", "finding"})
-"""Of a cloud's modules those that translate, and those that call; the planner's and the agent's are all taken."""
-UNUSED = frozenset({"core/ExceptionReplacer"})
-"""It fails on a dotted name, and what it puts in the place of others is a name that nobody defines."""
+UNUSED = frozenset(
+    {
+        # It fails on a dotted name, and what it puts in the place of others is a name that nobody defines.
+        "core/ExceptionReplacer",
+        # What is compared by `is` is None or a member of an enumeration: equal to itself alone.
+        "core/ReplaceComparisonOperator_Is_Eq",
+        "core/ReplaceComparisonOperator_IsNot_NotEq",
+    }
+)
 SAMPLE, SEED = 300, 20261122
-MOST_SAID = 2000
-"""Characters of what a failing run says that are shown."""
-SLOWER = 4.0
-"""A mutant whose tests take so many times as long as without it does not end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in a module that can be changed, and the changes: each the name of an operator and its occurrence."""
-
-    module: str
-    line: int
-    column: int
-    changes: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    module: str
-    line: int
-    operator: str
-    source: str
-
-
-def modules() -> dict[str, tuple[str, ...]]:
-    """Every module that is changed, with the tests near it."""
-    found: dict[str, tuple[str, ...]] = {}
-    for pattern, tests in NEAR.items():
-        for path in sorted(ROOT.glob(pattern)):
-            if path.stem in STEMS or not pattern.endswith("*.py") or "agent" in path.parts:
-                found[str(path.relative_to(ROOT))] = tests
-    return found
+RESULTS = ROOT / ".build" / "mutants.jsonl"
 
 
 def places(module: str) -> Iterator[Place]:
     """The places of a module, in its order."""
+    text = (ROOT / module).read_text(encoding="utf-8")
+    lines = text.splitlines()
     changes: dict[tuple[int, int], list[tuple[str, int]]] = defaultdict(list)
-    nodes = list(ast_nodes(get_ast((ROOT / module).read_text(encoding="utf-8"))))
+    nodes = list(ast_nodes(get_ast(text)))
     for name in sorted(plugins.operator_names()):
         kind = plugins.get_operator(name)
         if kind.arguments() or name in UNUSED:
@@ -107,23 +61,30 @@ def places(module: str) -> Iterator[Place]:
                 changes[start].append((name, occurrence))
                 occurrence += 1
     for (line, column), found in sorted(changes.items()):
-        yield Place(module, line, column, tuple(found))
+        statement = lines[line - 1].strip()
+        indent = len(lines[line - 1]) - len(lines[line - 1].lstrip())
+        earlier = sum(1 for other in lines[: line - 1] if other.strip() == statement)
+        yield Place(module, line, f"{module}/{statement}/{earlier}/{column - indent}", tuple(found))
 
 
-def drawn(count: int, seed: int) -> list[Mutant]:
-    """A sample of mutants that differ from the code in more than annotations, which nothing reads when it runs."""
-    chance = Random(seed)
-    every = [place for module in modules() for place in places(module)]
-    chance.shuffle(every)
+def drawn(modules: Sequence[str], count: int, seed: int) -> list[Mutant]:
+    """A sample of mutants, those left out that change only annotations or what is imported for them.
+
+    The order is that of a hash of the seed and the place's own text: a change elsewhere leaves the others in theirs.
+    """
+    ranked = sorted(
+        (sha256(f"{seed}/{place.name}".encode()).hexdigest(), place) for module in modules for place in places(module)
+    )
     made: list[Mutant] = []
-    for place in every:
+    for rank, place in ranked:
         if len(made) == count:
             break
-        name, occurrence = chance.choice(place.changes)
+        name, occurrence = Random(rank).choice(place.changes)
         source = (ROOT / place.module).read_text(encoding="utf-8")
         changed = mutate_code(source, plugins.get_operator(name)(), occurrence)
         if changed is not None and _does_differ(source, changed):
-            made.append(Mutant(place.module, place.line, name.removeprefix("core/"), changed))
+            was, becomes = _changed_lines(source, changed)
+            made.append(Mutant(place.module, place.line, name.removeprefix("core/"), was, becomes, changed))
     return made
 
 
@@ -143,71 +104,69 @@ def _without_annotations(source: str) -> str:
             node.annotation = None
         elif isinstance(node, ast.AnnAssign):
             node.annotation = ast.Constant(None)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.test, node.body = ast.Constant(False), [ast.Pass()]
     return ast.dump(tree)
 
 
-class Copy:
-    """A copy of the project, in which mutants are tried: the tree that somebody works in stays as it is."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for name in COPIED:
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "Makefile"):
-            shutil.copy(ROOT / name, folder / name)
-
-    def fails(self, tests: Sequence[str], seconds: float) -> bool:
-        """Whether any of these tests fails, or they do not end in time."""
-        return any(self._failure(words.split(), seconds) for words in tests_of(tests))
-
-    def failure(self, tests: Sequence[str]) -> str:
-        """The last that the first run says that fails; "" where all pass, however long they take."""
-        return next((said for words in tests_of(tests) if (said := self._failure(words.split(), None))), "")
-
-    def _failure(self, words: list[str], seconds: float | None) -> str:
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *words]
-        environment: dict[str, Any] = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        environment["PYTHONPATH"] = os.pathsep.join([str(self.folder), environment.get("PYTHONPATH", "")])
-        try:
-            done = subprocess.run(
-                command, cwd=self.folder, env=environment, timeout=seconds, check=False, capture_output=True, text=True
-            )
-        except subprocess.TimeoutExpired:
-            return "no end"
-        return (done.stdout + done.stderr)[-MOST_SAID:] if done.returncode else ""
-
-    def put(self, module: str, source: str) -> None:
-        (self.folder / module).write_text(source, encoding="utf-8")
+def _changed_lines(before: str, after: str) -> tuple[str, str]:
+    """The lines that differ, as they were and as they become, without what is around them."""
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0))[2:]
+    was, becomes = ("\n".join(line[1:].strip() for line in lines if line[:1] == sign).strip() for sign in "-+")
+    return was, becomes
 
 
-def tests_of(tests: Sequence[str]) -> list[str]:
-    """One run for all plain paths, and one for each that chooses among its tests; the plain ones come first."""
-    plain = [words for words in tests if " " not in words]
-    return [" ".join(plain), *(words for words in tests if " " in words)]
-
-
-def tried(mutants: Sequence[Mutant]) -> list[Mutant]:
-    """Those that no test noticed. Raises SystemExit where tests fail without any change."""
-    near, survivors, lasted = modules(), [], {}
-    with tempfile.TemporaryDirectory(prefix="trainplan-mutants-") as folder:
-        copy = Copy(Path(folder))
+def tried(mutants: Sequence[Mutant], answers: Answers, record: Record, minutes: float) -> None:
+    """Try those that have no result yet, until the minutes are over. Raises SystemExit where tests fail unchanged."""
+    until = time.monotonic() + 60 * minutes
+    with Copy() as copy:
         for number, mutant in enumerate(mutants, start=1):
-            tests = near[mutant.module]
-            if tests not in lasted:
-                began = time.monotonic()
-                if failure := copy.failure(tests):
-                    raise SystemExit(f"tests fail without any change; make them pass first:\n{failure}")
-                lasted[tests] = time.monotonic() - began
-            before = (ROOT / mutant.module).read_text(encoding="utf-8")
-            copy.put(mutant.module, mutant.source)
-            killed = copy.fails(tests, 30.0 + SLOWER * lasted[tests])
-            copy.put(mutant.module, before)
-            word = "killed" if killed else "SURVIVED"
-            tell(f"{number} of {len(mutants)}: {word} {mutant.module}:{mutant.line} {mutant.operator}")
-            if not killed:
-                survivors.append(mutant)
-                tell(_difference(before, mutant.source))
-    return survivors
+            tests = answers.tests[mutant.module]
+            if answers.reason(mutant) or record.known(mutant, tests) is not None:
+                continue
+            if time.monotonic() > until:
+                tell(f"stopped after {minutes:g} minutes; the same command goes on from here")
+                return
+            result = copy.trial(mutant, tests)
+            record.add(result)
+            by = f" by {result.by}" if result.by else ""
+            tell(
+                f"{number} of {len(mutants)}: {result.verdict.upper()}{by} in {result.seconds:.0f} s: "
+                f"{mutant.module}:{mutant.line} {mutant.operator}"
+            )
+            if result.verdict is Verdict.SURVIVED:
+                tell(shown(mutant))
+
+
+def summary(mutants: Sequence[Mutant], answers: Answers, record: Record) -> str:
+    """One line for each module, each survivor with its reason or without, and the sum."""
+    rows: dict[str, list[tuple[Mutant, Result | None]]] = defaultdict(list)
+    for mutant in mutants:
+        known = record.known(mutant, answers.tests[mutant.module])
+        if known is not None or answers.reason(mutant):
+            rows[mutant.module].append((mutant, known))
+    survivors = [mutant for found in rows.values() for mutant, known in found if known is None or not known.killed]
+    lines = ["tried killed timed-out survived module"]
+    for module, found in sorted(rows.items()):
+        verdicts = [known.verdict if known is not None else Verdict.SURVIVED for _, known in found]
+        counts = [verdicts.count(verdict) for verdict in (Verdict.KILLED, Verdict.TIMED_OUT, Verdict.SURVIVED)]
+        lines.append(f"{len(found):5} {counts[0]:6} {counts[1]:9} {counts[2]:8} {module}")
+    for mutant in sorted(survivors, key=lambda known: (known.module, known.line)):
+        why = answers.reason(mutant)
+        lines += ["", f"{'needs no test' if why else 'SURVIVED'}: {mutant.module}:{mutant.line} {mutant.operator}"]
+        lines += [shown(mutant), *([f"    because: {why}"] if why else [])]
+    number = sum(len(found) for found in rows.values())
+    killed, reviewed = number - len(survivors), sum(bool(answers.reason(mutant)) for mutant in survivors)
+    share = 100 * killed / number if number else 0.0
+    of = f"of a sample of {len(mutants)} tried {number}"
+    lines += ["", f"{of}, killed {killed} ({share:.1f} %), survived {len(survivors)}:"]
+    lines += [f"{reviewed} need no test (tests/mutants.toml), {len(survivors) - reviewed} do"]
+    return "\n".join(lines)
+
+
+def shown(mutant: Mutant) -> str:
+    was, becomes = (text.splitlines() for text in (mutant.was, mutant.becomes))
+    return "\n".join([*(f"    - {line}" for line in was), *(f"    + {line}" for line in becomes)])
 
 
 def tell(text: str) -> None:
@@ -215,22 +174,22 @@ def tell(text: str) -> None:
     sys.stdout.flush()
 
 
-def _difference(before: str, after: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-    return "\n".join(f"    {line}" for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---"))
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.mutants", description=__doc__)
     parser.add_argument("--mutants", type=int, default=SAMPLE, help="how many are drawn")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--under", default="", help="of these only those in modules whose paths begin so")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many; the next run goes on")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file of results; without it all is tried")
+    parser.add_argument("--summary", action="store_true", help="try none, show what is known")
     asked = parser.parse_args()
-    mutants = [mutant for mutant in drawn(asked.mutants, asked.seed) if mutant.module.startswith(asked.under)]
-    survivors = tried(mutants)
-    killed = len(mutants) - len(survivors)
-    share = 100 * killed / len(mutants) if mutants else 0.0
-    tell(f"mutants {len(mutants)} (seed {asked.seed}), killed {killed} ({share:.1f} %), survived {len(survivors)}")
+    answers = read_answers()
+    sample = drawn(sorted(answers.tests), asked.mutants, asked.seed)
+    mutants = [mutant for mutant in sample if mutant.module.startswith(asked.under)]
+    record = Record(asked.results)
+    if not asked.summary:
+        tried(mutants, answers, record, asked.minutes)
+    tell(summary(mutants, answers, record))
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -87,6 +89,20 @@ OTHER = {"run_id": RunId("another")}
 )
 def test_what_becomes_of_a_thing(changes: dict[str, Any], known: dict[str, Run] | None, fate: Fate) -> None:
     assert fate_of(a_thing(**changes), known, {ME, FORMER}, NOON) is fate
+
+
+@pytest.mark.parametrize(
+    ("client", "fate"), [(ME, Fate.LIVE), (FORMER, Fate.LIVE), (SOMEBODY, Fate.FOREIGN), (None, Fate.FOREIGN)]
+)
+def test_a_run_that_the_journal_has_and_cannot_read_keeps_what_it_made(
+    desk: Desk, client: str | None, fate: Fate
+) -> None:
+    """Our own thing counts as used, so that no option of sweep ends it; another client's stays that client's."""
+    run = desk.planned()
+    with closing(sqlite3.connect(desk.settings.journal)) as db, db:
+        db.execute("UPDATE runs SET phase = 'flying'")
+    runs = readable_runs(desk.settings.journal)
+    assert fate_of(a_thing(run_id=run.run_id, client=client), runs, {ME, FORMER}, NOON) is fate
 
 
 def test_only_what_nobody_uses_and_what_is_past_its_time_ends() -> None:
