@@ -124,13 +124,15 @@ soak: $(VENV)/.dev tables
 # Not in CI: hours. MUTANTS=20 draws fewer; MUTANTS_UNDER=planner tries those of the sample in the planner alone.
 MUTANTS ?= 300
 MUTANTS_UNDER ?=
+# Results are kept in .build/mutants.jsonl: a run that stops after MUTANTS_MINUTES, or is broken off, is gone on with.
+MUTANTS_MINUTES ?= inf
 
 $(VENV)/.mutants: pyproject.toml | $(VENV)/.dev
 	$(BIN)/pip install --quiet -e '.[mutants]'
 	@touch $@
 
 mutants: $(VENV)/.mutants tables
-	@$(BIN)/python -m scripts.mutants --mutants $(MUTANTS) --under "$(MUTANTS_UNDER)"
+	@$(BIN)/python -m scripts.mutants --mutants $(MUTANTS) --under "$(MUTANTS_UNDER)" --minutes $(MUTANTS_MINUTES)
 
 # Price lists; a fifth as many run directories and a twentieth as many commands. A share of each is among the tests.
 FUZZ_INPUTS ?= 100000

@@ -9,22 +9,26 @@ import re
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
+
+import pytest
 
 from scripts.mutant_list import ROOT, Mutant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
+PACKAGES = ("workloads", "pricing", "providers", "planner")
 COPIED = (
     "workloads",
     "pricing",
@@ -45,8 +49,21 @@ SPARE_PROCESSOR_SECONDS = 10.0
 SPARE_SECONDS = 60.0
 """By the clock more is spared, and more times over: other work on the computer must not decide over a mutant."""
 SLOWER_BY_THE_CLOCK = 10.0
+MOST_SECONDS = 900.0
+"""What the tests of one module may take without any change."""
+_LOOK_SECONDS = 0.05
+NOT_RUN = "not train and not container"
+"""What loads TensorFlow or needs a container engine takes too long for each mutant."""
 MOST_BYTES = 6 * 1024**3
 """Of address space: a mutant that fills a list without end must not fill the computer's memory."""
+LIBRARIES = {
+    "": ("pydantic", "typer", "yaml"),
+    "providers/agent": ("boto3", "moto.server"),
+    "providers/aws": ("boto3", "botocore.session"),
+    "providers/azure": ("azure.identity", "azure.storage.blob"),
+    "providers/gcp": ("google.auth.transport.requests", "google.cloud.compute_v1", "google.cloud.tpu_v2"),
+}
+"""What the tests of modules below a folder load. Nothing of pytest's: its extensions have to be loaded by itself."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -130,18 +147,27 @@ class Copy:
     Python's compiled files are kept there between two trials, but for those of the module that is changed.
     """
 
-    def __init__(self, root: Path = ROOT, *, spare_processor_seconds: float = SPARE_PROCESSOR_SECONDS) -> None:
+    def __init__(
+        self,
+        root: Path = ROOT,
+        say: Callable[[str], None] = lambda _: None,
+        *,
+        kept: Path | None = None,
+        spare_processor_seconds: float = SPARE_PROCESSOR_SECONDS,
+    ) -> None:
+        self._say = say
         self._spare_processor_seconds = spare_processor_seconds
         self._folder = Path(tempfile.mkdtemp(prefix="trainplan-mutants-"))
         self.tree = self._folder / "tree"
-        self._unchanged: dict[str, Ran] = {}
         for name in COPIED:
             if (root / name).is_dir():
-                ignored = shutil.ignore_patterns("__pycache__", "mutants*.jsonl")
+                ignored = shutil.ignore_patterns("__pycache__", "mutants*.json*")
                 shutil.copytree(root / name, self.tree / name, ignore=ignored)
         for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile"):
             if (root / name).exists():
                 shutil.copy(root / name, self.tree / name)
+        self._kept = kept
+        self._unchanged = self._passed_before()
         self._shared = (root / os.environ.get("TRAINPLAN_SHARED", "../shared")).resolve()
 
     def __enter__(self) -> Self:
@@ -153,34 +179,62 @@ class Copy:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def trial(self, mutant: Mutant, tests: Sequence[str]) -> Result:
-        """Raises SystemExit where these tests fail without any change."""
-        without = [self._without_change(words) for words in tests]
-        seconds = SPARE_SECONDS + SLOWER_BY_THE_CLOCK * sum(ran.seconds for ran in without)
-        processor_seconds = self._spare_processor_seconds + SLOWER * sum(ran.processor_seconds for ran in without)
+        """The tests run one module after another. Raises SystemExit where one of them fails without any change."""
+        _load_libraries(mutant.module)
         before = (self.tree / mutant.module).read_text(encoding="utf-8")
-        self._put(mutant.module, mutant.source)
         began, verdict, by = time.monotonic(), Verdict.SURVIVED, ""
-        for words in runs_of(tests):
-            ran = self._run(words.split(), seconds, processor_seconds)
+        for words in tests:
+            without = self._without_change(words)
+            self._put(mutant.module, mutant.source)
+            ran = self._run(
+                words.split(),
+                SPARE_SECONDS + SLOWER_BY_THE_CLOCK * without.seconds,
+                self._spare_processor_seconds + SLOWER * without.processor_seconds,
+            )
+            self._put(mutant.module, before)
             if ran.status != 0:
                 verdict = Verdict.TIMED_OUT if ran.status is None else Verdict.KILLED
                 found = _FAILED.search(ran.said)
-                by = found[1] if found and ran.status is not None else ""
+                by = found[1] if found and ran.status is not None else words
                 break
-        took = time.monotonic() - began
-        self._put(mutant.module, before)
         return Result(
             mutant.key, mutant.module, mutant.line, mutant.operator, mutant.was, mutant.becomes, verdict, by,
-            round(took, 1), digest(tests, self.tree),
+            round(time.monotonic() - began, 1), digest(tests, self.tree),
         )  # fmt: skip
 
     def _without_change(self, words: str) -> Ran:
         if words not in self._unchanged:
-            ran = self._run(words.split(), None, None)
+            ran = self._run(words.split(), MOST_SECONDS, MOST_SECONDS)
             if ran.status != 0:
                 raise SystemExit(f"{words} fails without any change; make it pass first:\n{ran.said[-MOST_SAID:]}")
-            self._unchanged[words] = ran
+            self._keep(words, ran)
+            self._say(f"    {words} takes {ran.processor_seconds:.1f} s of processor time without a change")
         return self._unchanged[words]
+
+    def _keep(self, words: str, ran: Ran) -> None:
+        self._unchanged[words] = ran
+        if self._kept is not None:
+            self._kept.parent.mkdir(exist_ok=True)
+            rows = {words: [self._state(words), ran.seconds, ran.processor_seconds]}
+            known = json.loads(self._kept.read_text(encoding="utf-8")) if self._kept.exists() else {}
+            self._kept.write_text(json.dumps({**known, **rows}), encoding="utf-8")
+
+    def _passed_before(self) -> dict[str, Ran]:
+        """What earlier runs have found of the same code and the same tests."""
+        if self._kept is None or not self._kept.exists():
+            return {}
+        rows = json.loads(self._kept.read_text(encoding="utf-8")).items()
+        return {
+            words: Ran(0, "", seconds, processor_seconds)
+            for words, (state, seconds, processor_seconds) in rows
+            if state == self._state(words)
+        }
+
+    def _state(self, words: str) -> str:
+        """Of all the code that is no test, and of this test module."""
+        paths = [path for package in PACKAGES for path in sorted((self.tree / package).rglob("*.py"))]
+        code = [path.read_text(encoding="utf-8") for path in paths]
+        return sha256("\n".join([*code, digest([words], self.tree)]).encode()).hexdigest()[:16]
 
     def _put(self, module: str, source: str) -> None:
         path = self.tree / module
@@ -188,51 +242,56 @@ class Copy:
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             compiled.unlink()
 
-    def _run(self, words: Sequence[str], seconds: float | None, processor_seconds: float | None) -> Ran:
-        """What it says goes to a file, and all that it has started ends with it: a pipe that a process which it left
-        behind holds open would be waited for without end."""
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        command += [f"--basetemp={self._folder / 'temporary'}", *words]
-        environment = {**os.environ, "TRAINPLAN_SHARED": str(self._shared)}
-        environment["PYTHONPATH"] = os.pathsep.join([str(self.tree), environment.get("PYTHONPATH", "")])
-        said, began, before = self._folder / "said", time.monotonic(), _processor_seconds()
-        with said.open("wb") as file:
-            process = subprocess.Popen(
-                command, cwd=self.tree, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                start_new_session=True, preexec_fn=lambda: _limit(processor_seconds),
-            )  # fmt: skip
-            try:
-                status: int | None = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                status = None
-            finally:
-                _end_group(process)
-        if status in (-signal.SIGXCPU, -signal.SIGKILL):
-            status = None
+    def _run(self, words: Sequence[str], seconds: float, processor_seconds: float) -> Ran:
+        """A copy of this process, which has loaded large libraries already, becomes pytest: loading them is most of
+        what a small test takes. What it says goes to a file, and all that it has started ends with it."""
+        said, began = self._folder / "said", time.monotonic()
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            self._be_pytest(words, said, int(processor_seconds) + 1)
+        never = threading.Event()
+        try:
+            while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                if never.wait(_LOOK_SECONDS) or time.monotonic() - began > seconds:
+                    break
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+            _, ended, used = os.wait4(child, 0)
+        status = os.waitstatus_to_exitcode(ended)
         text = said.read_text(encoding="utf-8", errors="replace")
-        return Ran(status, text, time.monotonic() - began, _processor_seconds() - before)
+        late = status in (-signal.SIGXCPU, -signal.SIGKILL)
+        return Ran(None if late else status, text, time.monotonic() - began, used.ru_utime + used.ru_stime)
+
+    def _be_pytest(self, words: Sequence[str], said: Path, processor_seconds: int) -> NoReturn:
+        status = 1
+        try:
+            os.setsid()
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+            resource.setrlimit(resource.RLIMIT_CPU, (processor_seconds, processor_seconds + 5))
+            output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for descriptor, place in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (output, 2)):
+                os.dup2(descriptor, place)
+            sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+            os.chdir(self.tree)
+            for name in [name for name in sys.modules if name.partition(".")[0] == "scripts"]:
+                del sys.modules[name]
+            sys.path.insert(0, str(self.tree))
+            os.environ |= {
+                "TRAINPLAN_SHARED": str(self._shared),
+                "PYTHONPATH": os.pathsep.join([str(self.tree), os.environ.get("PYTHONPATH", "")]),
+            }
+            options = ["-q", "-x", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", NOT_RUN]
+            status = int(pytest.main([*options, f"--basetemp={self._folder / 'temporary'}", *words]))
+            sys.stdout.flush()
+        finally:
+            os._exit(status)
 
 
-def runs_of(tests: Sequence[str]) -> list[str]:
-    """One run for all plain paths, and one for each that chooses among its tests; the plain ones come first."""
-    plain = " ".join(words for words in tests if " " not in words)
-    return [*([plain] if plain else []), *(words for words in tests if " " in words)]
-
-
-def _limit(processor_seconds: float | None) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-    if processor_seconds is not None:
-        limit = int(processor_seconds) + 1
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """The process, and what it has started and left running."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _processor_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def _load_libraries(module: str) -> None:
+    for folder, libraries in LIBRARIES.items():
+        if module.startswith(folder):
+            for library in libraries:
+                with contextlib.suppress(ImportError):
+                    import_module(library)

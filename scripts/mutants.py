@@ -1,6 +1,6 @@
 """`make mutants`: small changes to the code that launches and ends machines, one at a time, and whether a test notices.
 
-The changes are Cosmic Ray's (https://pypi.org/project/cosmic-ray/). Of the places that can be changed a seeded sample
+The changes are those of Cosmic Ray (cosmic-ray.readthedocs.io). Of the places that can be changed a seeded sample
 is drawn, and of the changes of each place one. A mutant is killed when a test that answers for its module fails, or
 does not end. `tests/mutants.toml` says which tests answer for which module, and names the mutants that somebody has
 looked at and that need no test, each with its reason; those are not tried and count as survivors.
@@ -14,9 +14,12 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import json
+import signal
 import sys
 import time
 from collections import defaultdict
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -43,6 +46,8 @@ UNUSED = frozenset(
 )
 SAMPLE, SEED = 300, 20261122
 RESULTS = ROOT / ".build" / "mutants.jsonl"
+KEPT_TIMES = ROOT / ".build" / "mutants-unchanged.json"
+KEPT_SAMPLE = ROOT / ".build" / "mutants-sample.json"
 
 
 def places(module: str) -> Iterator[Place]:
@@ -55,11 +60,9 @@ def places(module: str) -> Iterator[Place]:
         kind = plugins.get_operator(name)
         if kind.arguments() or name in UNUSED:
             continue
-        operator, occurrence = kind(), 0
-        for node in nodes:
-            for start, _ in operator.mutation_positions(node):
-                changes[start].append((name, occurrence))
-                occurrence += 1
+        starts = [start for node in nodes for start, _ in kind().mutation_positions(node)]
+        for occurrence, start in enumerate(starts):
+            changes[start].append((name, occurrence))
     for (line, column), found in sorted(changes.items()):
         statement = lines[line - 1].strip()
         indent = len(lines[line - 1]) - len(lines[line - 1].lstrip())
@@ -85,6 +88,20 @@ def drawn(modules: Sequence[str], count: int, seed: int) -> list[Mutant]:
         if changed is not None and _does_differ(source, changed):
             was, becomes = _changed_lines(source, changed)
             made.append(Mutant(place.module, place.line, name.removeprefix("core/"), was, becomes, changed))
+    return made
+
+
+def sample_of(modules: Sequence[str], count: int, seed: int) -> list[Mutant]:
+    """As `drawn`; what was drawn from the same code before is kept, since drawing takes longer than many a trial."""
+    texts = [(ROOT / module).read_text(encoding="utf-8") for module in modules]
+    drawn_from = sha256(json.dumps([count, seed, *modules, *texts]).encode()).hexdigest()
+    if KEPT_SAMPLE.exists():
+        kept = json.loads(KEPT_SAMPLE.read_text(encoding="utf-8"))
+        if kept["drawn_from"] == drawn_from:
+            return [Mutant(**row) for row in kept["mutants"]]
+    made = drawn(modules, count, seed)
+    KEPT_SAMPLE.parent.mkdir(exist_ok=True)
+    KEPT_SAMPLE.write_text(json.dumps({"drawn_from": drawn_from, "mutants": [asdict(mutant) for mutant in made]}))
     return made
 
 
@@ -119,7 +136,7 @@ def _changed_lines(before: str, after: str) -> tuple[str, str]:
 def tried(mutants: Sequence[Mutant], answers: Answers, record: Record, minutes: float) -> None:
     """Try those that have no result yet, until the minutes are over. Raises SystemExit where tests fail unchanged."""
     until = time.monotonic() + 60 * minutes
-    with Copy() as copy:
+    with Copy(ROOT, tell, kept=KEPT_TIMES) as copy:
         for number, mutant in enumerate(mutants, start=1):
             tests = answers.tests[mutant.module]
             if answers.reason(mutant) or record.known(mutant, tests) is not None:
@@ -184,9 +201,10 @@ def main() -> int:
     parser.add_argument("--summary", action="store_true", help="try none, show what is known")
     asked = parser.parse_args()
     answers = read_answers()
-    sample = drawn(sorted(answers.tests), asked.mutants, asked.seed)
+    sample = sample_of(sorted(answers.tests), asked.mutants, asked.seed)
     mutants = [mutant for mutant in sample if mutant.module.startswith(asked.under)]
     record = Record(asked.results)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; the same command goes on from here"))
     if not asked.summary:
         tried(mutants, answers, record, asked.minutes)
     tell(summary(mutants, answers, record))

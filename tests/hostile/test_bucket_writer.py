@@ -134,6 +134,19 @@ def test_a_checkpoint_that_is_not_vouched_for_is_named_and_not_used(tmp_path: Pa
     assert second.agent.checkpoints.waiting() == "step-00000090"
 
 
+@pytest.mark.parametrize("hostile", ["weights swapped", ""])
+def test_the_person_is_told_of_a_checkpoint_that_was_not_used_and_of_no_other(tmp_path: Path, hostile: str) -> None:
+    """In the status that the client shows: training that begins earlier than it could costs money."""
+    store = stored(tmp_path, KEY)
+    HOSTILE.get(hostile, len)(store.objects)
+    second = Rented(tmp_path / "second", store, run_key=KEY)
+    second.run()
+    told = second.status.get("warning")
+    assert told == (
+        "checkpoint step-00000060 in the store is not what this run has stored: it was not used" if hostile else None
+    )
+
+
 def test_a_checkpoint_that_is_vouched_for_is_used(tmp_path: Path) -> None:
     second, name = begun(tmp_path, stored(tmp_path, KEY), KEY)
     assert (name, second.agent.checkpoints.remark) == ("step-00000060", "")

@@ -21,8 +21,11 @@ SUMS = """
 import os, pathlib, subprocess
 from planner.sums import total
 
+children = []
+
 def test_total():
     child = subprocess.Popen(["sleep", "600"])
+    children.append(child)
     pathlib.Path(__file__).with_name("child").write_text(str(child.pid))
     assert total(3) == 3
 """
@@ -68,7 +71,7 @@ def a_mutant(was: str, becomes: str) -> Mutant:
     ("was", "becomes", "verdict", "by"),
     [
         ("number = 0", "number = 4", Verdict.KILLED, "tests/test_sums.py::test_total"),
-        ("number += 1", "number += 0", Verdict.TIMED_OUT, ""),
+        ("number += 1", "number += 0", Verdict.TIMED_OUT, TESTS[0]),
         ("number < most", "number != most", Verdict.SURVIVED, ""),
     ],
 )

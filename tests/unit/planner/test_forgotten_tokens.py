@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.events import Said
+from planner.events import PhaseReached, Said
 from planner.run import Outcome, Phase
 from providers.errors import TransientError
 from tests.builders import a_job, a_target
@@ -102,6 +102,7 @@ def test_a_create_that_made_nothing_is_given_up_and_a_new_one_is_sent(desk: Desk
     assert (first.ref, first.end, first.cleared) == (None, None, True)
     assert first.reason is not None
     assert "forgotten" in first.reason
+    assert [told.detail for told in desk.told(PhaseReached) if told.phase is Phase.INTERRUPTED] == [first.reason]
     assert first.cost_usd(desk.clock.now()) == 0
     assert second.asked_at is not None
     assert second.asked_at - before >= timedelta(seconds=90)

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from providers.agent import gate, logs, progress
 from providers.agent.checkpoints import Checkpoints
 from providers.agent.clock import stamp, unix
-from providers.agent.container import create_arguments, firewall, once_arguments
+from providers.agent.container import Container, create_arguments, firewall, once_arguments
+from providers.agent.endings import judged
 from providers.agent.logs import LogTail
 from providers.agent.loop import Chore, Duty, together, until
 from providers.agent.output import OutputError, push
@@ -30,7 +31,7 @@ from tests.doubles.waiting import until as wait_until
 from tests.unit.providers.agent.machine import IMAGE, NOON, FakeClock, FakeRunning, MemoryStore, drained, spec
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
     from pathlib import Path
 
 PLAIN = Redactor()
@@ -276,6 +277,21 @@ def test_the_containers_words() -> None:
     assert "--privileged" not in words
     assert "--network" not in words
     assert words[words.index(IMAGE) + 1 :] == spec().command
+
+
+@pytest.mark.parametrize(("error", "told"), [("no such device", "no such device"), ("", ""), (None, "")])
+def test_what_the_engine_says_of_a_container_that_did_not_start_is_told(error: str | None, told: str) -> None:
+    """A person can do something about the engine's own words, and little about `exit code 127`."""
+
+    class Engine(MachineProcesses):
+        def run(self, words: Sequence[str], seconds: float, given: str = "") -> Done:
+            return Done(0, json.dumps({"Status": "exited", "ExitCode": 125, "OOMKilled": False, "Error": error}))
+
+    ended = Container(Engine()).exit()
+    assert ended is not None
+    assert ended.error == told
+    message = judged(ended, None, "").message
+    assert message == ": ".join(["the container could not be started", *([told] if told else [])])
 
 
 def test_an_image_whose_entry_point_is_its_trainer_is_asked_for_something_else() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 
 from providers.agent import reading, store
+from providers.agent.gcs import check_md5
 from providers.agent.reading import Access, signed
+from providers.agent.s3 import S3Upload
 from providers.agent.store import AwayError, RefusedError, Store, download, upload
 from providers.agent.stores import open_store
 from providers.azure.roles import DATA_ACTIONS
@@ -201,6 +204,43 @@ def test_a_lost_reply_of_s3_is_made_good(s3: str, double: Cloud, tmp_path: Path)
     (tmp_path / "large").write_bytes(data)
     drained(upload(run, "large", tmp_path / "large"))
     assert open_store(Access(boot)).get("large") == data
+
+
+@pytest.mark.parametrize("arrived", [bytes(16), bytes([255] * 16)])
+def test_what_google_has_otherwise_than_it_was_sent_is_sent_again(arrived: bytes) -> None:
+    """Every store that does not answer as it should is asked again; training goes on meanwhile."""
+    reply = json.dumps({"md5Hash": base64.b64encode(arrived).decode()}).encode()
+    with pytest.raises(AwayError, match="not what was sent"):
+        check_md5(reply, hashlib.md5(b"a checkpoint").digest(), "x")
+
+
+class _Finishing:
+    """An S3 whose bucket has an object of the upload's name; the answers to its end come one after another."""
+
+    def __init__(self, *answers: Exception) -> None:
+        self._answers = iter(answers)
+
+    def call(self, *_: Any, **__: Any) -> Any:
+        raise next(self._answers)
+
+    def get(self, *_: Any) -> bytes:
+        return b"x"
+
+
+def test_an_upload_that_is_refused_at_its_first_end_is_not_taken_for_the_object_that_was_there_before() -> None:
+    """Else a checkpoint that was never stored counts as stored, and the machine may go."""
+    upload = S3Upload(cast("Any", _Finishing(RefusedError("InvalidPart"))), "http://s3/x", "x", "id")
+    with pytest.raises(RefusedError, match="InvalidPart"):
+        upload.finish()
+
+
+def test_an_upload_whose_end_was_answered_and_the_answer_lost_is_there() -> None:
+    """S3 knows the upload no more, and has the object."""
+    lost = _Finishing(AwayError("the reply was lost"), RefusedError("NoSuchUpload"))
+    upload = S3Upload(cast("Any", lost), "http://s3/x", "x", "id")
+    with pytest.raises(AwayError):
+        upload.finish()
+    upload.finish()
 
 
 def test_what_the_store_will_not_do_is_told_apart_from_what_may_pass() -> None:

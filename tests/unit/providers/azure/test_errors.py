@@ -80,6 +80,13 @@ def test_the_code_that_says_something_is_inside(code: str, kind: type[ProviderEr
     assert "within" in error.message
 
 
+def test_of_several_known_codes_the_innermost_counts_and_of_unknown_ones_the_outermost() -> None:
+    """What is inside says why; of codes that nobody knows, the first is the one that a search finds."""
+    full = body("OverconstrainedAllocationRequest", details=[{"code": "QuotaExceeded", "message": "within"}])
+    assert telling(full) == ("QuotaExceeded", "within")
+    assert telling(body("NeverHeardOf", details=[{"code": "NorOfThis", "message": "within"}])).code == "NeverHeardOf"
+
+
 def test_an_error_within_a_message_is_found() -> None:
     message = '{"error": {"code": "SkuNotAvailable", "message": "none here"}}'
     assert telling(body("BadRequest", message)).code == "SkuNotAvailable"
