@@ -275,7 +275,8 @@ class Copy:
                 os.dup2(descriptor, place)
             sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
             os.chdir(self.tree)
-            for name in [name for name in sys.modules if name.partition(".")[0] == "scripts"]:
+            ours = (*PACKAGES, "benchmarks", "scripts", "tests")  # the copy's are to be loaded
+            for name in [name for name in sys.modules if name.partition(".")[0] in ours]:
                 del sys.modules[name]
             sys.path.insert(0, str(self.tree))
             os.environ |= {
