@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from providers.base import Check, PreflightState
 from providers.check_lines import check_lines
@@ -17,7 +18,7 @@ from providers.gcp.tpu.reaper import QUEUE, REGION
 from providers.gcp.translate import OFF, in_short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from providers.gcp.standing import Standing
 
@@ -42,6 +43,7 @@ def examine(at: Standing) -> Sequence[Check]:
         "identity": lambda at: at.account.identity(),
         "billing": lambda at: at.account.billing(),
         "services": _services,
+        "regions": _regions,
         "network": _network,
         "permissions": _permissions,
         "machine account": _machine_account,
@@ -64,6 +66,43 @@ def _services(at: Standing) -> Check:
         detail = f"{', '.join(off)} {'are' if len(off) > 1 else 'is'} off, {why}; the rest is on"
         return Check(name="services", state=_OK, detail=detail, fix=fix)
     return Check(name="services", state=_REFUSED, detail=f"{', '.join(off)} are off", fix=fix)
+
+
+def _regions(at: Standing) -> Check:
+    """Every region's answer, in one line. Whether a policy of the organisation closes one, only a create tells."""
+    home = f"/compute/v1/projects/{at.project}"
+    listed = at.account.ask("GET", "compute", f"{home}/regions", {"maxResults": "500"})
+    status = {str(row["name"]): str(row.get("status") or "UP") for row in listed.get("items", ())}
+    silent = _silent_regions(at.account.ask("GET", "compute", f"{home}/aggregated/instances", {"maxResults": "500"}))
+    allowed = at.account.settings.regions
+
+    def answer(name: str) -> str:
+        if name in silent:
+            return "no answer"
+        if status[name] != "UP":
+            return status[name].lower()
+        return "open" if not allowed or name in allowed else "open, not in the setting `regions`"
+
+    told = {name: answer(name) for name in sorted(status)}
+    groups = {said: [name for name in told if told[name] == said] for said in dict.fromkeys(told.values())}
+    detail = f"{len(told)} looked at; " + "; ".join(f"{said}: {', '.join(names)}" for said, names in groups.items())
+    missing = sorted(allowed - set(status))
+    detail += f"; set, but not open to this project: {', '.join(missing)}" if missing else ""
+    if "open" not in groups:
+        fix = "name a region that is open in the setting `regions`" if allowed else "look again in a while"
+        return Check(name="regions", state=_REFUSED if allowed else _UNKNOWN, detail=detail, fix=fix)
+    return Check(name="regions", state=_UNKNOWN if silent else _OK, detail=detail)
+
+
+def _silent_regions(told: Mapping[str, Any]) -> frozenset[str]:
+    """The regions of a list's places that could not be reached."""
+    warned = [place for place, rows in told.get("items", {}).items() if _is_unreached(rows.get("warning") or {})]
+    places = [place.rpartition("/")[2] for place in (*warned, *told.get("unreachables", ()))]
+    return frozenset(place.rpartition("-")[0] if re.search(r"-[a-z]$", place) else place for place in places)
+
+
+def _is_unreached(warning: Mapping[str, Any]) -> bool:
+    return warning.get("code") not in (None, "NO_RESULTS_ON_PAGE")
 
 
 def _network(at: Standing) -> Check:

@@ -19,6 +19,7 @@ from providers.gcp.part import PROVIDER, TOKEN_MEMORY
 from providers.gcp.quotas import Quotas
 from providers.gcp.translate import EXISTS, IN_USE, error_of_operation
 from providers.launchable import host_image
+from providers.regions import check_region
 from providers.rented import Rented, hardware
 from providers.settling import pause, settled
 
@@ -71,6 +72,7 @@ class Machines:
         return Quotas(self.account, self._lists).shortfalls(offers)
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
+        check_region(request.offer.region, self.account.settings.regions, PROVIDER)
         request = self.rented.with_data(request)
         known = dict(self.rented.resolved(request))
         host = host_image(hardware(request.offer))

@@ -46,6 +46,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "compute.images.getFromFamily": (),  # of Google's own projects, which let everybody in
     "compute.projects.get": ("compute.projects.get",),
     "compute.regions.get": ("compute.regions.get",),
+    "compute.regions.list": ("compute.regions.list",),
     "compute.networks.get": ("compute.networks.get",),
     # Cloud TPU API [P]; queued resources have no permissions of their own, those of nodes govern them [D]
     "tpu.projects.locations.list": ("tpu.locations.list",),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from providers.errors import BadRequestError
 from providers.gcp.part import PROVIDER
+from providers.regions import regions_of
 from providers.rented import known_options
 from providers.stores.settings import StoreSettings
 
@@ -40,7 +41,8 @@ _EMAIL = re.compile(r"[a-z0-9][a-z0-9.-]*@[a-z0-9.-]+\.gserviceaccount\.com")
 class GcpSettings:
     """`project` None is that of the sign-in. `subnetwork` "": the one that the network has in each region.
 
-    `service_account` "": `trainplan-machine` of the project. `endpoint`: where something answers that speaks like all
+    `service_account` "": `trainplan-machine` of the project. `regions` are those in which machines may be rented, none:
+    any. `endpoint`: where something answers that speaks like all
     of Google (a test double), None for Google; `machine_endpoint` is where machines find it, None for the same.
     `home` is the state folder, where refreshed prices are, None for the shipped ones.
     """
@@ -49,6 +51,7 @@ class GcpSettings:
     network: str = NETWORK
     subnetwork: str = ""
     service_account: str = ""
+    regions: frozenset[str] = frozenset()
     endpoint: str | None = None
     machine_endpoint: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -64,6 +67,7 @@ class GcpSettings:
             network=_fits(options, "network", _NAME, "the name of a network") or NETWORK,
             subnetwork=_fits(options, "subnetwork", _NAME, "the name of a subnetwork"),
             service_account=_fits(options, "service_account", _EMAIL, "NAME@PROJECT.iam.gserviceaccount.com"),
+            regions=regions_of(options, PROVIDER),
             endpoint=store.endpoint,
             machine_endpoint=options.get("machine_endpoint") or store.endpoint,
             environment=settings.environment,

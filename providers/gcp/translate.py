@@ -108,11 +108,18 @@ _STATUSES: Mapping[int, Reaction] = {
     503: CODES["backendError"],
     504: CODES["backendError"],
 }
-# What a code that says too little is about: only of refusals (400, 403, 404), whose code says no more than its status.
+LOCATION_POLICY = re.compile(r"constraints/gcp\.resourceLocations")
+"""Of the refusal by an organisation's policy on places: 412 conditionNotMet, "Location ZONE:… violates constraint …"
+(cloudfoundry/bosh-bootloader issue 513, GoogleCloudPlatform/oss-test-infra pull request 2703)."""
+# What a code that says too little is about: only of refusals, whose code says no more than their status.
 _SAID: Sequence[tuple[re.Pattern[str], Reaction]] = (
     (
         re.compile(r"Location \S+ is not found or access is unauthorized|Permission denied on 'locations/"),
         Reaction(CapacityError, "this zone is not open to the project; another may be"),
+    ),
+    (
+        LOCATION_POLICY,
+        Reaction(CapacityError, "a policy of the organisation closes this place; another may be open"),
     ),
     (
         re.compile(r"does not exist in zone"),
@@ -226,7 +233,7 @@ def _call_said(error: Any) -> Said:
 
 
 def _reaction(said: Said) -> Reaction | None:
-    if said.status in (400, 403, 404):
+    if said.status in (400, 403, 404, 412):
         for pattern, reaction in _SAID:
             if pattern.search(said.message):
                 return reaction

@@ -24,7 +24,7 @@ from providers.errors import (
 from providers.gcp import counted, settling
 from providers.gcp.account import Account
 from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, label_text
-from providers.gcp.part import TOKEN_MEMORY, word_of
+from providers.gcp.part import PROVIDER, TOKEN_MEMORY, word_of
 from providers.gcp.tpu import checks, reaper
 from providers.gcp.tpu.api import PAGE, TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls, pages
 from providers.gcp.tpu.create import ADDRESS, CREATE, RUNTIME, checked, create_call, place_for, takes, trainable
@@ -46,13 +46,13 @@ from providers.gcp.tpu.translate import (
     place_of,
     said_of,
 )
+from providers.regions import check_region
 from providers.rented import Rented
 from providers.settling import pause, settled
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
     from providers.base import Check, LaunchRequest, RunId, VendorRequest
-    from providers.settling import Pair
 
 LISTING_LAG = timedelta(seconds=30)
 """Nobody publishes one; the API answers after a create with an operation whose target may take seconds to be there."""
@@ -111,6 +111,7 @@ class TpuMachines:
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up the runtime version, and whether there is a queue that would end the machine."""
+        check_region(request.offer.region, self.account.settings.regions, PROVIDER)
         trainable(request)
         project = self.account.project
         zone = request.zone or next(iter(request.offer.zones), "")
@@ -234,7 +235,8 @@ class TpuMachines:
     def _create(self, call: VendorRequest, made: Sequence[str]) -> None:
         """Ask for it. Where the place has none for us, nothing is left: the timers go too."""
         try:
-            told = settled(partial(self._create_sent, call), self._too_new, self.sleep)
+            too_new = partial(settling.of_machine, settling.CREATE_TPU, account=self.account)
+            told = settled(partial(self._create_sent, call), too_new, self.sleep)
             refused = operation_error(told, f"{TPU} {CREATE}") if told else None
         except InstanceNotFoundError as error:
             refused = BadRequestError(error.message, hint="look at zone, type and runtime version")
@@ -257,9 +259,6 @@ class TpuMachines:
             if error.status == "ALREADY_EXISTS":
                 return {}
             raise error_of(error, f"{TPU} {CREATE}", TPU) from error
-
-    def _too_new(self, error: ProviderError) -> Pair | None:
-        return settling.of_machine(settling.CREATE_TPU, error, self.account)
 
     def _armed(self, call: VendorRequest) -> bool:
         send = partial(self._of_tasks, reaper.CREATE_TASK, partial(reaper.armed, self.tasks, call))

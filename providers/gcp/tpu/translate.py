@@ -34,7 +34,7 @@ from providers.gcp.insert import instant_of
 from providers.gcp.part import PROVIDER
 from providers.gcp.tpu.api import Refused
 from providers.gcp.tpu.reaper import Task, instant
-from providers.gcp.translate import SIGN_IN
+from providers.gcp.translate import LOCATION_POLICY, SIGN_IN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,6 +107,11 @@ SAID: Sequence[tuple[frozenset[str], re.Pattern[str], Reaction]] = (
         frozenset({"PERMISSION_DENIED", "NOT_FOUND"}),
         re.compile(r"Location \S+ is not found or access is unauthorized|Permission denied on 'locations/"),
         Reaction(CapacityError, "this zone is not open to the project; another may be"),
+    ),
+    (
+        frozenset({"FAILED_PRECONDITION", "PERMISSION_DENIED"}),
+        LOCATION_POLICY,
+        Reaction(CapacityError, "a policy of the organisation closes this place; another may be open"),
     ),
     (
         frozenset({"INVALID_ARGUMENT", "PERMISSION_DENIED"}),

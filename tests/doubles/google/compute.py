@@ -60,6 +60,7 @@ def insert(world: World, call: Call) -> dict[str, Any]:
     if known is not None and _age(world, known) < world.scenario.token_seconds:
         return known.body
     _check_place(world, zone)
+    _check_policy(world, call)
     _check_machine(world, call)
     if table.machine(zone, call.body["name"]) is not None:
         raise RefusedError(409, "alreadyExists", f"The resource '{_path(call)}/{call.body['name']}' already exists")
@@ -199,6 +200,11 @@ def region(world: World, call: Call) -> dict[str, Any]:
     return {"kind": "compute#region", "name": name, "quotas": _quotas(limits, _used(world, name))}
 
 
+def list_regions(world: World, call: Call) -> dict[str, Any]:
+    rows = [{"kind": "compute#region", "name": name, "status": "UP"} for name in ZONES]
+    return {"kind": "compute#regionList", "id": "regions", "items": rows, "selfLink": HOST}
+
+
 def network(world: World, call: Call) -> dict[str, Any]:
     name = call.path["network"]
     if name not in world.scenario.networks:
@@ -230,6 +236,7 @@ HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
     "compute.images.getFromFamily": image,
     "compute.projects.get": project,
     "compute.regions.get": region,
+    "compute.regions.list": list_regions,
     "compute.networks.get": network,
     "cloudbilling.projects.getBillingInfo": billing,
 }
@@ -271,6 +278,13 @@ def _asked_for(world: World, call: Call) -> Machine:
 def _check_place(world: World, zone: str) -> None:
     if zone not in _zones(world):
         raise RefusedError(403, "forbidden", f"Permission denied on 'locations/{zone}' (or it may not exist).")
+
+
+def _check_policy(world: World, call: Call) -> None:
+    zone = call.path["zone"]
+    if zone.rpartition("-")[0] in world.scenario.closed_regions:
+        words = f"Location ZONE:{zone} violates constraint constraints/gcp.resourceLocations on the resource"
+        raise RefusedError(412, "conditionNotMet", f"{words} {_path(call)}/{call.body['name']}.")
 
 
 def _check_machine(world: World, call: Call) -> None:

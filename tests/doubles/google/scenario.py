@@ -58,6 +58,8 @@ class Scenario(_Frozen):
     """`stock` and `quotas` have no bound where they name none; a place of `stock` is a zone or a region. `quotas` are
     by region, "*" for every region, "global" for all regions together; `tpu_quotas` are those of the Cloud TPU API.
 
+    `closed_regions` are those in which a policy of the organisation lets nobody make anything: lists of them answer.
+
     `services_off` are APIs that the project does not use; they refuse every call. `global_seconds` is how long the
     create of a network and the switching on of APIs take, `settling_seconds` for how long a new account, role or API is
     not known to what depends on it.
@@ -80,6 +82,7 @@ class Scenario(_Frozen):
     stock: dict[str, int] = Field(default_factory=dict)
     quotas: dict[str, dict[str, float]] = Field(default_factory=dict)
     closed_zones: tuple[str, ...] = ()
+    closed_regions: tuple[str, ...] = ()
     billing: bool = True
     tpu_quotas: dict[str, int] | None = None
     networks: tuple[str, ...] = ("default", "trainplan")

@@ -32,6 +32,7 @@ LINES = [
     "identity",
     "billing",
     "services",
+    "regions",
     "network",
     "permissions",
     "machine account",
@@ -214,3 +215,27 @@ def test_the_double_refuses_what_was_told_and_nothing_else(first_day: Project, n
         with pytest.raises(QuotaError) as caught:
             provider.launch(asked)
         assert caught.value.quota == "CPUS"
+
+
+def test_every_regions_answer_is_in_one_line(project: Project) -> None:
+    line = project.lines()["regions"]
+    assert (line.state, line.detail.startswith("42 looked at; open: africa-south1, asia-east1")) == (OK, True)
+    settings = project.settings(regions="us-central1,mars-north1")
+    (line,) = [check for check in make(settings).doctor() if check.name == "regions"]
+    assert line.state is OK
+    assert "; open: us-central1" in line.detail
+    assert "open, not in the setting `regions`: africa-south1" in line.detail
+    assert line.detail.endswith("; set, but not open to this project: mars-north1")
+
+
+def test_a_region_that_does_not_answer_is_named(project: Project) -> None:
+    rule = FaultRule(operation="compute.instances.aggregatedList", effect="warning", place="us-east1-b", times=None)
+    Google(project.server.url).script(rule)
+    line = project.lines()["regions"]
+    assert line.state is UNKNOWN
+    assert "; no answer: us-east1" in line.detail
+
+
+def test_only_regions_that_are_not_there_are_refused(project: Project) -> None:
+    (line,) = [check for check in make(project.settings(regions="mars-north1")).doctor() if check.name == "regions"]
+    assert line.state is REFUSED

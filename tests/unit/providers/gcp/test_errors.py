@@ -46,6 +46,12 @@ REPLIES: list[tuple[int, str, str, type[ProviderError]]] = [
     (404, "notFound", "The resource 'projects/p/zones/z/instances/i' was not found", InstanceNotFoundError),
     (409, "alreadyExists", "The resource already exists", BadRequestError),
     (412, "conditionNotMet", "Precondition Failed", BadRequestError),
+    (
+        412,
+        "conditionNotMet",
+        "Location ZONE:us-east1-b violates constraint constraints/gcp.resourceLocations on the resource projects/p.",
+        CapacityError,
+    ),
     (400, "resourceNotReady", "The resource is not ready", TransientError),
     (500, "internalError", "Internal Error", TransientError),
     (503, "backendError", "Backend Error", TransientError),
