@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import warnings
 from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -42,9 +45,30 @@ def made(settings: ProviderSettings) -> TimedGcp:
         for part in given.parts:
             if isinstance(part, TpuMachines):
                 part.tasks.close()
+                _let_go_of(part.tpu.__dict__.get("_client"))
+            else:
+                for client in list(part.api._clients.values()):
+                    _let_go_of(client)
 
     known = {field.name: getattr(given, field.name) for field in fields(GcpProvider)}
     return TimedGcp(**{**known, "parts": parts, "stores": stores}, google=google, only="", let_go=let_go)
+
+
+def leave() -> None:
+    """At the end of a test: a doctor does not wait for looks that no longer matter, and a command's process would end
+    them and their connections with it; here they are waited for."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("plan"):
+            thread.join(timeout=30.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+def _let_go_of(client: Any) -> None:
+    """Of the connections of a client of Google's library, if one was made."""
+    if client is not None:
+        client.transport.close()
 
 
 def at_a_desk(google: Google, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,12 @@ import pytest
 
 from planner.errors import ExitCode
 from tests.conftest import ROOT
-from tests.contract.gcp_command import at_a_desk
+from tests.contract.gcp_command import at_a_desk, leave
 from tests.doubles.google.scenario import NEW_PROJECT, Scenario
 from tests.unit.planner.cli import Said, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tests.conftest import Golden
@@ -48,13 +48,14 @@ LINK = "https://console.cloud.google.com/iam-admin/quotas?project=a-project"
 
 
 @pytest.fixture
-def first_day(google: Google, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Google:
+def first_day(google: Google, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Google]:
     at_a_desk(google, tmp_path, monkeypatch)
     (tmp_path / "examples").mkdir()
     (tmp_path / JOB).write_text((ROOT / JOB).read_text(encoding="utf-8"), encoding="utf-8")
     plan(*DOCTOR)  # imports Google's libraries, which may take longer than the doctor waits for a line
     google.reset(Scenario(**NEW_PROJECT))
-    return google
+    yield google
+    leave()
 
 
 def calls(google: Google, method: str) -> list[dict[str, Any]]:

@@ -8,13 +8,14 @@ import pytest
 
 from planner.errors import ExitCode
 from tests.contract.gcp import Client
-from tests.contract.gcp_command import at_a_desk
+from tests.contract.gcp_command import at_a_desk, leave
 from tests.contract.tpu import make_ready
 from tests.desk import TINY
 from tests.doubles.google.scenario import Scenario
 from tests.unit.planner.cli import plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.doubles.google.process import Google
@@ -25,12 +26,13 @@ TWO = ("--region", "us-central1", "--region", "us-east1", "--max-cost", "5")
 
 
 @pytest.fixture
-def desk(google: Google, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Google:
+def desk(google: Google, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Google]:
     at_a_desk(google, tmp_path, monkeypatch)
     (tmp_path / "job.yaml").write_text(TINY)
     google.reset(Scenario(closed_regions=("us-central1",)))
     make_ready(Client(google, tmp_path))
-    return google
+    yield google
+    leave()
 
 
 def asked(google: Google) -> list[str]:
