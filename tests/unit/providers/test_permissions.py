@@ -25,6 +25,7 @@ ACTIONS = ("action", "actions", "dataactions", "includedpermissions")
 NEVER = ("notaction", "notresource", "notactions", "notdataactions", "notprincipal")
 # Actions for which IAM knows no resource: the Service Authorization Reference leaves that column empty.
 NO_RESOURCE = {
+    "cloudwatch:GetMetricStatistics", "ec2:CreateDefaultVpc",
     "ec2:GetSpotPlacementScores", "ecr:GetAuthorizationToken", "scheduler:ListSchedules",
     "servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota", "sts:GetCallerIdentity",
 }  # fmt: skip
