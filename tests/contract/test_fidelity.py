@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-DOUBLES = {"sim", "engine", "google", "azure"}
+DOUBLES = {"sim", "engine", "aws", "google", "azure"}
 BASES = {"documented", "recorded", "assumed"}
 _COUNTS = re.compile(r"(\d+)\s+behaviours:\s+(\d+)\s+vendor-documented,\s+(\d+)\s+recorded\s+live,\s+(\d+)\s+assumed")
 
