@@ -11,8 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.doubles import quick_headers
+from tests.faults.branches import at_point, launch_of
 from tests.faults.cases import CASES, Then
-from tests.faults.trial import tried, warm
+from tests.faults.trial import tried, tried_together, warm
 from tests.faults.verdict import KINDS, MakeCloud, Trial, Verdict
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 WORKERS = 3
 """Client, double and harness wait for one another: two workers leave a third of two processors idle, three do not."""
+
+
+MOST_TOGETHER = 16
+"""Trials of one launch that are tried by one worker."""
 
 
 class Spread(Protocol):
@@ -76,8 +81,25 @@ def some(trials: Sequence[Trial], share: float, seed: int) -> list[Trial]:
 
 
 def verdicts(trials: Sequence[Trial], make_cloud: MakeCloud, over: Spread) -> Iterator[Verdict]:
-    """In the order of the trials."""
-    return over(partial(tried, make_cloud=make_cloud), trials)
+    """In the order of the trials. Those of one launch are tried together."""
+    told: dict[Trial, Verdict] = {}
+    found = over(partial(tried_together, make_cloud=make_cloud), together(trials))
+    for trial in trials:
+        while trial not in told:
+            told.update({verdict.trial: verdict for verdict in next(found)})
+        yield told.pop(trial)
+
+
+def together(trials: Iterable[Trial]) -> list[list[Trial]]:
+    """Trials of one launch, by their points, so many at a time that no worker is left alone with them at the end."""
+    launches: dict[tuple[str, bool], list[Trial]] = {}
+    for trial in trials:
+        launches.setdefault(launch_of(trial), []).append(trial)
+    return [
+        ordered[first : first + MOST_TOGETHER]
+        for ordered in (sorted(those, key=at_point) for those in launches.values())
+        for first in range(0, len(ordered), MOST_TOGETHER)
+    ]
 
 
 def ready(make_cloud: MakeCloud) -> None:

@@ -127,6 +127,7 @@ class AwsCloud:
     """The world of one case. The double's process outlives it, and serves the next one."""
 
     cases = frozenset(SCENARIOS)
+    in_harness = False
 
     def __init__(self, case: str, **more: Any) -> None:
         self.double, self._sdk, self._bucket = own()
@@ -153,6 +154,12 @@ class AwsCloud:
         for client in self._sdk._clients.values():
             client.close()
         self._bucket.close()
+
+    def put_aside(self) -> None:
+        self.double.put_aside()
+
+    def take_up(self) -> None:
+        self.double.take_up()
 
     def targets(self, market: str) -> tuple[Target, ...]:
         return targets_of(market)
@@ -251,7 +258,7 @@ def own() -> tuple[Double, SdkApi, Bucket]:
     if pid not in _DOUBLES:
         # The SDK cleans the same few words of its name letter by letter for each request: a quarter of a client's time.
         useragent.sanitize_user_agent_string_component = cache(useragent.sanitize_user_agent_string_component)
-        double = Double()
+        double = Double(in_turn=True)
         sdk = SdkApi(HOME, double.url)
         _prepare(sdk)
         _DOUBLES[pid] = double, sdk, store.make(Client(double, Path()).settings())

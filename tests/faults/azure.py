@@ -145,6 +145,7 @@ class AzureCloud:
 
     # Without the cloud's timer alone: it only deallocates, and disk and address bill on, as test_deadline.py shows.
     cases = frozenset(SCENARIOS)
+    in_harness = True
 
     def __init__(self, case: str) -> None:
         rules = Rules(page_size=1, **SCENARIOS[case])
@@ -183,6 +184,12 @@ class AzureCloud:
 
     def let_go(self) -> None:
         """Each client makes its own connections."""
+
+    def put_aside(self) -> None:
+        """The world is in the harness's process: a copy of the harness has a copy of it."""
+
+    def take_up(self) -> None:
+        """This process's world is as it was."""
 
     def targets(self, market: str) -> tuple[Target, ...]:
         return tuple(

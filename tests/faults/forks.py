@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ PATIENCE_SECONDS = 30.0
 QUIET_SECONDS = 2.0
 """A client of several that has said nothing for so long waits for another one."""
 MOST_MESSAGES = 5_000
+STOPPED, COPIED, OVER = "stopped", "copied", "over"
+"""Messages of a client: it stands at one of its stops; of its copy: it is there; of the client: that has ended."""
 FAILED = 99
 """The exit status of a client that a mistake has ended; `forked` tells it as an AssertionError."""
 
@@ -31,14 +34,20 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def forked(work: Callable[[Ask], None], answer: Callable[[tuple[Any, ...]], Any]) -> bool:
+def forked(
+    work: Callable[[Ask], None],
+    answer: Callable[[tuple[Any, ...]], Any],
+    stopped: Callable[[Connection, tuple[Any, ...]], Any] | None = None,
+) -> bool:
     """Run `work` in a process of its own, answering what it asks. True: it was killed; False: it came to its end.
+
+    `stopped` answers a client that stands at one of its stops (tests.faults.branches), and is given its line.
 
     Raises AssertionError for a client that broke down, or that goes on and on.
     """
     pid, ours = _started(work)
     try:
-        trouble = _serve(ours, answer)
+        trouble = _serve(ours, answer if stopped is None else partial(_answered, ours, answer, stopped))
     finally:
         ours.close()
     return _over(pid, trouble)
@@ -121,7 +130,10 @@ def _over(pid: int, trouble: str) -> bool:
     """Whether a client was killed. Raises AssertionError for one that broke down, or goes on and on."""
     if trouble:
         os.kill(pid, signal.SIGKILL)
-    status = os.waitpid(pid, 0)[1]
+    return _killed(os.waitpid(pid, 0)[1], trouble)
+
+
+def _killed(status: int, trouble: str) -> bool:
     assert not trouble, trouble
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     assert killed or status == 0, f"a client ended with status {status}"
@@ -146,8 +158,76 @@ def _asked(line: Connection, message: tuple[Any, ...]) -> Any:
     return line.recv()
 
 
-def _serve(line: Connection, answer: Callable[[tuple[Any, ...]], Any]) -> str:
-    """Until the client is gone; what was wrong with it, "" for nothing."""
+def _answered(
+    line: Connection,
+    answer: Callable[[tuple[Any, ...]], Any],
+    stopped: Callable[[Connection, tuple[Any, ...]], Any],
+    message: tuple[Any, ...],
+) -> Any:
+    return stopped(line, message) if message[0] == STOPPED else answer(message)
+
+
+def copied(ask: Ask) -> bool:
+    """In a client: it forks. True in the copy; False in the client, when the copy is gone."""
+    pid = os.fork()
+    if pid == 0:
+        ask((COPIED, os.getpid()))
+        return True
+    ask((OVER, os.waitpid(pid, 0)[1]))
+    return False
+
+
+def served_copy(line: Connection, told: object, answer: Callable[[tuple[Any, ...]], Any]) -> bool:
+    """In a copy of the harness: the client that stands at its stop is told to fork, and its copy is served to its end.
+    True: that was killed. Whoever holds the line then has one message of the client's to answer.
+
+    Raises AssertionError as `forked` does.
+    """
+    line.send(told)
+    what, pid = line.recv()
+    assert what == COPIED, what
+    line.send(None)
+    ended: list[int] = []
+    trouble = _serve(line, answer, ended)
+    if trouble and not ended:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        while (message := line.recv())[0] != OVER:
+            """What it had asked last: nobody waits for an answer any more."""
+        ended.append(message[1])
+    return _killed(ended[0], trouble)
+
+
+def result_of(work: Callable[[], Any]) -> Any:
+    """What `work` gives in a copy of this process, which can be pickled; nothing else that it does is seen here.
+
+    Raises AssertionError where the copy breaks down.
+    """
+    ours, theirs = Pipe(duplex=False)
+    pid = os.fork()
+    if pid == 0:
+        status = FAILED
+        try:
+            theirs.send(("gives", work()))
+            status = 0
+        except BaseException:  # noqa: BLE001  whatever it is, the harness is to hear of it
+            theirs.send(("broke", traceback.format_exc()))
+        finally:
+            os._exit(status)
+    theirs.close()
+    with ours:
+        try:
+            what, told = ours.recv()
+        except EOFError:
+            what, told = "broke", "a copy of the harness is gone"
+    os.waitpid(pid, 0)
+    assert what == "gives", told
+    return told
+
+
+def _serve(line: Connection, answer: Callable[[tuple[Any, ...]], Any], over: list[int] | None = None) -> str:
+    """Until the client is gone; what was wrong with it, "" for nothing. Where it is a copy, the client that it was
+    copied from tells its exit status, which is put into `over`."""
     for _ in range(MOST_MESSAGES):
         if not line.poll(PATIENCE_SECONDS):
             return f"a client has said nothing for {PATIENCE_SECONDS:.0f} s"
@@ -157,6 +237,9 @@ def _serve(line: Connection, answer: Callable[[tuple[Any, ...]], Any]) -> str:
             return ""
         if message[0] == "broke":
             return str(message[1])
+        if message[0] == OVER and over is not None:
+            over.append(message[1])
+            return ""
         try:
             line.send(answer(message))
         except BrokenPipeError:

@@ -118,9 +118,10 @@ class GcpCloud:
     """The world of one case. The server outlives it, and serves the next one."""
 
     cases = frozenset(SCENARIOS)
+    in_harness = False
 
     def __init__(self, case: str) -> None:
-        self.google = Steady(server().url)
+        self.google = Steady(server())
         self.google.reset(Scenario.model_validate({**QUICK, **SCENARIOS[case], "began": NOON}))
 
     def provider(self, ask: Ask, points: Points) -> Provider:
@@ -140,6 +141,12 @@ class GcpCloud:
     def let_go(self) -> None:
         """Each client makes its own connections; this is the harness's."""
         self.google.close()
+
+    def put_aside(self) -> None:
+        self.google.put_aside()
+
+    def take_up(self) -> None:
+        self.google.take_up()
 
     def targets(self, market: str) -> tuple[Target, ...]:
         return targets_of(market)
@@ -188,7 +195,7 @@ def server() -> Process:
     if pid not in _SERVERS:
         for name in ("google.cloud.compute_v1", "google.cloud.tpu_v2", "google.auth.transport.requests", "yaml"):
             import_module(name)
-        _SERVERS[pid] = Process()
+        _SERVERS[pid] = Process(in_turn=True)
         atexit.register(_close, pid)
     return _SERVERS[pid]
 

@@ -96,6 +96,9 @@ class Cloud(Protocol):
     A client reaches it through `ask`, which sends a message to the harness and brings back what `answer` makes of it.
     """
 
+    in_harness: bool
+    """Whether its world is in the harness's own process: a copy of the harness has a copy of the world then."""
+
     def provider(self, ask: Ask, points: Points) -> Provider:
         """In the client: the provider as a newly started command makes it, each call between two points."""
         ...
@@ -119,6 +122,13 @@ class Cloud(Protocol):
     def pass_time(self, until: datetime) -> None: ...
 
     def ledger(self) -> list[Lived]: ...
+
+    def put_aside(self) -> None:
+        """In the harness: keep what there is now. What happens from here on, in this process or in copies of it, is
+        undone by `take_up`."""
+
+    def take_up(self) -> None:
+        """In the process that put the world aside: back to it, when those that have changed it since are gone."""
 
     def trains_until(self, run: str) -> datetime | None:
         """When the training of a run's live machine ends by itself; None where none trains."""

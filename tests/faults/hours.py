@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 from planner.journal import Journal
 from planner.run import Outcome, Phase
 from tests.faults import clients
-from tests.faults.cases import Then
 from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked, forked_together
 from tests.faults.health import FINISHED_GRACE, destroyed, kept
 from tests.faults.points import Points
-from tests.faults.verdict import MakeCloud, Trial, Verdict, a_home, at_once, without_receipt
+from tests.faults.verdict import Trial, Verdict, at_once, without_receipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,12 +111,10 @@ class Scene:
                 return self.desk.cloud.answer(message)
         return None
 
-    def play(self) -> None:
+    def go_on(self, *, killed: bool) -> None:
+        """What comes after the launch, whether that was killed or detached."""
+        del killed
         desk, trial = self.desk, self.trial
-        points = Points()
-        if trial.then is Then.AWAY and trial.point is not None:
-            points.at, points.happens = trial.point, die
-        self.launch(points)
         if trial.point is not None:
             case = trial.case
             for first in (True, False):
@@ -208,6 +205,10 @@ class Scene:
             names=tuple(self.names),
         )
 
+    def broken(self, error: AssertionError) -> Verdict:
+        """The verdict where a client broke down."""
+        return Verdict(trial=self.trial, unrecorded=f"{error} ({'; '.join(self.said)})")
+
     def _with_said(self, found: Sequence[str]) -> str:
         return f"{', '.join(found)} ({'; '.join(self.said)})" if found else ""
 
@@ -257,14 +258,3 @@ def _after_the_end(machines: Sequence[Lived]) -> list[str]:
 def _trained(work: Work | None) -> bool:
     """Whether a machine has trained to the end."""
     return work is not None and work.home_at is not None and work.stop_asked_at is None and work.taken_at is None
-
-
-def tried(trial: Trial, make_cloud: MakeCloud) -> Verdict:
-    """The launch, the commands after it, and what is wrong with what is left."""
-    with a_home() as home:
-        scene = Scene(Desk(home=home, case=trial.case, cloud=make_cloud(trial.case.name)), trial)
-        try:
-            scene.play()
-        except AssertionError as error:
-            return Verdict(trial=trial, unrecorded=f"{error} ({'; '.join(scene.said)})")
-        return scene.verdict()

@@ -6,13 +6,15 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakSet
 
 from planner.journal import Journal
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def nothing() -> None:
@@ -21,13 +23,16 @@ def nothing() -> None:
 
 @dataclass
 class Points:
-    """Counts the points that one client reaches, and lets something happen at number `at` (from 0).
+    """Counts the points that one client reaches, and lets something happen at number `at` (from 0), or at each of
+    `stops`, where `stopped` is told the number.
 
     `names` tells what each was; a client that comes to the same calls reaches the same points.
     """
 
     at: int | None = None
     happens: Callable[[], None] = nothing
+    stops: frozenset[int] = frozenset()
+    stopped: Callable[[int], None] = lambda _: None
     names: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -43,12 +48,29 @@ class Points:
         self.names.append(name)
         if number == self.at:
             self.happens()
+        if number in self.stops:
+            self.stopped(number)
 
 
 class PointedJournal(Journal):
     """A journal whose every write has its two points."""
 
     points = Points()
+    opened: ClassVar[WeakSet[PointedJournal]] = WeakSet()
+    """Those of this process that may still be open."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        super().__init__(connection, path)
+        self.opened.add(self)
+
+    def close(self) -> None:
+        self.opened.discard(self)
+        super().close()
+
+    def open_again(self) -> None:
+        """With a connection of this process's own: its parent's must not be used after a fork."""
+        self._db.close()
+        self._db = Journal.open(self._path)._db
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:

@@ -184,6 +184,7 @@ class SimCloud:
     """The world of one case."""
 
     cases = frozenset(SCENARIOS)
+    in_harness = True
 
     def __init__(self, case: str, **changes: Any) -> None:
         self.scenario = Scenario.model_validate({**QUICK, **SCENARIOS[case], **changes})
@@ -212,6 +213,12 @@ class SimCloud:
 
     def let_go(self) -> None:
         """Each client makes its own connections."""
+
+    def put_aside(self) -> None:
+        """The world is in the harness's process: a copy of the harness has a copy of it."""
+
+    def take_up(self) -> None:
+        """This process's world is as it was."""
 
     def targets(self, market: str) -> tuple[Target, ...]:
         return targets_of(market)

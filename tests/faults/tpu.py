@@ -121,7 +121,7 @@ class TpuCloud(GcpCloud):
     cases = frozenset(SCENARIOS)
 
     def __init__(self, case: str) -> None:
-        self.google = Steady(server().url)
+        self.google = Steady(server())
         closed = {"closed_zones": _CLOSED}  # every zone more is four points more in each look
         self.google.reset(Scenario.model_validate({**QUICK, **closed, **SCENARIOS[case], "began": NOON}))
         make_ready(TpuClient(self.google, Path()))

@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from planner.run import Outcome, Phase
-from tests.faults import clients, hours
+from tests.faults import branches, clients, hours
 from tests.faults.cases import Case, Then
 from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planner.run import Run
-    from tests.faults.harness import Ask
 
 PAUSES = (0.0, 0.0, 1.0, 8.0, 45.0, 400.0)
 """Seconds from the death of a client to the next command; one of them is drawn for each point."""
@@ -39,7 +38,9 @@ _ENDING = (Phase.COLLECTING, Phase.TEARING_DOWN, Phase.DONE)
 
 
 @dataclass
-class _Scene:
+class Scene:
+    """One launch, what another command does beside it or after it, and the verdict."""
+
     desk: Desk
     trial: Trial
     names: list[str] = field(default_factory=list)
@@ -79,23 +80,28 @@ class _Scene:
         self.wished_at = self.desk.cloud.now()
         forked(lambda ask: clients.ask_to_stop(self.desk, ask), self.answer)
 
+    def go_on(self, *, killed: bool) -> None:
+        """What is done after the launch."""
+        if killed:
+            _after_death(self)
+
+    def verdict(self) -> Verdict:
+        """By the provider's ledger and the journal."""
+        return _verdict(self)
+
+    def broken(self, error: AssertionError) -> Verdict:
+        """The verdict where a client broke down."""
+        return Verdict(trial=self.trial, unrecorded=str(error))
+
 
 def tried(trial: Trial, make_cloud: MakeCloud) -> Verdict:
     """The launch, what happens at its point, what is done then, and what is wrong with what is left."""
-    if trial.case.hours:
-        return hours.tried(trial, make_cloud)
-    with a_home() as home:
-        desk = Desk(home=home, case=trial.case, cloud=make_cloud(trial.case.name))
-        scene = _Scene(desk, trial)
-        if trial.then is Then.SWEEP:
-            desk.cloud.plant()
-        try:
-            killed = forked(lambda ask: clients.launch(desk, ask, _points(trial, ask)), scene.answer)
-            if killed:
-                _after_death(scene)
-        except AssertionError as error:
-            return Verdict(trial=trial, unrecorded=str(error))
-        return _verdict(scene)
+    return tried_together([trial], make_cloud)[0]
+
+
+def tried_together(trials: Sequence[Trial], make_cloud: MakeCloud) -> list[Verdict]:
+    """The same for several trials of one launch (`branches.launch_of`), which is played once."""
+    return branches.played(trials, make_cloud, hours.Scene if trials[0].case.hours else Scene)
 
 
 def warm(case: Case, make_cloud: MakeCloud) -> None:
@@ -103,30 +109,14 @@ def warm(case: Case, make_cloud: MakeCloud) -> None:
     anew: up to a fifth of its time. What a command remembers, its provider does, and each client makes its own."""
     with a_home() as home, open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123  no path everywhere
         desk = Desk(home=home, case=case, cloud=make_cloud(case.name))
-        scene = _Scene(desk, Trial(case, case.then[0]))
+        scene = Scene(desk, Trial(case, case.then[0]))
         with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             clients.launch(desk, scene.answer, Points())
             clients.status(desk, scene.answer, Points())
         desk.cloud.let_go()
 
 
-def _points(trial: Trial, ask: Ask) -> Points:
-    points = Points()
-    last = trial.case.most_points
-
-    def tell_and_die() -> None:
-        ask(("points", points.names))
-        die()
-
-    if trial.point is None:
-        points.at, points.happens = last, tell_and_die
-    else:
-        points.at = trial.point
-        points.happens = die if trial.then.kills else lambda: ask(("act",))
-    return points
-
-
-def _after_death(scene: _Scene) -> None:
+def _after_death(scene: Scene) -> None:
     desk, trial = scene.desk, scene.trial
     now = desk.cloud.now()
     match trial.then:
@@ -146,7 +136,7 @@ def _after_death(scene: _Scene) -> None:
             _taken_up(scene)
 
 
-def _taken_up(scene: _Scene) -> None:
+def _taken_up(scene: Scene) -> None:
     """Another command takes the run up where its client died."""
     desk, trial = scene.desk, scene.trial
     if trial.then is Then.ATTACH:
@@ -159,7 +149,7 @@ def _taken_up(scene: _Scene) -> None:
     forked(lambda ask: clients.status(desk, ask, Points()), scene.answer)
 
 
-def _verdict(scene: _Scene) -> Verdict:
+def _verdict(scene: Scene) -> Verdict:
     desk, trial = scene.desk, scene.trial
     rows = desk.cloud.ledger()
     ours = [row for row in rows if row.ours]
@@ -186,7 +176,7 @@ def _verdict(scene: _Scene) -> Verdict:
     )
 
 
-def _unrecorded(scene: _Scene, ours: Sequence[Lived]) -> str:
+def _unrecorded(scene: Scene, ours: Sequence[Lived]) -> str:
     desk, trial = scene.desk, scene.trial
     if trial.then in (Then.NEVER, Then.SWEEP):
         return ""

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.conftest import ROOT
+from tests.doubles.shown_time import ShownTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,12 +55,14 @@ def signed_in() -> Iterator[None]:
 
 
 class Double:
-    """`url` is what the SDK is pointed at."""
+    """`url` is what the SDK is pointed at. `in_turn`: it serves in one thread, can be put aside with all it knows
+    (tests/doubles/in_turn.py), and shows its time without being asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_turn: bool = False) -> None:
+        self._shown, file = ShownTime.make() if in_turn else (None, None)
         environment = {name: value for name, value in os.environ.items() if name not in UNSET}
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tests.doubles.aws"],
+            [sys.executable, "-P", "-m", "tests.doubles.aws", *([str(file)] if file else [])],
             cwd=ROOT,
             env={**environment, **ENVIRONMENT, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
@@ -68,6 +71,8 @@ class Double:
         )
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
+        if file is not None:
+            file.unlink()
         self.url = f"http://127.0.0.1:{self.port}"
         self._connections: dict[tuple[int, int], http.client.HTTPConnection] = {}
 
@@ -96,7 +101,7 @@ class Double:
         self.ask("reset", **scenario)
 
     def now(self) -> datetime:
-        return datetime.fromisoformat(self.ask("now"))
+        return datetime.fromisoformat(self.ask("now")) if self._shown is None else self._shown.read()
 
     def advance(self, until: datetime) -> None:
         self.ask("advance", until=until.isoformat())
@@ -107,6 +112,14 @@ class Double:
     def script(self, **fault: Any) -> None:
         """One more thing that goes wrong (tests.doubles.aws.scenario.Fault)."""
         self.ask("script", faults=[fault])
+
+    def put_aside(self) -> None:
+        """What happens from here on is undone by `take_up`."""
+        self.ask("put_aside")
+
+    def take_up(self) -> None:
+        """Back to what was put aside last; this process's own connection was there then."""
+        self.ask("take_up")
 
     def left(self) -> list[str]:
         """What of ours is still there."""

@@ -7,6 +7,7 @@ import threading
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from tests.doubles import in_turn
 from tests.doubles.aws import backends, functions, patches, quick
 from tests.doubles.aws.front import Environ, Front, Organisation, Start
 from tests.doubles.aws.ledger import ledger
@@ -17,14 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tests.doubles.aws.machines import Machine
+    from tests.doubles.shown_time import ShownTime
 
 STEER = "/double/"
 
 
 class Server:
-    """One world at a time, one request at a time."""
+    """One world at a time, one request at a time. `shown` always has the world's time."""
 
-    def __init__(self) -> None:
+    def __init__(self, shown: ShownTime | None = None) -> None:
+        self._shown = shown
         self._lock = threading.Lock()
         aws = quick.application()
         organised = Organisation(aws, lambda: self.front.world)
@@ -39,13 +42,20 @@ class Server:
         if self.front.world.scenario.latency and not path.startswith(STEER):
             threading.Event().wait(self.front.world.scenario.latency)
         with self._lock:
-            if not path.startswith(STEER):
-                return self.front(environ, start)
-            given = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            told = self.steered(path.removeprefix(STEER), json.loads(given or b"{}"))
-            data = json.dumps(told, default=str).encode()
-            start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(data)))])
-            return [data]
+            try:
+                return self._answered(path, environ, start)
+            finally:
+                if self._shown is not None:
+                    self._shown.show(self.front.world.now)
+
+    def _answered(self, path: str, environ: Environ, start: Start) -> Iterable[bytes]:
+        if not path.startswith(STEER):
+            return self.front(environ, start)
+        given = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        told = self.steered(path.removeprefix(STEER), json.loads(given or b"{}"))
+        data = json.dumps(told, default=str).encode()
+        start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(data)))])
+        return [data]
 
     def reset(self, scenario: Scenario) -> None:
         """A new account in a new world."""
@@ -77,6 +87,7 @@ class Server:
             "real": lambda: [_real(row) for row in world.machines.values()],
             "off": lambda: world.off(world.machines[given["id"]]),
             "trains_until": lambda: _trains_until(world, given["run"]),
+            **in_turn.VERBS,
         }
         return verbs[what]()
 

@@ -58,7 +58,7 @@ class Handler(MotoRequestHandler):
         self.wfile.write("\r\n".join((*lines, "", "")).encode("latin-1") + body)
 
 
-def serving(server: Server) -> BaseWSGIServer:
-    """On a free port of loopback, a thread for each connection."""
+def serving(server: Server, *, threaded: bool = True) -> BaseWSGIServer:
+    """On a free port of loopback, with or without a thread for each connection."""
     logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
-    return make_server("127.0.0.1", 0, server, threaded=True, request_handler=Handler)
+    return make_server("127.0.0.1", 0, server, threaded=threaded, request_handler=Handler)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tests.conftest import ROOT
+from tests.doubles.shown_time import ShownTime
 
 if TYPE_CHECKING:
     from tests.doubles.google.scenario import FaultRule, Scenario
@@ -56,10 +57,13 @@ class Google:
 
 
 class Steady(Google):
-    """The same on one connection, kept for each process and thread: for whoever asks often, and ends without a word."""
+    """A server that serves in one thread, asked on one connection, kept for each process and thread: for whoever asks
+    often, and ends without a word."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, server: Process) -> None:
+        super().__init__(server.url)
+        assert server.shown is not None
+        self._shown = server.shown
         self._lines: dict[tuple[int, int], http.client.HTTPConnection] = {}
 
     def control(self, what: str, body: object = None) -> dict[str, Any]:
@@ -71,6 +75,17 @@ class Steady(Google):
         told: dict[str, Any] = json.loads(line.getresponse().read())
         return told
 
+    def now(self) -> datetime:
+        return self._shown.read()
+
+    def put_aside(self) -> None:
+        """What happens from here on is undone by `take_up`."""
+        self.control("put_aside")
+
+    def take_up(self) -> None:
+        """Back to what was put aside last; this process's own connection was there then."""
+        self.control("take_up")
+
     def close(self) -> None:
         """Let go of the connections; whoever asks again opens a new one."""
         for line in self._lines.values():
@@ -78,11 +93,13 @@ class Steady(Google):
 
 
 class Process(Google):
-    """`close` ends it; it ends by itself with the process that started it."""
+    """`close` ends it; it ends by itself with the process that started it. `in_turn`: it serves in one thread, and
+    `shown` has its time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_turn: bool = False) -> None:
+        self.shown, file = ShownTime.make() if in_turn else (None, None)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.doubles.google"],
+            [sys.executable, "-m", "tests.doubles.google", *([str(file)] if file else [])],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -90,6 +107,8 @@ class Process(Google):
         )
         assert self._process.stdout is not None
         super().__init__(self._process.stdout.readline().strip())
+        if file is not None:
+            file.unlink()
 
     def close(self) -> None:
         assert self._process.stdin is not None

@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from tests.doubles import gcs
+from tests.doubles import gcs, in_turn
 from tests.doubles.google import compute, iam, storage, tasks, tpu, unknown
 from tests.doubles.google.discovery import Description, Matched, ViolationError, description
 from tests.doubles.google.machines import ledger_rows
 from tests.doubles.google.scenario import FaultRule, Scenario
 from tests.doubles.google.world import Call, RefusedError, Rule, World
+from tests.doubles.shown_time import ShownTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +47,20 @@ class Host:
 
     world: World = field(default_factory=World)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    shown: ShownTime | None = None
+    """Has the world's time, if it is there."""
 
     def control(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
+        if what in in_turn.VERBS:
+            in_turn.VERBS[what]()
+        return self._controlled(what, body)
+
+    def show_time(self) -> None:
+        """Before an answer is sent: a call that waits for something has moved the time as well."""
+        if self.shown is not None:
+            self.shown.show(self.world.now)
+
+    def _controlled(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         world = self.world
         match what:
             case "reset":
@@ -72,10 +87,11 @@ class Host:
 
 
 class GoogleServer:
-    """Listens on loopback, in threads of this process; `with` starts and ends it."""
+    """Listens on loopback, in threads of this process; `with` starts and ends it. Or `in_turn` serves in one thread,
+    with a host that shows its time."""
 
-    def __init__(self) -> None:
-        self.host = host = Host()
+    def __init__(self, shown: ShownTime | None = None) -> None:
+        self.host = host = Host(shown=shown)
 
         class Handler(_Handler):
             there = host
@@ -88,6 +104,9 @@ class GoogleServer:
     def __enter__(self) -> GoogleServer:
         self._thread.start()
         return self
+
+    def in_turn(self, stdin: int) -> None:
+        in_turn.serve(self._server, stdin)
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
@@ -201,6 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         with self.there.lock:
             if parts.path.startswith("/control/"):
                 told = self.there.control(parts.path.removeprefix("/control/"), json.loads(body or b"{}"))
+                self.there.show_time()
                 self._send(*_json(200, told))
                 return
             query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
@@ -211,6 +231,8 @@ class _Handler(BaseHTTPRequestHandler):
             except LostError:
                 self.close_connection = True
                 return
+            finally:
+                self.there.show_time()
         self._send(*reply)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do
@@ -227,9 +249,17 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """Serves until its standard input ends; says where on its standard output."""
+    """Serves until its standard input ends; says where on its standard output. With a file, it serves in one thread
+    and shows its time there (tests/doubles/shown_time.py)."""
     for name in DOCUMENTS:
         description(name)
+    if sys.argv[1:]:
+        server = GoogleServer(ShownTime(Path(sys.argv[1])))
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        gc.freeze()  # what a forked server does not collect, it shares
+        server.in_turn(sys.stdin.fileno())
+        return
     with GoogleServer() as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
