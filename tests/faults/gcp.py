@@ -45,6 +45,9 @@ _THROTTLED: dict[str, Any] = {"status": 403, "code": "rateLimitExceeded"}
 _FIRST = "us-central1-a"
 ALIVE = ("alive",)
 
+for _name in ("google.cloud.compute_v1", "google.cloud.tpu_v2", "google.auth.transport.requests", "yaml"):
+    import_module(_name)  # what clients import, once for all workers: before these are forked
+
 SCENARIOS: dict[str, dict[str, Any]] = {
     "plain": {},
     "failover": {
@@ -190,11 +193,9 @@ class Pointed:
 
 
 def server() -> Process:
-    """This process's own; what clients import is imported before they are forked."""
+    """This process's own."""
     pid = os.getpid()
     if pid not in _SERVERS:
-        for name in ("google.cloud.compute_v1", "google.cloud.tpu_v2", "google.auth.transport.requests", "yaml"):
-            import_module(name)
         _SERVERS[pid] = Process(in_turn=True)
         atexit.register(_close, pid)
     return _SERVERS[pid]
@@ -222,12 +223,14 @@ def plant(google: Google) -> None:
         LABEL_CLIENT: "another-computer",
         "trainplan": "1",
     }
-    api = GoogleApi(Account(GcpSettings(project=PROJECT, endpoint=google.url)))
+    account = Account(GcpSettings(project=PROJECT, endpoint=google.url))
+    api = GoogleApi(account)
     for number, labels in enumerate((theirs, {"team": "others"})):
         operation = api.insert(
             PROJECT, "us-east1-b", _foreign(number, labels), f"6ba7b810-9dad-11d1-80b4-00c04fd430c{number}"
         )
         api.wait(PROJECT, "us-east1-b", operation["name"])
+    account.close()
 
 
 def _foreign(number: int, labels: dict[str, str]) -> dict[str, Any]:
