@@ -6,11 +6,13 @@ Thousands of launches go through one double (`make faults PROVIDER=aws`), and mo
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.doubles import quick_headers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 
@@ -28,6 +30,8 @@ def install() -> None:
     quick_headers.install()
     import moto.core.responses as responses
     import moto.kms.models as kms
+    from botocore import session
+    from botocore.client import ClientCreator
     from botocore.loaders import JSONFileLoader
 
     # The methods of a class do not change; moto inspects it for each call.
@@ -38,3 +42,19 @@ def install() -> None:
     real = JSONFileLoader().load_file
     load = functools.cache(real)
     JSONFileLoader.load_file = lambda _, path: load(path)
+    # Each session looks through the SDK's folders, and each client has a method for each of EC2's 700 operations.
+    session.create_loader = functools.cache(session.create_loader)
+    for name in ("_load_service_model", "_load_service_endpoints_ruleset", "_create_client_class"):
+        setattr(ClientCreator, name, _once_for_each_service(getattr(ClientCreator, name)))
+
+
+def _once_for_each_service(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of the SDK's client creator, whose first argument names the service."""
+    made: dict[str, Any] = {}
+
+    def known(creator: object, service: str, *given: Any, **named: Any) -> Any:
+        if service not in made:
+            made[service] = make(creator, service, *given, **named)
+        return made[service]
+
+    return known
