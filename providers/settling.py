@@ -80,8 +80,9 @@ _SCHEDULE = "assumed: Azure states no time after which ComputeSchedule knows a m
 
 _GOOGLE_API = "https://cloud.google.com/service-usage/docs/enable-disable"
 """An API that was just switched on refuses as if it were off, and its refusal says to wait "a few minutes"."""
-_GOOGLE_ACCOUNT = "https://cloud.google.com/iam/docs/service-accounts-create"
-"""A new service account may not be known for 60 seconds or more."""
+_GOOGLE_ACCOUNT = "https://github.com/GoogleCloudPlatform/magic-modules/pull/1408"
+"""A new service account is known to others after a while (IAM's reads are eventually consistent, by the reference of
+its client). 60 seconds or more are believed, and stood in no copy of a page that was read; three minutes are ours."""
 _GOOGLE_ACCESS = "https://cloud.google.com/iam/docs/access-change-propagation"
 """A change of a policy holds after 2 minutes as a rule, after 7 or more at times: longer than a person waits here."""
 _GOOGLE_STORE = (

@@ -110,11 +110,11 @@ _REGION = {
     },
     "PREEMPTIBLE_NVIDIA_H100_GPUS": 0,
 }  # fmt: skip
-"""Quotas of each region of a new project. vCPUs: a free trial has "8 cores (or virtual CPUs) running at the same time"
-(https://cloud.google.com/free/docs/free-cloud-features). One of each older GPU: users' reports, gcloudrig/gcloudrig
-issue 44 and vanvalenlab/kiosk-console pull request 359, who were let in by the region and not by all regions. Disks
-and addresses: half of what users of free trials were shown (GoogleCloudPlatform/data-science-on-gcp issue 163,
-google/caliban issue 66), the harder case."""
+"""Quotas of each region of a new project. vCPUs: users report 8 at a time in a free trial
+(kelseyhightower/kubernetes-the-hard-way issue 669), which quotes a page of Google's that was not read. One of each
+older GPU: gcloudrig/gcloudrig issue 44 and vanvalenlab/kiosk-console pull request 359, whose users were let in by the
+region and not by all regions. Disks and addresses: half of what users of free trials were shown
+(GoogleCloudPlatform/data-science-on-gcp issue 163, google/caliban issue 66), the harder case."""
 NEW_PROJECT: dict[str, Any] = {
     # No GPU in all regions: recorded (projects.get of a project made on 2022-06-03), and the refusal in
     # fastai/course-v3 pull request 165. CPUs of all regions: 12 by users' reports, 32 in the recorded projects.
@@ -131,7 +131,7 @@ NEW_PROJECT: dict[str, Any] = {
     # https://cloud.google.com/service-usage/docs/enabled-service#default
     "services_off": ("compute", "iam", "cloudresourcemanager", "cloudbilling", "tpu", "cloudtasks"),
     "global_seconds": 20.0,
-    # "60 seconds or more": https://cloud.google.com/iam/docs/service-accounts-create
+    # Assumed: 60 seconds or more are believed of service accounts, 2 minutes are usual for a policy.
     "settling_seconds": 75.0,
 }  # fmt: skip
 """A project on its first day, as the fields of a scenario."""

@@ -124,6 +124,7 @@ def test_every_recorded_operation_is_read(replies: list[dict[str, Any]]) -> None
 def test_every_recorded_project_tells_its_quotas(replies: list[dict[str, Any]]) -> None:
     counted = [_table(body) for body in of_kind(replies, "compute#project") if "quotas" in body]
     assert counted
+    assert min(table["GPUS_ALL_REGIONS"][0] for table in counted if "GPUS_ALL_REGIONS" in table) == 0
     for table in counted:
         assert all(limit >= 0 and used >= 0 for limit, used in table.values())
 
