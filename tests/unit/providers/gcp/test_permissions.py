@@ -29,7 +29,7 @@ from tests.contract.gcp import PROJECT
 from tests.doubles.google.discovery import description
 from tests.doubles.google.iam import Iam, refuse_forbidden
 from tests.doubles.google.machine_side import machine_calls
-from tests.doubles.google.permissions import by_method
+from tests.doubles.google.permissions import by_method, rows
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.server import DOCUMENTS, GoogleServer
@@ -139,6 +139,31 @@ def test_each_permission_of_the_clients_role_is_missed(server: GoogleServer, tmp
     for method in methods:
         with pytest.raises(RefusedError, match=name):
             refuse_forbidden(world, method, machine=False)
+
+
+OTHERS = [(file, name) for file, role in FILES.items() if role not in CLIENT_ROLES for name in role.permissions]
+
+
+@pytest.mark.parametrize(("file", "name"), OTHERS, ids=[" ".join(row) for row in OTHERS])
+def test_each_permission_of_the_other_roles_is_missed(server: GoogleServer, file: str, name: str) -> None:
+    """A call of the set-up, or of a machine's own program, is refused without it."""
+    Google(server.url).reset(Scenario())
+    world, machine = server.host.world, FILES[file] is not SETUP
+    every = {known for other, known in OTHERS if (FILES[other] is not SETUP) is machine}
+    table = world.table(Iam)
+    table.granted = table.machine_granted = frozenset(every - {name})
+    methods = [method for method, permissions in by_method().items() if name in permissions]
+    assert methods
+    for method in methods:
+        with pytest.raises(RefusedError, match=name):
+            refuse_forbidden(world, method, machine=machine)
+
+
+def test_a_ground_that_is_not_the_collected_table_has_its_address() -> None:
+    others = [row for row in rows() if row.source != "iam-dataset"]
+    assert others
+    for row in others:
+        assert row.source.startswith("https://cloud.google.com/") or "iam-dataset" in row.source, row.method
 
 
 def _doctor(server: GoogleServer, home: Path) -> set[str]:
