@@ -399,6 +399,14 @@ def test_three_in_a_row_without_a_newer_checkpoint_are_enough(steps: tuple[int |
         assert action == Launch(len(steps) + 1, FIRST)
 
 
+def test_a_machine_whose_create_has_no_recorded_send_is_new_from_when_it_was_asked_for() -> None:
+    """As in a journal of an earlier version: a list that does not show it yet is no reason to rent another."""
+    before = an_attempt(1, cleared=True, asked_at=NOON - HOUR, sent_at=None)
+    run = a_run(B, made=(before, an_attempt(2, asked_at=NOON, sent_at=None)))
+    assert next_action(run, Look(lag=timedelta(minutes=10)), SOON) == Wait()
+    assert isinstance(next_action(run, Look(lag=timedelta(minutes=5)), SOON), Interrupt)
+
+
 def test_whoever_launches_a_stuck_run_again_gets_another_try() -> None:
     run = replace(a_search(made=taken(None, None, None)), phase=D, outcome=Outcome.FAILED)
     assert where_next(run, Look(), SOON) == Launch(4, FIRST)
