@@ -58,8 +58,8 @@ class TimedGcp(GcpProvider):
 
     def close(self) -> None:
         """What a command does at its end (planner.cli.build.Closing)."""
-        self.account.close()
         self.let_go()
+        self.account.close()
 
     def sleep(self, seconds: float) -> None:
         self.google.sleep(seconds)

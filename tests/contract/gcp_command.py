@@ -40,6 +40,7 @@ def made(settings: ProviderSettings) -> TimedGcp:
     parts = tuple(replace(part, rented=replace(part.rented, **ours), sleep=google.sleep) for part in given.parts)
 
     def let_go() -> None:
+        _until_nobody_looks()
         if opened.cache_info().currsize:
             opened().close()
         for part in given.parts:
@@ -54,12 +55,17 @@ def made(settings: ProviderSettings) -> TimedGcp:
     return TimedGcp(**{**known, "parts": parts, "stores": stores}, google=google, only="", let_go=let_go)
 
 
-def leave() -> None:
-    """At the end of a test: a doctor does not wait for looks that no longer matter, and a command's process would end
-    them and their connections with it; here they are waited for."""
+def _until_nobody_looks() -> None:
+    """A doctor leaves looks behind that take too long or no longer matter, and the end of its process ends them with
+    their connections; here they are waited for, since connections that are closed under them raise."""
     for thread in threading.enumerate():
-        if thread.name.startswith("plan"):
+        if thread.name.startswith("plan") or thread.name.endswith("(_answer)"):
             thread.join(timeout=30.0)
+
+
+def leave() -> None:
+    """At the end of a test: what commands have left behind is not told as a fault of the next one."""
+    _until_nobody_looks()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()

@@ -86,6 +86,11 @@ class Host:
         return {"now": self.world.now.isoformat()}
 
 
+class _Listening(ThreadingHTTPServer):
+    request_queue_size = 128
+    """A doctor asks a dozen things at once; with the usual 5 a busy computer resets the connections of some."""
+
+
 class GoogleServer:
     """Listens on loopback, in threads of this process; `with` starts and ends it. Or `in_turn` serves in one thread,
     with a host that shows its time."""
@@ -96,7 +101,7 @@ class GoogleServer:
         class Handler(_Handler):
             there = host
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Listening(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
