@@ -11,7 +11,8 @@ from providers.aws.checks import identity, network
 from providers.aws.errors import DRY_RUN, is_denied_by_organisation
 from providers.aws.quotas import quota_check
 from providers.aws.settings import INSTANCE_PROFILE
-from providers.base import Check, PreflightState
+from providers.aws.translate import tags_in
+from providers.base import LABEL_RUN, Check, PreflightState
 from providers.check_lines import check_lines
 from providers.errors import CapacityError, CredentialsError, PermissionDeniedError, ProviderError
 
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
     from providers.aws.standing import Standing
 
 _SET_UP = "plan setup aws"
+_PAGE = 500
+_GONE = ("shutting-down", "terminated")
 _REFUSING = (CredentialsError, PermissionDeniedError)
 
 
 def examine(at: Standing) -> Sequence[Check]:
     """One line each for: the quotas, which take the longest to change; who is signed in, the network at home, the
-    regions that are open, what may be listed and ended, the bucket, the role of machines, what ends one that hangs.
+    regions that are open, what may be listed and ended, the bucket, the role of machines, whether the
+    account is for runs alone, what ends a machine that hangs.
     Creates nothing, raises nothing."""
     account = at.account
     looks: dict[str, Callable[[], Check]] = {
@@ -38,6 +42,7 @@ def examine(at: Standing) -> Sequence[Check]:
         "listing": lambda: _listing(account),
         "bucket": lambda: _bucket(at),
         "machine role": lambda: _machine_role(at),
+        "scope": lambda: _scope(account),
         "timer": lambda: _timer(account),
     }
     return check_lines({name: partial(_line, name, look) for name, look in looks.items()})
@@ -118,6 +123,24 @@ def _machine_role(at: Standing) -> Check:
     if lacks := at.machine_role_lacks():
         return _refused("machine role", lacks, _SET_UP)
     return _ok("machine role", f"instance profile {name}")
+
+
+def _scope(account: Account) -> Check:
+    """Whether the account is for runs alone: AWS limits no machine's role to its own run (docs/permissions/aws)."""
+    region = account.api.home
+    told = account.api.call("ec2", region, "DescribeInstances", {"MaxResults": _PAGE})
+    machines = [row for reservation in told["Reservations"] for row in reservation["Instances"]]
+    living = [row for row in machines if row["State"]["Name"] not in _GONE]
+    others = [row for row in living if LABEL_RUN not in tags_in(row)]
+    if not others:
+        return _ok("scope", f"{region} holds no machines but those of runs")
+    more = " or more" if told.get("NextToken") else ""
+    detail = (
+        f"machines in {region} that are not of runs: {len(others)}{more}; trainplan's roles cannot end them; "
+        "machines of runs may read every secret named trainplan/… and every image of the account"
+    )
+    fix = "an account for these runs alone (docs/permissions)"
+    return Check(name="scope", state=PreflightState.OK, detail=detail, fix=fix)
 
 
 def _timer(account: Account) -> Check:

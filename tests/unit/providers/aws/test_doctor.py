@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OK, REFUSED, UNKNOWN = PreflightState
-LINES = ["quotas", "identity", "regions", "network", "listing", "bucket", "machine role", "timer"]
+LINES = ["quotas", "identity", "regions", "network", "listing", "bucket", "machine role", "scope", "timer"]
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +197,17 @@ def test_a_profile_of_ones_own_is_ones_own_to_make(double: Double, sends: SdkApi
     double.reset()
     role = looked(double, sends, settings=AwsSettings(instance_profile="mine"))["machine role"]
     assert (role.state, role.fix) == (REFUSED, "make it, or take the setting instance_profile away")
+
+
+def test_machines_of_somebody_else_are_counted(double: Double, sends: SdkApi) -> None:
+    double.reset(setup="none")
+    assert looked(double, sends)["scope"].detail == f"{HOME} holds no machines but those of runs"
+    machine = {"ImageId": "ami-0cafe000000000001", "InstanceType": "c5.large", "MinCount": 1, "MaxCount": 1}
+    sends.call("ec2", HOME, "RunInstances", machine)
+    double.sleep(120)  # EC2 shows it a little later
+    told = looked(double, sends)["scope"]
+    assert told.detail.startswith(f"machines in {HOME} that are not of runs: 1; ")
+    assert "account for these runs alone" in told.fix
 
 
 def test_every_regions_answer_is_in_one_line(double: Double, sends: SdkApi) -> None:
