@@ -158,8 +158,10 @@ def tried(mutants: Sequence[Mutant], answers: Answers, record: Record, minutes: 
 def summary(mutants: Sequence[Mutant], answers: Answers, record: Record) -> str:
     """One line for each module, each survivor with its reason or without, and the sum."""
     rows: dict[str, list[tuple[Mutant, Result | None]]] = defaultdict(list)
-    for mutant in mutants:
-        known = record.known(mutant, answers.tests[mutant.module])
+    results = [record.known(mutant, answers.tests[mutant.module]) for mutant in mutants]
+    # Of those that need no test only the ones that a run which stopped half-way has come by: a share is a fair one.
+    come_by = max((number for number, known in enumerate(results) if known is not None), default=-1)
+    for mutant, known in zip(mutants[: come_by + 1], results, strict=False):
         if known is not None or answers.reason(mutant):
             rows[mutant.module].append((mutant, known))
     survivors = [mutant for found in rows.values() for mutant, known in found if known is None or not known.killed]
