@@ -56,7 +56,7 @@ SUITES = (
     Suite("tests/contract/test_not_there_yet.py", Command.CHECK, 3),
     Suite("tests/contract", Command.TEST, 3),
     Suite("tests/unit/workloads", Command.TEST, 5),
-    Suite("tests/unit/providers", Command.TEST, 7),
+    Suite("tests/unit/providers", Command.TEST, 9),
     Suite("tests/unit/planner", Command.TEST, 3),
     Suite("tests/unit/pricing", Command.TEST, 2),
     Suite("tests/unit", Command.TEST, 2),

@@ -42,8 +42,9 @@ TABLE: dict[type[ProviderError], str] = {
     BadRequestError: """
         InvalidParameterValue InvalidParameterCombination InvalidParameter InvalidParameterException InvalidRequest
         InvalidInput InvalidInstanceType InvalidBlockDeviceMapping InvalidUserData.Malformed InvalidAMIID.NotFound
-        InvalidAMIID.Malformed InvalidAMIID.Unavailable InvalidSubnetID.NotFound InvalidGroup.NotFound
-        InvalidGroupId.Malformed InvalidKeyPair.NotFound IdempotentParameterMismatch MissingParameter MissingInput
+        InvalidAMIID.Malformed InvalidAMIID.Unavailable InvalidSubnetID.NotFound InvalidVpcID.NotFound
+        InvalidGroup.NotFound InvalidGroupId.Malformed InvalidKeyPair.NotFound IdempotentParameterMismatch
+        MissingParameter MissingInput
         ValidationError ValidationException UnknownParameter VPCIdNotSpecified DefaultVpcDoesNotExist
     """,
     ThrottledError: """
