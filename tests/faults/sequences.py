@@ -18,8 +18,10 @@ import pytest
 from planner.client import client_of
 from planner.computer import this_computer
 from planner.journal import Journal
+from planner.run_keys import RunKeys
 from pricing.offers import Market
 from tests.builders import a_job
+from tests.doubles.clock import NOON
 from tests.faults.clients import long_job_values
 from tests.faults.commands import Command, Computer, installed
 from tests.faults.holding import MOST_CALLS, Holding, Limits
@@ -154,7 +156,7 @@ def _within(targets: tuple[Target, ...], *, regions: int) -> tuple[Target, ...]:
 
 @contextlib.contextmanager
 def _home(seed: int, empty: Path) -> Iterator[Path]:
-    """A home whose client id, and with it every label, depends on the seed alone."""
+    """A home whose client id and secret, and with them labels and keys, depend on the seed alone."""
     folder = empty.parent / f"seed-{seed}"
     folder.mkdir()
     try:
@@ -162,6 +164,7 @@ def _home(seed: int, empty: Path) -> Iterator[Path]:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(secrets, "token_hex", lambda size: Random(seed).randbytes(size).hex())
             client_of(folder, this_computer())
+            RunKeys(folder)._secret(NOON)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SEQUENCES = {"aws": 10, "gcp": 20, "tpu": 20, "azure": 50}
 """Half a minute of processor time each."""
-UNTIL_NOTICED = 60
+UNTIL_NOTICED = 250
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="locks of one process")
 
