@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from pricing import queries, rows
 from pricing.devices import Device, DeviceTable
 from pricing.grades import OLD_AFTER, Market, PriceGrade, grade
-from pricing.offers import Offer, OfferQuery, Place, Quote, Rental
+from pricing.offers import Offer, OfferQuery, Placement, Quote, Rental
+from pricing.side_rates import SideRates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pricing.cost import ProviderRates
+    from pricing.side_rates import SideRate
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 6
 SHIPPED_CATALOG = Path(__file__).parent / "data" / "catalog.sqlite"
+REFRESHED = "catalog.sqlite"
+"""The name of the refreshed catalog in the state folder."""
 
 _REGION_MASK = (1 << queries.REGION_BITS) - 1
 _OFFSET_MASK = (1 << queries.OFFSET_BITS) - 1
@@ -47,7 +51,7 @@ class RentalPlaces(NamedTuple):
     places: Places
 
 
-class Places(Sequence[Place]):
+class Places(Sequence[Placement]):
     """The places of one rental, cheapest planning price first, ties by region.
 
     The first is known at once, the others are read when asked for, while the catalog is open. `unrankable` counts
@@ -57,29 +61,31 @@ class Places(Sequence[Place]):
 
     __slots__ = ("_count", "_first", "_load", "_loaded", "unrankable")
 
-    def __init__(self, first: Place | None, count: int, unrankable: int, load: Callable[[], list[Place]]) -> None:
+    def __init__(
+        self, first: Placement | None, count: int, unrankable: int, load: Callable[[], list[Placement]]
+    ) -> None:
         self.unrankable = unrankable
         self._first = first
         self._count = count
         self._load = load
-        self._loaded: list[Place] | None = None
+        self._loaded: list[Placement] | None = None
 
     def __len__(self) -> int:
         return self._count
 
     @overload
-    def __getitem__(self, index: int) -> Place: ...
+    def __getitem__(self, index: int) -> Placement: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Place]: ...
-    def __getitem__(self, index: int | slice) -> Place | list[Place]:
+    def __getitem__(self, index: slice) -> list[Placement]: ...
+    def __getitem__(self, index: int | slice) -> Placement | list[Placement]:
         if index == 0 and self._first is not None:
             return self._first
         return self._all()[index]
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[Placement]:
         return iter(self._all())
 
-    def _all(self) -> list[Place]:
+    def _all(self) -> list[Placement]:
         if self._loaded is None:
             self._loaded = self._load() if self._count else []
         return self._loaded
@@ -106,10 +112,6 @@ class ProviderSummary(NamedTuple):
     by_lifecycle: int
     old_prices: int
 
-    def age_days(self, today: date) -> int | None:
-        """Days since the newest price was read; None: no price has a date."""
-        return None if self.newest_price is None else (today - self.newest_price).days
-
 
 class Catalog:
     """Offers, devices and rates out of one compiled file. Use as a context manager, or close it."""
@@ -118,6 +120,7 @@ class Catalog:
         self._connection = connection
         self.path = path
         self._made: dict[date, dict[int, Rental]] = {}
+        self._assumed = queries.Assumed()
 
     @classmethod
     def open(cls, path: Path | None = None) -> Catalog:
@@ -167,11 +170,17 @@ class Catalog:
 
     @cached_property
     def rates(self) -> Mapping[str, ProviderRates]:
-        """What each provider charges besides the machine, and how it rounds time."""
-        sources: dict[str, tuple[tuple[str, str], ...]] = {}
-        for provider, rate, text in self._rows("SELECT provider, rate, text FROM provider_source"):
-            sources[provider] = (*sources.get(provider, ()), (rate, text))
-        return {row[0]: rows.rates(row, sources.get(row[0], ())) for row in self._rows("SELECT * FROM provider")}
+        """What each provider charges besides the machine, region by region, and how it rounds time."""
+        groups: dict[str, dict[str, str]] = {}
+        for provider, region, name in self._rows("SELECT provider, region, name FROM region_group"):
+            groups.setdefault(provider, {})[region] = name
+        side: dict[str, list[SideRate]] = {}
+        for provider, *row in self._rows(queries.SIDE_RATES):
+            side.setdefault(provider, []).append(rows.side_rate(row))
+        return {
+            row[0]: rows.rates(row, SideRates(side.get(row[0], ()), groups.get(row[0], {})))
+            for row in self._rows("SELECT * FROM provider")
+        }
 
     def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:
         """What can be rented, by provider, type and market, each with its places.
@@ -179,7 +188,7 @@ class Catalog:
         Retired ones are in it only if the query asks for them. A rental none of whose places can be ranked is
         in it with no places, and their number as `places.unrankable`.
         """
-        asked = queries.conditions(query, today)
+        asked = queries.conditions(query, today, self._assumed)
         found = self._rows(queries.rentals(asked), asked.parameters)
         return [self._rental_places(row, asked, today) for row in found]
 
@@ -187,14 +196,21 @@ class Catalog:
         """Offers that the query leaves out only because they are retired on `today`."""
         if query.include_retired:
             return 0
-        asked = queries.conditions(query._replace(include_retired=True), today)
+        asked = queries.conditions(query._replace(include_retired=True), today, self._assumed)
         ((count,),) = self._rows(queries.retired_count(asked), asked.parameters)
         return int(count)
+
+    def assume(self, *, as_listed: bool = False, had: Iterable[tuple[str, str, str]] = ()) -> None:
+        """From now on no price is held to be an outlier, with `as_listed`, or none of the places `had`: provider,
+        region and machine type of which somebody had one within 30 days."""
+        numbers = {name: number for number, name in enumerate(self._regions)}
+        known = tuple((provider, numbers[region], kind) for provider, region, kind in had if region in numbers)
+        self._assumed = queries.Assumed(as_listed, known)
 
     def offers(self, wanted: OfferQuery | Iterable[int], today: date) -> list[Offer]:
         """Full offers: of a query, in catalog order, or of row ids, in the order given (unknown ones left out)."""
         if isinstance(wanted, OfferQuery):
-            asked = queries.conditions(wanted, today)
+            asked = queries.conditions(wanted, today, self._assumed)
             found = self._rows(queries.offers(asked.rental, asked.place), asked.parameters)
             return list(self._offers(found, today).values())
         row_ids = list(wanted)
@@ -203,12 +219,12 @@ class Catalog:
             numbers = ",".join(str(int(row_id)) for row_id in row_ids[start : start + _ROW_IDS_AT_ONCE])
             rental = f"r.rental_id IN (SELECT rental_id FROM price WHERE row_id IN ({numbers}))"
             sql = queries.offers(rental, f"p.row_id IN ({numbers})")
-            offers |= self._offers(self._rows(sql, {"today": today.toordinal()}), today)
+            offers |= self._offers(self._rows(sql, self._assumed.parameters(today)), today)
         return [offers[row_id] for row_id in row_ids if row_id in offers]
 
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:
         """Prices of a query by row id: what thousands of offers are printed from, without making each an Offer."""
-        asked = queries.conditions(query, today)
+        asked = queries.conditions(query, today, self._assumed)
         return rows.quotes(self._rows(queries.quotes(asked), asked.parameters), self._sources, today)
 
     def summary(self, today: date) -> list[ProviderSummary]:
@@ -274,7 +290,7 @@ class Catalog:
         key, count, unrankable, *columns = row
         rental_id, first_row = columns[0], columns[rows.FIRST_ROW]
 
-        def load() -> list[Place]:
+        def load() -> list[Placement]:
             found = self._rows(queries.places(asked), {**asked.parameters, "rental_id": rental_id})
             place = self._place
             return [place(key, first_row) for (key,) in found]
@@ -283,9 +299,9 @@ class Catalog:
         rental = self._rental(columns, today)
         return RentalPlaces(rental, Places(first, count - unrankable, unrankable, load))
 
-    def _place(self, key: int, first_row: int) -> Place:
+    def _place(self, key: int, first_row: int) -> Placement:
         offset = (key >> queries.REGION_BITS) & _OFFSET_MASK
-        return Place(key >> _PRICE_SHIFT, self._regions[key & _REGION_MASK], first_row + offset)
+        return Placement(key >> _PRICE_SHIFT, self._regions[key & _REGION_MASK], first_row + offset)
 
     def _rental(self, row: Sequence[Any], today: date) -> Rental:
         """A row of table `rental` as it is on `today`, made once."""

@@ -9,28 +9,27 @@ import sys
 from collections import defaultdict
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pricing.catalog import SCHEMA_VERSION, SHIPPED_CATALOG
-from pricing.grades import Market, PriceGrade, spot_ratio, trusted_until
-from pricing.money import from_micro, to_micro
+from pricing.devices import CPU_DEVICE
+from pricing.grades import Market
+from pricing.grounds import Grounds
+from pricing.money import to_micro
 from pricing.offers import Availability, LifecycleState
 from pricing.overlay import overlaid
+from pricing.planning import NEVER, TABLE, drift_of
 from pricing.queries import MOST_MICRO_USD, MOST_PLACES, MOST_REGIONS
-from pricing.tables import OfferRow, Price, TableError, Tables, read_tables, text_files
+from pricing.table_text import TableError
+from pricing.tables import OfferRow, Price, Tables, read_tables, text_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from decimal import Decimal
 
     from pricing.overlay import Overlay
 
 TEXT_DIR = Path(__file__).parent / "data"
-NEVER = 0
-ALWAYS = date.max.toordinal()
-"""Days are proleptic Gregorian ordinals, as `date.toordinal` counts them."""
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -38,24 +37,28 @@ CREATE TABLE device (
     name TEXT PRIMARY KEY, device_group TEXT NOT NULL, architecture TEXT NOT NULL, compute_capability TEXT,
     tpu_generation TEXT, memory_gib REAL, memory_bandwidth_gb_s REAL, fp32_tflops REAL, tf32_tflops REAL,
     amp_fp16_tflops REAL, amp_bf16_tflops REAL, interconnect TEXT NOT NULL, interconnect_gb_s REAL, tdp_w REAL,
-    source TEXT NOT NULL, verified TEXT NOT NULL, unverified TEXT NOT NULL, note TEXT NOT NULL
+    source TEXT NOT NULL, verified TEXT NOT NULL, unverified TEXT NOT NULL, note TEXT NOT NULL,
+    usable_low_mib REAL, usable_high_mib REAL, usable_source TEXT NOT NULL
 );
 CREATE TABLE device_alias (spelling TEXT PRIMARY KEY, device TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE not_a_device (spelling TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE provider (
     name TEXT PRIMARY KEY, billing_increment_seconds INTEGER NOT NULL, billing_minimum_seconds INTEGER NOT NULL,
-    disk_usd_per_gb_month TEXT NOT NULL, address_usd_per_hour TEXT NOT NULL, egress_usd_per_gb TEXT NOT NULL,
-    object_storage_usd_per_gb_month TEXT NOT NULL
+    disk_kind TEXT NOT NULL, address_kind TEXT NOT NULL, billing_source TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE provider_source (
-    provider TEXT NOT NULL, rate TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (provider, rate)
+CREATE TABLE side_rate (
+    provider TEXT NOT NULL, kind TEXT NOT NULL, regions TEXT NOT NULL, to_regions TEXT NOT NULL, usd TEXT NOT NULL,
+    per TEXT NOT NULL, as_of_day INTEGER, source_id INTEGER NOT NULL
+);
+CREATE TABLE region_group (
+    provider TEXT NOT NULL, region TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (provider, region)
 ) WITHOUT ROWID;
 CREATE TABLE source (source_id INTEGER PRIMARY KEY, id TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
 CREATE TABLE region (region_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE note (note_id INTEGER PRIMARY KEY, text TEXT NOT NULL);
-CREATE TABLE spot_ratio (
-    provider TEXT NOT NULL, family TEXT NOT NULL, from_day INTEGER NOT NULL, until_day INTEGER NOT NULL,
-    ratio_ppm INTEGER NOT NULL, PRIMARY KEY (provider, family, from_day)
+CREATE TABLE spot_drift (
+    provider TEXT NOT NULL, family TEXT NOT NULL, ppm_per_day INTEGER NOT NULL, low_90_days REAL NOT NULL,
+    high_90_days REAL NOT NULL, PRIMARY KEY (provider, family)
 ) WITHOUT ROWID;
 CREATE TABLE rental (
     rental_id INTEGER PRIMARY KEY, provider TEXT NOT NULL, instance_type TEXT NOT NULL, family TEXT NOT NULL,
@@ -66,8 +69,9 @@ CREATE TABLE rental (
     offered_day INTEGER, first_row INTEGER NOT NULL, last_row INTEGER NOT NULL
 );
 CREATE TABLE place (
-    row_id INTEGER PRIMARY KEY, region_id INTEGER NOT NULL, trusted_micro INTEGER NOT NULL, on_demand_micro INTEGER,
-    raw_until_day INTEGER NOT NULL
+    row_id INTEGER PRIMARY KEY, region_id INTEGER NOT NULL, ground_micro INTEGER, old_micro INTEGER,
+    floor_micro INTEGER, on_demand_micro INTEGER, until_day INTEGER NOT NULL, read_day INTEGER NOT NULL,
+    is_share INTEGER NOT NULL
 );
 CREATE TABLE price (
     row_id INTEGER PRIMARY KEY, rental_id INTEGER NOT NULL, usd_micro INTEGER NOT NULL, zones TEXT NOT NULL,
@@ -89,6 +93,7 @@ def text_sha256(text_dir: Path) -> str:
         content = path.read_bytes().replace(b"\r\n", b"\n")
         digest.update(f"{path.relative_to(text_dir).as_posix()} {len(content)}\n".encode())
         digest.update(content)
+    digest.update(TABLE.read_bytes().replace(b"\r\n", b"\n"))
     return digest.hexdigest()
 
 
@@ -171,9 +176,9 @@ def _write(connection: sqlite3.Connection, tables: Tables, sha256: str, overlays
 
 
 def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[Any]]) -> None:
-    listed = list(rows)
-    if listed:
-        connection.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(listed[0]))})", listed)
+    price_rows = list(rows)
+    if price_rows:
+        connection.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(price_rows[0]))})", price_rows)
 
 
 def _write_devices(connection: sqlite3.Connection, tables: Tables) -> None:
@@ -184,17 +189,25 @@ def _write_devices(connection: sqlite3.Connection, tables: Tables) -> None:
         row += [peaks.fp32, peaks.tf32, peaks.amp_fp16, peaks.amp_bf16]
         row += [device.interconnect, device.interconnect_gb_s, device.tdp_w]
         row += [device.source, device.verified.value, " ".join(device.unverified), device.note]
+        row += [*(device.usable_memory_mib or (None, None)), device.usable_memory_source]
         _insert(connection, "device", [row])
         _insert(connection, "device_alias", [(alias, device.name) for alias in device.aliases])
     _insert(connection, "not_a_device", sorted(tables.not_devices.items()))
 
 
 def _write_providers(connection: sqlite3.Connection, tables: Tables) -> None:
-    for rates in tables.rates:
-        row: list[Any] = [rates.provider, rates.billing.increment_seconds, rates.billing.minimum_seconds]
-        row += [str(rates.disk_usd_per_gb_month), str(rates.address_usd_per_hour), str(rates.egress_usd_per_gb)]
-        _insert(connection, "provider", [[*row, str(rates.object_storage_usd_per_gb_month)]])
-        _insert(connection, "provider_source", [(rates.provider, *source) for source in rates.sources])
+    for name, billing, *rest in tables.providers:
+        _insert(connection, "provider", [(name, billing.increment_seconds, billing.minimum_seconds, *rest)])
+
+
+def _write_side_rates(connection: sqlite3.Connection, tables: Tables, sources: dict[str, int]) -> None:
+    for row in tables.side.rates:
+        where = " ".join(row.regions), " ".join(row.to)
+        as_of_day = row.as_of.toordinal() if row.as_of else None
+        written = (row.provider, row.kind, *where, str(row.usd), row.per, as_of_day, sources[row.source])
+        _insert(connection, "side_rate", [written])
+    groups = sorted((*place, name) for place, name in tables.side.groups.items())
+    _insert(connection, "region_group", groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +220,7 @@ class _Keys:
     cheapest: dict[tuple[str, str], int]
     here: dict[tuple[str, str, str], int]
     """On-demand price by provider, type and region: the spot prices of zones have rows of their own."""
+    grounds: Grounds
 
     @classmethod
     def of(cls, tables: Tables) -> _Keys:
@@ -218,7 +232,13 @@ class _Keys:
                 micro = to_micro(row.on_demand.usd_per_hour)
                 cheapest[key] = min(micro, cheapest.get(key, micro))
                 here[(*key, row.region)] = micro
+
+        def known(row: OfferRow) -> int | None:
+            machine = row.type.provider, row.type.name
+            return here.get((*machine, row.region), cheapest.get(machine))
+
         return cls(
+            grounds=Grounds(tables.offers, known),
             regions=_numbered({row.region for row in tables.offers}),
             notes=_numbered({row.note for row in tables.offers if row.note}),
             sources=_numbered({source.id for source in tables.sources}),
@@ -239,7 +259,8 @@ def _write_offers(connection: sqlite3.Connection, tables: Tables) -> int:
     _insert(connection, "region", [(number, name) for name, number in keys.regions.items()])
     _insert(connection, "note", [(number, text) for text, number in keys.notes.items()])
     _insert(connection, "source", [(keys.sources[s.id], s.id, s.kind.value, s.text) for s in tables.sources])
-    _insert(connection, "spot_ratio", _ratio_steps(tables.offers, keys))
+    _write_side_rates(connection, tables, keys.sources)
+    _insert(connection, "spot_drift", _drifts(tables.offers))
     next_row = 0
     for rental_id, (market, places) in enumerate(_rentals(tables.offers)):
         last_row = next_row + len(places) - 1
@@ -248,8 +269,8 @@ def _write_offers(connection: sqlite3.Connection, tables: Tables) -> int:
         _insert(connection, "rental", [_rental(rental_id, places[0][0], market, (next_row, last_row))])
         numbered = list(enumerate(places, next_row))
         _insert(connection, "place", [_place(row_id, row, price, market, keys) for row_id, (row, price) in numbered])
-        priced = [_price((row_id, rental_id), row, price, market, keys) for row_id, (row, price) in numbered]
-        _insert(connection, "price", priced)
+        price_rows = [_price((row_id, rental_id), row, price, market, keys) for row_id, (row, price) in numbered]
+        _insert(connection, "price", price_rows)
         next_row = last_row + 1
     return next_row
 
@@ -294,16 +315,12 @@ def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys
     on_demand = keys.on_demand_here(row)
     if on_demand is None:
         on_demand = keys.cheapest.get((row.type.provider, row.type.name))
-    until = trusted_until(price.source.kind, market, price.as_of)
-    raw_until = NEVER if until is None else until.toordinal()
-    if market is Market.ON_DEMAND:
-        raw_until = ALWAYS  # an old on-demand price is marked stale, and still the price to plan with
-    region_id, usd = keys.regions[row.region], to_micro(price.usd_per_hour)
-    if market is Market.SPOT and row.history is not None:
-        usd = max(usd, to_micro(row.history.mean_usd_per_hour))  # a run meets the week, not the moment
-    if region_id >= MOST_REGIONS or max(usd, on_demand or 0) >= MOST_MICRO_USD:
+    known = keys.grounds.of(row, price, market)
+    region_id = keys.regions[row.region]
+    if region_id >= MOST_REGIONS or 2 * max(known.micro or 0, known.floor_micro or 0, on_demand or 0) >= MOST_MICRO_USD:
         raise TableError(f"{row.region} {row.type.name}: more regions or dollars than the format can hold")
-    return (row_id, region_id, usd, on_demand, raw_until)
+    days = known.until_day, known.read_day
+    return (row_id, region_id, known.micro, known.old_micro, known.floor_micro, on_demand, *days, int(known.is_share))
 
 
 def _price(ids: tuple[int, int], row: OfferRow, price: Price, market: Market, keys: _Keys) -> list[Any]:
@@ -320,24 +337,14 @@ def _price(ids: tuple[int, int], row: OfferRow, price: Price, market: Market, ke
     return [*detail, *parts, keys.notes.get(row.note), *history]
 
 
-def _ratio_steps(offers: Iterable[OfferRow], keys: _Keys) -> Iterator[tuple[str, str, int, int, int]]:
-    """What `grades.spot_ratio` says, as steps: it only changes on the day after an observed price goes stale."""
-    observed: defaultdict[tuple[str, str], list[tuple[int, Decimal]]] = defaultdict(list)
-    for row in offers:
-        on_demand = keys.on_demand_here(row)
-        if row.spot is None or on_demand is None or row.spot.source.kind is not PriceGrade.OBSERVED:
-            continue
-        until = trusted_until(PriceGrade.OBSERVED, Market.SPOT, row.spot.as_of)
-        if until is not None:
-            ratio = row.spot.usd_per_hour / from_micro(on_demand)
-            observed[row.type.provider, row.type.family].append((until.toordinal(), ratio))
-    for (provider, family), ratios in sorted(observed.items()):
-        from_day = NEVER
-        for until_day in sorted({day for day, _ in ratios}):
-            step = spot_ratio(ratio for day, ratio in ratios if day >= until_day)
-            if step is not None:
-                yield provider, family, from_day, until_day, to_micro(step)
-            from_day = until_day + 1
+def _drifts(offers: Iterable[OfferRow]) -> list[tuple[Any, ...]]:
+    """How the spot prices of each family drift."""
+    families = sorted({(row.type.provider, row.type.family, row.type.device != CPU_DEVICE) for row in offers})
+    found = {
+        (provider, family): drift_of(provider, family, accelerated=accelerated)
+        for provider, family, accelerated in families
+    }
+    return [(*family, *drift) for family, drift in found.items()]
 
 
 if __name__ == "__main__":

@@ -2,94 +2,143 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from pricing.money import HOURS_PER_MONTH, ZERO_USD, Billing, Usd, UsdPerHour, amount, to_micro
+from pricing.side_rates import ASSUMED, BUCKET, GB, GB_MONTH, HOUR, INTERNET, Rate, SideRates
 
 if TYPE_CHECKING:
     from datetime import timedelta
-    from decimal import Decimal
 
 
 class ProviderRates(NamedTuple):
-    """What a vendor charges besides the machine, in USD, US regions, before free allowances.
+    """What a vendor charges besides the machine, before free allowances, and how it rounds time.
 
-    `sources` names, per rate, where it was read; a source that begins with `unverified` was not.
+    `disk_kind` and `address_kind` are what launches make, as `side` names them. `billing_source` says who says how
+    time is rounded; one that begins with `unverified` was read nowhere.
     """
 
     provider: str
     billing: Billing
-    disk_usd_per_gb_month: Decimal
-    address_usd_per_hour: Decimal
-    egress_usd_per_gb: Decimal
-    object_storage_usd_per_gb_month: Decimal
-    sources: tuple[tuple[str, str], ...] = ()
+    disk_kind: str
+    address_kind: str
+    side: SideRates
+    billing_source: str = ""
+
+    def at(self, region: str, bucket: str = "") -> PlaceRates:
+        """The rates of a run whose machine is in a region and whose bucket in another; "": in the same."""
+        home = bucket or region
+        return PlaceRates(
+            region=region,
+            bucket=home,
+            billing=self.billing,
+            disk=self._rate(self.disk_kind, region, GB_MONTH),
+            address=self._rate(self.address_kind, region, HOUR),
+            internet=self._rate(INTERNET, home, GB),
+            fetched=self.side.transfer(home, region) or _unknown(GB),
+            stored=self.side.transfer(region, home) or _unknown(GB),
+        )
+
+    def storage(self, region: str = "") -> Rate:
+        """A GB in object storage for a month; "": in a region that is not known."""
+        return self._rate(BUCKET, region, GB_MONTH)
+
+    def _rate(self, kind: str, region: str, per: str) -> Rate:
+        return self.side.rate(kind, region) or _unknown(per)
+
+
+def _unknown(per: str) -> Rate:
+    return Rate(Decimal(0), per, ASSUMED, "no rate is known of this vendor")
+
+
+class PlaceRates(NamedTuple):
+    """What holds for a machine in `region` and a bucket in `bucket`, each with its ground.
+
+    `internet` is what leaves the bucket for a person's computer, `fetched` goes from the bucket to the machine,
+    `stored` from the machine to the bucket.
+    """
+
+    region: str
+    bucket: str
+    billing: Billing
+    disk: Rate
+    address: Rate
+    internet: Rate
+    fetched: Rate
+    stored: Rate
+
+    @property
+    def usd(self) -> tuple[Decimal, ...]:
+        """All that a cost rests on: places that have the same pay the same."""
+        return self.disk.usd, self.address.usd, self.internet.usd, self.fetched.usd, self.stored.usd
 
 
 class RunUsage(NamedTuple):
-    """What a run takes beside the machine: disk for as long as it lasts, addresses, and GB leaving the vendor."""
+    """What a run takes beside the machine: disk for as long as it lasts, addresses, and GB in three directions.
+
+    `egress_gb` leave the vendor (the model), `fetched_gb` come from the bucket (its data, checkpoints to go on from),
+    `stored_gb` go to the bucket (checkpoints and the model).
+    """
 
     disk_gb: Decimal
     addresses: int
     egress_gb: Decimal
+    fetched_gb: Decimal = Decimal(0)
+    stored_gb: Decimal = Decimal(0)
 
 
 class RunCost(NamedTuple):
-    """The parts of a run's cost in USD."""
+    """The parts of a run's cost in USD; `between_regions` is traffic with a bucket elsewhere."""
 
     compute: Usd
     disk: Usd
     address: Usd
     transfer: Usd
+    between_regions: Usd
 
     @property
     def total(self) -> Usd:
         """The sum of the parts."""
-        return Usd(self.compute + self.disk + self.address + self.transfer)
+        return Usd(self.compute + self.disk + self.address + self.transfer + self.between_regions)
 
 
-def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: ProviderRates) -> RunCost:
+def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: PlaceRates) -> RunCost:
     """Cost of renting at `rate` for `duration`, request to teardown.
 
     Disk and address are billed for the same seconds as the machine; a month is 730 hours.
     """
     disk_rate, address_rate = _hourly(usage, rates)
+    transfer, between = _transfer(usage, rates)
     if not duration:
-        return RunCost(compute=ZERO_USD, disk=ZERO_USD, address=ZERO_USD, transfer=_transfer(usage, rates))
+        nothing = ZERO_USD
+        return RunCost(compute=nothing, disk=nothing, address=nothing, transfer=transfer, between_regions=between)
     return RunCost(
         compute=amount(rate, duration, rates.billing),
         disk=amount(disk_rate, duration, rates.billing),
         address=amount(address_rate, duration, rates.billing),
-        transfer=_transfer(usage, rates),
+        transfer=transfer,
+        between_regions=between,
     )
 
 
-class SideCost(NamedTuple):
-    """What a run costs beside the machine: so much an hour, and so much once."""
+def side_micro_usd(billed_seconds: int, usage: RunUsage, rates: PlaceRates) -> int:
+    """Whole millionths of a dollar: what `run_cost` says of a machine for nothing, its parts summed.
 
-    usd_per_hour: Decimal
-    once: Usd
-    billing: Billing
-
-    def micro_usd(self, billed_seconds: int) -> int:
-        """Whole millionths of a dollar: what `run_cost` says of a machine for nothing, its parts summed.
-
-        `billed_seconds` are those of `billing`.
-        """
-        return to_micro(self.usd_per_hour * billed_seconds / 3600 + self.once)
-
-
-def side_cost(usage: RunUsage, rates: ProviderRates) -> SideCost:
-    """Disk, address and transfer of a run at these rates, whatever it lasts."""
+    `billed_seconds` are those of the rates' billing.
+    """
     disk, address = _hourly(usage, rates)
-    return SideCost(disk + address, _transfer(usage, rates), rates.billing)
+    transfer, between = _transfer(usage, rates)
+    return to_micro((disk + address) * billed_seconds / 3600 + transfer + between)
 
 
-def _hourly(usage: RunUsage, rates: ProviderRates) -> tuple[UsdPerHour, UsdPerHour]:
+def _hourly(usage: RunUsage, rates: PlaceRates) -> tuple[UsdPerHour, UsdPerHour]:
     """Disk and address."""
-    disk = UsdPerHour(usage.disk_gb * rates.disk_usd_per_gb_month / HOURS_PER_MONTH)
-    return disk, UsdPerHour(usage.addresses * rates.address_usd_per_hour)
+    disk = UsdPerHour(usage.disk_gb * rates.disk.usd / HOURS_PER_MONTH)
+    return disk, UsdPerHour(usage.addresses * rates.address.usd)
 
 
-def _transfer(usage: RunUsage, rates: ProviderRates) -> Usd:
-    return Usd(usage.egress_gb * rates.egress_usd_per_gb)
+def _transfer(usage: RunUsage, rates: PlaceRates) -> tuple[Usd, Usd]:
+    """Out of the vendor, and between regions."""
+    between = usage.fetched_gb * rates.fetched.usd + usage.stored_gb * rates.stored.usd
+    return Usd(usage.egress_gb * rates.internet.usd), Usd(between)

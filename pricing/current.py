@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
+from pricing.catalog import REFRESHED, SHIPPED_CATALOG, Catalog, CatalogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pricing.offers import Offer, OfferQuery
-
-REFRESHED = "catalog.sqlite"
-"""The name of the refreshed catalog in the state folder."""
 
 
 def current_catalog(home: Path | None, say: Callable[[str], None] = lambda _: None) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,19 +25,65 @@ def cores_of(device: str) -> int:
 
 
 _FIXED_DISK = frozenset({"TPU v2", "TPU v3", "TPU v4", "TPU v5e"})
-_FIXED_DISK_BYTES = 100 * 1024**3
-_SYSTEM_BYTES = 30 * 1024**3
+_GIB = 1024**3
+_FIXED_DISK_BYTES = 100 * _GIB
+_SYSTEM_BYTES = 30 * _GIB
+_DATA_DISK_FACTOR = 2.1
+"""The data as they are fetched and unpacked, and what a file system takes for itself."""
+MOST_DATA_DISK_GIB = 64 * 1024
+"""The largest persistent disk (https://cloud.google.com/compute/docs/disks/persistent-disks, read 2026-11-23)."""
+
+
+def has_fixed_disk(device: str) -> bool:
+    """Whether its machine comes with a disk of one size: TPUs of the Cloud TPU API.
+
+    Nodes of that API have 100 GiB that cannot be made more (https://docs.cloud.google.com/tpu/docs/storage-options,
+    read 2026-11-22), and take further disks that exist already, of v2 to v5e balanced persistent disks
+    (https://docs.cloud.google.com/tpu/docs/attach-durable-block-storage, read 2026-11-23).
+    """
+    return device in _FIXED_DISK
 
 
 def data_room_bytes(device: str) -> int | None:
     """What data and checkpoints may take on a disk that comes with the machine; None where a launch sizes the disk.
 
-    Nodes of the Cloud TPU API have 100 GiB that cannot be made more
-    (https://docs.cloud.google.com/tpu/docs/storage-options, read 2026-11-22); 30 of them are left to system and
-    container, as much as the smallest machines here have in all. Disks made beforehand could be attached; launches make
-    none, since nothing would end them in time.
+    30 of the 100 GiB are left to system and container, as much as the smallest machines here have in all.
     """
-    return _FIXED_DISK_BYTES - _SYSTEM_BYTES if device in _FIXED_DISK else None
+    return _FIXED_DISK_BYTES - _SYSTEM_BYTES if has_fixed_disk(device) else None
+
+
+def data_disk_gib(device: str, least_bytes: int, data_bytes: int) -> int:
+    """The size of the disk that a launch makes for the data beside the one that comes with the machine, in GiB.
+
+    0: none is made, since a launch sizes the machine's own, or that has room. `least_bytes` is what the run has on disk
+    at the least, `data_bytes` how much of it is data.
+    """
+    room_bytes = data_room_bytes(device)
+    if room_bytes is None or least_bytes <= room_bytes:
+        return 0
+    return math.ceil(_DATA_DISK_FACTOR * data_bytes / _GIB)
+
+
+USABLE_SHARE = 0.92
+"""Of a device whose usable memory nobody reported: the median over the GPUs of the table that have a figure."""
+USABLE_SHARE_OF_JAX = 0.75
+"""JAX takes three quarters of a GPU when it starts, and never more
+(https://docs.jax.dev/en/latest/gpu_memory_allocation.html, read 2026-11-23)."""
+
+
+class UsableMemory(NamedTuple):
+    """What a framework's allocator gets of one whole device, in GiB: the least and the most that was reported.
+
+    `source` says of which framework, and that it was assumed where nobody reported it.
+    """
+
+    low_gib: float
+    high_gib: float
+    source: str
+
+
+_AS_GOOD_AS_WHOLE = 0.9
+"""EC2 states what the driver reports of a whole device (L4: 22.4 GiB of 24), which is no part of one."""
 
 
 class Architecture(StrEnum):
@@ -97,6 +144,8 @@ class Device:
     compute_capability: str | None = None
     tpu_generation: str | None = None
     memory_gib: float | None = None
+    usable_memory_mib: tuple[float, float] | None = None
+    usable_memory_source: str = ""
     memory_bandwidth_gb_s: float | None = None
     peak_tflops: PeakTflops = field(default_factory=PeakTflops)
     interconnect: str = ""
@@ -107,6 +156,25 @@ class Device:
     verified: Verified = Verified.NO
     unverified: tuple[str, ...] = ()
     note: str = ""
+
+    def usable_memory(self, memory_gib: float, *, jax: bool = False) -> UsableMemory:
+        """What is left for a training step of `memory_gib`, the memory of the machine's device or of its part.
+
+        With `jax` no more than JAX takes of a GPU.
+        """
+        part = 1.0 if self.memory_gib is None else min(1.0, memory_gib / self.memory_gib)
+        part = 1.0 if part > _AS_GOOD_AS_WHOLE else part
+        if self.usable_memory_mib is None:
+            known = (USABLE_SHARE * memory_gib, USABLE_SHARE * memory_gib, "assumed: no report of this device is known")
+        else:
+            low, high = (mib / 1024 * part for mib in self.usable_memory_mib)
+            known = (low, high, self.usable_memory_source)
+        if not jax or self.architecture is Architecture.TPU:
+            return UsableMemory(*known)
+        most = USABLE_SHARE_OF_JAX * memory_gib
+        return UsableMemory(
+            min(known[0], most), min(known[1], most), f"{known[2]}; JAX takes {USABLE_SHARE_OF_JAX:.0%}"
+        )
 
     @property
     def has_rates(self) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pricing.tables import OfferRow, Price, SpotHistory
 
 
-class Place(NamedTuple):
+class PriceKey(NamedTuple):
     """What a price is of; `zone` empty: the region."""
 
     region: str
@@ -36,25 +36,25 @@ class Entry(NamedTuple):
     note: str
 
 
-def entries_of(offers: Iterable[OfferRow]) -> dict[Place, Entry]:
+def entries_of(offers: Iterable[OfferRow]) -> dict[PriceKey, Entry]:
     """Rows taken apart into one entry a price."""
-    found: dict[Place, Entry] = {}
+    entries: dict[PriceKey, Entry] = {}
     for row in offers:
         if row.on_demand is not None:
             parts = row.host_usd_per_hour, row.device_usd_per_hour
             entry = Entry(row.on_demand, row.zones, None, None, *parts, row.note)
-            found[Place(row.region, row.type.name, Market.ON_DEMAND, "")] = entry
+            entries[PriceKey(row.region, row.type.name, Market.ON_DEMAND, "")] = entry
         if row.spot is not None:
             zone = row.zones[0] if row.on_demand is None and len(row.zones) == 1 else ""
             entry = Entry(row.spot, row.zones, row.interruption_bucket, row.history, None, None, row.note)
-            found[Place(row.region, row.type.name, Market.SPOT, zone)] = entry
-    return found
+            entries[PriceKey(row.region, row.type.name, Market.SPOT, zone)] = entry
+    return entries
 
 
 def prices_of(offers: Iterable[OfferRow]) -> dict[Key, int]:
     """Prices to compare, of zones the cheapest."""
-    found: dict[Key, int] = {}
+    counts: dict[Key, int] = {}
     for place, entry in entries_of(offers).items():
         key, price = Key(place.region, place.instance_type, place.market.value), to_micro(entry.price.usd_per_hour)
-        found[key] = min(price, found.get(key, price))
-    return found
+        counts[key] = min(price, counts.get(key, price))
+    return counts

@@ -1,14 +1,14 @@
-"""How far a price can be trusted today, and the price that cost and rank count with (docs/adr/0002)."""
+"""How a price was obtained, and for how long it counts as that."""
 
 from __future__ import annotations
 
 from datetime import date, timedelta
-from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
+    from decimal import Decimal
 
 
 class Market(StrEnum):
@@ -22,7 +22,7 @@ class PriceGrade(StrEnum):
     """How a price was obtained, and whether it still counts as that today."""
 
     OBSERVED = "observed"
-    """Read from the market within 90 days."""
+    """Read from the market; spot within 30 days, on demand within 90."""
     LISTED = "listed"
     """Read from the vendor's published list."""
     DERIVED = "derived"
@@ -35,17 +35,15 @@ class PriceGrade(StrEnum):
 
 STALE_AFTER = {
     (PriceGrade.OBSERVED, Market.ON_DEMAND): timedelta(days=90),
-    (PriceGrade.OBSERVED, Market.SPOT): timedelta(days=90),
+    (PriceGrade.OBSERVED, Market.SPOT): timedelta(days=30),
     (PriceGrade.LISTED, Market.ON_DEMAND): timedelta(days=365),
-    (PriceGrade.LISTED, Market.SPOT): timedelta(days=180),
+    (PriceGrade.LISTED, Market.SPOT): timedelta(days=30),
 }
 """The age past which a price no longer says what it said. Derived and estimated prices do not age: they are
 not trusted in the first place."""
 
 OLD_AFTER = timedelta(days=31)
 """A price that was read longer ago is marked wherever it is shown, whatever its grade."""
-
-SPOT_RATIO_QUANTILE = Decimal("0.75")
 
 
 def trusted_until(kind: PriceGrade, market: Market, as_of: date | None) -> date | None:
@@ -78,26 +76,3 @@ def percentile(values: Sequence[Decimal], quantile: Decimal) -> Decimal:
     below = int(position)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
-
-
-def spot_ratio(ratios: Iterable[Decimal]) -> Decimal | None:
-    """The share of the on-demand price that an untrusted spot price is planned at; None: nothing was observed."""
-    known = list(ratios)
-    return percentile(known, SPOT_RATIO_QUANTILE) if known else None
-
-
-def planning_micro(
-    raw_micro: int, market: Market, *, trusted: bool, on_demand_micro: int | None, ratio_ppm: int | None
-) -> int | None:
-    """The planning price, in millionths of a dollar per hour; None: this offer cannot be ranked.
-
-    On demand it is the raw price. A spot price that is observed or listed (`trusted`) counts as it is; any other
-    counts as `ratio_ppm` millionths of the on-demand price, or all of it where nothing was observed, and never
-    less than the raw price.
-    """
-    if market is Market.ON_DEMAND or trusted:
-        return raw_micro
-    if on_demand_micro is None:
-        return None
-    ppm = 1_000_000 if ratio_ppm is None else ratio_ppm
-    return max(raw_micro, (on_demand_micro * ppm + 500_000) // 1_000_000)

@@ -11,12 +11,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from pricing.devices import CPU_DEVICE
-from pricing.entries import Entry, Place, entries_of
+from pricing.entries import Entry, PriceKey, entries_of
 from pricing.grades import Market, PriceGrade, trusted_until
-from pricing.held import Check, HeldPrice
+from pricing.held_prices import Check, HeldPrice
 from pricing.offers import BY_LIFECYCLE, Availability
 from pricing.sources.aws import ADVISOR_ID, Advice
-from pricing.sources.reading import Count, Offered, Part, PriceFound
+from pricing.sources.reading import Count, Offered, PriceFound, PricePart
 from pricing.tables import InstanceType, OfferRow, Price, Source
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ LEAST_SPOT_SHARE = Decimal("0.02")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownPrices:
     """What is known of a provider before: its offers, and machine types and sources of all."""
 
     provider: str
@@ -45,7 +45,7 @@ class Known:
 class News:
     """What was read of a provider on one day."""
 
-    parts: Sequence[Part]
+    parts: Sequence[PricePart]
     advice: Advice | None = None
     offered: Offered | None = None
     on: date
@@ -66,52 +66,56 @@ class Merged:
     unknown_types: tuple[str, ...]
 
 
-def merge(known: Known, news: News) -> Merged:
+def merge(catalog_state: KnownPrices, news: News) -> Merged:
     """Each part that was read replaces what was known of its markets and regions."""
-    types = _Types(known, [seen for part in news.parts for seen in part.parsed.types])
-    entries = entries_of(known.offers)
+    types = _Types(catalog_state, [type_row for part in news.parts for type_row in part.parsed.types])
+    entries = entries_of(catalog_state.offers)
     read = [one for part in news.parts for one in part.parsed.prices]
-    check = Check(known.provider, known.offers, read, types.get)
+    check = Check(catalog_state.provider, catalog_state.offers, read, types.get)
     skipped: Counter[str] = Counter()
-    kept = 0
+    kept_count = 0
     for part in news.parts:
         skipped.update({str(why): count for why, count in part.parsed.skipped.items()})
         skipped[Count.UNKNOWN_TYPE.value] += sum(types.get(one.instance_type) is None for one in part.parsed.prices)
         if not part.error:
-            kept += _take_over(entries, part, types, known, check)
+            kept_count += _take_over(entries, part, types, catalog_state, check)
     skipped["a spot price of next to nothing"] += _drop_nothing(entries)
     if news.advice is not None:
-        _advise(entries, news.advice, known, news.on)
-    offers = _rows(entries, types, _availability(known.offers, news.offered))
+        _advise(entries, news.advice, catalog_state, news.on)
+    offers = _rows(entries, types, _availability(catalog_state.offers, news.offered))
     return Merged(
         offers=tuple(offers),
-        kept=kept,
+        kept=kept_count,
         held=tuple(check.held),
         skipped=+skipped,
         unknown_types=tuple(sorted(types.unknown)),
     )
 
 
-def let_through(known: Known, held: Iterable[HeldPrice]) -> tuple[OfferRow, ...]:
+def let_through(catalog_state: KnownPrices, held_prices: Iterable[HeldPrice]) -> tuple[OfferRow, ...]:
     """The offers with held prices in the place of those that are known, each with a note that a person let it in."""
-    types, entries = _Types(known, ()), entries_of(known.offers)
-    for one in held:
+    types, entries = _Types(catalog_state, ()), entries_of(catalog_state.offers)
+    for one in held_prices:
         before = entries.get(one.place) or entries.get(one.place._replace(zone=""))
         read = PriceFound(
             one.place.region, one.place.instance_type, one.place.market, one.usd_per_hour, one.source,
             zones=(one.place.zone,) if one.place.zone else (), as_of=one.as_of,
         )  # fmt: skip
-        entries[one.place] = _entry(read, before, known)._replace(note=f"let through by name although {one.why}")
-    return tuple(_rows(entries, types, _availability(known.offers, None)))
+        entries[one.place] = _entry(read, before, catalog_state)._replace(
+            note=f"let through by name although {one.why}"
+        )
+    return tuple(_rows(entries, types, _availability(catalog_state.offers, None)))
 
 
 class _Types:
     """Machine types by name: those known, and further sizes of known families as the list describes them."""
 
-    def __init__(self, known: Known, seen: Iterable[TypeSeen]) -> None:
-        self._provider = known.provider
-        self._known = {name: kind for (provider, name), kind in known.types.items() if provider == known.provider}
-        self._seen = {one.name: one for one in seen}
+    def __init__(self, catalog_state: KnownPrices, type_rows: Iterable[TypeSeen]) -> None:
+        self._provider = catalog_state.provider
+        self._known = {
+            name: kind for (provider, name), kind in catalog_state.types.items() if provider == catalog_state.provider
+        }
+        self._seen = {one.name: one for one in type_rows}
         self._families: defaultdict[str, list[InstanceType]] = defaultdict(list)
         for kind in self._known.values():
             self._families[kind.family].append(kind)
@@ -126,14 +130,14 @@ class _Types:
         return kind
 
     def _is_accelerated(self, name: str) -> bool:
-        seen = self._seen.get(name)
-        return name.startswith("Standard_N") if seen is None else seen.device_count > 0
+        type_row = self._seen.get(name)
+        return name.startswith("Standard_N") if type_row is None else type_row.device_count > 0
 
     def _like_its_family(self, name: str) -> InstanceType | None:
         """Another size of a family in which everything but the size is the same."""
         family, dot, size = name.partition(".")
-        seen, kin = self._seen.get(name), self._families.get(family, [])
-        if seen is None or not dot or not kin or size.startswith("metal"):
+        type_row, kin = self._seen.get(name), self._families.get(family, [])
+        if type_row is None or not dot or not kin or size.startswith("metal"):
             return None
         first = kin[0]
         alike = all(
@@ -141,49 +145,55 @@ class _Types:
             == (first.device, Fraction(1), first.cpu_architecture, first.device_memory_gib, first.lifecycle, 1)
             for one in kin
         )
-        if not alike or (first.device == CPU_DEVICE) != (seen.device_count == 0):
+        if not alike or (first.device == CPU_DEVICE) != (type_row.device_count == 0):
             return None
-        count = max(1, seen.device_count)
-        self._new[name] = replace(first, name=name, device_count=count, vcpus=seen.vcpus, memory_gib=seen.memory_gib)
+        count = max(1, type_row.device_count)
+        self._new[name] = replace(
+            first, name=name, device_count=count, vcpus=type_row.vcpus, memory_gib=type_row.memory_gib
+        )
         return self._new[name]
 
 
-def _take_over(entries: dict[Place, Entry], part: Part, types: _Types, known: Known, check: Check) -> int:
+def _take_over(
+    entries: dict[PriceKey, Entry], part: PricePart, types: _Types, catalog_state: KnownPrices, check: Check
+) -> int:
     """Put a part's prices in the place of those before; returns how many stay that it does not have.
 
     A type that the part has elsewhere is gone where it does not have it; one that it has nowhere goes by another name
     now, perhaps: what was known of it stays, with its old day. So does what was known in the place of a held price.
     """
-    listed = _found(part, types)
-    understood = {(place.instance_type, place.market) for place in listed}
+    documents = _found(part, types)
+    understood = {(place.instance_type, place.market) for place in documents}
     by_region: defaultdict[tuple[str, str, Market], list[Entry]] = defaultdict(list)
     for place, entry in entries.items():
         by_region[place[:3]].append(entry)
-    found = {place: one for place, one in listed.items() if check.passes(place, one, _last(place, entries, by_region))}
-    held = listed.keys() - found.keys()
-    kept = 0
+    by_key = {
+        place: one for place, one in documents.items() if check.passes(place, one, _last(place, entries, by_region))
+    }
+    places = documents.keys() - by_key.keys()
+    kept_count = 0
     old = [
         place
         for place in entries
         if place.market in part.markets and (part.regions is None or place.region in part.regions)
     ]
     before = {place[:3]: entries[place] for place in old}
-    here = {place[:3] for place in found}
-    held_here = {place[:3] for place in held} - here
+    here = {place[:3] for place in by_key}
+    held_here = {place[:3] for place in places} - here
     for place in old:
-        if place in held or place[:3] in held_here:
+        if place in places or place[:3] in held_here:
             continue
         if place[:3] in here or (place.instance_type, place.market) in understood:
             del entries[place]
         else:
-            kept += 1
-    for place, one in found.items():
-        entries[place] = _entry(one, before.get(place[:3]), known)
-    return kept
+            kept_count += 1
+    for place, one in by_key.items():
+        entries[place] = _entry(one, before.get(place[:3]), catalog_state)
+    return kept_count
 
 
 def _last(
-    place: Place, entries: Mapping[Place, Entry], by_region: Mapping[tuple[str, str, Market], Sequence[Entry]]
+    place: PriceKey, entries: Mapping[PriceKey, Entry], by_region: Mapping[tuple[str, str, Market], Sequence[Entry]]
 ) -> Entry | None:
     """The last known price of a place: its own, else the region's, else the median of its zones."""
     exact = entries.get(place) or entries.get(place._replace(zone=""))
@@ -193,22 +203,22 @@ def _last(
     return zones[(len(zones) - 1) // 2] if zones else None
 
 
-def _found(part: Part, types: _Types) -> dict[Place, PriceFound]:
+def _found(part: PricePart, types: _Types) -> dict[PriceKey, PriceFound]:
     """The prices of machine types that are known."""
     return {
-        Place(one.region, one.instance_type, one.market, one.zones[0] if len(one.zones) == 1 else ""): one
+        PriceKey(one.region, one.instance_type, one.market, one.zones[0] if len(one.zones) == 1 else ""): one
         for one in part.parsed.prices
         if types.get(one.instance_type) is not None
     }
 
 
-def _entry(one: PriceFound, before: Entry | None, known: Known) -> Entry:
+def _entry(one: PriceFound, before: Entry | None, catalog_state: KnownPrices) -> Entry:
     """The zones and the interruption bucket that were known stay; so does a later date of the same price."""
     price = Price(
         usd_per_hour=one.usd_per_hour.quantize(_MICRO),
         as_of=one.as_of,
         as_of_text=NO_DATE if one.as_of is None else "",
-        source=known.sources[one.source],
+        source=catalog_state.sources[one.source],
     )
     if before is not None and before.price.usd_per_hour == price.usd_per_hour and _is_later(before.price, price):
         price = before.price
@@ -221,7 +231,7 @@ def _is_later(one: Price, other: Price) -> bool:
     return one.as_of is not None and (other.as_of is None or one.as_of > other.as_of)
 
 
-def _drop_nothing(entries: dict[Place, Entry]) -> int:
+def _drop_nothing(entries: dict[PriceKey, Entry]) -> int:
     nothing = []
     for place, entry in entries.items():
         on_demand = entries.get(place._replace(market=Market.ON_DEMAND, zone=""))
@@ -234,28 +244,28 @@ def _drop_nothing(entries: dict[Place, Entry]) -> int:
     return len(nothing)
 
 
-def _advise(entries: dict[Place, Entry], advice: Advice, known: Known, on: date) -> None:
+def _advise(entries: dict[PriceKey, Entry], advice: Advice, catalog_state: KnownPrices, on: date) -> None:
     """Spot Advisor's buckets for every spot price, and its saving off on demand where no price counts today."""
     for place, entry in list(entries.items()):
         if place.market is Market.SPOT:
             bucket, _ = advice.buckets.get((place.region, place.instance_type), (None, None))
             entries[place] = entry._replace(bucket=bucket)
-    counted = {
+    pairs = {
         place[:2]
         for place, entry in entries.items()
         if place.market is Market.SPOT and _counts(entry.price, on)
     }  # fmt: skip
-    source = known.sources[ADVISOR_ID]
+    source = catalog_state.sources[ADVISOR_ID]
     for (region, name), (bucket, saved) in advice.buckets.items():
-        on_demand = entries.get(Place(region, name, Market.ON_DEMAND, ""))
-        if on_demand is None or (region, name) in counted:
+        on_demand = entries.get(PriceKey(region, name, Market.ON_DEMAND, ""))
+        if on_demand is None or (region, name) in pairs:
             continue
         usd = (on_demand.price.usd_per_hour * (100 - saved) / 100).quantize(_MICRO)
         text = NO_DATE if advice.as_of is None else ""
         price = Price(usd_per_hour=usd, as_of=advice.as_of, as_of_text=text, source=source)
         for place in [one for one in entries if one[:3] == (region, name, Market.SPOT)]:
             del entries[place]
-        key = Place(region, name, Market.SPOT, "")
+        key = PriceKey(region, name, Market.SPOT, "")
         entries[key] = Entry(price, on_demand.zones, bucket, None, None, None, on_demand.note)
 
 
@@ -284,7 +294,7 @@ class _There(NamedTuple):
         return () if self.offered is None else self.offered.zones.get((region, kind.name), ())
 
 
-def _rows(entries: Mapping[Place, Entry], types: _Types, there: _There) -> list[OfferRow]:
+def _rows(entries: Mapping[PriceKey, Entry], types: _Types, there: _There) -> list[OfferRow]:
     """A row for each place, both markets in it; spot prices of zones in rows of their own."""
     rows = []
     for place, entry in entries.items():
@@ -299,7 +309,7 @@ def _rows(entries: Mapping[Place, Entry], types: _Types, there: _There) -> list[
     return rows
 
 
-def _row(kind: InstanceType, place: Place, on_demand: Entry | None, spot: Entry | None, there: _There) -> OfferRow:
+def _row(kind: InstanceType, place: PriceKey, on_demand: Entry | None, spot: Entry | None, there: _There) -> OfferRow:
     one = on_demand or spot
     assert one is not None
     zones = one.zones if place.zone else there.zones(kind, place.region) or one.zones

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pricing.grades import Market, PriceGrade
 from pricing.money import PER_SECOND, Billing
+from pricing.planning import AS_LISTED, PlannedAs, PriceSpread
 
 __all__ = [
     "Availability",
@@ -19,7 +20,7 @@ __all__ = [
     "Market",
     "Offer",
     "OfferQuery",
-    "Place",
+    "Placement",
     "PriceGrade",
     "PriceStamp",
     "Quote",
@@ -112,6 +113,7 @@ class Offer:
     cannot be ranked). `price_as_of_text` keeps a source's date that is not a day (`2026-H1`); for Google's
     attached GPUs the on-demand price is `host_usd_per_hour + device_usd_per_hour`. The `spot_` figures are of the
     week before an observed spot price was read. `own_rate`: the planning price is the person's own, and which.
+    `planned_as` says what the planning price rests on, `price_spread` how far the real one may lie from it.
     """
 
     provider: str
@@ -146,6 +148,8 @@ class Offer:
     spot_low_usd_per_hour: Decimal | None = None
     spot_high_usd_per_hour: Decimal | None = None
     own_rate: str = ""
+    planned_as: PlannedAs = PlannedAs.LISTED
+    price_spread: PriceSpread = AS_LISTED
 
     @property
     def rental(self) -> Rental:
@@ -181,7 +185,7 @@ class OfferQuery(NamedTuple):
     include_retired: bool = False
 
 
-class Place(NamedTuple):
+class Placement(NamedTuple):
     """Where a rental can be had, at what planning price; `row_id` leads to the full offer."""
 
     planning_micro_usd_per_hour: int
@@ -196,6 +200,8 @@ class PriceStamp(NamedTuple):
     price_grade: PriceGrade
     price_as_of: datetime.date | None
     own_rate: str = ""
+    planned_as: PlannedAs = PlannedAs.LISTED
+    spread: PriceSpread = AS_LISTED
 
 
 class Quote(NamedTuple):

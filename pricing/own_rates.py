@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pricing.cost import ProviderRates
     from pricing.devices import DeviceTable
-    from pricing.given import OfferSource
-    from pricing.offers import Offer, OfferQuery, Place, Quote, Rental
+    from pricing.offer_source import OfferSource
+    from pricing.offers import Offer, OfferQuery, Placement, Quote, Rental
 
 _KEYS = ("provider", "region", "instance_type", "family", "market", "usd_per_hour", "discount_percent", "note")
 _MOST_USD = 2000
@@ -73,10 +73,10 @@ def parse_own_rates(table: object) -> tuple[OwnRate, ...]:
     """The `[prices]` table of the settings: `override` is a list of tables. Raises OwnRateError naming the entry."""
     if not isinstance(table, Mapping) or table.keys() - {"override"}:
         raise OwnRateError("prices: the one thing that can be set is prices.override")
-    listed = table.get("override", [])
-    if not isinstance(listed, list):
+    listing = table.get("override", [])
+    if not isinstance(listing, list):
         raise OwnRateError("prices.override is a list of tables")
-    return tuple(_rate(entry, f"prices.override {number}") for number, entry in enumerate(listed, start=1))
+    return tuple(_rate(entry, f"prices.override {number}") for number, entry in enumerate(listing, start=1))
 
 
 def _rate(entry: object, name: str) -> OwnRate:
@@ -132,20 +132,20 @@ class WithOwnRates:
     def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:
         return [self._priced(row) for row in self._catalog.rentals(query, today)]
 
-    def offers(self, wanted: OfferQuery | Iterable[int], today: date) -> list[Offer]:
-        return [self._own_offer(offer) for offer in self._catalog.offers(wanted, today)]
+    def offers(self, item: OfferQuery | Iterable[int], today: date) -> list[Offer]:
+        return [self._own_offer(offer) for offer in self._catalog.offers(item, today)]
 
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:
         """List prices stay what they are; the stamp names the rate."""
-        found = self._catalog.quotes(query, today)
+        entries = self._catalog.quotes(query, today)
         for rental, places in self._catalog.rentals(query, today):
             own = [rate for rate in self._own if rate.holds_for(rental)]
             for place in places if own else ():
                 rate = _for_region(own, place.region)
-                if rate is not None and place.row_id in found:
-                    quote = found[place.row_id]
-                    found[place.row_id] = quote._replace(stamp=quote.stamp._replace(own_rate=rate.text))
-        return found
+                if rate is not None and place.row_id in entries:
+                    quote = entries[place.row_id]
+                    entries[place.row_id] = quote._replace(stamp=quote.stamp._replace(own_rate=rate.text))
+        return entries
 
     def _priced(self, row: RentalPlaces) -> RentalPlaces:
         own = [rate for rate in self._own if rate.holds_for(row.rental)]
@@ -162,7 +162,7 @@ class WithOwnRates:
         return replace(offer, planning_usd_per_hour=from_micro(rate.micro(to_micro(planning))), own_rate=rate.text)
 
 
-def _own_place(place: Place, own: Sequence[OwnRate]) -> Place:
+def _own_place(place: Placement, own: Sequence[OwnRate]) -> Placement:
     rate = _for_region(own, place.region)
     if rate is None:
         return place

@@ -77,16 +77,16 @@ class Medians(NamedTuple):
         return None if per_unit is None else per_unit * units(kind)
 
 
-def reason_to_hold(price: Dated, known: Dated | None, family_usd_per_hour: Decimal | None) -> str:
+def reason_to_hold(price: Dated, dated_price: Dated | None, family_usd_per_hour: Decimal | None) -> str:
     """Why a price is held back, in words; "" where it is plausible.
 
-    `known` is the price that it would replace (None: there is none), `family_usd_per_hour` what the machine would
+    `dated_price` is the price that it would replace (None: there is none), `family_usd_per_hour` what the machine would
     cost at the median of its family (None: not known).
     """
-    if known is not None and _is_same(price.usd_per_hour, known.usd_per_hour):
+    if dated_price is not None and _is_same(price.usd_per_hour, dated_price.usd_per_hour):
         return ""
-    moved = moved_too_far(price.usd_per_hour, known.usd_per_hour) if known is not None else ""
-    return moved or _below_family(price, family_usd_per_hour) or _dated_before(price, known)
+    moved = moved_too_far(price.usd_per_hour, dated_price.usd_per_hour) if dated_price is not None else ""
+    return moved or _below_family(price, family_usd_per_hour) or _dated_before(price, dated_price)
 
 
 def moved_too_far(usd_per_hour: Decimal, known_usd_per_hour: Decimal) -> str:
@@ -119,13 +119,13 @@ def _below_family(price: Dated, family_usd_per_hour: Decimal | None) -> str:
     return f"below a tenth of its family's median ({family_usd_per_hour:.4f} $/h for this machine)"
 
 
-def _dated_before(price: Dated, known: Dated | None) -> str:
-    if known is None or known.as_of is None:
+def _dated_before(price: Dated, dated_price: Dated | None) -> str:
+    if dated_price is None or dated_price.as_of is None:
         return ""
     if price.as_of is None:
-        return f"without a date, where the last known price is of {known.as_of}"
-    if price.as_of < known.as_of:
-        return f"dated {price.as_of}, before the last known price of {known.as_of}"
-    if price.since is not None and price.since + BACKDATED < known.as_of:
-        return f"said to hold since {price.since}, but another price was listed on {known.as_of}"
+        return f"without a date, where the last known price is of {dated_price.as_of}"
+    if price.as_of < dated_price.as_of:
+        return f"dated {price.as_of}, before the last known price of {dated_price.as_of}"
+    if price.since is not None and price.since + BACKDATED < dated_price.as_of:
+        return f"said to hold since {price.since}, but another price was listed on {dated_price.as_of}"
     return ""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pricing.planning import MOST_AGE_DAYS
 
 if TYPE_CHECKING:
     from datetime import date
@@ -18,13 +21,22 @@ MOST_PLACES = 1 << OFFSET_BITS
 MOST_MICRO_USD = 1 << (63 - OFFSET_BITS - REGION_BITS)
 """What fits: regions of all providers, places of one rental, a planning price."""
 
-_PLANNING_MICRO = """CASE
-    WHEN p.raw_until_day >= :today THEN p.trusted_micro
-    ELSE max(p.trusted_micro, (p.on_demand_micro * coalesce(s.ratio_ppm, 1000000) + 500000) / 1000000)
-END"""
-"""What grades.planning_micro says, computed where the rows are; a test holds the two together."""
+_HAD = "EXISTS (SELECT 1 FROM json_each(:had) WHERE value = r.provider || ' ' || p.region_id || ' ' || r.instance_type)"
+"""Whether somebody had this machine there lately."""
+_AS_LISTED = f"(p.floor_micro IS NULL OR :as_listed OR {_HAD})"
+_BASE = f"""(CASE WHEN NOT {_AS_LISTED} THEN p.floor_micro
+    WHEN p.until_day < :today AND :today - p.read_day > {MOST_AGE_DAYS} THEN p.old_micro ELSE p.ground_micro END)"""
+_AGED = f"min(max(:today - p.read_day, 0), {MOST_AGE_DAYS})"
+_GROWN = f"(({_BASE} * (1000000 + s.ppm_per_day * {_AGED}) + 500000) / 1000000)"
 
-_UNRANKABLE = "(p.on_demand_micro IS NULL AND p.raw_until_day < :today)"
+_PLANNING_MICRO = f"""CASE
+    WHEN p.until_day >= :today THEN {_BASE}
+    WHEN p.on_demand_micro IS NULL THEN {_GROWN}
+    ELSE max({_BASE}, min({_GROWN}, p.on_demand_micro))
+END"""
+"""What planning.planning_micro says, computed where the rows are; a test holds the two together."""
+
+_UNRANKABLE = f"(({_PLANNING_MICRO}) IS NULL)"
 
 # SQLite gives << and | the same precedence.
 _KEY = (
@@ -32,13 +44,16 @@ _KEY = (
     f" | ((p.row_id - r.first_row) << {REGION_BITS}) | p.region_id)"
 )
 
+_SPREAD = f"""p.ground_micro, p.until_day, p.read_day, p.old_micro, p.is_share, p.floor_micro, {_AS_LISTED},
+    p.on_demand_micro, s.ppm_per_day, s.low_90_days, s.high_90_days"""
+"""What rows.planned makes ground, spread and basis of."""
+
 _RETIRED = "coalesce(r.retired_from_day <= :today, 0)"
 
 # CROSS JOIN keeps SQLite from turning the join round: rentals in order, and the places of each are one run of rows.
 _PLACES = """
     rental AS r
-    LEFT JOIN spot_ratio AS s
-        ON s.provider = r.provider AND s.family = r.family AND :today BETWEEN s.from_day AND s.until_day
+    LEFT JOIN spot_drift AS s ON s.provider = r.provider AND s.family = r.family
     CROSS JOIN place AS p ON p.row_id BETWEEN r.first_row AND r.last_row
 """
 
@@ -51,37 +66,50 @@ class Conditions(NamedTuple):
     parameters: dict[str, Any]
 
 
-def conditions(query: OfferQuery, today: date) -> Conditions:
+class Assumed(NamedTuple):
+    """What is known of places beside their prices: with `as_listed` all of them can be had, else those of `had`, by
+    provider, the number of the region and machine type."""
+
+    as_listed: bool = False
+    had: tuple[tuple[str, int, str], ...] = ()
+
+    def parameters(self, today: date) -> dict[str, Any]:
+        """What every query about prices names."""
+        had = json.dumps([f"{provider} {region} {machine}" for provider, region, machine in self.had])
+        return {"today": today.toordinal(), "as_listed": int(self.as_listed), "had": had}
+
+
+def conditions(query: OfferQuery, today: date, assumed: Assumed) -> Conditions:
     """The conditions of a query as it is on `today`."""
-    parameters: dict[str, Any] = {"today": today.toordinal()}
+    parameters: dict[str, Any] = assumed.parameters(today)
     columns = {
         "r.provider": query.providers,
         "r.device": query.devices,
         "r.instance_type": query.instance_types,
         "r.market": query.markets,
     }
-    wanted = [_is_in(name, values, parameters) for name, values in columns.items() if values is not None]
+    names = [_is_in(name, values, parameters) for name, values in columns.items() if values is not None]
     if not query.include_retired:
-        wanted.append(f"NOT {_RETIRED} AND r.offered IS NOT 0")
+        names.append(f"NOT {_RETIRED} AND r.offered IS NOT 0")
     place = "1"
     if query.regions is not None:
         place = f"p.region_id IN (SELECT region_id FROM region WHERE {_is_in('name', query.regions, parameters)})"
-    return Conditions(rental=" AND ".join(wanted) or "1", place=place, parameters=parameters)
+    return Conditions(rental=" AND ".join(names) or "1", place=place, parameters=parameters)
 
 
-def rentals(asked: Conditions) -> str:
+def rentals(conditions: Conditions) -> str:
     """Per rental: its first place as a key, its places, those that cannot be ranked, then the columns of `rental`."""
     return f"""
         SELECT min({_KEY}), count(*), sum({_UNRANKABLE}), r.*
-        FROM {_PLACES} WHERE {asked.rental} AND {asked.place} GROUP BY r.rental_id
+        FROM {_PLACES} WHERE {conditions.rental} AND {conditions.place} GROUP BY r.rental_id
     """
 
 
-def places(asked: Conditions) -> str:
+def places(conditions: Conditions) -> str:
     """Keys of the places of `:rental_id` that can be ranked, in their order."""
     return f"""
         SELECT {_KEY} AS key FROM {_PLACES}
-        WHERE r.rental_id = :rental_id AND {asked.place} AND NOT {_UNRANKABLE} ORDER BY key
+        WHERE r.rental_id = :rental_id AND {conditions.place} AND NOT {_UNRANKABLE} ORDER BY key
     """
 
 
@@ -90,23 +118,22 @@ def offers(rental: str, place: str) -> str:
     return f"""
         SELECT p.row_id, r.rental_id, p.region_id, d.usd_micro, {_PLANNING_MICRO}, d.on_demand_here_micro, d.zones,
             d.as_of_day, d.as_of_text, d.source_id, d.host_micro, d.device_micro, d.note_id, d.spot_mean_micro,
-            d.spot_low_micro, d.spot_high_micro
+            d.spot_low_micro, d.spot_high_micro, {_SPREAD}
         FROM {_PLACES} CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {rental} AND {place}
     """
 
 
-def quotes(asked: Conditions) -> str:
+def quotes(conditions: Conditions) -> str:
     """Per offer: its price as its source says it, and where and from when it is."""
     return f"""
-        SELECT p.row_id, d.usd_micro, r.market, d.zones, d.as_of_day, d.source_id
-        FROM rental AS r CROSS JOIN place AS p ON p.row_id BETWEEN r.first_row AND r.last_row
-        CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {asked.rental} AND {asked.place}
+        SELECT p.row_id, d.usd_micro, r.market, d.zones, d.as_of_day, d.source_id, {_PLANNING_MICRO}, {_SPREAD}
+        FROM {_PLACES} CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {conditions.rental} AND {conditions.place}
     """
 
 
-def retired_count(asked: Conditions) -> str:
+def retired_count(conditions: Conditions) -> str:
     """How many offers of the query are retired."""
-    return f"SELECT count(*) FROM {_PLACES} WHERE {asked.rental} AND {_RETIRED} AND {asked.place}"
+    return f"SELECT count(*) FROM {_PLACES} WHERE {conditions.rental} AND {_RETIRED} AND {conditions.place}"
 
 
 SUMMARY = f"""
@@ -127,6 +154,11 @@ SUMMARY_GRADES = """
     SELECT rental.provider, rental.market, source.kind, price.as_of_day, count(*)
     FROM price JOIN rental USING (rental_id) JOIN source USING (source_id)
     GROUP BY rental.provider, rental.market, source.kind, price.as_of_day
+"""
+
+SIDE_RATES = """
+    SELECT side_rate.provider, side_rate.kind, regions, to_regions, usd, per, as_of_day, source.kind, source.text
+    FROM side_rate JOIN source USING (source_id) ORDER BY side_rate.rowid
 """
 
 CHEAPEST = """

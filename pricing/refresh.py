@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from pricing.catalog import CatalogError
+from pricing.catalog import REFRESHED, CatalogError
 from pricing.changes import Changes, compare, unbelievable
 from pricing.compile import TEXT_DIR, compile_catalog
-from pricing.current import REFRESHED
 from pricing.entries import prices_of
 from pricing.grades import Market, PriceGrade
-from pricing.held import HeldPrice
-from pricing.merge import Known, Merged, News, let_through, merge
+from pricing.held_prices import HeldPrice
+from pricing.merge import KnownPrices, Merged, News, let_through, merge
 from pricing.overlay import Overlay, overlaid, overlay_text
 from pricing.sources import aws, aws_account, azure, gcp
 from pricing.tables import Source, Tables, read_tables
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from pricing.sources.reading import Part
+    from pricing.sources.reading import PricePart
     from pricing.tables import OfferRow
 
 _NO_PARTS = json.dumps({"format": 2, "parts": {}, "held": []})
@@ -47,7 +46,7 @@ class Outcome:
     held: tuple[str, ...]
 
 
-def known_of(provider: str, home: Path) -> Known:
+def known_of(provider: str, home: Path) -> KnownPrices:
     """What is known of a provider before a refresh. Raises CatalogError, TableError."""
     return _known(provider, overlaid(_shipped_tables(), list(_readable_overlays(home).values())))
 
@@ -61,19 +60,19 @@ def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> O
     """
     overlays = _readable_overlays(home)
     shipped = _shipped_tables()
-    known = _known(provider, overlaid(shipped, list(overlays.values())))
-    merged = merge(known, news)
-    before = prices_of(known.offers)
+    catalog_state = _known(provider, overlaid(shipped, list(overlays.values())))
+    merged = merge(catalog_state, news)
+    before = prices_of(catalog_state.offers)
     changes = compare(before, prices_of(merged.offers))
     on_demand = sum(key.market == Market.ON_DEMAND for key in before)
     read = tuple(part.name for part in news.parts if not part.error)
-    held = () if accept else unbelievable(changes, on_demand)
-    if read and not held:
+    names = () if accept else unbelievable(changes, on_demand)
+    if read and not names:
         overlays[provider] = _overlay(provider, merged, news, shipped, overlays.get(provider))
         home.mkdir(parents=True, exist_ok=True)
         compile_catalog(TEXT_DIR, home / REFRESHED, [overlays[name] for name in sorted(overlays)])
     failed = tuple((part.name, part.error) for part in news.parts if part.error)
-    return Outcome(provider=provider, changes=changes, merged=merged, read=read, failed=failed, held=held)
+    return Outcome(provider=provider, changes=changes, merged=merged, read=read, failed=failed, held=names)
 
 
 def held_of(overlay: Overlay) -> tuple[HeldPrice, ...]:
@@ -91,13 +90,13 @@ def accept(provider: str, names: Sequence[str], home: Path) -> tuple[HeldPrice, 
     overlay = overlays.get(provider)
     if overlay is None:
         return ()
-    held = held_of(overlay)
-    chosen = tuple(one for one in held if any(f"{one.name}/".startswith(f"{name}/") for name in names))
+    held_prices = held_of(overlay)
+    chosen = tuple(one for one in held_prices if any(f"{one.name}/".startswith(f"{name}/") for name in names))
     if not chosen:
         return ()
     shipped = _shipped_tables()
     offers = let_through(_known(provider, overlaid(shipped, list(overlays.values()))), chosen)
-    parts = json.dumps(_with_held(parts_of(overlay), [one for one in held if one not in chosen]))
+    parts = json.dumps(_with_held(parts_of(overlay), [one for one in held_prices if one not in chosen]))
     overlays[provider] = replace(_overlay_of(provider, offers, overlay.read_on, shipped), parts=parts)
     compile_catalog(TEXT_DIR, home / REFRESHED, [overlays[name] for name in sorted(overlays)])
     return chosen
@@ -156,9 +155,9 @@ def price_sources() -> dict[str, Source]:
     return {key: Source(id=key, kind=PriceGrade(kind), text=text) for key, kind, text in listed}
 
 
-def _known(provider: str, tables: Tables) -> Known:
+def _known(provider: str, tables: Tables) -> KnownPrices:
     offers = [row for row in tables.offers if row.type.provider == provider]
-    return Known(provider=provider, offers=offers, types=tables.types, sources=price_sources())
+    return KnownPrices(provider=provider, offers=offers, types=tables.types, sources=price_sources())
 
 
 def _days(tables: Tables, provider: str) -> dict[tuple[str, str], date]:
@@ -202,12 +201,12 @@ def _overlay_of(provider: str, rows: Sequence[OfferRow], read_on: date, shipped:
     return Overlay(provider=provider, read_on=read_on, types=types, sources=source_text, offers=offers, parts=_NO_PARTS)
 
 
-def _is_read_again(held: HeldPrice, parts: Iterable[Part]) -> bool:
+def _is_read_again(held_price: HeldPrice, parts: Iterable[PricePart]) -> bool:
     """Whether the market and region of a held price were read again: what was read decides then."""
     return any(
         not part.error
-        and held.place.market in part.markets
-        and (part.regions is None or held.place.region in part.regions)
+        and held_price.place.market in part.markets
+        and (part.regions is None or held_price.place.region in part.regions)
         for part in parts
     )
 
@@ -218,19 +217,19 @@ def _contents(overlay: Overlay) -> dict[str, Any]:
     return contents if contents.get("format") == 2 else {"parts": contents, "held": []}
 
 
-def _with_held(parts: Mapping[str, Any], held: Iterable[HeldPrice]) -> dict[str, Any]:
-    return {"format": 2, "parts": parts, "held": [one.to_json() for one in held]}
+def _with_held(parts: Mapping[str, Any], held_prices: Iterable[HeldPrice]) -> dict[str, Any]:
+    return {"format": 2, "parts": parts, "held": [one.to_json() for one in held_prices]}
 
 
 def _sources(offers: Sequence[OfferRow]) -> list[Source]:
     return [price.source for row in offers for price in (row.on_demand, row.spot) if price is not None]
 
 
-def _parts(parts: Sequence[Part], on: date, before: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    found = {name: dict(said) for name, said in before.items()}
+def _parts(parts: Sequence[PricePart], on: date, before: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    entries = {name: dict(document) for name, document in before.items()}
     for part in parts:
         if part.error:
-            found[part.name] = {**found.get(part.name, {}), "failed": part.error, "failed_on": on.isoformat()}
+            entries[part.name] = {**entries.get(part.name, {}), "failed": part.error, "failed_on": on.isoformat()}
         else:
-            found[part.name] = {"on": on.isoformat(), "prices": len(part.parsed.prices)}
-    return dict(sorted(found.items()))
+            entries[part.name] = {"on": on.isoformat(), "prices": len(part.parsed.prices)}
+    return dict(sorted(entries.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, PeakTflops, Verified
-from pricing.grades import Market, grade
+from pricing.grades import Market, PriceGrade, grade
 from pricing.money import Billing, from_micro
 from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState, Offer, PriceStamp, Quote, Rental
+from pricing.planning import ALWAYS, AS_LISTED, Drift, Ground, PlannedAs, PriceSpread, planned_as, spread
+from pricing.side_rates import SideRate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pricing.grades import PriceGrade
+    from pricing.side_rates import SideRates
 
 FIRST_ROW = -2
 """Where a row of table `rental` says which row its places begin at."""
@@ -27,7 +30,7 @@ def device(row: Sequence[Any], aliases: tuple[str, ...]) -> Device:
     """A row of table `device`."""
     name, group, architecture, capability, generation, memory, bandwidth, *rest = row
     fp32, tf32, amp_fp16, amp_bf16, interconnect, interconnect_gb_s, tdp_w, *texts = rest
-    source, verified, unverified, note = texts
+    source, verified, unverified, note, low_mib, high_mib, usable_source = texts
     return Device(
         name=name,
         group=group,
@@ -35,6 +38,8 @@ def device(row: Sequence[Any], aliases: tuple[str, ...]) -> Device:
         compute_capability=capability,
         tpu_generation=generation,
         memory_gib=memory,
+        usable_memory_mib=None if low_mib is None else (low_mib, high_mib),
+        usable_memory_source=usable_source,
         memory_bandwidth_gb_s=bandwidth,
         peak_tflops=PeakTflops(fp32=fp32, tf32=tf32, amp_fp16=amp_fp16, amp_bf16=amp_bf16),
         interconnect=interconnect,
@@ -48,17 +53,31 @@ def device(row: Sequence[Any], aliases: tuple[str, ...]) -> Device:
     )
 
 
-def rates(row: Sequence[Any], sources: tuple[tuple[str, str], ...]) -> ProviderRates:
-    """A row of table `provider`."""
-    provider, increment, minimum, disk, address, egress, object_storage = row
+def rates(row: Sequence[Any], side: SideRates) -> ProviderRates:
+    """A row of table `provider`, with the vendor's side rates."""
+    provider, increment, minimum, disk_kind, address_kind, billing_source = row
     return ProviderRates(
         provider=provider,
         billing=Billing(increment_seconds=increment, minimum_seconds=minimum),
-        disk_usd_per_gb_month=Decimal(disk),
-        address_usd_per_hour=Decimal(address),
-        egress_usd_per_gb=Decimal(egress),
-        object_storage_usd_per_gb_month=Decimal(object_storage),
-        sources=sources,
+        disk_kind=disk_kind,
+        address_kind=address_kind,
+        side=side,
+        billing_source=billing_source,
+    )
+
+
+def side_rate(row: Sequence[Any]) -> SideRate:
+    """A row of table `side_rate`, behind its provider."""
+    kind, regions, to, usd, per, as_of_day, kind_of_source, source = row
+    return SideRate(
+        kind=kind,
+        regions=tuple(regions.split()),
+        to=tuple(to.split()),
+        usd=Decimal(usd),
+        per=per,
+        as_of=day(as_of_day),
+        grade=PriceGrade(kind_of_source),
+        source=source,
     )
 
 
@@ -120,11 +139,13 @@ class OfferMaker:
         self._usd: Callable[[int | None], Any] = cache(_usd)
         self._grade = cache(lambda kind, market, as_of_day: grade(kind, market, day(as_of_day), today))
         self._day = cache(day)
+        self._planned = cache(lambda *of: planned(of, today))
 
     def offer(self, row: Sequence[Any]) -> Offer:
         """One offer, flat."""
         _, rental_id, region_id, usd, planning, on_demand, zones, as_of_day, *rest = row
-        as_of_text, source_id, host, device_part, note_id, spot_mean, spot_low, spot_high = rest
+        as_of_text, source_id, host, device_part, note_id, spot_mean, spot_low, spot_high, *of_planning = rest
+        planned_as, spread = self._planned(planning, usd, *of_planning)
         rental = self._rentals[rental_id]
         kind, source = self._sources[source_id]
         money = self._usd
@@ -160,6 +181,8 @@ class OfferMaker:
             spot_mean_usd_per_hour=money(spot_mean),
             spot_low_usd_per_hour=money(spot_low),
             spot_high_usd_per_hour=money(spot_high),
+            planned_as=planned_as,
+            price_spread=spread,
         )
 
 
@@ -169,13 +192,27 @@ def quotes(
     """Rows of `queries.quotes` by row id."""
 
     @cache
-    def stamp(of: tuple[str, str, int | None, int]) -> PriceStamp:
-        market, zones, as_of_day, source_id = of
+    def stamp(of: tuple[Any, ...]) -> PriceStamp:
+        usd, market, zones, as_of_day, source_id, *of_planning = of
         as_of = day(as_of_day)
         graded = grade(sources[source_id][0], _market(market), as_of, today)
-        return PriceStamp(tuple(zones.split()), graded, as_of)
+        planned_as, spread = planned((of_planning[0], usd, *of_planning[1:]), today)
+        return PriceStamp(tuple(zones.split()), graded, as_of, planned_as=planned_as, spread=spread)
 
-    return {row[0]: Quote(row[1], stamp(row[2:])) for row in found}
+    return {row[0]: Quote(row[1], stamp(tuple(row[1:]))) for row in found}
+
+
+def planned(of: Sequence[Any], today: date) -> tuple[PlannedAs, PriceSpread]:
+    """What a planning price rests on and how far the real one may lie from it, from the planning price and the columns
+    of `queries._SPREAD`."""
+    planning, raw, micro, until_day, read_day, old, is_share, floor, *rest = of
+    as_listed, on_demand, ppm_per_day, low, high = rest
+    known = Ground(micro, until_day, read_day, old, bool(is_share), floor)
+    basis = planned_as(known, today, as_listed=bool(as_listed))
+    if not planning or until_day == ALWAYS:
+        return basis, AS_LISTED
+    ends = PriceSpread(min(1.0, raw / planning), on_demand / planning if on_demand else math.inf)
+    return basis, spread(known, Drift(ppm_per_day, low, high), today, ends)
 
 
 def _usd(micro: int | None) -> Decimal | None:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.cost import ProviderRates
-from pricing.devices import Architecture, Device, DeviceTable, PeakTflops, UnknownDeviceError, Verified
+from pricing.device_text import read_devices, required_field, toml_rows
+from pricing.devices import DeviceTable
 from pricing.grades import PriceGrade
 from pricing.money import Billing
 from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState
+from pricing.side_rates_text import REGION_GROUPS, SIDE_RATES, SideTables, read_side_tables
+from pricing.table_text import TableError, date_of, look_up, member, number, read_table, table_rows, usd, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
 TYPE_COLUMNS = (
@@ -40,13 +39,8 @@ REFRESHED_COLUMNS = (
 SOURCE_COLUMNS = ("id", "kind", "text")
 RESTRICTED_COLUMNS = ("provider", "region", "as_of", "source")
 CPU_ARCHITECTURES = frozenset({"x86_64", "arm64"})
-T = TypeVar("T")
 
 _KINDS = frozenset(kind for kind in PriceGrade if kind is not PriceGrade.STALE)
-
-
-class TableError(ValueError):
-    """A row of a text table that cannot be true; the message names file, line and value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +108,16 @@ class OfferRow:
     availability: Availability = BY_LIFECYCLE
 
 
+class ProviderRow(NamedTuple):
+    """How a provider rounds time, and which of its side rates are the disk and the address that launches make."""
+
+    name: str
+    billing: Billing
+    disk_kind: str
+    address_kind: str
+    billing_source: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
     """Everything the text says. `restricted`: regions, by provider and name, that a vendor opens to chosen customers
@@ -122,7 +126,8 @@ class Tables:
     devices: DeviceTable
     not_devices: dict[str, str]
     sources: tuple[Source, ...]
-    rates: tuple[ProviderRates, ...]
+    providers: tuple[ProviderRow, ...]
+    side: SideTables
     types: Mapping[tuple[str, str], InstanceType]
     offers: tuple[OfferRow, ...]
     restricted: Mapping[tuple[str, str], date]
@@ -130,29 +135,35 @@ class Tables:
 
 def text_files(text_dir: Path) -> tuple[Path, ...]:
     """Every file the catalog is compiled from, in a fixed order."""
-    names = ("devices.toml", "instance_types.csv", "rates.toml", "restricted_regions.csv", "sources.csv")
+    names = ["devices.toml", "instance_types.csv", "rates.toml", "restricted_regions.csv", "sources.csv"]
+    names += [SIDE_RATES, REGION_GROUPS]
     return (*(text_dir / name for name in names), *sorted((text_dir / "offers").glob("*.csv")))
 
 
 def read_tables(text_dir: Path) -> Tables:
     """Parse and check every table. Raises TableError, or OSError for a file that is not there."""
     devices, not_devices = read_devices(text_dir / "devices.toml")
-    sources = {source.id: source for source in _read(text_dir / "sources.csv", parse_sources)}
-    known = _read(text_dir / "instance_types.csv", lambda text, name: parse_types(text, name, devices))
-    types = {(kind.provider, kind.name): kind for kind in known}
+    sources = {source.id: source for source in read_table(text_dir / "sources.csv", parse_sources)}
+    instance_types = read_table(text_dir / "instance_types.csv", lambda text, name: parse_types(text, name, devices))
+    types = {(kind.provider, kind.name): kind for kind in instance_types}
     offers: list[OfferRow] = []
     for path in sorted((text_dir / "offers").glob("*.csv")):
         of = OffersOf(path.stem, types, sources)
-        offers += _read(path, lambda text, name, of=of: parse_offers(text, name, of))  # type: ignore[misc]
+        offers += read_table(path, lambda text, name, of=of: parse_offers(text, name, of))  # type: ignore[misc]
     refuse_duplicates(offers)
+    side = read_side_tables(text_dir, sources)
+    providers = read_providers(text_dir / "rates.toml", side)
+    for name in sorted({kind.provider for kind in instance_types} - {row.name for row in providers}):
+        raise TableError(f"instance_types.csv: rates.toml has no [[provider]] of the name {name!r}: add one")
     return Tables(
         devices=devices,
         not_devices=not_devices,
         sources=tuple(sources.values()),
-        rates=tuple(_rates(entry) for entry in _toml(text_dir / "rates.toml")["provider"]),
+        providers=providers,
+        side=side,
         types=types,
         offers=tuple(offers),
-        restricted=dict(_read(text_dir / "restricted_regions.csv", parse_restricted)),
+        restricted=dict(read_table(text_dir / "restricted_regions.csv", parse_restricted)),
     )
 
 
@@ -166,92 +177,52 @@ class OffersOf(NamedTuple):
 
 def parse_sources(text: str, name: str) -> list[Source]:
     """Rows of a sources table. `name` is said where one cannot be true. Raises TableError, as the next three do."""
-    return list(_rows(text, name, (SOURCE_COLUMNS,), _source))
+    return list(table_rows(text, name, (SOURCE_COLUMNS,), _source))
 
 
 def parse_restricted(text: str, name: str) -> list[tuple[tuple[str, str], date]]:
     """Rows of the table of restricted regions: provider and region, and the day. Raises TableError."""
-    return list(_rows(text, name, (RESTRICTED_COLUMNS,), _restricted))
+    return list(table_rows(text, name, (RESTRICTED_COLUMNS,), _restricted))
 
 
 def parse_types(text: str, name: str, devices: DeviceTable) -> list[InstanceType]:
     """Rows of an instance types table."""
-    return list(_rows(text, name, (TYPE_COLUMNS,), lambda row: _type(row, devices)))
+    return list(table_rows(text, name, (TYPE_COLUMNS,), lambda row: _type(row, devices)))
 
 
 def parse_offers(text: str, name: str, of: OffersOf) -> list[OfferRow]:
     """Rows of an offers table, shipped or refreshed."""
-    return list(_rows(text, name, (OFFER_COLUMNS, REFRESHED_COLUMNS), lambda row: _offer(row, of)))
+    return list(table_rows(text, name, (OFFER_COLUMNS, REFRESHED_COLUMNS), lambda row: _offer(row, of)))
 
 
-def read_devices(path: Path) -> tuple[DeviceTable, dict[str, str]]:
-    """Devices, and the spellings that are knowingly none, from devices.toml. Raises TableError."""
-    content = _toml(path)
-    not_devices = {entry["spelling"]: entry["reason"] for entry in content.get("not_a_device", [])}
-    try:
-        devices = [_device(entry) for entry in content["device"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise TableError(f"{path.name}: {error}") from error
-    table = DeviceTable(devices, not_devices)
-    for device in devices:
-        for spelling in (device.name, *device.aliases):
-            if table.find(spelling) is not device:
-                raise TableError(f"{path.name}: {spelling!r} means {device.name} and {table.find(spelling).name}")
-    return table, not_devices
+_OF_A_PROVIDER = {
+    "name": "as in the offers",
+    "disk": f"the disk that launches make, a kind of {SIDE_RATES}",
+    "address": f"the public address that launches make, a kind of {SIDE_RATES}",
+    "billing_increment_seconds": "time is rounded up to a multiple of this",
+    "billing_minimum_seconds": "the least that is billed",
+    "billing_source": "where that was read",
+}
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise TableError(f"{path.name}: {error}") from error
-
-
-def _device(entry: dict[str, Any]) -> Device:
-    values = dict(entry)
-    return Device(
-        architecture=Architecture(values.pop("architecture")),
-        peak_tflops=PeakTflops(**values.pop("peak_tflops")),
-        verified=Verified(values.pop("verified")),
-        aliases=tuple(values.pop("aliases")),
-        unverified=tuple(values.pop("unverified", ())),
-        **values,
-    )
-
-
-def _rates(entry: dict[str, Any]) -> ProviderRates:
-    return ProviderRates(
-        provider=entry["name"],
-        billing=Billing(
-            increment_seconds=entry["billing_increment_seconds"], minimum_seconds=entry["billing_minimum_seconds"]
-        ),
-        disk_usd_per_gb_month=Decimal(entry["disk_usd_per_gb_month"]),
-        address_usd_per_hour=Decimal(entry["address_usd_per_hour"]),
-        egress_usd_per_gb=Decimal(entry["egress_usd_per_gb"]),
-        object_storage_usd_per_gb_month=Decimal(entry["object_storage_usd_per_gb_month"]),
-        sources=tuple(sorted(entry["sources"].items())),
-    )
-
-
-def _read(path: Path, parse: Callable[[str, str], list[T]]) -> list[T]:
-    with path.open(encoding="utf-8", newline="") as text:
-        return parse(text.read(), path.name)
-
-
-def _rows(text: str, name: str, columns: Sequence[Sequence[str]], parse: Callable[[dict[str, str]], T]) -> Iterator[T]:
-    """`columns`: the headers that will do."""
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    if tuple(reader.fieldnames or ()) not in columns:
-        raise TableError(f"{name}: the columns must be {','.join(columns[0])}")
-    for row in reader:
-        try:
-            yield parse(row)
-        except (KeyError, TypeError, ValueError, InvalidOperation) as error:
-            raise TableError(f"{name}:{reader.line_num}: {error}") from error
+def read_providers(path: Path, side: SideTables) -> tuple[ProviderRow, ...]:
+    """Each provider of rates.toml. Raises TableError, also for a disk or address that has no side rate."""
+    pairs = {(row.provider, row.kind) for row in side.rates}
+    rows = []
+    for place, entry in toml_rows(path, "provider"):
+        name, disk, address, increment, minimum, source = (
+            required_field(place, entry, field, what) for field, what in _OF_A_PROVIDER.items()
+        )
+        for kind in (disk, address):
+            if (name, kind) not in pairs:
+                raise TableError(f"{place}: {SIDE_RATES} has no rate for {name} {kind}: add a row there")
+        billing = Billing(increment_seconds=increment, minimum_seconds=minimum)
+        rows.append(ProviderRow(name, billing, disk, address, source))
+    return tuple(rows)
 
 
 def _source(row: dict[str, str]) -> Source:
-    kind = PriceGrade(row["kind"])
+    kind = member(row, "kind", PriceGrade)
     if kind not in _KINDS:
         raise ValueError(f"{kind} is what a price becomes, not how it is obtained")
     return Source(id=row["id"], kind=kind, text=row["text"])
@@ -265,9 +236,10 @@ def _restricted(row: dict[str, str]) -> tuple[tuple[str, str], date]:
 
 def _type(row: dict[str, str], devices: DeviceTable) -> InstanceType:
     if row["device"] not in devices:
-        raise UnknownDeviceError(row["device"], ())
+        raise ValueError(f"device {row['device']!r} is not in devices.toml: add a row there, or write the name of one")
     if row["cpu_architecture"] not in CPU_ARCHITECTURES:
-        raise ValueError(f"no such CPU architecture: {row['cpu_architecture']!r}")
+        name = ", ".join(sorted(CPU_ARCHITECTURES))
+        raise ValueError(f"cpu_architecture {row['cpu_architecture']!r} is not one of {name}")
     fraction = Fraction(row["device_fraction"])
     if not 0 < fraction <= 1:
         raise ValueError(f"a fraction of a device is above 0 and at most 1, not {fraction}")
@@ -277,45 +249,49 @@ def _type(row: dict[str, str], devices: DeviceTable) -> InstanceType:
         family=row["family"],
         cpu_architecture=row["cpu_architecture"],
         device=row["device"],
-        device_count=int(row["device_count"]),
+        device_count=whole(row, "device_count"),
         device_fraction=fraction,
-        device_memory_gib=_number(row["device_memory_gib"]),
-        vcpus=int(row["vcpus"]) if row["vcpus"] else None,
-        memory_gib=_number(row["memory_gib"]),
-        hosts=int(row["hosts"]),
+        device_memory_gib=number(row, "device_memory_gib"),
+        vcpus=whole(row, "vcpus") if row["vcpus"] else None,
+        memory_gib=number(row, "memory_gib"),
+        hosts=whole(row, "hosts"),
         lifecycle=_lifecycle(row),
     )
 
 
 def _lifecycle(row: dict[str, str]) -> Lifecycle:
-    state = LifecycleState(row["state"])
+    state = member(row, "state", LifecycleState)
     if state is LifecycleState.RETIRED and not (row["state_date"] and row["successor"]):
         raise ValueError(f"{row['instance_type']} is retired: since when, and what replaces it?")
-    return Lifecycle(state=state, date=_day(row["state_date"]), successor=row["successor"] or None)
+    return Lifecycle(state=state, date=date_of(row, "state_date"), successor=row["successor"] or None)
 
 
 def _offer(row: dict[str, str], of: OffersOf) -> OfferRow:
-    bucket = row["spot_interruption_bucket"]
+    has_bucket = bool(row["spot_interruption_bucket"])
     on_demand, spot = _price(row, "on_demand", of.sources), _price(row, "spot", of.sources)
     if on_demand is None and spot is None:
         raise ValueError("a row needs a price")
     return OfferRow(
-        type=of.types[of.provider, row["instance_type"]],
+        type=look_up(of.types, (of.provider, row["instance_type"]), _no_type(of.provider, row["instance_type"])),
         region=row["region"],
         zones=tuple(row["zones"].split()),
         on_demand=on_demand,
         spot=spot,
-        interruption_bucket=int(bucket) if bucket else None,
-        host_usd_per_hour=_usd(row["host_usd_per_hour"]),
-        device_usd_per_hour=_usd(row["device_usd_per_hour"]),
+        interruption_bucket=whole(row, "spot_interruption_bucket") if has_bucket else None,
+        host_usd_per_hour=usd(row, "host_usd_per_hour"),
+        device_usd_per_hour=usd(row, "device_usd_per_hour"),
         note=row["note"],
         history=_history(row),
         availability=_availability(row),
     )
 
 
+def _no_type(provider: str, name: str) -> str:
+    return f"instance_type {name!r} of {provider} is not in instance_types.csv"
+
+
 def _history(row: dict[str, str]) -> SpotHistory | None:
-    mean, low, high = (_usd(row.get(f"spot_{which}_usd_per_hour", "")) for which in ("mean", "low", "high"))
+    mean, low, high = (usd(row, f"spot_{which}_usd_per_hour") for which in ("mean", "low", "high"))
     if mean is None or low is None or high is None:
         return None
     if not low <= mean <= high:
@@ -324,48 +300,34 @@ def _history(row: dict[str, str]) -> SpotHistory | None:
 
 
 def _availability(row: dict[str, str]) -> Availability:
-    said = row.get("offered", "")
-    if not said:
+    text = row.get("offered", "")
+    if not text:
         return BY_LIFECYCLE
-    return Availability({"yes": True, "no": False}[said], date.fromisoformat(row["offered_as_of"]))
+    if text not in ("yes", "no"):
+        raise ValueError(f"offered {text!r} is not one of yes, no")
+    return Availability(text == "yes", date.fromisoformat(row["offered_as_of"]))
 
 
 def _price(row: dict[str, str], market: str, sources: Mapping[str, Source]) -> Price | None:
-    usd_per_hour = _usd(row[f"{market}_usd_per_hour"])
+    usd_per_hour = usd(row, f"{market}_usd_per_hour")
     if usd_per_hour is None:
         return None
-    as_of, as_of_text = _day(row[f"{market}_as_of"]), row[f"{market}_as_of_text"]
+    as_of, as_of_text = date_of(row, f"{market}_as_of"), row[f"{market}_as_of_text"]
     if as_of is None and not as_of_text:
         raise ValueError(f"the {market} price has neither a date nor the source's words for it")
-    source = sources[row[f"{market}_source"]]
+    stated = row[f"{market}_source"]
+    source = look_up(sources, stated, f"{market}_source {stated!r} is not in sources.csv")
     return Price(usd_per_hour=usd_per_hour, as_of=as_of, as_of_text=as_of_text, source=source)
-
-
-def _usd(text: str) -> Decimal | None:
-    if not text:
-        return None
-    value = Decimal(text)
-    if not (value.is_finite() and value > 0):
-        raise ValueError(f"a price is above 0, not {text}")
-    return value
-
-
-def _number(text: str) -> float | None:
-    return float(text) if text else None
-
-
-def _day(text: str) -> date | None:
-    return date.fromisoformat(text) if text else None
 
 
 def refuse_duplicates(offers: Iterable[OfferRow]) -> None:
     """Raises TableError for a price that stands twice; spot prices of different zones may stand side by side."""
-    seen: set[tuple[str, ...]] = set()
+    namess: set[tuple[str, ...]] = set()
     for offer in offers:
         key = (offer.type.provider, offer.region, offer.type.name)
         keys: list[tuple[str, ...]] = [key] if offer.on_demand else []
         if offer.spot:
             keys += [(*key, zone) for zone in offer.zones if offer.on_demand is None] or [(*key, "")]
-        if not seen.isdisjoint(keys):
+        if not namess.isdisjoint(keys):
             raise TableError(f"two rows for {' '.join(key)}: keep the one with the newer price")
-        seen.update(keys)
+        namess.update(keys)

@@ -11,8 +11,8 @@ from pricing.grades import Market
 from pricing.sources.reading import (
     Count,
     Parsed,
-    Part,
     PriceFound,
+    PricePart,
     SourceError,
     TypeSeen,
     came_instead,
@@ -69,7 +69,7 @@ class Endpoints(NamedTuple):
     advisor: str = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json"
 
 
-def read(http: Http, endpoints: Endpoints, regions: Collection[str] | None) -> Iterator[Part]:
+def read(http: Http, endpoints: Endpoints, regions: Collection[str] | None) -> Iterator[PricePart]:
     """On-demand prices, a part for each of `regions`, or of all that everybody may use. Raises SourceError without an
     index."""
     files = parse_index(http.get(endpoints.prices + _INDEX))
@@ -77,7 +77,7 @@ def read(http: Http, endpoints: Endpoints, regions: Collection[str] | None) -> I
         regions = [region for region in files if _PUBLIC.fullmatch(region)]
     return in_turn(
         (
-            Part(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region})),
+            PricePart(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region})),
             partial(_region, http, endpoints, files.get(region), region),
         )
         for region in sorted(regions)
@@ -99,14 +99,14 @@ def read_advisor(http: Http, endpoints: Endpoints) -> Advice:
 def parse_index(content: bytes) -> dict[str, str]:
     """The CSV file of each region, relative to the Price List. Raises SourceError."""
     regions = json_object(content, "the index of the AWS Price List").get("regions")
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for code, entry in regions.items() if isinstance(regions, dict) else ():
         path = inside(entry, "currentVersionUrl")
         if is_name(code) and isinstance(path, str) and path.startswith("/offers/") and path.endswith("/index.json"):
-            found[code] = path.removesuffix(".json") + ".csv"
-    if not found:
+            entries[code] = path.removesuffix(".json") + ".csv"
+    if not entries:
         raise SourceError("the index of the AWS Price List names no region", "try again later")
-    return found
+    return entries
 
 
 def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -163,9 +163,9 @@ class _Table(NamedTuple):
             if line.startswith((b'"SKU"', b"SKU,")):
                 names = _fields(line)
                 columns = {name: number for number, name in enumerate(names)}
-                missing = [name for name in _COLUMNS if name not in columns]
-                if missing:
-                    raise SourceError(f"the price list has no column {missing[0]!r}: its format has changed")
+                missing_names = [name for name in _COLUMNS if name not in columns]
+                if missing_names:
+                    raise SourceError(f"the price list has no column {missing_names[0]!r}: its format has changed")
                 return cls(len(names), columns, rows, published)
         raise SourceError(f"the price list has no header: {came_instead(first)}")
 
@@ -198,16 +198,16 @@ def _take(table: _Table, line: bytes, region: str, prices: dict[str, PriceFound]
     if why is not None or price is None or hours is None:
         parsed.skipped[why or Count.NO_PRICE] += 1
         return
-    found = PriceFound(
+    price_found = PriceFound(
         region, name, Market.ON_DEMAND, price * hours, LIST_ID,
         as_of=table.published, since=day_of(row.get("EffectiveDate")),
     )  # fmt: skip
-    before = prices.setdefault(name, found)
-    if before.usd_per_hour != found.usd_per_hour:
+    before = prices.setdefault(name, price_found)
+    if before.usd_per_hour != price_found.usd_per_hour:
         # Whichever it is, nobody pays more than the dearer one.
         parsed.skipped[Count.TWO_PRICES] += 1
-        prices[name] = max(before, found, key=lambda one: one.usd_per_hour)
-    elif before is found:
+        prices[name] = max(before, price_found, key=lambda one: one.usd_per_hour)
+    elif before is price_found:
         _see(row, parsed)
 
 

@@ -13,8 +13,8 @@ from pricing.sources.reading import (
     Count,
     Offered,
     Parsed,
-    Part,
     PriceFound,
+    PricePart,
     SourceError,
     UnreachableError,
     day_of,
@@ -58,7 +58,7 @@ class Account(NamedTuple):
     errors: tuple[type[Exception], ...]
     unreachable: tuple[type[Exception], ...] = ()
 
-    def said(self, what: str, error: Exception) -> SourceError:
+    def error_of(self, what: str, error: Exception) -> SourceError:
         """The vendor's error as ours."""
         return (UnreachableError if isinstance(error, self.unreachable) else SourceError)(f"{what}: {error}")
 
@@ -86,22 +86,22 @@ class Account(NamedTuple):
         return cls(client, (errors.BotoCoreError, errors.ClientError), (errors.HTTPClientError,))
 
 
-def read_prices(account: Account, regions: Collection[str]) -> Iterator[Part]:
+def read_prices(account: Account, regions: Collection[str]) -> Iterator[PricePart]:
     """On-demand prices by query, a part for each region."""
     return in_turn(
         (
-            Part(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region})),
+            PricePart(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region})),
             partial(_prices, account, region),
         )
         for region in sorted(regions)
     )
 
 
-def read_history(account: Account, regions: Collection[str], now: datetime) -> Iterator[Part]:
+def read_history(account: Account, regions: Collection[str], now: datetime) -> Iterator[PricePart]:
     """Spot prices of each zone with what they were in the week before `now`, a part for each region."""
     return in_turn(
         (
-            Part(name=f"{region} spot", markets=frozenset({Market.SPOT}), regions=frozenset({region})),
+            PricePart(name=f"{region} spot", markets=frozenset({Market.SPOT}), regions=frozenset({region})),
             partial(_history, account, region, now),
         )
         for region in sorted(regions)
@@ -111,18 +111,18 @@ def read_history(account: Account, regions: Collection[str], now: datetime) -> I
 def read_offered(account: Account, regions: Collection[str], now: datetime) -> Offered:
     """Which zones offer which machine types. Regions that this account has not enabled are not in it."""
     zones: dict[tuple[str, str], tuple[str, ...]] = {}
-    asked: set[str] = set()
+    names: set[str] = set()
     for region in sorted(regions):
         try:
             pages = account.client("ec2", region).get_paginator("describe_instance_type_offerings")
-            found = parse_offered(pages.paginate(LocationType="availability-zone"))
+            entries = parse_offered(pages.paginate(LocationType="availability-zone"))
         except account.errors as error:
             if isinstance(error, account.unreachable):
                 break
             continue
-        asked.add(region)
-        zones |= {(region, name): places for name, places in found.items()}
-    return Offered(frozenset(asked), zones, now.date())
+        names.add(region)
+        zones |= {(region, name): places for name, places in entries.items()}
+    return Offered(frozenset(names), zones, now.date())
 
 
 def parse_products(texts: Iterable[object], region: str) -> Parsed:
@@ -160,11 +160,11 @@ def parse_history(entries: Iterable[object], region: str, now: datetime) -> Pars
     for (name, zone), prices in sorted(changes.items()):
         prices.sort()
         since, usd_per_hour = prices[-1]
-        found = PriceFound(
+        price_found = PriceFound(
             region, name, Market.SPOT, usd_per_hour, HISTORY_ID, (zone,), _week(prices, now),
             as_of=newest, since=since.date(),
         )  # fmt: skip
-        parsed.prices.append(found)
+        parsed.prices.append(price_found)
     return parsed
 
 
@@ -187,7 +187,7 @@ def _prices(account: Account, region: str) -> Parsed:
         answers = pages.paginate(ServiceCode="AmazonEC2", FormatVersion="aws_v1", Filters=filters)
         parsed = parse_products((text for page in answers for text in page.get("PriceList", ())), region)
     except account.errors as error:
-        raise account.said("AWS Price List", error) from None
+        raise account.error_of("AWS Price List", error) from None
     if not parsed.prices:
         raise SourceError(f"the AWS Price List has no prices for {region}")
     return parsed
@@ -207,11 +207,11 @@ def _product(text: object, region: str) -> PriceFound | Count:
     dimensions = [dimension for term in _values(terms) for dimension in _values(inside(term, "priceDimensions"))]
     if len(dimensions) != 1:
         return Count.TIERS if dimensions else Count.NO_PRICE
-    found = _dimension(dimensions[0], name, region)
-    if isinstance(found, Count):
-        return found
+    item = _dimension(dimensions[0], name, region)
+    if isinstance(item, Count):
+        return item
     since = max((day for term in _values(terms) if (day := day_of(inside(term, "effectiveDate")))), default=None)
-    return found._replace(as_of=day_of(product.get("publicationDate")), since=since)
+    return item._replace(as_of=day_of(product.get("publicationDate")), since=since)
 
 
 def _values(value: object) -> list[Any]:
@@ -234,7 +234,7 @@ def _history(account: Account, region: str, now: datetime) -> Parsed:
         answers = pages.paginate(StartTime=now - HISTORY, EndTime=now, ProductDescriptions=list(_SYSTEMS))
         return parse_history((entry for page in answers for entry in items(page.get("SpotPriceHistory"))), region, now)
     except account.errors as error:
-        raise account.said("EC2 spot price history", error) from None
+        raise account.error_of("EC2 spot price history", error) from None
 
 
 def _change(entry: object, region: str, now: datetime) -> tuple[str, str, datetime, Decimal] | Count:

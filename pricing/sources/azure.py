@@ -12,8 +12,8 @@ from pricing.grades import Market
 from pricing.sources.reading import (
     Count,
     Parsed,
-    Part,
     PriceFound,
+    PricePart,
     SourceError,
     day_of,
     hours_in,
@@ -59,11 +59,11 @@ class Row(NamedTuple):
         return self.primary, self.found.since or date.min, self.found.usd_per_hour
 
 
-def read(http: Http, endpoints: Endpoints, regions: Collection[str], today: date) -> Iterator[Part]:
+def read(http: Http, endpoints: Endpoints, regions: Collection[str], today: date) -> Iterator[PricePart]:
     """Both markets, a part for each region: paging over all regions at once loses rows."""
     return in_turn(
         (
-            Part(name=region, markets=frozenset(Market), regions=frozenset({region})),
+            PricePart(name=region, markets=frozenset(Market), regions=frozenset({region})),
             partial(_region, http, endpoints, region, today),
         )
         for region in sorted(regions)
@@ -85,15 +85,15 @@ def of_machine(
     Raises SourceError, and whatever `get` raises.
     """
     name, region = place
-    asked = f"armSkuName eq '{name}' and {_IN_REGION.format(region=region)}"
-    found = _listed(get, endpoints, asked, region, today).prices
-    return [price for price in found if price.instance_type == name]
+    question = f"armSkuName eq '{name}' and {_IN_REGION.format(region=region)}"
+    price_founds = _listed(get, endpoints, question, region, today).prices
+    return [price for price in price_founds if price.instance_type == name]
 
 
-def _listed(get: Callable[[str], bytes], endpoints: Endpoints, asked: str, region: str, today: date) -> Parsed:
+def _listed(get: Callable[[str], bytes], endpoints: Endpoints, question: str, region: str, today: date) -> Parsed:
     """All pages of what is asked for."""
     version = {"api-version": "2023-01-01-preview", "currencyCode": "USD"}
-    url = f"{endpoints.prices}?{urlencode({**version, '$filter': asked}, quote_via=quote)}"
+    url = f"{endpoints.prices}?{urlencode({**version, '$filter': question}, quote_via=quote)}"
     rows: list[Row] = []
     parsed = Parsed()
     for _ in range(MOST_PAGES):
@@ -120,14 +120,14 @@ class Page(NamedTuple):
 def parse_page(content: bytes, region: str, today: date) -> Page:
     """One page of a region. Raises SourceError where it is no page of prices in USD."""
     page = json_object(content, "Azure Retail Prices")
-    listed, following = page.get("Items"), page.get("NextPageLink")
-    if not isinstance(listed, list):
+    listing, following = page.get("Items"), page.get("NextPageLink")
+    if not isinstance(listing, list):
         raise SourceError("Azure Retail Prices: a page without items came")
     if page.get("BillingCurrency") != "USD":
         raise SourceError(f"Azure Retail Prices come in {str(page.get('BillingCurrency'))[:20]!r}, not in USD")
     parsed = Parsed()
     rows: list[Row] = []
-    for item in listed:
+    for item in listing:
         outcome = _row(item, region, today)
         if isinstance(outcome, Count):
             parsed.skipped[outcome] += 1
@@ -181,8 +181,8 @@ def _priced(item: dict[str, Any], region: str) -> Row | Count:
     spot = item["skuName"].lower().endswith(" spot") or item["meterName"].lower().endswith(" spot")
     market = Market.SPOT if spot else Market.ON_DEMAND
     since = day_of(item.get("effectiveStartDate"))
-    found = PriceFound(region, item["armSkuName"], market, price * hours, LIST_ID, since=since)
-    return Row(found, item.get("isPrimaryMeterRegion") is True)
+    price_found = PriceFound(region, item["armSkuName"], market, price * hours, LIST_ID, since=since)
+    return Row(price_found, item.get("isPrimaryMeterRegion") is True)
 
 
 def settled(rows: list[Row], parsed: Parsed) -> list[PriceFound]:
@@ -201,13 +201,13 @@ def settled(rows: list[Row], parsed: Parsed) -> list[PriceFound]:
     return [_doubted(row.found, best)._replace(as_of=as_of) for row in best.values()]
 
 
-def _doubted(found: PriceFound, best: dict[tuple[str, Market], Row]) -> PriceFound:
+def _doubted(price_found: PriceFound, best: dict[tuple[str, Market], Row]) -> PriceFound:
     """A spot price of exactly a tenth is what scrapers knew as the floor: an estimate at best."""
-    if found.market is Market.ON_DEMAND:
-        return found
-    on_demand = best.get((found.instance_type, Market.ON_DEMAND))
-    at_floor = on_demand is not None and found.usd_per_hour == on_demand.found.usd_per_hour * _FLOOR
-    return found._replace(source=FLOOR_ID) if at_floor else found
+    if price_found.market is Market.ON_DEMAND:
+        return price_found
+    on_demand = best.get((price_found.instance_type, Market.ON_DEMAND))
+    at_floor = on_demand is not None and price_found.usd_per_hour == on_demand.found.usd_per_hour * _FLOOR
+    return price_found._replace(source=FLOOR_ID) if at_floor else price_found
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

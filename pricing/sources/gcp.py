@@ -15,8 +15,8 @@ from pricing.sources.reading import (
     MOST_USD_PER_HOUR,
     Count,
     Parsed,
-    Part,
     PriceFound,
+    PricePart,
     SourceError,
     day_of,
     hours_in,
@@ -76,12 +76,14 @@ class Price(NamedTuple):
 
 def read(
     http: Http, endpoints: Endpoints, headers: Mapping[str, str], types: Iterable[InstanceType], regions: frozenset[str]
-) -> Iterator[Part]:
+) -> Iterator[PricePart]:
     """One part: a machine's price is put together from SKUs of both services. `headers` carry the key or token.
 
     The list is of all regions; of them those of `regions` are taken over, all where it is empty.
     """
-    part = Part(name=", ".join(sorted(regions)) or "all regions", markets=frozenset(Market), regions=regions or None)
+    part = PricePart(
+        name=", ".join(sorted(regions)) or "all regions", markets=frozenset(Market), regions=regions or None
+    )
     yield part.read(partial(_everything, http, endpoints, headers, types, regions))
 
 
@@ -93,8 +95,8 @@ def _everything(
     for service in (COMPUTE, TPU):
         token = ""
         for _ in range(MOST_PAGES):
-            asked = {"currencyCode": "USD", "pageSize": "5000"} | ({"pageToken": token} if token else {})
-            content = http.get(f"{endpoints.prices}/v1/services/{service}/skus?{urlencode(asked)}", headers)
+            request = {"currencyCode": "USD", "pageSize": "5000"} | ({"pageToken": token} if token else {})
+            content = http.get(f"{endpoints.prices}/v1/services/{service}/skus?{urlencode(request)}", headers)
             page = parse_page(content)
             prices += page.prices
             parsed.skipped += page.parsed.skipped
@@ -103,8 +105,8 @@ def _everything(
                 break
         else:
             raise SourceError(f"Google's list of SKUs has no end (more than {MOST_PAGES} pages)")
-    found = machines(prices, types, parsed)
-    parsed.prices = [one for one in found if not regions or one.region in regions]
+    price_founds = machines(prices, types, parsed)
+    parsed.prices = [one for one in price_founds if not regions or one.region in regions]
     if not parsed.prices:
         raise SourceError("Google's list of SKUs has the parts of no machine that is known here")
     return parsed
@@ -122,9 +124,9 @@ def parse_page(content: bytes) -> Page:
     """The prices on a page of SKUs. Raises SourceError where it is none."""
     page = json_object(content, "Google's Billing Catalog")
     if not isinstance(page.get("skus"), list):
-        said = inside(page, "error", "message")
+        value = inside(page, "error", "message")
         raise SourceError(
-            f"Google's Billing Catalog: {said[:200] if isinstance(said, str) else 'a page without SKUs came'}"
+            f"Google's Billing Catalog: {value[:200] if isinstance(value, str) else 'a page without SKUs came'}"
         )
     parsed = Parsed()
     prices: list[Price] = []
@@ -152,8 +154,8 @@ def _price(sku: dict[str, Any]) -> Price | Count:
     rate = _rate(sku, per_month=thing == "ssd")
     if isinstance(rate, Count):
         return rate
-    listed = sku.get("serviceRegions")
-    regions = tuple(region for region in listed if is_name(region)) if isinstance(listed, list) else ()
+    listing = sku.get("serviceRegions")
+    regions = tuple(region for region in listing if is_name(region)) if isinstance(listing, list) else ()
     infos = items(sku.get("pricingInfo"))
     as_of = day_of(infos[-1].get("effectiveTime")) if infos else None
     return Price(thing, market, regions, rate, as_of) if regions else Count.INCOMPLETE
@@ -162,22 +164,22 @@ def _price(sku: dict[str, Any]) -> Price | Count:
 def _thing(text: str, group: object) -> str | None:
     plain = _SPOT.sub("", text)
     if group == "TPU" or _TPU.search(plain):
-        found = _TPU.search(plain)
-        return f"tpu v{found['generation'].lower()}{' pod' if 'pod' in plain.lower() else ''}" if found else None
+        match = _TPU.search(plain)
+        return f"tpu v{match['generation'].lower()}{' pod' if 'pod' in plain.lower() else ''}" if match else None
     if _LOCAL_SSD.match(plain):
         return "ssd"
-    if found := _DEVICE.match(plain):
-        name = found["name"].lower()
+    if match := _DEVICE.match(plain):
+        name = match["name"].lower()
         return f"gpu {_SAME_DEVICE.get(name, name)}"
-    if found := _HOST.match(plain):
-        return f"{found['what'].lower()} {found['name'].lower()}"
+    if match := _HOST.match(plain):
+        return f"{match['what'].lower()} {match['name'].lower()}"
     return None
 
 
 def _rate(sku: dict[str, Any], *, per_month: bool) -> Decimal | Count:
     """Per hour, for one unit; of prices in tiers the dearest, since nobody pays more."""
-    listed = items(sku.get("pricingInfo"))
-    expression = inside(listed[-1], "pricingExpression") if listed else None
+    documents = items(sku.get("pricingInfo"))
+    expression = inside(documents[-1], "pricingExpression") if documents else None
     unit = inside(expression, "usageUnit")
     hours = _hours(unit, per_month=per_month)
     if hours is None:
@@ -225,31 +227,31 @@ class _Rate(NamedTuple):
 
 def machines(prices: Iterable[Price], types: Iterable[InstanceType], parsed: Parsed) -> list[PriceFound]:
     """The known machine types wherever every part of them has a price."""
-    known: dict[tuple[Market, str], dict[str, _Rate]] = {}
+    entries: dict[tuple[Market, str], dict[str, _Rate]] = {}
     for price in prices:
-        here = known.setdefault((price.market, price.thing), {})
+        here = entries.setdefault((price.market, price.thing), {})
         for region in price.regions:
             before = here.get(region)
             if before is not None and before.usd_per_hour != price.usd_per_hour:
                 parsed.skipped[Count.TWO_PRICES] += 1
             if before is None or before.usd_per_hour < price.usd_per_hour:
                 here[region] = _Rate(price.usd_per_hour, price.as_of)
-    found: list[PriceFound] = []
+    price_founds: list[PriceFound] = []
     for kind in types:
-        made = parts_of(kind)
-        if made is None:
+        parts = parts_of(kind)
+        if parts is None:
             parsed.skipped[Count.UNKNOWN_TYPE] += 1
             continue
-        for market in made.markets:
-            found += _machine(kind.name, made, market, known)
-    return found
+        for market in parts.markets:
+            price_founds += _machine(kind.name, parts, market, entries)
+    return price_founds
 
 
 def _machine(
-    name: str, made: MachineParts, market: Market, known: Mapping[tuple[Market, str], Mapping[str, _Rate]]
+    name: str, made: MachineParts, market: Market, replies: Mapping[tuple[Market, str], Mapping[str, _Rate]]
 ) -> Iterator[PriceFound]:
     of_parts = [
-        [(known.get((market, thing), {}), count) for thing, count in parts] for parts in (made.host, made.device)
+        [(replies.get((market, thing), {}), count) for thing, count in parts] for parts in (made.host, made.device)
     ]
     every = [rates for parts in of_parts for rates, _ in parts]
     for region in sorted(set.intersection(*(set(rates) for rates in every))):

@@ -51,13 +51,13 @@ class UrllibHttp:
         self._last_modified: str | None = None
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
-        for tried in range(1, TRIES + 1):
+        for tries in range(1, TRIES + 1):
             try:
                 content = b"".join(self._pieces(url, headers, MOST_BYTES))
             except _AgainError as error:
-                if tried == TRIES:
+                if tries == TRIES:
                     raise error.for_good() from None
-                self._wait(min(error.wait_seconds or 2.0**tried, _LONGEST_WAIT_SECONDS))
+                self._wait(min(error.wait_seconds or 2.0**tries, _LONGEST_WAIT_SECONDS))
             else:
                 return content
         raise AssertionError("unreachable")
@@ -68,25 +68,25 @@ class UrllibHttp:
 
     def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
         """Tried again only until its first piece has come: whoever reads has the rest already."""
-        for tried in range(1, TRIES + 1):
-            begun = False
+        for tries in range(1, TRIES + 1):
+            has_begun = False
             try:
                 for piece in self._pieces(url, headers, None):
-                    begun = True
+                    has_begun = True
                     yield piece
             except _AgainError as error:
-                if begun or tried == TRIES:
+                if has_begun or tries == TRIES:
                     raise error.for_good() from None
-                self._wait(min(error.wait_seconds or 2.0**tried, _LONGEST_WAIT_SECONDS))
+                self._wait(min(error.wait_seconds or 2.0**tries, _LONGEST_WAIT_SECONDS))
             else:
                 return
 
     def _pieces(self, url: str, headers: Mapping[str, str] | None, most: int | None) -> Iterator[bytes]:
         """Raises _AgainError for what may pass, SourceError for the rest."""
-        asked = {"User-Agent": self._agent, "Accept-Encoding": "identity", **(headers or {})}
+        request_body = {"User-Agent": self._agent, "Accept-Encoding": "identity", **(headers or {})}
         place = where(url)
         try:
-            request = urllib.request.Request(url, headers=asked)
+            request = urllib.request.Request(url, headers=request_body)
             with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
                 self._last_modified = response.headers.get("Last-Modified")
                 yield from _whole(response, place, most)
@@ -160,8 +160,8 @@ def _whole(response: http.client.HTTPResponse, place: str, most: int | None) -> 
 
 def _status_error(error: urllib.error.HTTPError, place: str) -> Exception:
     if error.code in _AGAIN:
-        asked = error.headers.get("Retry-After", "") if error.headers else ""
-        return _AgainError(f"{place} answers {error.code}", float(asked) if asked.isdecimal() else None)
+        question = error.headers.get("Retry-After", "") if error.headers else ""
+        return _AgainError(f"{place} answers {error.code}", float(question) if question.isdecimal() else None)
     hint = "look at the key or the account it was asked with" if error.code in (400, 401, 403) else ""
     return SourceError(f"{place} answers {error.code}", hint)
 

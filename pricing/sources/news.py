@@ -11,12 +11,12 @@ from pricing.grades import Market
 from pricing.merge import News
 from pricing.sources import aws, aws_account, azure, gcp, offerings, tokens
 from pricing.sources.http import Http
-from pricing.sources.reading import Part, SourceError
+from pricing.sources.reading import PricePart, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pricing.merge import Known
+    from pricing.merge import KnownPrices
     from pricing.sources.reading import Offered
 
 KEY_VARIABLES = ("PLAN_GCP_API_KEY", "GOOGLE_API_KEY")
@@ -47,15 +47,14 @@ class Asking:
     accounts: Accounts = Accounts()
 
 
-def news_of(known: Known, asking: Asking) -> News:
+def news_of(catalog_state: KnownPrices, asking: Asking) -> News:
     """What a provider says today. Raises SourceError where nothing can be asked at all."""
-    readers = {"aws": _aws, "gcp": _gcp, "azure": _azure}
-    return readers[known.provider](known, asking)
+    return READERS[catalog_state.provider](catalog_state, asking)
 
 
-def _aws(known: Known, asking: Asking) -> News:
-    account, regions = asking.accounts.aws(), _regions(known, asking)
-    parts: list[Part] = []
+def _aws(catalog_state: KnownPrices, asking: Asking) -> News:
+    account, regions = asking.accounts.aws(), _regions(catalog_state, asking)
+    parts: list[PricePart] = []
     endpoints = aws.Endpoints(
         asking.environment.get("PLAN_AWS_PRICES_URL") or aws.Endpoints().prices,
         asking.environment.get("PLAN_AWS_ADVISOR_URL") or aws.Endpoints().advisor,
@@ -76,7 +75,7 @@ def _aws(known: Known, asking: Asking) -> News:
     return News(parts=parts, advice=advice, offered=offered, on=asking.now.date())
 
 
-def _gcp(known: Known, asking: Asking) -> News:
+def _gcp(catalog_state: KnownPrices, asking: Asking) -> News:
     endpoints = gcp.Endpoints(asking.environment.get("PLAN_GCP_PRICES_URL") or gcp.Endpoints().prices)
     key = next((asking.environment[name] for name in KEY_VARIABLES if asking.environment.get(name)), None)
     account = asking.accounts.google(asking.environment)
@@ -86,7 +85,7 @@ def _gcp(known: Known, asking: Asking) -> News:
             "set PLAN_GCP_API_KEY to an API key (a free one will do), or run gcloud auth application-default login",
         )
     headers = {"X-Goog-Api-Key": key} if key else {"Authorization": f"Bearer {account.token if account else ''}"}
-    types = [kind for (provider, _), kind in sorted(known.types.items()) if provider == known.provider]
+    types = [kind for (provider, _), kind in sorted(catalog_state.types.items()) if provider == catalog_state.provider]
     parts = _heard(gcp.read(asking.http, endpoints, headers, types, asking.regions), asking)
     offered = None
     if account is not None and account.scope:
@@ -97,9 +96,9 @@ def _gcp(known: Known, asking: Asking) -> News:
     return News(parts=parts, offered=offered, on=asking.now.date())
 
 
-def _azure(known: Known, asking: Asking) -> News:
+def _azure(catalog_state: KnownPrices, asking: Asking) -> News:
     endpoints = azure.Endpoints(asking.environment.get("PLAN_AZURE_PRICES_URL") or azure.Endpoints().prices)
-    regions = _regions(known, asking)
+    regions = _regions(catalog_state, asking)
     parts = _heard(azure.read(asking.http, endpoints, regions, asking.now.date()), asking)
     account = asking.accounts.azure(asking.environment)
     offered = None
@@ -111,11 +110,15 @@ def _azure(known: Known, asking: Asking) -> News:
     return News(parts=parts, offered=offered, on=asking.now.date())
 
 
-def _regions(known: Known, asking: Asking) -> frozenset[str]:
-    return asking.regions or frozenset(row.region for row in known.offers)
+READERS: Mapping[str, Callable[[KnownPrices, Asking], News]] = {"aws": _aws, "gcp": _gcp, "azure": _azure}
+"""Whose price list is read; `refreshes` in the table of vendors (providers/registry.py) says the same."""
 
 
-def _heard(parts: Iterable[Part], asking: Asking) -> list[Part]:
+def _regions(catalog_state: KnownPrices, asking: Asking) -> frozenset[str]:
+    return asking.regions or frozenset(row.region for row in catalog_state.offers)
+
+
+def _heard(parts: Iterable[PricePart], asking: Asking) -> list[PricePart]:
     heard = []
     for part in parts:
         asking.say(f"{part.name}: {part.error or f'{len(part.parsed.prices):,} prices'}")
@@ -123,12 +126,12 @@ def _heard(parts: Iterable[Part], asking: Asking) -> list[Part]:
     return heard
 
 
-def _told(name: str, error: str = "") -> Part:
+def _told(name: str, error: str = "") -> PricePart:
     """A part without prices of its own."""
-    return Part(name=name, markets=frozenset[Market](), regions=frozenset(), error=error)
+    return PricePart(name=name, markets=frozenset[Market](), regions=frozenset(), error=error)
 
 
-def _offered(parts: list[Part], ask: Callable[[], Offered]) -> Offered | None:
+def _offered(parts: list[PricePart], ask: Callable[[], Offered]) -> Offered | None:
     try:
         offered = ask()
     except SourceError as error:

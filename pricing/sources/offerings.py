@@ -31,6 +31,8 @@ class Account(NamedTuple):
 
 
 class Endpoints(NamedTuple):
+    """Where the vendors' lists of offerings are read."""
+
     google: str = "https://compute.googleapis.com"
     azure: str = "https://management.azure.com"
 
@@ -47,7 +49,7 @@ def read_google(
         for kind in ("machineTypes", "acceleratorTypes")
     )
     regions = frozenset(zone.rpartition("-")[0] for zones in machines.values() for zone in zones)
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    entries: dict[tuple[str, str], tuple[str, ...]] = {}
     for kind in types:
         host, plus, _ = kind.name.partition("+")
         zones = machines.get(host, frozenset())
@@ -55,36 +57,36 @@ def read_google(
             zones &= devices.get(_ATTACHED.get(kind.device, ""), frozenset())
         for zone in sorted(zones):
             key = (zone.rpartition("-")[0], kind.name)
-            found[key] = (*found.get(key, ()), zone)
-    return Offered(regions, found, on)
+            entries[key] = (*entries.get(key, ()), zone)
+    return Offered(regions, entries, on)
 
 
 def read_azure(http: Http, endpoints: Endpoints, account: Account, regions: Collection[str], on: date) -> Offered:
     """Machine sizes of each region that this subscription may use there. Raises SourceError."""
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    entries: dict[tuple[str, str], tuple[str, ...]] = {}
     for region in sorted(regions):
-        asked = {"api-version": "2021-07-01", "$filter": f"location eq '{region}'"}
+        request = {"api-version": "2021-07-01", "$filter": f"location eq '{region}'"}
         url = (
             f"{endpoints.azure}/subscriptions/{quote(account.scope)}/providers/Microsoft.Compute/skus?"
-            f"{urlencode(asked, quote_via=quote)}"
+            f"{urlencode(request, quote_via=quote)}"
         )
         for _ in range(MOST_PAGES):
             page = json_object(http.get(url, _bearer(account)), "Azure's list of sizes")
-            found |= {(region, name): zones for name, zones in parse_azure(page, region).items()}
+            entries |= {(region, name): zones for name, zones in parse_azure(page, region).items()}
             following = page.get("nextLink")
             if not isinstance(following, str) or not following.startswith(endpoints.azure):
                 break
             url = following
-    return Offered(frozenset(regions), found, on)
+    return Offered(frozenset(regions), entries, on)
 
 
 def parse_google(page: Mapping[str, object]) -> dict[str, frozenset[str]]:
     """Zones by name, of an aggregated list of machine types or accelerator types."""
     zones: dict[str, set[str]] = {}
     places = page.get("items")
-    for place, listed in places.items() if isinstance(places, dict) else ():
+    for place, listing in places.items() if isinstance(places, dict) else ():
         zone = place.removeprefix("zones/")
-        for entry in items(inside(listed, "machineTypes")) + items(inside(listed, "acceleratorTypes")):
+        for entry in items(inside(listing, "machineTypes")) + items(inside(listing, "acceleratorTypes")):
             retired = inside(entry, "deprecated", "state") in ("OBSOLETE", "DELETED")
             if is_name(entry.get("name")) and is_name(zone) and not retired:
                 zones.setdefault(entry["name"], set()).add(zone)
@@ -93,7 +95,7 @@ def parse_google(page: Mapping[str, object]) -> dict[str, frozenset[str]]:
 
 def parse_azure(page: Mapping[str, object], region: str) -> dict[str, tuple[str, ...]]:
     """Zones by size, of those that nothing restricts in the whole region; `()`: the region has no zones."""
-    found: dict[str, tuple[str, ...]] = {}
+    entries: dict[str, tuple[str, ...]] = {}
     for entry in items(page.get("value")):
         name = entry.get("name")
         if entry.get("resourceType") != "virtualMachines" or not is_name(name) or _restricted(entry):
@@ -102,22 +104,22 @@ def parse_azure(page: Mapping[str, object], region: str) -> dict[str, tuple[str,
         zones = inside(info, "zones")
         listed = zones if isinstance(zones, list) else []
         if info is not None:
-            found[str(name)] = tuple(sorted(f"{region}-{zone}" for zone in listed if is_name(zone)))
-    return found
+            entries[str(name)] = tuple(sorted(f"{region}-{zone}" for zone in listed if is_name(zone)))
+    return entries
 
 
 def _google_zones(http: Http, url: str, account: Account) -> dict[str, frozenset[str]]:
     fields = "items/*/machineTypes(name,deprecated),items/*/acceleratorTypes(name,deprecated),nextPageToken"
-    found: dict[str, frozenset[str]] = {}
+    entries: dict[str, frozenset[str]] = {}
     token = ""
     for _ in range(MOST_PAGES):
-        asked = {"maxResults": "500", "fields": fields} | ({"pageToken": token} if token else {})
-        page = json_object(http.get(f"{url}?{urlencode(asked)}", _bearer(account)), "Google's list of machine types")
+        request = {"maxResults": "500", "fields": fields} | ({"pageToken": token} if token else {})
+        page = json_object(http.get(f"{url}?{urlencode(request)}", _bearer(account)), "Google's list of machine types")
         for name, zones in parse_google(page).items():
-            found[name] = found.get(name, frozenset()) | zones
+            entries[name] = entries.get(name, frozenset()) | zones
         following = page.get("nextPageToken")
         if not isinstance(following, str) or not following:
-            return found
+            return entries
         token = following
     raise SourceError("Google's list of machine types has no end")
 

@@ -106,7 +106,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PricePart:
     """A piece of a provider's prices that was read whole or failed whole: these markets in these regions (None: all).
 
     `error` says why it failed; what was known of it before stays.
@@ -119,7 +119,7 @@ class Part:
     error: str = ""
     unreachable: bool = False
 
-    def read(self, parse: Callable[[], Parsed]) -> Part:
+    def read(self, parse: Callable[[], Parsed]) -> PricePart:
         """The part as `parse` has it, or with what was in the way."""
         try:
             return replace(self, parsed=parse())
@@ -127,12 +127,12 @@ class Part:
             return replace(self, error=error.message, unreachable=isinstance(error, UnreachableError))
 
 
-def in_turn(todo: Iterable[tuple[Part, Callable[[], Parsed]]]) -> Iterator[Part]:
+def in_turn(todo: Iterable[tuple[PricePart, Callable[[], Parsed]]]) -> Iterator[PricePart]:
     """Read one part after the other; once nobody can be reached, the rest is not tried."""
-    gone = ""
+    text = ""
     for part, parse in todo:
-        read = replace(part, error=gone) if gone else part.read(parse)
-        gone = read.error if read.unreachable else gone
+        read = replace(part, error=text) if text else part.read(parse)
+        text = read.error if read.unreachable else text
         yield read
 
 
@@ -202,8 +202,8 @@ def came_instead(content: bytes) -> str:
     begin = content[:60].decode("utf-8", "replace").lstrip()
     if begin[:1] == "<":
         return "a web page came instead of prices"
-    shown = "".join(letter if letter.isprintable() else " " for letter in begin)
-    return f"it ends in the middle or is damaged (it begins with {shown!r})" if begin else "it is empty"
+    text = "".join(letter if letter.isprintable() else " " for letter in begin)
+    return f"it ends in the middle or is damaged (it begins with {text!r})" if begin else "it is empty"
 
 
 def items(value: object) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a price is worth on a day, and what it is planned with."""
+"""What a price is worth on a day."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from pricing.grades import Market, PriceGrade, grade, percentile, planning_micro, spot_ratio, trusted_until
+from pricing.grades import Market, PriceGrade, grade, percentile, trusted_until
 
 TODAY = date(2026, 11, 21)
 SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND
@@ -19,10 +19,10 @@ ESTIMATED, STALE = PriceGrade.ESTIMATED, PriceGrade.STALE
     ("kind", "market", "age_days", "expected"),
     [
         (OBSERVED, SPOT, 0, OBSERVED),
-        (OBSERVED, SPOT, 90, OBSERVED),
-        (OBSERVED, SPOT, 91, STALE),
-        (LISTED, SPOT, 180, LISTED),
-        (LISTED, SPOT, 181, STALE),
+        (OBSERVED, SPOT, 30, OBSERVED),
+        (OBSERVED, SPOT, 31, STALE),
+        (LISTED, SPOT, 30, LISTED),
+        (LISTED, SPOT, 31, STALE),
         (LISTED, ON_DEMAND, 365, LISTED),
         (LISTED, ON_DEMAND, 366, STALE),
         (DERIVED, ON_DEMAND, 4000, DERIVED),
@@ -59,26 +59,3 @@ def test_percentile_interpolates_linearly(values: list[str], quantile: str, expe
 def test_percentile_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="no values"):
         percentile([], Decimal("0.5"))
-
-
-def test_no_ratio_without_observations() -> None:
-    assert spot_ratio([]) is None
-
-
-@pytest.mark.parametrize(
-    ("raw", "market", "trusted", "on_demand", "ratio_ppm", "expected"),
-    [
-        (100, ON_DEMAND, False, 100, 400_000, 100),  # on demand: the raw figure, however old
-        (30, SPOT, True, 100, 400_000, 30),  # observed or listed: the raw figure
-        (10, SPOT, False, 100, 400_000, 40),
-        (60, SPOT, False, 100, 400_000, 60),  # never below the raw figure
-        (10, SPOT, False, 100, None, 100),  # nothing observed: as on demand
-        (10, SPOT, False, None, 400_000, None),  # nothing to hold it against: a state, not a number
-        (1, SPOT, False, 3, 500_000, 2),  # half a millionth rounds up
-    ],
-)
-def test_planning_price(
-    raw: int, market: Market, trusted: bool, on_demand: int | None, ratio_ppm: int | None, expected: int | None
-) -> None:
-    planned = planning_micro(raw, market, trusted=trusted, on_demand_micro=on_demand, ratio_ppm=ratio_ppm)
-    assert planned == expected

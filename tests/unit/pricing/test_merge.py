@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pricing.grades import Market
-from pricing.merge import Known, Merged, News, merge
+from pricing.merge import KnownPrices, Merged, News, merge
 from pricing.offers import ACTIVE, BY_LIFECYCLE, Availability
 from pricing.refresh import price_sources
 from pricing.sources.aws import ADVISOR_ID, LIST_ID, Advice
 from pricing.sources.aws_account import HISTORY_ID
-from pricing.sources.reading import Offered, Parsed, Part, PriceFound, TypeSeen
+from pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
 from pricing.tables import InstanceType, OfferRow, Price, SpotHistory
 
 BEFORE, TODAY = date(2026, 7, 20), date(2026, 11, 21)
@@ -55,13 +55,13 @@ def found(name: str, usd: str, region: str = "us-east-1", market: Market = OD, *
     return PriceFound(region, name, market, Decimal(usd), dated.pop("source", LIST_ID), **dated)
 
 
-def part(*prices: PriceFound, region: str = "us-east-1", market: Market = OD, **more: Any) -> Part:
+def part(*prices: PriceFound, region: str = "us-east-1", market: Market = OD, **more: Any) -> PricePart:
     parsed = Parsed(prices=list(prices), types=more.pop("types", []))
-    return Part(name=region, markets=frozenset({market}), regions=frozenset({region}), parsed=parsed, **more)
+    return PricePart(name=region, markets=frozenset({market}), regions=frozenset({region}), parsed=parsed, **more)
 
 
-def merged(offers: list[OfferRow], *parts: Part, **news: Any) -> Merged:
-    known = Known(provider="aws", offers=offers, types=TYPES, sources=SOURCES)
+def merged(offers: list[OfferRow], *parts: PricePart, **news: Any) -> Merged:
+    known = KnownPrices(provider="aws", offers=offers, types=TYPES, sources=SOURCES)
     return merge(known, News(parts=parts, on=TODAY, **news))
 
 
@@ -96,7 +96,7 @@ def test_a_part_that_failed_leaves_the_last_good_one() -> None:
 def test_gone_is_what_the_list_has_elsewhere() -> None:
     """g5 is in no list at all: it may have another name by now, and stays as it was."""
     offers = [row("g4dn.xlarge"), row("g4dn.xlarge", "eu-west-1"), row("g5.xlarge")]
-    one = Part(
+    one = PricePart(
         name="all",
         markets=frozenset({OD}),
         regions=None,

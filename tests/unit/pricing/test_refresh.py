@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pricing.adopt import adopt
-from pricing.catalog import SHIPPED_CATALOG, Catalog
+from pricing.catalog import REFRESHED, SHIPPED_CATALOG, Catalog
 from pricing.compile import TEXT_DIR, compile_catalog
-from pricing.current import REFRESHED, current_catalog
+from pricing.current import current_catalog
 from pricing.grades import Market, PriceGrade
 from pricing.merge import News
 from pricing.offers import Offer, OfferQuery
+from pricing.planning import PlannedAs
 from pricing.refresh import accept, forget, held_of, known_of, parts_of, read_overlays, refresh
 from pricing.sources import azure
 from pricing.sources.aws import LIST_ID, Advice
 from pricing.sources.aws_account import HISTORY_ID
-from pricing.sources.reading import Offered, Parsed, Part, PriceFound, TypeSeen
+from pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
 from pricing.tables import SpotHistory
 from tests.unit.pricing.conftest import TextDir, on_demand
 
@@ -51,12 +52,12 @@ def listed(home: Path, factor: str = "1", drop: Sequence[str] = ()) -> list[Pric
     ]
 
 
-def part(prices: list[PriceFound], market: Market = OD, error: str = "", types: Sequence[TypeSeen] = ()) -> Part:
+def part(prices: list[PriceFound], market: Market = OD, error: str = "", types: Sequence[TypeSeen] = ()) -> PricePart:
     parsed = Parsed(prices=prices, types=list(types))
-    return Part(name=REGION, markets=frozenset({market}), regions=frozenset({REGION}), parsed=parsed, error=error)
+    return PricePart(name=REGION, markets=frozenset({market}), regions=frozenset({REGION}), parsed=parsed, error=error)
 
 
-def news(*parts: Part, **more: Any) -> News:
+def news(*parts: PricePart, **more: Any) -> News:
     return News(parts=parts, on=more.pop("on", TODAY), **more)
 
 
@@ -102,7 +103,7 @@ def test_a_failed_part_keeps_the_last_good_one_and_says_so(tmp_path: Path) -> No
     refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
     spot = PriceFound(REGION, "g5.xlarge", SPOT, Decimal("0.5"), HISTORY_ID, (f"{REGION}a",), as_of=TODAY)
     later = date(2026, 12, 1)
-    ok = Part(name="spot", markets=frozenset({SPOT}), regions=frozenset({REGION}), parsed=Parsed(prices=[spot]))
+    ok = PricePart(name="spot", markets=frozenset({SPOT}), regions=frozenset({REGION}), parsed=Parsed(prices=[spot]))
     outcome = refresh("aws", news(part([], error="answers 503"), ok, on=later), tmp_path, accept=True)
     assert (outcome.read, outcome.failed) == (("spot",), ((REGION, "answers 503"),))
     assert offers(tmp_path, "p5.48xlarge")[0].price_as_of == TODAY
@@ -119,7 +120,7 @@ def test_where_nothing_was_read_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_believed_is_held_back_until_it_is_accepted(tmp_path: Path) -> None:
-    everywhere = Part(name="all", markets=frozenset({OD}), regions=None, parsed=Parsed(prices=listed(tmp_path)))
+    everywhere = PricePart(name="all", markets=frozenset({OD}), regions=None, parsed=Parsed(prices=listed(tmp_path)))
     outcome = refresh("aws", news(everywhere), tmp_path)
     assert "would be gone" in outcome.held[0]
     assert not (tmp_path / REFRESHED).exists()
@@ -144,9 +145,10 @@ def test_zones_weeks_and_interruptions_reach_the_offers(tmp_path: Path) -> None:
     assert {one.interruption_bucket for one in (cheap, dear)} == {1}
     assert {one.price_grade for one in (cheap, dear)} == {PriceGrade.OBSERVED}
     assert cheap.on_demand_usd_per_hour == Decimal("1.006")
-    # Half a year later nobody knows: back to the share of on demand that was seen, or all of it.
+    # Half a year later the listed price has drifted as spot prices of such machines have, upwards on the whole.
     stale, _ = offers(tmp_path, "g5.xlarge", SPOT, date(2027, 6, 1))
-    assert (stale.price_grade, stale.planning_usd_per_hour) == (PriceGrade.STALE, Decimal("1.006"))
+    assert (stale.price_grade, stale.planned_as) == (PriceGrade.STALE, PlannedAs.DRIFTED)
+    assert stale.usd_per_hour < stale.planning_usd_per_hour < Decimal("1.006")
 
 
 def test_what_is_not_offered_is_left_out_and_marked(tmp_path: Path) -> None:
@@ -172,7 +174,7 @@ def test_a_restricted_region_is_ranked_for_a_subscription_that_has_it(
     """The vendor's offerings, asked with the person's own account, count for more than the list of such regions."""
     size, region = "Standard_NC24ads_A100_v4", "jioindiawest"
     there = PriceFound(region, size, OD, Decimal("5.14"), azure.LIST_ID, as_of=TODAY)
-    read = Part(name=region, markets=frozenset({OD}), regions=frozenset(), parsed=Parsed(prices=[there]))
+    read = PricePart(name=region, markets=frozenset({OD}), regions=frozenset(), parsed=Parsed(prices=[there]))
     offered = Offered(frozenset({region}), {(region, size): ()}, TODAY) if asked else None
     refresh("azure", news(read, offered=offered), tmp_path, accept=True)
     with Catalog.open(tmp_path / REFRESHED) as catalog:

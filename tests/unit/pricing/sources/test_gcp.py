@@ -12,7 +12,7 @@ from pricing.compile import TEXT_DIR
 from pricing.grades import Market
 from pricing.sources.gcp import Endpoints, parse_page, read
 from pricing.sources.gcp_machines import parts_of
-from pricing.sources.reading import Count, Part, SourceError
+from pricing.sources.reading import Count, PricePart, SourceError
 from pricing.tables import InstanceType, read_tables
 from tests.doubles.price_lists import sku
 
@@ -44,12 +44,12 @@ class Skus:
         raise AssertionError("not streamed")
 
 
-def read_all(types: dict[str, InstanceType], *skus: Any, tpu: tuple[Any, ...] = ()) -> Part:
+def read_all(types: dict[str, InstanceType], *skus: Any, tpu: tuple[Any, ...] = ()) -> PricePart:
     (part,) = read(Skus(list(skus), list(tpu)), Endpoints(), {"X-Goog-Api-Key": "k"}, types.values(), frozenset())
     return part
 
 
-def found(part: Part) -> dict[tuple[str, str], Decimal]:
+def found(part: PricePart) -> dict[tuple[str, str], Decimal]:
     assert not part.error
     return {(one.instance_type, one.market.value): one.usd_per_hour for one in part.parsed.prices}
 

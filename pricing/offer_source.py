@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pricing.catalog import Places, RentalPlaces
 from pricing.money import to_micro
-from pricing.offers import Offer, OfferQuery, Place, PriceStamp, Quote
+from pricing.offers import Offer, OfferQuery, Placement, PriceStamp, Quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ class OfferSource(Protocol):
 
     def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]: ...
 
-    def offers(self, wanted: OfferQuery | Iterable[int], today: date) -> list[Offer]: ...
+    def offers(self, item: OfferQuery | Iterable[int], today: date) -> list[Offer]: ...
 
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]: ...
 
@@ -61,21 +61,21 @@ class GivenOffers:
 
     def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:  # noqa: ARG002  the catalog's signature
         """Every rental, each with its places, cheapest first; offers without a planning price are only counted."""
-        found: dict[Rental, list[Place]] = {}
+        entries: dict[Rental, list[Placement]] = {}
         unrankable: dict[Rental, int] = {}
         for row_id, offer in self._offers.items():
-            places = found.setdefault(offer.rental, [])
+            places = entries.setdefault(offer.rental, [])
             price = offer.planning_usd_per_hour
             if price is None:
                 unrankable[offer.rental] = unrankable.get(offer.rental, 0) + 1
             else:
-                places.append(Place(to_micro(price), offer.region, row_id))
-        return [_row(rental, sorted(places), unrankable.get(rental, 0)) for rental, places in found.items()]
+                places.append(Placement(to_micro(price), offer.region, row_id))
+        return [_row(rental, sorted(places), unrankable.get(rental, 0)) for rental, places in entries.items()]
 
-    def offers(self, wanted: OfferQuery | Iterable[int], today: date) -> list[Offer]:  # noqa: ARG002  as above
-        if isinstance(wanted, OfferQuery):
+    def offers(self, item: OfferQuery | Iterable[int], today: date) -> list[Offer]:  # noqa: ARG002  as above
+        if isinstance(item, OfferQuery):
             return list(self._offers.values())
-        return [self._offers[row_id] for row_id in wanted]
+        return [self._offers[row_id] for row_id in item]
 
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:  # noqa: ARG002  as above
         return {
@@ -84,6 +84,6 @@ class GivenOffers:
         }
 
 
-def _row(rental: Rental, places: list[Place], unrankable: int) -> RentalPlaces:
+def _row(rental: Rental, places: list[Placement], unrankable: int) -> RentalPlaces:
     first = places[0] if places else None
     return RentalPlaces(rental, Places(first, len(places), unrankable, lambda: places))

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pricing.entries import Entry, Place
+from pricing.entries import Entry, PriceKey
 from pricing.grades import Market
 from pricing.plausible import Dated, Medians, reason_to_hold
 
@@ -27,7 +27,7 @@ class HeldPrice:
     """
 
     provider: str
-    place: Place
+    place: PriceKey
     usd_per_hour: Decimal
     as_of: date | None
     source: str
@@ -56,15 +56,15 @@ class HeldPrice:
     def from_json(cls, provider: str, row: Mapping[str, Any]) -> HeldPrice:
         """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
         region, instance_type, market, zone = row["place"]
-        known = row["known_usd_per_hour"]
+        item = row["known_usd_per_hour"]
         return cls(
             provider=provider,
-            place=Place(region, instance_type, Market(market), zone),
+            place=PriceKey(region, instance_type, Market(market), zone),
             usd_per_hour=Decimal(row["usd_per_hour"]),
             as_of=date.fromisoformat(row["as_of"]) if row["as_of"] else None,
             source=row["source"],
             why=row["why"],
-            known_usd_per_hour=None if known is None else Decimal(known),
+            known_usd_per_hour=None if item is None else Decimal(item),
         )
 
 
@@ -86,7 +86,7 @@ class Check:
         new = ((kind, one.market, one.usd_per_hour) for one in read if (kind := type_of(one.instance_type)))
         self._medians = Medians.of(_priced(offers)).over(Medians.of(new))
 
-    def passes(self, place: Place, one: PriceFound, last: Entry | None) -> bool:
+    def passes(self, place: PriceKey, one: PriceFound, last: Entry | None) -> bool:
         """Whether a price may be used; `last` is the last known price of its place."""
         kind = self._type_of(place.instance_type)
         assert kind is not None, "only prices of known types are checked"

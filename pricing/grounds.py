@@ -1,0 +1,69 @@
+"""The ground of each price of the tables: what pricing/planning.py asks of a family and of a machine's regions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pricing.devices import CPU_DEVICE
+from pricing.grades import Market
+from pricing.money import from_micro, to_micro
+from pricing.planning import Ground, ground, is_admitted, outlier_floors, share_ppm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from decimal import Decimal
+
+    from pricing.tables import OfferRow, Price
+
+
+class Grounds:
+    """Grounds of the prices of some offers. `on_demand_micro` tells what a row's machine costs on demand, there or at
+    the cheapest; None where nobody knows."""
+
+    def __init__(self, offers: Iterable[OfferRow], on_demand_micro: Callable[[OfferRow], int | None]) -> None:
+        self._on_demand_micro = on_demand_micro
+        spot = [(row, row.spot) for row in offers if row.spot is not None]
+        self._shares = self._known_shares(spot)
+        regions: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        for row, price in spot:
+            micro = self._alone(row, price, Market.SPOT).micro
+            if micro is not None and row.availability.offered is not False:
+                of = regions[row.type.provider, row.type.name]
+                of[row.region] = min(micro, of.get(row.region, micro))
+        self._floors = {machine: outlier_floors(of) for machine, of in regions.items()}
+
+    def _known_shares(self, spot: Sequence[tuple[OfferRow, Price]]) -> dict[tuple[str, ...], int]:
+        """Shares of the on-demand price, of prices that are admitted: by family, by device, and of all with or without
+        an accelerator."""
+        newest = max((price.as_of for _, price in spot if price.as_of is not None), default=None)
+        found: defaultdict[tuple[str, ...], list[Decimal]] = defaultdict(list)
+        for row, price in spot:
+            on_demand = self._on_demand_micro(row)
+            share = price.usd_per_hour / from_micro(on_demand) if on_demand else None
+            if share is not None and is_admitted(share, (price.as_of, price.as_of_text), newest):
+                for group in _groups(row):
+                    found[group].append(share)
+        return {group: share_ppm(known) for group, known in found.items()}
+
+    def of(self, row: OfferRow, price: Price, market: Market) -> Ground:
+        """What the price is planned from, and of a spot price far below the other regions' what stands in its place."""
+        alone = self._alone(row, price, market)
+        floor = self._floors.get((row.type.provider, row.type.name), {}).get(row.region)
+        if market is Market.ON_DEMAND or alone.micro is None or floor is None or alone.micro >= floor:
+            return alone
+        return alone._replace(floor_micro=floor)
+
+    def _alone(self, row: OfferRow, price: Price, market: Market) -> Ground:
+        micro = to_micro(price.usd_per_hour)
+        if market is Market.SPOT and row.history is not None:
+            micro = max(micro, to_micro(row.history.mean_usd_per_hour))  # a run meets the week, not the moment
+        share = next((self._shares[group] for group in _groups(row) if group in self._shares), None)
+        read = price.as_of, price.as_of_text
+        return ground(micro, market, price.source.kind, read, self._on_demand_micro(row), share)
+
+
+def _groups(row: OfferRow) -> tuple[tuple[str, ...], ...]:
+    """Whose share holds for a row, the nearest first."""
+    kind = row.type
+    return (kind.provider, kind.family), (kind.device,), ("cpu" if kind.device == CPU_DEVICE else "accelerated",)
