@@ -26,11 +26,11 @@ def format_duration(duration: timedelta) -> str:
     seconds = round(duration.total_seconds())
     days, rest = divmod(seconds, 86_400)
     hours, rest = divmod(rest, 3_600)
-    minutes, left = divmod(rest, 60)
+    minutes, remaining = divmod(rest, 60)
     if days:
         return f"{days}d {hours:02}h"
     if hours:
         return f"{hours}h {minutes:02}m"
     if minutes:
-        return f"{minutes}m {left:02}s"
-    return f"{left}s"
+        return f"{minutes}m {remaining:02}s"
+    return f"{remaining}s"

@@ -9,11 +9,21 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 
+from workloads.datasets import DATASETS, DataSet
 from workloads.durations import parse_duration
-from workloads.job_figures import JobFigures
-from workloads.layers import ImageTooSmallError, figures
+from workloads.layers import ImageTooSmallError, Net, figures
+from workloads.recipe import AugmentSpec, OptimizerSpec, ScheduleSpec, ValidationSpec, uses_recipe, without_unused
 from workloads.terms import (
     MAX_DATA_BYTES,
     MAX_IMAGE_SIZE_PX,
@@ -28,8 +38,10 @@ from workloads.terms import (
     OptimizerName,
     Precision,
     Preset,
+    ScheduleName,
 )
-from workloads.values import Value
+from workloads.values import Number, Value, not_a_truth
+from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
 
 __all__ = [
     "MAX_DATA_BYTES",
@@ -50,6 +62,8 @@ __all__ = [
     "OptimizerSpec",
     "Precision",
     "Preset",
+    "ScheduleName",
+    "ScheduleSpec",
     "TrainingJob",
     "job_from_json",
     "json_schema",
@@ -64,12 +78,6 @@ def _duration(value: object) -> object:
     return value
 
 
-def _number(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError(f"needs a number, not {str(value).lower()}")
-    return value
-
-
 def _duration_text(value: timedelta) -> str:
     return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
 
@@ -80,13 +88,14 @@ Duration = Annotated[
     PlainSerializer(_duration_text),
     WithJsonSchema({"type": "string", "pattern": r"^(\d+(\.\d+)?[dhms])+$", "examples": ["10m", "8h"]}),
 ]
-# Whole numbers are strict and others refuse a truth: `epochs: yes` is a slip, not one epoch.
+# Whole numbers are strict: `epochs: yes` is a slip, not one epoch.
 Width = Annotated[int, Field(strict=True, ge=1, le=65_536)]
 Classes = Annotated[int, Field(strict=True, ge=2, le=1_000_000)]
 ImageSize = Annotated[int, Field(strict=True, ge=1, le=MAX_IMAGE_SIZE_PX)]
 Step = Annotated[int, Field(strict=True, ge=1, le=65_536)] | Literal["M"]
-Number = Annotated[float, BeforeValidator(_number)]
-Budget = Annotated[Decimal, BeforeValidator(_number), Field(gt=0, le=MAX_USD), PlainSerializer(float, when_used="json")]
+Budget = Annotated[
+    Decimal, BeforeValidator(not_a_truth), Field(gt=0, le=MAX_USD), PlainSerializer(float, when_used="json")
+]
 
 
 class ModelSpec(Value):
@@ -116,8 +125,8 @@ class ModelSpec(Value):
     def _one_net(self) -> Self:
         if (self.preset is None) == (self.layers is None):
             raise ValueError("give either preset or layers, one of the two")
-        given = {"dense": self.dense is not None, "dropout": self.dropout is not None, "batch_norm": self.batch_norm}
-        for name in (name for name, there in given.items() if there and self.preset is Preset.MNIST_CNN):
+        values = {"dense": self.dense is not None, "dropout": self.dropout is not None, "batch_norm": self.batch_norm}
+        for name in (name for name, there in values.items() if there and self.preset is Preset.MNIST_CNN):
             raise ValueError(f"the preset mnist-cnn is fixed; {name} is for VGG nets")
         return self
 
@@ -134,6 +143,9 @@ class DataSpec(Value):
         default=None, description="training images, where the set cannot tell"
     )
     channels: Literal[1, 3] | None = Field(default=None, description="1 grey, 3 colour")
+    first_label: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = Field(
+        default=0, description="the label that TFRecords give to the first class; 1 in the usual ImageNet records"
+    )
     size_bytes: Annotated[int, Field(strict=True, ge=1, le=MAX_DATA_BYTES)] | None = Field(
         default=None, description="what is fetched, for the estimate, where nobody has looked yet"
     )
@@ -144,16 +156,11 @@ class DataSpec(Value):
             raise ValueError("give one of name, path or url")
         if self.name not in (None, DataName.SYNTHETIC) and self.images is not None:
             raise ValueError(f"the data set {self.name} knows how many images it has; leave out images")
+        if self.first_label and self.name not in (None, DataName.IMAGENET):
+            raise ValueError(f"the labels of the data set {self.name} begin at 0; leave out first_label")
         if self.name is not None and self.size_bytes is not None:
             raise ValueError(f"how large the data set {self.name} is is known; leave out size_bytes")
         return self
-
-
-class OptimizerSpec(Value):
-    name: OptimizerName = OptimizerName.SGD
-    learning_rate: Annotated[Number, Field(gt=0)] = 0.01
-    momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.9
-    weight_decay: Annotated[Number, Field(ge=0)] = 0.0
 
 
 class Constraints(Value):
@@ -203,7 +210,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
 
-class TrainingJob(Value, JobFigures):
+class TrainingJob(Value):
     """One training run: what is trained, on what data, how, and within which limits."""
 
     # Somebody may write a secret where its reference belongs; no error repeats it.
@@ -223,6 +230,8 @@ class TrainingJob(Value, JobFigures):
     xla: bool = False
     framework: Framework = Framework.TENSORFLOW
     optimizer: OptimizerSpec = OptimizerSpec()
+    augment: AugmentSpec = AugmentSpec()
+    validation: ValidationSpec = ValidationSpec()
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
     checkpoint_every: Duration = timedelta(minutes=10)
     constraints: Constraints = Constraints()
@@ -237,13 +246,93 @@ class TrainingJob(Value, JobFigures):
             raise ValueError("checkpoint_every must be at least 1s")
         if self.global_batch_size % self.accumulate:
             raise ValueError(f"accumulate: {self.accumulate} does not divide a batch of {self.global_batch_size}")
+        if self.optimizer.schedule.name is ScheduleName.PLATEAU and self.validation.every_epochs is None:
+            raise ValueError("the schedule plateau needs validation.every_epochs: how often it looks whether to fall")
+        if self.accumulate > 1 and self.optimizer.ema is not None:
+            raise ValueError("optimizer.ema averages after each part of a batch; leave out ema or accumulate")
         if self.container is not None and not _DIGEST.fullmatch(self.container):
             raise ValueError("container must name its digest: registry/name@sha256:…")
+        if self.augment.resize is not None and self.augment.resize < self.image_size:
+            raise ValueError(f"augment.resize must be at least the net's {self.image_size} px a side")
+        if self.augment.saturation and self.channels == 1:
+            raise ValueError("augment.saturation is for colour images; these have one channel")
         try:
             figures(self.net())
         except ImageTooSmallError as error:
             raise ValueError(f"{error}; give a larger model.image_size or fewer M") from None
         return self
+
+    @model_serializer(mode="wrap")
+    def _used(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_unused(dump(self))
+
+    @property
+    def micro_batch_size(self) -> int:
+        """Images that all devices train at once; `accumulate` of these make a batch, and one step of the optimizer."""
+        return self.global_batch_size // self.accumulate
+
+    @property
+    def uses_recipe(self) -> bool:
+        """Whether it uses what only a trainer with Keras 3 can do, `accumulate` apart."""
+        return uses_recipe(self)
+
+    @property
+    def known_data(self) -> DataSet | None:
+        """What is known of the data set; None for a folder or an address."""
+        return DATASETS[self.data.name] if self.data.name is not None else None
+
+    @property
+    def data_bytes(self) -> int | None:
+        """What is fetched to where it trains; None where that is not known."""
+        return self.known_data.download_bytes if self.known_data else self.data.size_bytes
+
+    @property
+    def train_images(self) -> int | None:
+        """Images of one epoch; None where only the trainer can count them."""
+        if self.data.images is not None:
+            return self.data.images
+        return self.known_data.train_images if self.known_data else None
+
+    @property
+    def image_size(self) -> int:
+        """Pixels a side that the net sees."""
+        data_set = self.known_data
+        base = self.model.image_size or (data_set.image_size if data_set else None)
+        if base is None:
+            raise ValueError("model.image_size is needed: the data set does not tell its own")
+        return max(1, round(base * self.model.image_size_multiplier))
+
+    @property
+    def decoded_size(self) -> int:
+        """Pixels a side that files are resized to when they are decoded."""
+        return self.augment.resize or self.image_size
+
+    @property
+    def classes(self) -> int:
+        data_set = self.known_data
+        classes = self.model.classes or (data_set.classes if data_set else None)
+        if classes is None:
+            raise ValueError("model.classes is needed: the data set does not tell its own")
+        return classes
+
+    @property
+    def channels(self) -> int:
+        return self.data.channels or (self.known_data.channels if self.known_data else 3)
+
+    def net(self) -> Net:
+        """The net as a layer list. Raises ImageTooSmallError (a ValueError) where the image vanishes on the way."""
+        image = (self.image_size, self.channels)
+        if self.model.preset is Preset.MNIST_CNN:
+            return mnist_cnn(self.classes, image)
+        head = Head(
+            dense=VGG_DENSE if self.model.dense is None else self.model.dense,
+            dropout=VGG_DROPOUT if self.model.dropout is None else self.model.dropout,
+            classes=self.classes,
+        )
+        if self.model.preset is not None:
+            name = f"{self.model.preset}{'_bn' if self.model.batch_norm else ''}"
+            return vgg(name, VGG_FEATURES[self.model.preset], head, image, batch_norm=self.model.batch_norm)
+        return vgg("custom", self.model.layers or (), head, image, batch_norm=self.model.batch_norm)
 
     def to_json(self) -> str:
         """The job as the trainer reads it; the same job gives the same text.
@@ -261,9 +350,8 @@ class TrainingJob(Value, JobFigures):
         Limits and preferences are left out: a run under a new deadline goes on from the same checkpoint. So are the
         size of the data and references to secrets.
         """
-        trained = self.model_dump(
-            mode="json", exclude={"name", "constraints", "objective", "on_slow", "checkpoint_every", "secrets"}
-        )
+        left_out = {"name", "constraints", "objective", "on_slow", "checkpoint_every", "secrets"}
+        trained = self.model_dump(mode="json", exclude=left_out)
         del trained["data"]["size_bytes"]
         if self.accumulate == 1:  # A field that came later: what does without it keeps the digest it had.
             del trained["accumulate"]

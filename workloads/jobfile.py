@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from pydantic import BaseModel, ValidationError
 
+from workloads.job import TrainingJob
 from workloads.terminal_text import has_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
-
-    from workloads.job import TrainingJob
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 50
@@ -42,13 +41,12 @@ class JobFileError(Exception):
         self.hint = hint
 
 
-def read_job(path: Path, *, to_estimate: bool = False) -> TrainingJob:
+def read_job(path: Path) -> TrainingJob:
     """The job in the file. A relative `data.path` is taken from the file's own folder.
 
-    With `to_estimate` a job that is beyond doubt is read in less time, and serves for an estimate only. Raises
-    JobFileError where there is no file, no YAML in it, or no job in the YAML.
+    Raises JobFileError where there is no file, no YAML in it, or no job in the YAML.
     """
-    job = parse_job(_text(path), str(path), to_estimate=to_estimate)
+    job = parse_job(_text(path), str(path))
     if job.data.path is None:
         return job
     folder = _folder(path.parent / job.data.path)
@@ -61,21 +59,12 @@ def read_job(path: Path, *, to_estimate: bool = False) -> TrainingJob:
     return job.model_copy(update={"data": job.data.model_copy(update={"path": str(folder)})})
 
 
-def parse_job(text: str, source: str, *, to_estimate: bool = False) -> TrainingJob:
+def parse_job(text: str, source: str) -> TrainingJob:
     """The job in the text; `source` names it in errors. Raises JobFileError."""
     lines, data = _load(text, source)
     if not isinstance(data, dict):
         raise JobFileError(f"{source}: a job file holds keys and values, this one does not", "plan init writes one")
     _refuse_control_characters(data, (), lines, source)
-    if to_estimate:
-        from workloads.plain_job import plain_job
-
-        if (job := plain_job(data)) is not None:
-            return job
-    from pydantic import ValidationError  # takes longer to import than a whole estimate
-
-    from workloads.job import TrainingJob
-
     try:
         return TrainingJob.model_validate(data)
     except ValidationError as error:
@@ -169,18 +158,18 @@ def _not_yaml(error: yaml.YAMLError, source: str) -> JobFileError:
     return JobFileError(f"{source}{line}: not valid YAML: {problem}", "check indentation, colons and brackets there")
 
 
-def _lines(node: yaml.Node, where: Where, seen: set[int], source: str) -> Iterator[tuple[Where, int]]:
+def _lines(node: yaml.Node, where: Where, values: set[int], source: str) -> Iterator[tuple[Where, int]]:
     """Each key's path and line. Aliases are refused: a job needs none, and they can blow up."""
-    if id(node) in seen:
+    if id(node) in values:
         raise JobFileError(f"{source}:{node.start_mark.line + 1}: YAML aliases are not allowed here", "write it out")
-    seen.add(id(node))
+    values.add(id(node))
     _refuse_long_number(node, source)
     yield where, node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            yield from _lines(item, (*where, index), seen, source)
+            yield from _lines(item, (*where, index), values, source)
     if isinstance(node, yaml.MappingNode):
-        yield from _mapping_lines(node, where, seen, source)
+        yield from _mapping_lines(node, where, values, source)
 
 
 def _refuse_long_number(node: yaml.Node, source: str) -> None:
@@ -190,7 +179,7 @@ def _refuse_long_number(node: yaml.Node, source: str) -> None:
         raise JobFileError(f"{place}: a number of {len(node.value):,} characters", "is this the right file?")
 
 
-def _mapping_lines(node: yaml.MappingNode, where: Where, seen: set[int], source: str) -> Iterator[tuple[Where, int]]:
+def _mapping_lines(node: yaml.MappingNode, where: Where, values: set[int], source: str) -> Iterator[tuple[Where, int]]:
     keys: set[str] = set()
     for key, value in node.value:
         _refuse_long_number(key, source)
@@ -199,7 +188,7 @@ def _mapping_lines(node: yaml.MappingNode, where: Where, seen: set[int], source:
             raise JobFileError(f"{source}:{line}: the key {name!r} is there twice", "keep one of the two")
         keys.add(name)
         yield from (
-            (path, line if path == (*where, name) else at) for path, at in _lines(value, (*where, name), seen, source)
+            (path, line if path == (*where, name) else at) for path, at in _lines(value, (*where, name), values, source)
         )
 
 
@@ -231,8 +220,8 @@ def _known_part(loc: tuple[int | str, ...], lines: dict[Where, int]) -> Where:
 
 def _mentioned(text: str, lines: dict[Where, int]) -> Where:
     """The key that a problem of the whole job speaks of first, as far as it is in the file."""
-    found = {where: re.search(rf"\b{re.escape('.'.join(map(str, where)))}\b", text) for where in lines if where}
-    starts = {where: match.start() for where, match in found.items() if match}
+    matches = {where: re.search(rf"\b{re.escape('.'.join(map(str, where)))}\b", text) for where in lines if where}
+    starts = {where: match.start() for where, match in matches.items() if match}
     return min(starts, key=lambda where: (starts[where], -len(where)), default=())
 
 
@@ -250,7 +239,7 @@ _NEEDED = {
 def _problem(error: ErrorDetails) -> _Problem:
     loc = error["loc"]
     name = ".".join(str(part) for part in loc)
-    given = error["input"]
+    value = error["input"]
     match error["type"]:
         case "extra_forbidden":
             return _unknown_key(loc)
@@ -258,38 +247,36 @@ def _problem(error: ErrorDetails) -> _Problem:
             return _Problem(f"the key {name!r} is missing", "plan init writes a complete job file")
         case "enum" | "literal_error":
             expected = str(error.get("ctx", {}).get("expected", ""))
-            return _Problem(f"{_plain(loc)}: {_short(given)} is not one of {expected}", _nearest(str(given), expected))
+            return _Problem(f"{_plain(loc)}: {_short(value)} is not one of {expected}", _nearest(str(value), expected))
         case "string_pattern_mismatch" if loc == ("name",):
-            text = f"name: {_short(given)} does not serve as a name"
+            text = f"name: {_short(value)} does not serve as a name"
             return _Problem(text, "use lower-case letters, digits, dots, dashes and underscores, 63 at most")
         case kind if kind in _NEEDED:
-            return _Problem(f"{_plain(loc)}: needs {_NEEDED[kind]}, not {_short(given)}")
+            return _Problem(f"{_plain(loc)}: needs {_NEEDED[kind]}, not {_short(value)}")
         case "value_error":
             return _Problem(f"{_plain(loc)}: {error['ctx']['error']}" if loc else str(error["ctx"]["error"]))
         case _:
-            return _Problem(f"{_plain(loc)}: {error['msg'][0].lower()}{error['msg'][1:]}, not {_short(given)}")
+            return _Problem(f"{_plain(loc)}: {error['msg'][0].lower()}{error['msg'][1:]}, not {_short(value)}")
 
 
 def _plain(loc: tuple[int | str, ...]) -> str:
-    kept = [str(part) for part in loc if not (isinstance(part, str) and (part.startswith("literal[") or part == "int"))]
-    return ".".join(part for part in kept if not part.startswith(("function-", "constrained-")))
+    names = [
+        str(part) for part in loc if not (isinstance(part, str) and (part.startswith("literal[") or part == "int"))
+    ]
+    return ".".join(part for part in names if not part.startswith(("function-", "constrained-")))
 
 
 def _unknown_key(loc: tuple[int | str, ...]) -> _Problem:
     from difflib import get_close_matches  # only a mistake needs it
 
-    known = _keys_at(loc[:-1])
-    near = get_close_matches(str(loc[-1]), known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+    names = _keys_at(loc[:-1])
+    near = get_close_matches(str(loc[-1]), names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(names)}"
     inside = f" in {'.'.join(str(part) for part in loc[:-1])}" if len(loc) > 1 else ""
     return _Problem(f"there is no key {str(loc[-1])!r}{inside}", hint)
 
 
 def _keys_at(loc: Where) -> list[str]:
-    from pydantic import BaseModel
-
-    from workloads.job import TrainingJob
-
     model: type[BaseModel] = TrainingJob
     for part in loc:
         annotation = model.model_fields[str(part)].annotation
@@ -299,11 +286,11 @@ def _keys_at(loc: Where) -> list[str]:
     return list(model.model_fields)
 
 
-def _nearest(given: str, expected: str) -> str:
+def _nearest(value: str, expected: str) -> str:
     from difflib import get_close_matches  # only a mistake needs it
 
     options = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
-    near = get_close_matches(given, options, n=1, cutoff=0.5)
+    near = get_close_matches(value, options, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else ""
 
 

@@ -8,6 +8,8 @@ from functools import lru_cache
 
 
 class Padding(StrEnum):
+    """How a convolution treats the borders of its input."""
+
     SAME = "same"
     VALID = "valid"
 
@@ -30,13 +32,15 @@ class Conv:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPool:
+    """The largest of `size` x `size` pixels, every `stride` pixels."""
+
     size: int = 2
     stride: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flatten:
-    pass
+    """Images as one row of numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +153,6 @@ def macs(net: Net) -> int:
     return sum(row.macs for row in figures(net))
 
 
-def training_flops(net: Net) -> int:
-    """FLOPs of one image's training step, forward and backward, optimizer apart."""
-    return sum(row.flops_forward + row.flops_backward for row in figures(net))
-
-
 def _one(layer: Layer, name: str, shape: tuple[int, ...], *, first: bool) -> LayerFigures:
     match layer:
         case Conv():
@@ -223,7 +222,7 @@ def _weighted(layer: Conv | Dense, name: str, kind: str, work: _Weighted) -> Lay
     element_wise = work.outputs * (int(layer.bias) + (4 if layer.batch_norm else 0) + 1)
     gradients = 1 if work.first else 2
     # Batch norm keeps its input beside the activation that follows it; dropout keeps a mask.
-    kept = 1 + int(layer.batch_norm) + (1 if isinstance(layer, Dense) and layer.dropout else 0)
+    kept_count = 1 + int(layer.batch_norm) + (1 if isinstance(layer, Dense) and layer.dropout else 0)
     return LayerFigures(
         name=name,
         kind=kind,
@@ -235,7 +234,7 @@ def _weighted(layer: Conv | Dense, name: str, kind: str, work: _Weighted) -> Lay
         flops_backward=2 * work.macs * gradients + 2 * element_wise,
         input_elements=_elements(work.shape),
         output_elements=work.outputs,
-        stored_elements=work.outputs * kept,
+        stored_elements=work.outputs * kept_count,
     )
 
 

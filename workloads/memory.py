@@ -18,14 +18,19 @@ FRAMEWORK_BYTES = int(0.5 * GIB)
 # there is small, so a batch is refused only when even that does not fit.
 WORKSPACE_BYTES = 64 * 1024**2
 
+# A step within 8 % of the usable memory may fail where driver or framework take a little more: the ends of what
+# TensorFlow was seen to report of one device lie 0.3 to 5 % apart (K80 to P4), 11 % on the M60 (devices.toml).
+TIGHT_FROM = 0.92
+
 # What XLA's plan of a training step holds of a net without batch norm, fitted to its own analysis of 29 fp32 steps
 # (tests/data/xla_memory.csv, jax 0.10.2, 2026-11-21): with SGD 1.7 to 1.9 times the layers' outputs. The plans of
-# Adam's steps, and of any with batch norm, come to the least; RMSprop was not compiled and is taken to be like SGD.
+# Adam's steps, and of any with batch norm, come to the least; RMSprop and AdamW were not compiled: the one is taken to
+# be like SGD, the other like Adam.
 _XLA_OUTPUTS = 1.4
 _XLA_LARGEST = 1.2
-_XLA_LEAN = frozenset({"adam"})
+_XLA_LEAN = frozenset({"adam", "adamw"})
 
-_SLOTS = {"sgd": 1, "adam": 2, "rmsprop": 2}
+_SLOTS = {"sgd": 1, "adam": 2, "adamw": 2, "rmsprop": 2}
 _ACTIVATION_BYTES = {"fp32": 4, "tf32": 4, "amp_fp16": 2, "amp_bf16": 2}
 
 
@@ -41,14 +46,20 @@ class Footprint:
     framework: int
 
     @property
+    def allocated(self) -> int:
+        """What the framework's allocator has to hand out: all but the framework's own."""
+        return self.weights + self.gradients + self.optimizer + self.activations + self.workspace
+
+    @property
     def total(self) -> int:
-        return self.weights + self.gradients + self.optimizer + self.activations + self.workspace + self.framework
+        return self.allocated + self.framework
 
 
 def footprint(
     net: Net, batch: int, precision: str, optimizer: str, *, xla: bool = False, accumulate: bool = False
 ) -> Footprint:
-    """What a training step over `batch` images keeps on one device at its peak.
+    """What a training step over `batch` images keeps on one device at its peak. `optimizer` is its state's name
+    (OptimizerSpec.state).
 
     Activations are what the backward pass needs of the forward pass and the gradients it works on, at its fullest
     moment; ReLU and flatten work in place of their input where a framework can. That is the least a step takes, and
@@ -60,23 +71,28 @@ def footprint(
     rows = figures(net)
     weights = sum(row.parameters for row in rows)
     wide = _ACTIVATION_BYTES[precision]
-    kept = _kept_elements(net, rows)
-    if xla and optimizer not in _XLA_LEAN:
-        kept = max(kept, _planned_elements(rows))
+    kept_count = _kept_elements(net, rows)
+    if xla and optimizer.split("+")[0] not in _XLA_LEAN:
+        kept_count = max(kept_count, _planned_elements(rows))
     return Footprint(
         weights=4 * weights + 4 * sum(row.moving_statistics for row in rows) + (2 * weights if wide == 2 else 0),
         gradients=wide * weights + (4 * weights if accumulate else 0),
-        optimizer=4 * weights * _SLOTS[optimizer],
-        activations=wide * batch * kept,
+        optimizer=4 * weights * _slots(optimizer),
+        activations=wide * batch * kept_count,
         workspace=WORKSPACE_BYTES,
         framework=FRAMEWORK_BYTES,
     )
 
 
-def largest_batch(net: Net, device_memory_gib: float, precision: str, optimizer: str, *, xla: bool = False) -> int:
-    """The most images a device of that memory can train at once; 0 where not even one fits."""
-    room = device_memory_gib * GIB
-    one, two = (footprint(net, batch, precision, optimizer, xla=xla).total for batch in (1, 2))
+def is_tight(allocated_bytes: float, usable_gib: float) -> bool:
+    """Whether a step that fits takes more than what is surely there: within 8 % of what is usable."""
+    return allocated_bytes > TIGHT_FROM * usable_gib * GIB
+
+
+def largest_batch(net: Net, usable_gib: float, precision: str, optimizer: str, *, xla: bool = False) -> int:
+    """The most images a device can train at once of whose memory so much is usable; 0 where not even one fits."""
+    room = usable_gib * GIB
+    one, two = (footprint(net, batch, precision, optimizer, xla=xla).allocated for batch in (1, 2))
     return max(0, int((room - (2 * one - two)) // (two - one)))
 
 
@@ -89,20 +105,26 @@ class Accumulation:
 
 
 def accumulation(
-    net: Net, batch: int, device_memory_gib: float, precision: str, optimizer: str, *, xla: bool = False
+    net: Net, batch: int, usable_gib: float, precision: str, optimizer: str, *, xla: bool = False
 ) -> Accumulation | None:
     """The fewest equal parts in which one device can train `batch` images; None where not even single ones fit.
 
     The sum of the gradients is kept beside those of the part at work, in 4 bytes each: where `batch` fits whole,
     there is nothing to accumulate and nothing to keep. Batch norm sees the part, not the batch.
     """
-    if batch <= largest_batch(net, device_memory_gib, precision, optimizer, xla=xla):
+    if batch <= largest_batch(net, usable_gib, precision, optimizer, xla=xla):
         return Accumulation(micro_batch=batch, steps=1)
     sum_gib = 4 * sum(row.parameters for row in figures(net)) / GIB
-    most = largest_batch(net, device_memory_gib - sum_gib, precision, optimizer, xla=xla)
+    most = largest_batch(net, usable_gib - sum_gib, precision, optimizer, xla=xla)
     fitting = (part for part in range(min(most, batch // 2), 0, -1) if batch % part == 0)
     part = next(fitting, None)
     return None if part is None else Accumulation(micro_batch=part, steps=batch // part)
+
+
+def _slots(optimizer: str) -> int:
+    """Values that an optimizer's state has for each weight; a moving average of the weights is one more."""
+    name, _, average = optimizer.partition("+")
+    return _SLOTS[name] + (1 if average else 0)
 
 
 def _planned_elements(rows: tuple[LayerFigures, ...]) -> int:
@@ -117,9 +139,9 @@ def _kept_elements(net: Net, rows: tuple[LayerFigures, ...]) -> int:
     It goes from the last layer to the first and frees what it has passed: while a layer is worked on there are the
     outputs kept up to it, the gradient of its output, and (but for the first) the gradient of its input.
     """
-    kept = net.image_size**2 * net.channels
+    kept_count = net.image_size**2 * net.channels
     fullest = 0
     for index, row in enumerate(rows):
-        kept += row.stored_elements
-        fullest = max(fullest, kept + row.output_elements + (row.input_elements if index else 0))
+        kept_count += row.stored_elements
+        fullest = max(fullest, kept_count + row.output_elements + (row.input_elements if index else 0))
     return fullest

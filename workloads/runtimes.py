@@ -19,8 +19,9 @@ class Runtime:
     `framework_version` bounds the framework's own wheel. `driver` is the newest NVIDIA branch that still has the
     generation (None: any current one), `least_driver` the oldest that the wheel's CUDA runs on (None: no GPU).
     `least_capability`: below it the wheel has no code. `software` names what is installed on a rented machine (a row
-    of providers/data/machines.toml). `accumulates` says whether it can train a batch in parts (Keras 3). What is not
-    `proven` was never seen to train, and counts only for a job that asks for it. `as_of`: when `source` was read.
+    of providers/cloud/data/machines.toml). `keras_3` says whether its Keras is 3
+    or newer, which a batch in parts and the recipes need. What is
+    not `proven` was never seen to train, and counts only for a job that asks for it. `as_of`: when `source` was read.
     """
 
     architectures: frozenset[str]
@@ -33,7 +34,7 @@ class Runtime:
     software: str
     source: str
     as_of: str = "2026-11-21"
-    accumulates: bool = True
+    keras_3: bool = True
     proven: bool = True
 
 
@@ -64,7 +65,7 @@ RUNTIMES = (
         least_capability="3.5",
         software="tensorflow-2.14-nvidia",
         source=f"{_WHEELS}: 2.14.1 is the last with sm_35 (CUDA 11.8)",
-        accumulates=False,
+        keras_3=False,
     ),
     Runtime(
         architectures=frozenset({"maxwell"}),
@@ -76,7 +77,7 @@ RUNTIMES = (
         least_capability="5.0",
         software="tensorflow-2.15-nvidia",
         source=f"{_WHEELS}: 2.15.1 has sm_50, 2.18.1 and newer begin at sm_60; {_LAST_DRIVER}",
-        accumulates=False,
+        keras_3=False,
     ),
     Runtime(
         architectures=frozenset({"pascal", "volta"}),
@@ -179,35 +180,36 @@ def why_not(architecture: str, host: str, capability: str | None = None) -> str 
             return row.reason
     if any(runtimes_for(architecture, host)):
         return f"no TensorFlow wheel has code for compute capability {capability}"
-    tried = runtimes_for(architecture, host, unproven=True)
-    return tried[0].source if tried else f"no software is known for {architecture} on {host}"
+    runtimes = runtimes_for(architecture, host, unproven=True)
+    return runtimes[0].source if runtimes else f"no software is known for {architecture} on {host}"
 
 
-class Chosen(NamedTuple):
+class ChosenSoftware(NamedTuple):
     """The framework that a job trains with somewhere; `runtime` is None where that is in no known combination."""
 
     framework: Framework
     runtime: Runtime | None
 
 
-def runtime_of(job: TrainingJob, architecture: str, host: str, capability: str | None = None) -> Chosen | None:
+def runtime_of(job: TrainingJob, architecture: str, host: str, capability: str | None = None) -> ChosenSoftware | None:
     """What a job trains with on that hardware; None where nothing is known to.
 
     A framework that the person wrote is never changed for another: TensorFlow is known to train only where it stands in
     the table. JAX and PyTorch, whose GPU wheels are not in it, may be tried on whatever trains at all. Left to choose,
-    it is the job's default where that is known, else the first that is. What is unproven counts only for a job that
-    names both its framework and its devices.
+    it is the job's default where that is known, else the first that is. What is unproven counts only for a
+    job that names both its framework and its devices, and what has no Keras 3 not for a job with a recipe.
     """
-    named = "framework" in job.model_fields_set
-    known = runtimes_for(architecture, host, capability, unproven=named and bool(job.constraints.devices))
-    if not known:
+    is_named = "framework" in job.model_fields_set
+    runtimes = runtimes_for(architecture, host, capability, unproven=is_named and bool(job.constraints.devices))
+    runtimes = tuple(row for row in runtimes if row.keras_3 or not job.uses_recipe)
+    if not runtimes:
         return None
-    own = next((row for row in known if row.framework == job.framework), None)
+    own = next((row for row in runtimes if row.framework == job.framework), None)
     if own is not None:
-        return Chosen(framework=job.framework, runtime=own)
-    if not named:
-        return Chosen(framework=Framework(known[0].framework), runtime=known[0])
-    return None if job.framework is Framework.TENSORFLOW else Chosen(framework=job.framework, runtime=None)
+        return ChosenSoftware(framework=job.framework, runtime=own)
+    if not is_named:
+        return ChosenSoftware(framework=Framework(runtimes[0].framework), runtime=runtimes[0])
+    return None if job.framework is Framework.TENSORFLOW else ChosenSoftware(framework=job.framework, runtime=None)
 
 
 def _version(text: str) -> tuple[int, ...]:

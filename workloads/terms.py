@@ -13,6 +13,8 @@ MAX_SECRETS = 50
 
 
 class Precision(StrEnum):
+    """The arithmetic of a training step."""
+
     FP32 = "fp32"
     TF32 = "tf32"
     AMP_FP16 = "amp_fp16"
@@ -20,18 +22,24 @@ class Precision(StrEnum):
 
 
 class Framework(StrEnum):
+    """What Keras runs on."""
+
     TENSORFLOW = "tensorflow"
     JAX = "jax"
     TORCH = "torch"
 
 
 class Objective(StrEnum):
+    """What the offers are ranked by; `balanced` is cost times time."""
+
     COST = "cost"
     TIME = "time"
     BALANCED = "balanced"
 
 
 class OnSlow(StrEnum):
+    """What happens when a run is slower than the low end of its estimate."""
+
     ASK = "ask"
     CONTINUE = "continue"
     STOP = "stop"
@@ -39,12 +47,33 @@ class OnSlow(StrEnum):
 
 
 class OptimizerName(StrEnum):
+    """The optimizers that the trainer has."""
+
     SGD = "sgd"
     ADAM = "adam"
+    ADAMW = "adamw"
     RMSPROP = "rmsprop"
 
 
+class ScheduleName(StrEnum):
+    """How the learning rate changes over the epochs."""
+
+    CONSTANT = "constant"
+    STEP = "step"
+    COSINE = "cosine"
+    PLATEAU = "plateau"
+
+
+class Measure(StrEnum):
+    """The figure that validation watches."""
+
+    ACCURACY = "accuracy"
+    LOSS = "loss"
+
+
 class Preset(StrEnum):
+    """Networks that need no list of layers."""
+
     VGG11 = "vgg11"
     VGG13 = "vgg13"
     VGG16 = "vgg16"
@@ -53,6 +82,8 @@ class Preset(StrEnum):
 
 
 class DataName(StrEnum):
+    """Data sets that need no description."""
+
     DIGITS = "digits"
     MNIST = "mnist"
     FASHION_MNIST = "fashion_mnist"

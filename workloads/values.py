@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 
 class Value(BaseModel):
     """A frozen value; a key it does not know is an error, and a change is a new value."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # Built when first used: a job is built with its parts in it, which need not be built by themselves.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+
+def not_a_truth(value: object) -> object:
+    """The value; raises ValueError for true and false."""
+    if isinstance(value, bool):
+        raise ValueError(f"needs a number, not {str(value).lower()}")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(not_a_truth)]
+"""A number that refuses a truth: `learning_rate: yes` is a slip."""

@@ -20,7 +20,6 @@ VGG_FEATURES: dict[str, FeatureList] = {
 VGG_DENSE = (4096, 4096)
 VGG_DROPOUT = 0.5
 MNIST_CNN = "mnist-cnn"
-PRESETS = (*VGG_FEATURES, MNIST_CNN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

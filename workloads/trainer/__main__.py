@@ -18,8 +18,8 @@ from workloads.trainer.errors import (
     EXIT_FAILED,
     BadInputError,
     DeadlineReached,
-    Stopped,
     TrainerError,
+    TrainingStopped,
 )
 from workloads.trainer.loop import train
 from workloads.trainer.prepare import Setting
@@ -35,17 +35,17 @@ _OUT_OF_MEMORY = ("resource_exhausted", "resourceexhausted", "out of memory", "o
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0 done, 65 bad job or data, 70 failed, 75 stopped, 76 deadline reached."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     clock = Clock(wall=anchored())
     try:
-        progress = Progress(asked.run_dir / "attempts" / str(asked.attempt), clock)
+        progress = Progress(options.run_dir / "attempts" / str(options.attempt), clock)
     except OSError as error:
         complain(f"error: the run directory cannot be written: {error}")
         return EXIT_FAILED
     stop = StopRequest()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _asks(stop))
-    return _run(asked, progress, clock, stop)
+    return _run(options, progress, clock, stop)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -74,19 +74,19 @@ def _asks(stop: StopRequest) -> Callable[[int, FrameType | None], None]:
     return ask
 
 
-def _run(asked: argparse.Namespace, progress: Progress, clock: Clock, stop: StopRequest) -> int:
+def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: StopRequest) -> int:
     try:
-        job = _job(asked.job)
+        job = _job(options.job)
         limits = Limits(
             checkpoint_every_seconds=job.checkpoint_every.total_seconds(),
-            deadline_unix=asked.deadline_unix,
-            max_steps=asked.max_steps,
+            deadline_unix=options.deadline_unix,
+            max_steps=options.max_steps,
             stop=stop,
         )
-        data_dir = asked.data_dir or asked.run_dir / "data"
-        train(job, Setting(run_dir=asked.run_dir, data_dir=data_dir, limits=limits, progress=progress, clock=clock))
-    except (Stopped, DeadlineReached) as reason:
-        state = State.STOPPED if isinstance(reason, Stopped) else State.DEADLINE
+        data_dir = options.data_dir or options.run_dir / "data"
+        train(job, Setting(run_dir=options.run_dir, data_dir=data_dir, limits=limits, progress=progress, clock=clock))
+    except (TrainingStopped, DeadlineReached) as reason:
+        state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
         progress.status(state, str(reason))
         return reason.exit_code
     except TrainerError as error:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 KEPT = 2
 _MARK = "complete.json"
 _STATE = "state.npz"
+_HISTORY = "history.json"
 _PREFIX = "step-"
 
 Array = npt.NDArray[Any]
@@ -55,8 +56,11 @@ class Complete(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
+    """`history` is the text that was saved; "" in a checkpoint of an earlier version."""
+
     position: Position
     arrays: tuple[Array, ...]
+    history: str = ""
 
 
 class Checkpoints:
@@ -65,7 +69,7 @@ class Checkpoints:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def save(self, position: Position, arrays: Iterable[Array]) -> int:
+    def save(self, position: Position, arrays: Iterable[Array], history: str = "") -> int:
         """Write one and drop the older ones; returns its bytes. `arrays` are read one at a time.
 
         Raises OSError (a full disk, say) after removing what it had begun: the older ones stay.
@@ -73,7 +77,7 @@ class Checkpoints:
         target = self._folder / f"{_PREFIX}{position.step:08}"
         try:
             _discard(target)
-            size = _write(target, position, arrays)
+            size = _write(target, position, arrays, history)
         except OSError:
             _discard(target)
             raise
@@ -110,7 +114,7 @@ class Checkpoints:
                 _discard(folder)
 
 
-def _write(target: Path, position: Position, arrays: Iterable[Array]) -> int:
+def _write(target: Path, position: Position, arrays: Iterable[Array], history: str) -> int:
     target.mkdir(parents=True)
     state = target / _STATE
     with state.open("wb") as file:
@@ -120,10 +124,10 @@ def _write(target: Path, position: Position, arrays: Iterable[Array]) -> int:
                     np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
         file.flush()
         os.fsync(file.fileno())
+    write_atomically(target / _HISTORY, history)
     size = state.stat().st_size
-    mark = Complete(
-        position=position, step=position.step, epoch=position.epoch, files={_STATE: _sha256(state)}, size_bytes=size
-    )
+    files = {name: _sha256(target / name) for name in (_STATE, _HISTORY)}
+    mark = Complete(position=position, step=position.step, epoch=position.epoch, files=files, size_bytes=size)
     write_atomically(target / _MARK, mark.model_dump_json(indent=1))
     _sync_folder(target)
     _sync_folder(target.parent)
@@ -142,14 +146,16 @@ def _read(folder: Path) -> Loaded:
     for name, digest in mark.files.items():
         if _sha256(folder / name) != digest:
             raise ValueError(f"{name} is not what was written (sha256 differs)")
+    history = (folder / _HISTORY).read_text(encoding="utf-8") if _HISTORY in mark.files else ""
     with np.load(folder / _STATE, allow_pickle=False) as state:
-        return Loaded(position=mark.position, arrays=tuple(state[name] for name in sorted(state.files)))
+        arrays = tuple(state[name] for name in sorted(state.files))
+    return Loaded(position=mark.position, arrays=arrays, history=history)
 
 
-def _same_data(found: Position, wanted: Position, folder: Path) -> None:
-    if (found.images, found.steps_per_epoch) != (wanted.images, wanted.steps_per_epoch):
+def _same_data(position: Position, wanted: Position, folder: Path) -> None:
+    if (position.images, position.steps_per_epoch) != (wanted.images, wanted.steps_per_epoch):
         raise BadInputError(
-            f"the data has {wanted.images} training images, but {folder.name} was written with {found.images}; "
+            f"the data has {wanted.images} training images, but {folder.name} was written with {position.images}; "
             "put the data back as it was, or start afresh"
         )
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from workloads.trainer.errors import BadInputError
-from workloads.trainer.images import FileImages, Images, RecordImages
+from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What tf.data raises when a file, or a record in a file, cannot be decoded.
-_READ_ERRORS = frozenset({"InvalidArgumentError", "DataLossError", "NotFoundError"})
+# What tf.data raises when a file, or a record in a file, cannot be decoded, or when there are fewer than were said.
+_READ_ERRORS = frozenset({"InvalidArgumentError", "DataLossError", "NotFoundError", "FailedPreconditionError"})
+LABEL_MARK = "a label is out of range:"
+_LABEL = re.compile(rf"{LABEL_MARK}\W*(-?\d+)")
+_COUNTED = re.compile(r"expected to contain \d+ elements? but contained only (\d+)")
 
 
 @contextmanager
@@ -28,11 +32,44 @@ def naming_damaged(images: Images) -> Iterator[None]:
                 damaged = first_damaged(images)
                 if damaged is not None:
                     raise BadInputError(f"{damaged} cannot be read as an image; replace or delete it") from error
-            case RecordImages() if "decode" in str(error).lower() or "image" in str(error).lower():
-                raise BadInputError(
-                    f"an image in the TFRecords cannot be decoded: {str(error).splitlines()[0][:200]}"
-                ) from error
+            case RecordImages():
+                text = _records_text(images, str(error))
+                if text is not None:
+                    raise BadInputError(text) from error
+            case ArrayImages():
+                pass
         raise
+
+
+def _records_text(images: RecordImages, text: str) -> str | None:
+    """What to do about the pipeline's complaint; None where it is none about the records."""
+    label, match = _LABEL.search(text), _COUNTED.search(text)
+    if label is not None:
+        return label_text("a record", int(label[1]), images)
+    if match is not None:
+        return count_text(images.count, int(match[1]))
+    if "decode" in text.lower() or "image" in text.lower():
+        return f"an image in the TFRecords cannot be decoded: {text.splitlines()[0][:200]}"
+    return None
+
+
+def count_text(count: int, total: int) -> str:
+    """What to write where the training records are fewer than the job says."""
+    return (
+        f"the training records hold {total:,} images, and data.images says {count:,}; write data.images: {total}, or "
+        "leave it out and they are counted"
+    )
+
+
+def label_text(where: str, label: int, images: RecordImages) -> str:
+    """Which record's label is out of range, and what to write instead."""
+    first, last = images.first_label, images.first_label + images.classes - 1
+    remedy = "correct the records or model.classes"
+    if label == last + 1 and first == 0:
+        remedy = f"write data.first_label: 1 if the labels run from 1 to {label}, else correct model.classes"
+    elif label == first - 1:
+        remedy = f"write data.first_label: {label}, or leave it out where the labels begin at 0"
+    return f"{where} has the label {label}; the {images.classes} classes have the labels {first} to {last}: {remedy}"
 
 
 def first_damaged(images: FileImages) -> str | None:

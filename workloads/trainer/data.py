@@ -7,11 +7,12 @@ from typing import Any, assert_never
 
 import numpy as np
 
+from workloads.data_folder.unwrapped import unwrapped
 from workloads.datasets import DATASETS
 from workloads.job import DataName, TrainingJob
 from workloads.trainer.downloads import fetched
 from workloads.trainer.errors import BadInputError
-from workloads.trainer.folders import Wanted, open_folder
+from workloads.trainer.folders import FolderQuery, open_folder
 from workloads.trainer.images import ArrayImages, Images, Pixels, Split, in_memory
 
 HOLD_OUT_SEED = 0
@@ -37,11 +38,11 @@ def open_data(job: TrainingJob, data_dir: Path) -> Split:
 
 def _open(job: TrainingJob, data_dir: Path) -> Split:
     if job.data.path is not None:
-        return open_folder(_unwrapped(_folder(Path(job.data.path), data_dir)), _wanted(job))
+        return open_folder(unwrapped(_folder(Path(job.data.path), data_dir)), _wanted(job))
     if job.data.url is not None:
         if not data_dir.is_dir() or not any(data_dir.iterdir()):
             raise BadInputError(f"{job.data.url} was not fetched into {data_dir}; fetch it there, or write data.path")
-        return open_folder(_unwrapped(data_dir), _wanted(job))
+        return open_folder(unwrapped(data_dir), _wanted(job))
     if job.data.name is None:
         raise BadInputError("the job names no data; write data.name, data.path or data.url")
     return _known(job, job.data.name, data_dir)
@@ -73,15 +74,15 @@ def digits() -> Split:
         raise BadInputError(
             "the digits come with scikit-learn, which is not installed where the trainer runs"
         ) from error
-    held = load_digits()
-    pixels = np.rint(held.images * (255 / 16)).astype(np.uint8)
+    item = load_digits()
+    pixels = np.rint(item.images * (255 / 16)).astype(np.uint8)
     train, hold_out = train_test_split(
-        np.arange(len(pixels)), test_size=_DIGITS_HOLD_OUT, stratify=held.target, random_state=HOLD_OUT_SEED
+        np.arange(len(pixels)), test_size=_DIGITS_HOLD_OUT, stratify=item.target, random_state=HOLD_OUT_SEED
     )
     return Split(
-        train=in_memory(pixels[train], held.target[train]),
-        hold_out=in_memory(pixels[hold_out], held.target[hold_out]),
-        class_names=tuple(str(name) for name in held.target_names),
+        train=in_memory(pixels[train], item.target[train]),
+        hold_out=in_memory(pixels[hold_out], item.target[hold_out]),
+        class_names=tuple(str(name) for name in item.target_names),
     )
 
 
@@ -96,15 +97,15 @@ def synthetic(job: TrainingJob) -> Split:
     return Split(train=_made(job, patterns, pool, count, 1), hold_out=_made(job, patterns, hold_out, hold_out, 2))
 
 
-def _made(job: TrainingJob, patterns: Any, held: int, count: int, stream: int) -> ArrayImages:
+def _made(job: TrainingJob, patterns: Any, held_count: int, count: int, stream: int) -> ArrayImages:
     random = np.random.default_rng((job.seed, stream))
-    labels = np.arange(held, dtype=np.int32) % job.classes
-    shape = (held, job.image_size, job.image_size, job.channels)
+    labels = np.arange(held_count, dtype=np.int32) % job.classes
+    shape = (held_count, job.image_size, job.image_size, job.channels)
     # Half pattern, half noise; by shifts and in pieces, so that no float copy of the pool is ever made.
     pixels: Pixels = random.integers(0, 256, shape, dtype=np.uint8)
     pixels >>= 1
     scale = np.arange(job.image_size) * _PATTERN_SIDE // job.image_size
-    for start in range(0, held, _PIECE):
+    for start in range(0, held_count, _PIECE):
         piece = slice(start, start + _PIECE)
         pixels[piece] += (patterns[labels[piece]] >> 1)[:, scale][:, :, scale]
     return ArrayImages(pixels=pixels, labels=labels, count=count)
@@ -118,11 +119,17 @@ def _imagenet(job: TrainingJob, data_dir: Path) -> Split:
             f"sub-folder per class, into {folder}, or write data: {{path: FOLDER}} with model.image_size and "
             "model.classes: 1000"
         )
-    return open_folder(_unwrapped(folder), _wanted(job))
+    return open_folder(unwrapped(folder), _wanted(job))
 
 
-def _wanted(job: TrainingJob) -> Wanted:
-    return Wanted(size=job.image_size, channels=job.channels, classes=job.classes, count=job.data.images)
+def _wanted(job: TrainingJob) -> FolderQuery:
+    return FolderQuery(
+        size=job.decoded_size,
+        channels=job.channels,
+        classes=job.classes,
+        count=job.data.images,
+        first_label=job.data.first_label,
+    )
 
 
 def _folder(path: Path, data_dir: Path) -> Path:
@@ -132,21 +139,11 @@ def _folder(path: Path, data_dir: Path) -> Path:
     return data_dir
 
 
-def _unwrapped(folder: Path) -> Path:
-    """Without the one folder around everything that many archives have: a single class is none to learn."""
-    while folder.is_dir():
-        inside = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
-        if len(inside) != 1 or not inside[0].is_dir():
-            break
-        folder = inside[0]
-    return folder
-
-
 def _check(job: TrainingJob, images: Images) -> None:
     if images.channels != job.channels:
         raise BadInputError(
             f"the images have {images.channels} channels, the job says {job.channels}; correct data.channels"
         )
     if isinstance(images, ArrayImages) and int(images.labels.max()) >= job.classes:
-        found = int(images.labels.max()) + 1
-        raise BadInputError(f"the data has {found} classes, the job {job.classes}; write model.classes: {found}")
+        count = int(images.labels.max()) + 1
+        raise BadInputError(f"the data has {count} classes, the job {job.classes}; write model.classes: {count}")

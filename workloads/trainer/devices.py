@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 class DeviceKind(StrEnum):
+    """What kind of device the framework computes on."""
+
     CPU = "cpu"
     GPU = "gpu"
     TPU = "tpu"
@@ -38,16 +40,7 @@ class Devices:
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
     def check_batch(self, batch_size: int, accumulate: int = 1) -> None:
-        """Raises BadInputError where a batch, or each of its `accumulate` parts, cannot be shared evenly.
-
-        Under a strategy of TensorFlow there are no parts: Keras decides at each of them whether it is the last, and
-        what gathers gradients from several devices must not hang on a decision.
-        """
-        if accumulate > 1 and self.strategy is not None:
-            raise BadInputError(
-                f"accumulate: {accumulate} works on one device with TensorFlow, here are {self.count}; "
-                "leave it out (each device has a part of the batch already), or write framework: jax"
-            )
+        """Raises BadInputError where a batch, or each of its `accumulate` parts, cannot be shared evenly."""
         if batch_size % (self.count * accumulate):
             parts = f" in {accumulate} parts" if accumulate > 1 else ""
             raise BadInputError(
@@ -122,19 +115,19 @@ def _has_tpu() -> bool:
 
 
 def _jax(toolkit: Toolkit) -> Devices:
-    found = toolkit.module.local_devices()
-    kind = DeviceKind(found[0].platform) if found[0].platform in set(DeviceKind) else DeviceKind.GPU
+    item = toolkit.module.local_devices()
+    kind = DeviceKind(item[0].platform) if item[0].platform in set(DeviceKind) else DeviceKind.GPU
     if kind is DeviceKind.CPU:
         return _one(kind, cpu_name())
-    if len(found) == 1:
-        return _one(kind, found[0].device_kind)
-    return data_parallel(toolkit, kind, found)
+    if len(item) == 1:
+        return _one(kind, item[0].device_kind)
+    return data_parallel(toolkit, kind, item)
 
 
-def data_parallel(toolkit: Toolkit, kind: DeviceKind, found: list[Any]) -> Devices:
+def data_parallel(toolkit: Toolkit, kind: DeviceKind, items: list[Any]) -> Devices:
     """Every batch in equal parts over JAX's local devices, as on a TPU host; holds for models built afterwards."""
     toolkit.keras.distribution.set_distribution(toolkit.keras.distribution.DataParallel())
-    return Devices(kind=kind, name=str(found[0].device_kind), count=len(found), strategy_name="DataParallel")
+    return Devices(kind=kind, name=str(items[0].device_kind), count=len(items), strategy_name="DataParallel")
 
 
 def _torch(torch: Any) -> Devices:

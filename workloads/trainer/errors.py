@@ -21,7 +21,7 @@ class BadInputError(TrainerError):
     exit_code = EXIT_BAD_INPUT
 
 
-class Stopped(TrainerError):
+class TrainingStopped(TrainerError):
     """SIGTERM or SIGINT came; what was trained is in the newest checkpoint."""
 
     exit_code = EXIT_STOPPED

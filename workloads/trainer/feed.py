@@ -27,7 +27,8 @@ _Item = TypeVar("_Item")
 class Schedule:
     """Which batches a run shows. Every epoch has `steps_per_epoch` full batches; what an epoch's order leaves over
     another epoch's order shows. Training goes on at `first_step` (counted from 0 over the whole run). Each batch is
-    fed in `accumulate` parts."""
+    fed in `accumulate` parts. `grouped` is (parts, devices) of devices that take a batch whole and train it in parts:
+    the images of a part then lie where each device finds its share of them."""
 
     batch_size: int
     steps_per_epoch: int
@@ -35,6 +36,7 @@ class Schedule:
     seed: int
     first_step: int = 0
     accumulate: int = 1
+    grouped: tuple[int, int] = (1, 1)
 
     @property
     def fed_batch_size(self) -> int:
@@ -147,10 +149,10 @@ class _Failure:
 def _ahead(make: Callable[[], Iterator[_Item]]) -> Iterator[_Item]:
     """The items of `make()`, up to four made ahead in a thread, which ends with the last item or with the caller."""
     waiting: queue.Queue[_Item | _Failure | None] = queue.Queue(maxsize=_AHEAD)
-    ended = threading.Event()
+    event = threading.Event()
 
     def put(item: _Item | _Failure | None) -> bool:
-        while not ended.is_set():
+        while not event.is_set():
             try:
                 waiting.put(item, timeout=0.2)
             except queue.Full:
@@ -175,4 +177,4 @@ def _ahead(make: Callable[[], Iterator[_Item]]) -> Iterator[_Item]:
                 raise item.error
             yield item
     finally:
-        ended.set()
+        event.set()

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.data_folder.records import KEYS, Keys
+from workloads.data_folder.values import LeftOut
+
 Labels = npt.NDArray[np.int32]
 Pixels = npt.NDArray[np.uint8]
 
@@ -56,13 +59,17 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordImages:
-    """TFRecord files of tf.train.Example with image/encoded and image/class/label."""
+    """TFRecord files of tf.train.Example, whose features `keys` names. Labels run from `first_label` on, for `classes`
+    classes; they are read as 0 to classes - 1."""
 
     files: tuple[str, ...]
     count: int
     keep: Keep
     size: int
     channels: int
+    classes: int
+    keys: Keys = KEYS[0]
+    first_label: int = 0
 
 
 Images = ArrayImages | FileImages | RecordImages
@@ -72,13 +79,13 @@ Images = ArrayImages | FileImages | RecordImages
 class Split:
     """What is trained on, and what is only ever tested on; they share no image. `class_names` by label.
 
-    `left_out`: entries of the data folder that are no regular files.
+    `left_out`: entries of the data folder that are not read, and why.
     """
 
     train: Images
     hold_out: Images
     class_names: tuple[str, ...] = ()
-    left_out: int = 0
+    left_out: tuple[LeftOut, ...] = ()
 
 
 def in_memory(pixels: npt.NDArray[Any], labels: npt.NDArray[Any]) -> ArrayImages:

@@ -13,12 +13,14 @@ from workloads.trainer import tfdata
 from workloads.trainer.backend import tensorflow_for_data
 from workloads.trainer.damage import naming_damaged
 from workloads.trainer.devices import DeviceKind, peak_memory_bytes
-from workloads.trainer.errors import DeadlineReached, Stopped, TrainerError
+from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.feed import Schedule, hold_out_batch, hold_out_batches, training_batches
-from workloads.trainer.images import ArrayImages, Images, Split
-from workloads.trainer.output import write_output
+from workloads.trainer.images import ArrayImages, Images
+from workloads.trainer.output import plain_model, write_output
 from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, state_arrays, stop_between
 from workloads.trainer.progress import State
+from workloads.trainer.report import report_files
+from workloads.trainer.tester import HoldOutResult, tested
 from workloads.trainer.watch import StepsDone, Watch, epoch_of, hooked
 
 if TYPE_CHECKING:
@@ -40,8 +42,8 @@ def train(job: TrainingJob, setting: Setting) -> None:
     except StepsDone:
         _end(ready, setting, watch, began)
         return
-    except (Stopped, DeadlineReached) as reason:
-        state = State.STOPPED if isinstance(reason, Stopped) else State.DEADLINE
+    except (TrainingStopped, DeadlineReached) as reason:
+        state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
         _end(ready, setting, watch, began, state=state)
         raise
     _finish(ready, setting, watch, began)
@@ -58,8 +60,9 @@ def _saver(ready: Ready, setting: Setting) -> Callable[[int], None]:
         began = setting.clock.monotonic()
         epoch = epoch_of(step, ready.schedule.steps_per_epoch)
         position = ready.position.model_copy(update={"step": step, "epoch": epoch})
+        ready.averages.hide()  # where a signal ends a test on the way
         try:
-            size = kept.save(position, state_arrays(ready))
+            size = kept.save(position, state_arrays(ready), ready.validation.history())
         except OSError as error:
             setting.progress.warn(f"no checkpoint could be written at step {step}, training goes on: {error}")
             return
@@ -73,10 +76,40 @@ def _saver(ready: Ready, setting: Setting) -> Callable[[int], None]:
 def _fit(ready: Ready, setting: Setting, watch: Watch) -> None:
     setting.progress.status(State.RUNNING, epoch=watch.step // ready.schedule.steps_per_epoch + 1, step=watch.step)
     with setting.progress.phase("train"), naming_damaged(ready.split.train):
+        if ready.validation.lacks(watch.step, ready.schedule.steps_per_epoch):
+            _validate_epoch_before(ready, watch)
         for schedule in _stretches(ready.schedule):
-            _fit_stretch(ready, setting, watch, schedule)
+            if not ready.validation.is_over:
+                _fit_stretch(ready, setting, watch, schedule)
+    if ready.validation.is_over:
+        _tell_early_end(ready, setting, watch)
+    elif watch.step != ready.schedule.total_steps:
+        raise TrainerError(
+            f"the data ended at step {watch.step:,} of {ready.schedule.total_steps:,}; nothing is kept as a finished "
+            "model: see that nobody changes the data during the run, and that data.images is right"
+        )
     if setting.limits.max_steps is None:
         watch.checkpoint()
+
+
+def _validate_epoch_before(ready: Ready, watch: Watch) -> None:
+    """The checkpoint was written between the last step of an epoch and the end of its validation."""
+    model = ready.models.training
+    hooks = hooked(ready.toolkit.keras, model, watch, ready.averages, ready.validation)
+    epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
+    watch.epoch_begin()
+    with naming_damaged(ready.split.hold_out):
+        found = model.evaluate(_hold_out_feed(ready), verbose=0, return_dict=True, callbacks=hooks)
+    logs = {f"val_{name}": value for name, value in found.items()}
+    seconds = watch.epoch_end(epoch - 1, logs)
+    ready.validation.epoch_end(epoch, watch.step, logs, seconds)
+
+
+def _tell_early_end(ready: Ready, setting: Setting, watch: Watch) -> None:
+    patience = ready.job.validation.patience
+    epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
+    message = f"training ended after epoch {epoch}: {patience} validations brought nothing better"
+    setting.progress.event("early_end", epoch=epoch, step=watch.step, message=message)
 
 
 def _stretches(schedule: Schedule) -> list[Schedule]:
@@ -93,7 +126,7 @@ def _stretches(schedule: Schedule) -> list[Schedule]:
 
 def _fit_stretch(ready: Ready, setting: Setting, watch: Watch, schedule: Schedule) -> None:
     model = ready.models.training
-    every = _test_every(ready.split, measuring=setting.limits.max_steps is not None)
+    every = _test_every(ready, measuring=setting.limits.max_steps is not None)
     model.fit(
         _training_feed(ready, schedule),
         initial_epoch=schedule.first_epoch,
@@ -101,15 +134,19 @@ def _fit_stretch(ready: Ready, setting: Setting, watch: Watch, schedule: Schedul
         steps_per_epoch=(schedule.steps_per_epoch - schedule.skipped_steps) * schedule.accumulate,
         validation_data=_hold_out_feed(ready) if every else None,
         validation_freq=every or 1,
-        callbacks=hooked(ready.toolkit.keras, model, watch, parts=schedule.accumulate),
+        callbacks=hooked(
+            ready.toolkit.keras, model, watch, ready.averages, ready.validation, parts=schedule.accumulate
+        ),
         shuffle=False,
         verbose=0,
     )
 
 
-def _test_every(split: Split, *, measuring: bool) -> int | None:
+def _test_every(ready: Ready, *, measuring: bool) -> int | None:
     """Test the hold-out after every so many epochs; None is only at the end."""
-    return None if measuring else test_every(split.train.count, split.hold_out.count)
+    if measuring:
+        return None
+    return ready.validation.spec_every or test_every(ready.split.train.count, ready.split.hold_out.count)
 
 
 def _training_feed(ready: Ready, schedule: Schedule) -> Any:
@@ -143,32 +180,49 @@ def _feeding_tensorflow(ready: Ready, images: Images) -> Any | None:
 def _finish(ready: Ready, setting: Setting, watch: Watch, began: float) -> None:
     """Test the hold-out, once, and write the output."""
     stop_between(setting)
+    if ready.validation.best:
+        ready.validation.show_best()
+    else:
+        ready.averages.show()
     with setting.progress.phase("evaluate"), naming_damaged(ready.split.hold_out):
-        tested = _tested(ready, setting)
+        found = _tested(ready, setting)
     stop_between(setting)
     with setting.progress.phase("save"):
-        figures = _metrics(ready, watch, tested)
+        figures = _metrics(ready, watch, found)
         try:
-            write_output(setting.run_dir / "output", ready.models.serving, figures)
+            write_output(setting.run_dir / "output", plain_model(ready), figures, _reports(ready, found))
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
-    _end(ready, setting, watch, began, accuracy=tested["accuracy"])
+    _end(ready, setting, watch, began, found=found)
 
 
-def _tested(ready: Ready, setting: Setting) -> dict[str, float]:
-    keras = ready.toolkit.keras
-    between = keras.callbacks.LambdaCallback(on_test_batch_end=lambda *_, **__: stop_between(setting))
-    results = ready.models.training.evaluate(_hold_out_feed(ready), verbose=0, return_dict=True, callbacks=[between])
-    return {name: round(float(value), 6) for name, value in results.items()}
+def _tested(ready: Ready, setting: Setting) -> HoldOutResult:
+    with ready.devices.scope():
+        return tested(
+            ready.toolkit.keras,
+            ready.models.testing,
+            _hold_out_feed(ready),
+            xla=ready.xla,
+            between=lambda: stop_between(setting),
+        )
 
 
-def _metrics(ready: Ready, watch: Watch, tested: dict[str, float]) -> dict[str, object]:
+def _reports(ready: Ready, found: HoldOutResult) -> dict[str, bytes]:
+    split, validation = ready.split, ready.validation
+    of = f"epoch {validation.best_epoch}, the best validation" if validation.best_epoch else "the end of the run"
+    sentence = f"Tested on {split.hold_out.count:,} held-out images, with the weights of {of}."
+    return report_files(ready.job.name, validation.epochs, found, split.class_names, sentence)
+
+
+def _metrics(ready: Ready, watch: Watch, found: HoldOutResult) -> dict[str, object]:
     net = ready.job.net()
     return {
         "name": ready.job.name,
         "job_digest": ready.position.job_digest,
-        "hold_out_accuracy": tested["accuracy"],
-        "hold_out_loss": tested["loss"],
+        "hold_out_accuracy": found.accuracy,
+        "hold_out_loss": found.loss,
+        **({} if found.top5 is None else {"hold_out_top5": found.top5}),
+        **({} if ready.validation.best_epoch is None else {"best_epoch": ready.validation.best_epoch}),
         "hold_out_images": ready.split.hold_out.count,
         "images": ready.split.train.count,
         "epochs": ready.job.epochs,
@@ -221,7 +275,7 @@ def _end(
     began: float,
     *,
     state: State = State.DONE,
-    accuracy: float | None = None,
+    found: HoldOutResult | None = None,
 ) -> None:
     epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
     setting.progress.event(
@@ -230,7 +284,9 @@ def _end(
         step=watch.step,
         epoch=epoch,
         images_per_second=round(watch.meter.images_per_second, 2),
-        hold_out_accuracy=accuracy,
+        hold_out_accuracy=found.accuracy if found else None,
+        **({} if found is None or found.top5 is None else {"hold_out_top5": found.top5}),
+        **({} if found is None or ready.validation.best_epoch is None else {"best_epoch": ready.validation.best_epoch}),
         hold_out_images=ready.split.hold_out.count,
         train_seconds=round(watch.meter.train_seconds, 3),
         total_seconds=round(setting.clock.monotonic() - began, 3),

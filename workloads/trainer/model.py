@@ -6,84 +6,164 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from workloads.layers import Conv, Dense, Flatten, Layer, MaxPool, Net
+from workloads.recipe import AugmentSpec
+from workloads.trainer.augment import augmented, changes_images, make_loss
+from workloads.trainer.replicas import Replicas, independent_dropout, model_class
+from workloads.trainer.seeds import derived_seed
+
+NO_AUGMENTATION = AugmentSpec()
+MOST_LIKELY = 5
+"""Classes of which one has to be the right one for the top-5 accuracy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """Two views of the same weights. `training` gives logits (float32), `serving` probabilities.
+    """Views of the same weights. `training` and `testing` give logits (float32), `serving` probabilities.
 
-    Both take uint8 images of shape (batch, size, size, channels), 0 to 255.
+    `training` changes images as the job asks, and with mixup has one more column: the share of each image in its
+    mixture. All take uint8 images of shape (batch, size, size, channels), 0 to 255.
     """
 
     training: Any
+    testing: Any
     serving: Any
 
 
-def build(keras: Any, net: Net, stored_size: int, seed: int) -> Models:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kit:
+    """What layers are made with. `replicas` is for several devices of TensorFlow."""
+
+    keras: Any
+    seed: int
+    replicas: Replicas | None
+
+
+def build(
+    keras: Any,
+    net: Net,
+    stored_size: int,
+    seed: int,
+    replicas: Replicas | None = None,
+    augment: AugmentSpec = NO_AUGMENTATION,
+) -> Models:
     """Build `net` for images stored at `stored_size` px a side; they are scaled and resized on the device.
 
-    Keras' count_params() of either is workloads.layers' parameters + moving_statistics of the net.
+    With `replicas`, batch norm sees the images of all devices, and each device drops other activations.
+    Keras' count_params() of each is workloads.layers' parameters + moving_statistics of the net.
     """
     images = keras.Input((stored_size, stored_size, net.channels), dtype="uint8", name="image")
-    # Scaling stays in float32: half precision cannot hold 256 steps between -1 and 1 exactly.
-    value = keras.layers.Rescaling(1 / 127.5, offset=-1.0, dtype="float32")(images)
-    if stored_size != net.image_size:
-        value = keras.layers.Resizing(net.image_size, net.image_size, dtype="float32")(value)
-    for number, layer in enumerate(net.layers):
-        for part in _parts(keras, layer, number, seed + number):
-            value = part(value)
-    probabilities = keras.layers.Softmax(dtype="float32", name="probability")(value)
+    kit = _Kit(keras=keras, seed=seed, replicas=replicas)
+    parts = [part for number, layer in enumerate(net.layers) for part in _parts(kit, layer, number)]
+    size = augment.resize or net.image_size
+    value = _resized(keras, _scaled(keras, images), size)
+    if size != net.image_size:
+        value = keras.layers.CenterCrop(net.image_size, net.image_size, dtype="float32")(value)
+    logits = _through(parts, value)
+    testing = outputs = logits
+    if changes_images(augment):
+        changed, share = augmented(keras, augment, _resized(keras, images, size), net.image_size, seed)
+        outputs = _through(parts, _scaled(keras, changed))
+        if share is not None:
+            outputs = keras.layers.Concatenate(dtype="float32", name="mixture")([outputs, share])
+    probabilities = keras.layers.Softmax(dtype="float32", name="probability")(logits)
+    training = model_class(keras, replicas)(images, outputs, name=_name(net))
     return Models(
-        training=keras.Model(images, value, name=_name(net)),
+        training=training,
+        testing=keras.Model(images, testing, name=_name(net)) if changes_images(augment) else training,
         serving=keras.Model(images, probabilities, name=_name(net)),
     )
 
 
-def compile_for_training(keras: Any, model: Any, optimizer: Any, *, xla: bool) -> None:
-    """Cross-entropy on logits, which stays finite where a softmax would underflow."""
+def compile_for_training(
+    keras: Any,
+    model: Any,
+    optimizer: Any,
+    *,
+    xla: bool,
+    top5: bool = False,
+    augment: AugmentSpec = NO_AUGMENTATION,
+) -> None:
+    """Cross-entropy on logits, which stays finite where a softmax would underflow. `top5`: count how often the class is
+    among the five likeliest, too."""
     model.compile(
         optimizer=optimizer,
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+        loss=make_loss(keras, augment),
+        metrics=_mixture_accuracies(keras, top5=top5) if augment.mixup else _accuracies(keras, top5=top5),
         jit_compile=xla,
     )
     model.optimizer.build(model.trainable_variables)
+
+
+def _accuracies(keras: Any, *, top5: bool) -> list[Any]:
+    more = [keras.metrics.SparseTopKCategoricalAccuracy(MOST_LIKELY, name="top5")] if top5 else []
+    return [keras.metrics.SparseCategoricalAccuracy(name="accuracy"), *more]
+
+
+def _mixture_accuracies(keras: Any, *, top5: bool) -> list[Any]:
+    """The same of outputs that end with the share of each image in its mixture."""
+    metrics = keras.metrics
+
+    def accuracy(labels: Any, outputs: Any) -> Any:
+        return metrics.sparse_categorical_accuracy(labels, outputs[:, :-1])
+
+    def likely(labels: Any, outputs: Any) -> Any:
+        return metrics.sparse_top_k_categorical_accuracy(labels, outputs[:, :-1], k=MOST_LIKELY)
+
+    more = [metrics.MeanMetricWrapper(likely, name="top5")] if top5 else []
+    return [metrics.MeanMetricWrapper(accuracy, name="accuracy"), *more]
+
+
+def _scaled(keras: Any, images: Any) -> Any:
+    # Scaling stays in float32: half precision cannot hold 256 steps between -1 and 1 exactly.
+    return keras.layers.Rescaling(1 / 127.5, offset=-1.0, dtype="float32")(images)
+
+
+def _resized(keras: Any, images: Any, size: int) -> Any:
+    if int(images.shape[1]) == size:
+        return images
+    return keras.layers.Resizing(size, size, dtype="float32")(images)
+
+
+def _through(parts: list[Any], value: Any) -> Any:
+    for part in parts:
+        value = part(value)
+    return value
 
 
 def _name(net: Net) -> str:
     return net.name.replace("-", "_").replace(".", "_")
 
 
-def _parts(keras: Any, layer: Layer, number: int, seed: int) -> list[Any]:
+def _parts(kit: _Kit, layer: Layer, number: int) -> list[Any]:
     match layer:
         case Conv():
-            return _conv(keras, layer, number, seed)
+            return _conv(kit, layer, number)
         case Dense():
-            return _dense(keras, layer, number, seed)
+            return _dense(kit, layer, number)
         case MaxPool():
-            return [keras.layers.MaxPooling2D(layer.size, layer.stride, name=f"pool_{number}")]
+            return [kit.keras.layers.MaxPooling2D(layer.size, layer.stride, name=f"pool_{number}")]
         case Flatten():
-            return [keras.layers.Flatten(name=f"flatten_{number}")]
+            return [kit.keras.layers.Flatten(name=f"flatten_{number}")]
         case _:
             assert_never(layer)
 
 
-def _conv(keras: Any, layer: Conv, number: int, seed: int) -> list[Any]:
-    convolution = keras.layers.Conv2D(
+def _conv(kit: _Kit, layer: Conv, number: int) -> list[Any]:
+    convolution = kit.keras.layers.Conv2D(
         layer.filters,
         layer.kernel,
         strides=layer.stride,
         padding=layer.padding.value,
         use_bias=layer.bias,
-        kernel_initializer=keras.initializers.HeNormal(seed=seed),
+        kernel_initializer=kit.keras.initializers.HeNormal(seed=derived_seed(kit.seed, "kernel", number)),
         name=f"conv_{number}",
     )
-    return [convolution, *_norm(keras, layer, number), keras.layers.ReLU(name=f"relu_{number}")]
+    return [convolution, *_norm(kit, layer, number), kit.keras.layers.ReLU(name=f"relu_{number}")]
 
 
-def _dense(keras: Any, layer: Dense, number: int, seed: int) -> list[Any]:
-    initializers = keras.initializers
-    dense = keras.layers.Dense(
+def _dense(kit: _Kit, layer: Dense, number: int) -> list[Any]:
+    initializers, seed = kit.keras.initializers, derived_seed(kit.seed, "kernel", number)
+    dense = kit.keras.layers.Dense(
         layer.units,
         use_bias=layer.bias,
         kernel_initializer=initializers.GlorotUniform(seed=seed) if layer.softmax else initializers.HeNormal(seed=seed),
@@ -91,14 +171,21 @@ def _dense(keras: Any, layer: Dense, number: int, seed: int) -> list[Any]:
     )
     if layer.softmax:
         # The softmax belongs to the serving model; the logits leave in float32 for the loss.
-        return [dense, *_norm(keras, layer, number), keras.layers.Activation("linear", dtype="float32", name="logits")]
-    parts = [dense, *_norm(keras, layer, number), keras.layers.ReLU(name=f"relu_{number}")]
+        return [
+            dense,
+            *_norm(kit, layer, number),
+            kit.keras.layers.Activation("linear", dtype="float32", name="logits"),
+        ]
+    parts = [dense, *_norm(kit, layer, number), kit.keras.layers.ReLU(name=f"relu_{number}")]
     if layer.dropout:
-        parts.append(keras.layers.Dropout(layer.dropout, seed=seed, name=f"dropout_{number}"))
+        dropout = independent_dropout(kit.keras, kit.replicas) if kit.replicas else kit.keras.layers.Dropout
+        seed = derived_seed(kit.seed, "dropout", number)
+        parts.append(dropout(layer.dropout, seed=seed, name=f"dropout_{number}"))
     return parts
 
 
-def _norm(keras: Any, layer: Conv | Dense, number: int) -> list[Any]:
+def _norm(kit: _Kit, layer: Conv | Dense, number: int) -> list[Any]:
     if not layer.batch_norm:
         return []
-    return [keras.layers.BatchNormalization(scale=layer.batch_norm_scale, name=f"norm_{number}")]
+    more = {"synchronized": True} if kit.replicas else {}
+    return [kit.keras.layers.BatchNormalization(scale=layer.batch_norm_scale, name=f"norm_{number}", **more)]

@@ -5,37 +5,60 @@ from __future__ import annotations
 import inspect
 from typing import Any, assert_never
 
-from workloads.job import OptimizerName, OptimizerSpec
+from workloads.recipe import OptimizerSpec, ScheduleSpec
+from workloads.terms import OptimizerName
 from workloads.trainer.errors import BadInputError
+from workloads.trainer.rates import RunSteps, rate_scale, scheduled_rate
+
+ONE_EPOCH = RunSteps(steps_per_epoch=1, epochs=1)
 
 
-def make_optimizer(keras: Any, spec: OptimizerSpec, *, accumulate: int = 1) -> Any:
-    """Weight decay spares biases and batch norm. `momentum` is for sgd and rmsprop; adam keeps its own two.
+def make_optimizer(keras: Any, spec: OptimizerSpec, run: RunSteps = ONE_EPOCH, *, accumulate: int = 1) -> Any:
+    """Weight decay spares biases and batch norm. `momentum` is for sgd and rmsprop; adam and adamw keep their own two.
 
     For sgd it acts as the L2 term of the papers does, whose gradient momentum lets act 1 / (1 - momentum) times:
-    Keras shrinks the weights beside the momentum, so that factor is given to it. For adam and rmsprop it is decoupled
-    (weight -= rate * decay * weight at each step), as in AdamW.
+    Keras shrinks the weights beside the momentum, so that factor is given to it. For adam, adamw and rmsprop it is
+    decoupled (weight -= rate * decay * weight at each step), as in AdamW.
 
     With `accumulate` it takes the mean gradient of so many batches for one step: of equal parts of a batch that is the
-    batch's own gradient, so rate, decay and the count of steps mean what they mean without it. Raises BadInputError
-    where Keras cannot do that.
+    batch's own gradient, so rate, decay and the count of steps mean what they mean without it. `run` is what a
+    schedule counts in. Raises BadInputError where Keras cannot do that.
     """
     decay = spec.weight_decay or None
-    optimizers = keras.optimizers
-    more = _accumulating(optimizers, accumulate)
+    classes = _Averaging(keras.optimizers) if spec.ema else keras.optimizers
+    more = {**_accumulating(keras.optimizers, accumulate), **_refinements(keras, spec)}
+    scale = rate_scale(keras, spec)
+    rate = scheduled_rate(keras, spec, run, scale, accumulate=accumulate)
     match spec.name:
         case OptimizerName.SGD:
             like_l2 = spec.weight_decay / (1 - spec.momentum) or None
-            made = optimizers.SGD(spec.learning_rate, momentum=spec.momentum, weight_decay=like_l2, **more)
+            result = classes.SGD(rate, momentum=spec.momentum, weight_decay=like_l2, **more)
         case OptimizerName.ADAM:
-            made = optimizers.Adam(spec.learning_rate, weight_decay=decay, **more)
+            result = classes.Adam(rate, weight_decay=decay, **more)
+        case OptimizerName.ADAMW:
+            result = classes.AdamW(rate, weight_decay=spec.weight_decay, **more)
         case OptimizerName.RMSPROP:
-            made = optimizers.RMSprop(spec.learning_rate, momentum=spec.momentum, weight_decay=decay, **more)
+            result = classes.RMSprop(rate, momentum=spec.momentum, weight_decay=decay, **more)
         case _:
             assert_never(spec.name)
+    if scale is not None:
+        result.rate_scale = scale  # So it is one of the optimizer's variables, and in the checkpoint with them.
     if decay:
-        made.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-    return made
+        result.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    return result
+
+
+def needs_keras_3(keras: Any, what: str, instead: str) -> None:
+    """Raises BadInputError where the Keras in use is older; `what` of the job needs it."""
+    if not hasattr(keras, "ops"):
+        raise BadInputError(
+            f"{what} needs Keras 3 (TensorFlow 2.16 or newer), which is not installed where the trainer runs; {instead}"
+        )
+
+
+def plain_optimizer(optimizer: Any) -> Any:
+    """The optimizer of a model without what Keras puts around it for mixed precision."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _accumulating(optimizers: Any, accumulate: int) -> dict[str, int]:
@@ -47,3 +70,39 @@ def _accumulating(optimizers: Any, accumulate: int) -> dict[str, int]:
             "trainer runs; leave it out and write a smaller global_batch_size"
         )
     return {"gradient_accumulation_steps": accumulate}
+
+
+def _refinements(keras: Any, spec: OptimizerSpec) -> dict[str, Any]:
+    more: dict[str, Any] = {}
+    if spec.nesterov:
+        more["nesterov"] = True
+    if spec.clip_norm is not None:
+        more["global_clipnorm"] = spec.clip_norm
+    if spec.ema is not None:
+        more |= {"use_ema": True, "ema_momentum": spec.ema}
+    if more or spec.schedule != ScheduleSpec() or spec.name is OptimizerName.ADAMW:
+        needs_keras_3(keras, "this optimizer", "write a constant rate and a plain sgd, adam or rmsprop")
+    return more
+
+
+class _Averaging:
+    """Keras' optimizers, whose averages stay beside the weights.
+
+    Keras puts the averages in the place of the weights after each call of `fit`; training that goes on, or is gone on
+    with from a checkpoint, would then begin at the averages.
+    """
+
+    def __init__(self, optimizers: Any) -> None:
+        self._optimizers = optimizers
+
+    def __getattr__(self, name: str) -> Any:
+        plain = getattr(self._optimizers, name)
+
+        class Averaging(plain):  # type: ignore[misc,valid-type]
+            def finalize_variable_values(self, var_list: Any) -> None:
+                pass
+
+            def show_averages(self, var_list: Any) -> None:
+                super().finalize_variable_values(var_list)
+
+        return Averaging

@@ -1,4 +1,4 @@
-"""What a finished run leaves: the model, its figures, and a manifest written last."""
+"""What a finished run leaves: the model, its figures, what a person reads, and a manifest written last."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from workloads.terms import Precision
+from workloads.trainer.model import build
 from workloads.trainer.progress import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from workloads.trainer.prepare import Ready
 
 MODEL = "model.keras"
 METRICS = "metrics.json"
 MANIFEST = "manifest.json"
 
 
-def write_output(folder: Path, serving_model: Any, metrics: dict[str, object]) -> None:
-    """Write all three; a manifest from before goes first, so that it never vouches for half a model.
+def write_output(folder: Path, serving_model: Any, metrics: dict[str, object], reports: dict[str, bytes]) -> None:
+    """Write model, figures, `reports` by name, and the manifest of all. A manifest from before goes first, so that it
+    never vouches for half a model.
 
     Raises OSError where the disk is full.
     """
@@ -28,8 +33,31 @@ def write_output(folder: Path, serving_model: Any, metrics: dict[str, object]) -
     serving_model.save(unfinished)
     unfinished.replace(folder / MODEL)
     write_atomically(folder / METRICS, json.dumps(metrics, indent=1))
-    rows = [_row(folder / name) for name in (MODEL, METRICS)]
+    for name, content in reports.items():
+        (folder / name).write_bytes(content)
+    rows = [_row(folder / name) for name in (MODEL, METRICS, *reports)]
     write_atomically(folder / MANIFEST, json.dumps(rows, indent=1))
+
+
+def plain_model(ready: Ready) -> Any:
+    """The model as it is kept: in float32, for one device, whatever it was trained with.
+
+    Layers trained in mixed precision compute in 16 bits wherever they are loaded, which a CPU does many times more
+    slowly; layers of several devices are of the trainer, and Keras alone could not load them.
+    """
+    if ready.job.precision in (Precision.FP32, Precision.TF32) and ready.devices.strategy is None:
+        return ready.models.serving
+    keras = ready.toolkit.keras
+    weights = ready.models.serving.get_weights()
+    policy = keras.mixed_precision.global_policy()
+    keras.mixed_precision.set_global_policy("float32")
+    try:
+        job, size = ready.job, ready.split.train.size
+        plain = build(keras, job.net(), size, job.seed, augment=job.augment).serving
+    finally:
+        keras.mixed_precision.set_global_policy(policy)
+    plain.set_weights(weights)
+    return plain
 
 
 def _row(path: Path) -> dict[str, object]:

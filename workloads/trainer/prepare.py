@@ -7,19 +7,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from workloads.data_folder.values import left_out_text
 from workloads.job import Framework, TrainingJob
 from workloads.trainer import tfdata
+from workloads.trainer.averages import Averages
 from workloads.trainer.backend import Toolkit, configure, load, tensorflow_for_data
 from workloads.trainer.checkpoint import Array, Checkpoints, Position, assign
 from workloads.trainer.damage import naming_damaged
 from workloads.trainer.data import open_data
 from workloads.trainer.devices import Devices, find_devices
 from workloads.trainer.feed import Schedule
-from workloads.trainer.folders import left_out_text
+from workloads.trainer.folders import check_records
 from workloads.trainer.images import ArrayImages, Split, available_bytes
-from workloads.trainer.model import Models, build, compile_for_training
-from workloads.trainer.optimizer import make_optimizer
+from workloads.trainer.model import MOST_LIKELY, Models, build, compile_for_training
+from workloads.trainer.optimizer import make_optimizer, needs_keras_3
 from workloads.trainer.progress import Clock, Progress
+from workloads.trainer.rates import RunSteps
+from workloads.trainer.replicas import Replicas
+from workloads.trainer.validation import Validation
 from workloads.trainer.watch import Limits, stop_reason
 
 
@@ -44,6 +49,8 @@ class Ready:
     devices: Devices
     split: Split
     models: Models
+    averages: Averages
+    validation: Validation
     schedule: Schedule
     position: Position
     xla: bool
@@ -58,8 +65,10 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
     stop_between(setting)
     with phase("data"):  # Before the framework: what is wrong with the data is told at once.
         split = open_data(job, setting.data_dir)
-    if split.left_out:
-        setting.progress.warn(left_out_text(split.left_out))
+        for part in (split.train, split.hold_out):
+            check_records(part)
+    for left_out in split.left_out:
+        setting.progress.warn(left_out_text(left_out))
     stop_between(setting)
     with phase("import"):
         toolkit = load(job.framework)
@@ -81,8 +90,6 @@ def _readable(job: TrainingJob, toolkit: Toolkit, split: Split, setting: Setting
     tf = tensorflow_for_data(toolkit)
     if tf is None:
         return split
-    for part in (split.train, split.hold_out):
-        tfdata.check_records(tf, part, job.classes)
     steps = setting.limits.max_steps
     if job.epochs == 1 or (steps is not None and steps * job.global_batch_size < split.train.count):
         return split
@@ -91,24 +98,33 @@ def _readable(job: TrainingJob, toolkit: Toolkit, split: Split, setting: Setting
 
 
 def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split) -> Ready:
+    if job.uses_recipe:
+        needs_keras_3(toolkit.keras, "this job's recipe", "docs/recipes.md says which keys it is made of")
     xla = toolkit.framework is Framework.JAX or (toolkit.framework is Framework.TENSORFLOW and job.xla)
+    steps_per_epoch = split.train.count // job.global_batch_size
+    run = RunSteps(steps_per_epoch=steps_per_epoch, epochs=job.epochs)
+    replicas = _replicas(job, toolkit, devices)
+    fed_parts = job.accumulate if replicas is None else 1
     with devices.scope():
-        models = build(toolkit.keras, job.net(), split.train.size, job.seed)
-        optimizer = make_optimizer(toolkit.keras, job.optimizer, accumulate=job.accumulate)
-        compile_for_training(toolkit.keras, models.training, optimizer, xla=xla)
+        models = build(toolkit.keras, job.net(), split.train.size, job.seed, replicas, job.augment)
+        optimizer = make_optimizer(toolkit.keras, job.optimizer, run, accumulate=fed_parts)
+        compile_for_training(
+            toolkit.keras, models.training, optimizer, xla=xla, top5=_tests_top5(job), augment=job.augment
+        )
     schedule = Schedule(
         batch_size=job.global_batch_size,
-        steps_per_epoch=split.train.count // job.global_batch_size,
+        steps_per_epoch=steps_per_epoch,
         epochs=job.epochs,
         seed=job.seed,
-        accumulate=job.accumulate,
+        accumulate=fed_parts,
+        grouped=(job.accumulate, devices.count) if replicas else (1, 1),
     )
     position = Position(
         step=0,
         epoch=1,
         job_digest=job.digest(),
         images=split.train.count,
-        steps_per_epoch=schedule.steps_per_epoch,
+        steps_per_epoch=steps_per_epoch,
     )
     return Ready(
         job=job,
@@ -116,10 +132,22 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split) -
         devices=devices,
         split=split,
         models=models,
+        averages=Averages(toolkit.keras, models.training),
+        validation=Validation(toolkit.keras, job, models),
         schedule=schedule,
         position=position,
         xla=xla,
     )
+
+
+def _replicas(job: TrainingJob, toolkit: Toolkit, devices: Devices) -> Replicas | None:
+    """For several devices of TensorFlow: those of JAX share a batch within one program, and are one to Keras."""
+    return Replicas(tensorflow=toolkit.module, parts=job.accumulate) if devices.strategy is not None else None
+
+
+def _tests_top5(job: TrainingJob) -> bool:
+    """Whether a validation on the way counts the five likeliest classes too."""
+    return job.validation.every_epochs is not None and job.classes > MOST_LIKELY
 
 
 def _restored(ready: Ready, setting: Setting) -> Ready:
@@ -128,8 +156,10 @@ def _restored(ready: Ready, setting: Setting) -> Ready:
     loaded = checkpoints(setting).newest(ready.position, setting.progress.warn)
     if loaded is None:
         return ready
+    variables = _variables(ready.models.training)
     with ready.devices.scope():
-        assign(_variables(ready.models.training), loaded.arrays)
+        assign(variables, loaded.arrays[: len(variables)])
+    ready.validation.restore(loaded.history, list(loaded.arrays[len(variables) :]))
     return replace(ready, schedule=replace(ready.schedule, first_step=loaded.position.step))
 
 
@@ -144,7 +174,8 @@ def _variables(model: Any) -> list[Any]:
 
 
 def state_arrays(ready: Ready) -> Iterator[Array]:
-    """The training state, one array at a time, in the order that `assign` takes."""
+    """The training state, one array at a time, in the order that `assign` takes, and the weights of the best validation
+    where they are kept."""
     model = ready.models.training
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()  # On JAX the model holds its own state only when asked to.
@@ -152,6 +183,7 @@ def state_arrays(ready: Ready) -> Iterator[Array]:
     for variable in _variables(model):
         array: Array = to_array(variable)
         yield array
+    yield from ready.validation.best
 
 
 def stop_between(setting: Setting) -> None:

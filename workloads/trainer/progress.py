@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
+    """What the trainer does, as its status file says it."""
+
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any, assert_never
 
 import numpy as np
 
+from workloads.data_folder.values import HOLD_OUT_EVERY
+from workloads.trainer.damage import LABEL_MARK, count_text
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule, epoch_orders
-from workloads.trainer.folders import HOLD_OUT_EVERY
 from workloads.trainer.images import ArrayImages, FileImages, Images, Keep, RecordImages, in_memory
+from workloads.trainer.seeds import derived_seed
 
 # Files read at once, and raw records among which the next is drawn: about 1 GB of JPEG at ImageNet's 110 kB.
 _FILES_AT_ONCE = 16
 _SHUFFLED_RECORDS = 8_192
-_PROBED_RECORDS = 1_024
 # Only a quarter of the memory: the framework, the checkpoint's copy and the page cache want theirs.
 _CACHE_SHARE = 4
 
@@ -34,11 +36,16 @@ def training_dataset(tf: Any, images: Images, schedule: Schedule) -> Any:
             dataset = dataset.batch(schedule.fed_batch_size, drop_remainder=True)
         case _:
             assert_never(images)
-    return _threaded(tf, dataset)
+    return _threaded(tf, _grouped(tf, dataset, schedule))
 
 
 def ordered_dataset(tf: Any, images: Images, batch_size: int) -> Any:
     """Every image once, in order; the last batch may be smaller."""
+    # The number of batches is said, so that Keras takes the last one for the end and not for data that ran out.
+    return _threaded(tf, _in_order(tf, images, batch_size).apply(_holds(tf, -(-images.count // batch_size))))
+
+
+def _in_order(tf: Any, images: Images, batch_size: int) -> Any:
     match images:
         case ArrayImages():
             rows = tf.data.Dataset.range(images.count).batch(batch_size, drop_remainder=images.count % batch_size == 0)
@@ -50,7 +57,7 @@ def ordered_dataset(tf: Any, images: Images, batch_size: int) -> Any:
             dataset = dataset.batch(batch_size)
         case _:
             assert_never(images)
-    return _threaded(tf, dataset)
+    return dataset
 
 
 def cached(tf: Any, images: Images, memory_bytes: int | None) -> Images:
@@ -62,32 +69,15 @@ def cached(tf: Any, images: Images, memory_bytes: int | None) -> Images:
     pixels = np.empty((images.count, images.size, images.size, images.channels), np.uint8)
     labels = np.empty((images.count,), np.int32)
     filled = 0
-    for batch, batch_labels in ordered_dataset(tf, images, 64).as_numpy_iterator():
-        room = slice(filled, min(images.count, filled + len(batch)))
-        pixels[room], labels[room] = batch[: room.stop - filled], batch_labels[: room.stop - filled]
+    for batch, batch_labels in _threaded(tf, _in_order(tf, images, 64)).as_numpy_iterator():
+        if filled + len(batch) > images.count:
+            return images  # The job wants fewer than there are: each epoch draws its own from all of them.
+        room = slice(filled, filled + len(batch))
+        pixels[room], labels[room] = batch, batch_labels
         filled = room.stop
-    return in_memory(pixels[:filled], labels[:filled])
-
-
-def check_records(tf: Any, images: Images, classes: int) -> None:
-    """Look at the first records. Raises BadInputError where they lack a feature or a label is out of range."""
-    if not isinstance(images, RecordImages):
-        return
-    labels = (
-        tf.data.TFRecordDataset(_names(images.files[:1])).take(_PROBED_RECORDS).map(lambda raw: _parsed(tf, raw)[1])
-    )
-    try:
-        found = list(labels.as_numpy_iterator())
-    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-        raise BadInputError(
-            f"{images.files[0]} does not hold tf.train.Example records with image/encoded and image/class/label: "
-            f"{str(error).splitlines()[0][:200]}"
-        ) from error
-    if found and not 0 <= min(found) <= max(found) < classes:
-        raise BadInputError(
-            f"{images.files[0]} has labels {min(found)} to {max(found)}; with {classes} classes they must run from 0 "
-            f"to {classes - 1}: correct the records or model.classes"
-        )
+    if filled < images.count:
+        raise BadInputError(count_text(images.count, filled))
+    return in_memory(pixels, labels)
 
 
 def _names(paths: tuple[str, ...]) -> list[bytes]:
@@ -106,6 +96,20 @@ def _threaded(tf: Any, dataset: Any) -> Any:
     return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
 
 
+def _grouped(tf: Any, dataset: Any, schedule: Schedule) -> Any:
+    """A strategy gives device d the d-th stretch of a batch: it must hold that device's share of each part."""
+    parts, devices = schedule.grouped
+    if parts == 1:
+        return dataset
+
+    def regroup(values: Any) -> Any:
+        split = tf.reshape(values, (parts, devices, -1, *values.shape[1:]))
+        swapped = tf.transpose(split, (1, 0, *range(2, len(split.shape))))
+        return tf.ensure_shape(tf.reshape(swapped, tf.shape(values)), values.shape)
+
+    return dataset.map(lambda *batch: tuple(regroup(values) for values in batch), num_parallel_calls=tf.data.AUTOTUNE)
+
+
 def _orders(tf: Any, count: int, schedule: Schedule) -> Any:
     spec = tf.TensorSpec((None,), tf.int64)
     orders = tf.data.Dataset.from_generator(lambda: epoch_orders(count, schedule), output_signature=spec)
@@ -116,10 +120,10 @@ def _gathered(tf: Any, images: ArrayImages, rows: Any) -> Any:
     """Batches of row numbers are cheap; whole batches of images are gathered at once."""
     with tf.device("CPU:0"):
         pixels, labels = tf.constant(images.pixels), tf.constant(images.labels)
-    held = len(images.labels)
+    held_count = len(images.labels)
 
     def gather(batch: Any) -> Any:
-        return tf.gather(pixels, batch % held), tf.gather(labels, batch % held)
+        return tf.gather(pixels, batch % held_count), tf.gather(labels, batch % held_count)
 
     return rows.map(gather, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -135,45 +139,80 @@ def _decoded_files(tf: Any, images: FileImages, order: Any) -> Any:
 
 
 def _decoded_records(tf: Any, images: RecordImages, records: Any) -> Any:
+    features = {
+        images.keys.image: tf.io.FixedLenFeature((), tf.string),
+        images.keys.label: tf.io.FixedLenFeature((), tf.int64),
+    }
+
     def decode(raw: Any) -> Any:
-        encoded, label = _parsed(tf, raw)
-        return _square(tf, encoded, images), tf.cast(label, tf.int32)
+        example = tf.io.parse_single_example(raw, features)
+        label = example[images.keys.label] - images.first_label
+        in_range = tf.logical_and(label >= 0, label < images.classes)
+        # A GPU looks a label up without asking whether it is there: the loss would be no number, or a wrong one.
+        asserted = tf.debugging.Assert(in_range, [LABEL_MARK, example[images.keys.label]])
+        with tf.control_dependencies([asserted] if asserted is not None else []):
+            return _square(tf, example[images.keys.image], images), tf.cast(label, tf.int32)
 
     return records.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def _parsed(tf: Any, raw: Any) -> Any:
-    features = {
-        "image/encoded": tf.io.FixedLenFeature((), tf.string),
-        "image/class/label": tf.io.FixedLenFeature((), tf.int64),
-    }
-    example = tf.io.parse_single_example(raw, features)
-    return example["image/encoded"], example["image/class/label"]
-
-
 def _square(tf: Any, encoded: Any, images: FileImages | RecordImages) -> Any:
     """The central square, resized, as uint8."""
-    image = tf.io.decode_image(encoded, channels=images.channels, expand_animations=False)
+    image = _decoded(tf, encoded, images.channels)
     shape = tf.shape(image)
     side = tf.minimum(shape[0], shape[1])
-    top, left = (shape[0] - side) // 2, (shape[1] - side) // 2
-    square = image[top : top + side, left : left + side]
+    top, rest = (shape[0] - side) // 2, (shape[1] - side) // 2
+    square = image[top : top + side, rest : rest + side]
     resized = tf.image.resize(square, (images.size, images.size), antialias=True)
     return tf.ensure_shape(tf.saturate_cast(tf.round(resized), tf.uint8), (images.size, images.size, images.channels))
+
+
+def _decoded(tf: Any, encoded: Any, channels: int) -> Any:
+    """The image as uint8. Pillow reads WebP where TensorFlow does not: versions without decode_webp, and grey ones."""
+    if hasattr(tf.io, "decode_webp") and channels > 1:
+        return tf.io.decode_image(encoded, channels=channels, expand_animations=False)
+
+    def by_pillow() -> Any:
+        image = tf.numpy_function(lambda data: _by_pillow(data, channels), [encoded], tf.uint8, stateful=False)
+        return tf.ensure_shape(image, (None, None, channels))
+
+    return tf.cond(
+        tf.strings.substr(encoded, 8, 4) == b"WEBP",
+        by_pillow,
+        lambda: tf.io.decode_image(encoded, channels=channels, expand_animations=False),
+    )
+
+
+def _by_pillow(data: bytes, channels: int) -> Any:
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            pixels = np.asarray(opened.convert("L" if channels == 1 else "RGB"))
+    except OSError as error:  # TensorFlow passes a ValueError on as the error that a damaged image is
+        raise ValueError(f"the image cannot be decoded: {error}") from error
+    return pixels.reshape(*pixels.shape[:2], channels)
+
+
+def _holds(tf: Any, elements: int) -> Any:
+    return tf.data.experimental.assert_cardinality(elements)
 
 
 def _shuffled_records(tf: Any, images: RecordImages, schedule: Schedule) -> Any:
     """Epoch e reads the files, and draws among the records, in an order of (seed, e) alone."""
     epoch_images = schedule.steps_per_epoch * schedule.batch_size
+    names = tf.constant(_names(images.files))
 
-    def epoch_records(epoch: Any) -> Any:
-        order = tf.random.experimental.stateless_shuffle(tf.constant(_names(images.files)), seed=(schedule.seed, epoch))
+    def epoch_records(epoch: Any, seed: Any) -> Any:
+        order = tf.random.experimental.stateless_shuffle(names, seed=(schedule.seed, epoch))
         drawn = _kept_records(tf, images, order).shuffle(
-            min(_SHUFFLED_RECORDS, images.count), seed=schedule.seed + epoch, reshuffle_each_iteration=False
+            min(_SHUFFLED_RECORDS, images.count), seed=seed, reshuffle_each_iteration=False
         )
-        return drawn.take(epoch_images)
+        return drawn.take(epoch_images).apply(_holds(tf, epoch_images))
 
-    epochs = tf.data.Dataset.range(schedule.first_epoch, schedule.epochs)
+    numbers = range(schedule.first_epoch, schedule.epochs)
+    seeds = [derived_seed(schedule.seed, "records", epoch) for epoch in numbers]
+    epochs = tf.data.Dataset.from_tensor_slices((tf.constant(numbers, tf.int64), tf.constant(seeds, tf.int64)))
     # Skipped while still encoded: bytes are read past, nothing is decoded.
     return epochs.flat_map(epoch_records).skip(schedule.skipped_steps * schedule.batch_size)
 
@@ -182,16 +221,16 @@ def _kept_records(tf: Any, images: RecordImages, files: Any) -> Any:
     # Chosen out here: what runs inside the pipeline is compiled, and must be plain.
     match images.keep:
         case Keep.ALL:
-            kept = _any_record
+            keep = _any_record
         case Keep.TRAIN:
-            kept = _trained_record
+            keep = _trained_record
         case Keep.HOLD_OUT:
-            kept = _held_out_record
+            keep = _held_out_record
         case _:
             assert_never(images.keep)
 
     def of_file(file: Any) -> Any:
-        return tf.data.TFRecordDataset(file).enumerate().filter(kept).map(_without_number)
+        return tf.data.TFRecordDataset(file).enumerate().filter(keep).map(_without_number)
 
     return tf.data.Dataset.from_tensor_slices(files).interleave(
         of_file, cycle_length=_FILES_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True

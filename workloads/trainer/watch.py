@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workloads.trainer.errors import DeadlineReached, Stopped, TrainerError
+from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.meter import Meter
 from workloads.trainer.progress import Clock, Progress, State
 
 if TYPE_CHECKING:
+    from workloads.trainer.averages import Averages
     from workloads.trainer.feed import Schedule
+    from workloads.trainer.validation import Validation
 
 # Steps handed to the device beyond the one waited for: enough to hide Python, few enough to stop at once.
 _IN_FLIGHT = 2
@@ -46,7 +48,7 @@ class Limits:
 def stop_reason(limits: Limits, clock: Clock, needs_seconds: float = 0.0) -> TrainerError | None:
     """Why to end now, if there is a reason; `needs_seconds` is what ending takes (a checkpoint)."""
     if limits.stop.signal_name is not None:
-        return Stopped(f"stopped on {limits.stop.signal_name}")
+        return TrainingStopped(f"stopped on {limits.stop.signal_name}")
     if limits.deadline_unix is not None and clock.wall() + needs_seconds >= limits.deadline_unix:
         return DeadlineReached("the deadline is reached")
     return None
@@ -92,11 +94,14 @@ class Watch:
     def epoch_begin(self) -> None:
         self._epoch_began = (self._clock.monotonic(), self.meter.train_seconds)
 
-    def epoch_end(self, epoch: int, logs: Logs) -> None:
-        """`epoch` from 0; `logs` with val_loss and val_accuracy where the hold-out was tested."""
+    def epoch_end(self, epoch: int, logs: Logs) -> float:
+        """Seconds of the epoch. `epoch` from 0; `logs` with val_loss and val_accuracy where the hold-out was tested."""
         self._land_all()
         began, trained = self._epoch_began
+        seconds = self._clock.monotonic() - began
         tested = {f"validation_{name}": _figure(logs, f"val_{name}") for name in ("loss", "accuracy")}
+        if "val_top5" in logs:
+            tested["validation_top5"] = _figure(logs, "val_top5")
         self._progress.event(
             "epoch",
             epoch=epoch + 1,
@@ -104,9 +109,10 @@ class Watch:
             loss=_figure(logs, "loss"),
             accuracy=_figure(logs, "accuracy"),
             **tested,
-            seconds=round(self._clock.monotonic() - began, 3),
+            seconds=round(seconds, 3),
             train_seconds=round(self.meter.train_seconds - trained, 3),
         )
+        return seconds
 
     def test_begin(self) -> None:
         """The hold-out is tested between epochs: not training time."""
@@ -196,8 +202,9 @@ def _figure(logs: Logs, name: str) -> float | None:
     return round(float(logs[name]), 6) if name in logs else None
 
 
-def hooked(keras: Any, model: Any, watch: Watch, *, parts: int = 1) -> Any:
-    """A Keras CallbackList that tells `watch` of every step without waiting for the device.
+def hooked(keras: Any, model: Any, watch: Watch, averages: Averages, validation: Validation, *, parts: int = 1) -> Any:
+    """A Keras CallbackList that tells `watch` of every step without waiting for the device, tests the averages, and
+    ends training where the validation does.
 
     A step is one of the optimizer: `parts` of Keras' batches.
 
@@ -218,17 +225,21 @@ def hooked(keras: Any, model: Any, watch: Watch, *, parts: int = 1) -> Any:
 
         def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
             super().on_epoch_end(epoch, logs)
-            watch.epoch_end(epoch, logs or {})
+            seconds = watch.epoch_end(epoch, logs or {})
+            model.stop_training = validation.epoch_end(epoch + 1, watch.step, logs or {}, seconds)
 
         def on_test_begin(self, logs: Logs | None = None) -> None:
             super().on_test_begin(logs)
             watch.test_begin()
+            averages.show()
 
         def on_test_batch_end(self, *_: object) -> None:
             watch.test_batch_end()
 
         def on_test_end(self, logs: Logs | None = None) -> None:
             super().on_test_end(logs)
+            validation.test_end()
+            averages.hide()
             watch.test_end()
 
     return Hooks(add_history=True, model=model)

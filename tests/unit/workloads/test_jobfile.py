@@ -65,7 +65,7 @@ WRONG_LINES = [
         "zzz: 1",
         "job.yaml:6: there is no key 'zzz'",
         "known here: name, model, data, epochs, global_batch_size, accumulate, precision, xla, framework, "
-        "optimizer, seed, checkpoint_every, constraints, objective, on_slow, container, secrets",
+        "optimizer, augment, validation, seed, checkpoint_every, constraints, objective, on_slow, container, secrets",
     ),
     (
         "",

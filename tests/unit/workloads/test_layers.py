@@ -19,7 +19,6 @@ from workloads.layers import (
     macs,
     moving_statistics,
     parameters,
-    training_flops,
 )
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
 
@@ -53,7 +52,6 @@ def test_batch_norm_takes_the_bias_and_brings_a_scale_a_shift_and_two_statistics
     assert parameters(normed) == parameters(plain) + filters
     assert moving_statistics(normed) == 2 * filters
     assert macs(normed) == macs(plain)
-    assert training_flops(normed) > training_flops(plain)
 
 
 def test_the_mnist_net_has_its_published_parameters() -> None:
@@ -126,7 +124,6 @@ def test_each_layer_of_a_tiny_net_is_as_worked_out_by_hand(index: int) -> None:
 
 def test_the_sums_of_a_tiny_net_are_those_of_its_layers() -> None:
     assert (parameters(TINY), moving_statistics(TINY), macs(TINY)) == (60 + 112 + 25, 6, 1350 + 972 + 20)
-    assert training_flops(TINY) == (3075 + 3450) + (2016 + 4032) + 32 + (50 + 100)
     assert TINY.classes == 5
 
 

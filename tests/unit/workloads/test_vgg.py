@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workloads.layers import Conv, Dense, Flatten, MaxPool
-from workloads.vgg import MNIST_CNN, PRESETS, VGG_FEATURES, Head, M, mnist_cnn, vgg
+from workloads.vgg import VGG_FEATURES, Head, M, mnist_cnn, vgg
 
 HEAD = Head(dense=(20, 10), dropout=0.25, classes=7)
 
@@ -44,7 +44,3 @@ def test_the_mnist_net_is_strided_and_normed_without_scale() -> None:
     hidden, last = [layer for layer in net.layers if isinstance(layer, Dense)]
     assert (hidden.units, hidden.dropout, hidden.batch_norm, last.softmax) == (200, 0.4, True, True)
     assert not any(layer.batch_norm_scale for layer in (*convs, hidden))
-
-
-def test_the_presets_are_the_family_and_the_mnist_net() -> None:
-    assert PRESETS == ("vgg11", "vgg13", "vgg16", "vgg19", MNIST_CNN)

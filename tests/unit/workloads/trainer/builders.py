@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pytest
+
 from workloads.job import TrainingJob
-from workloads.trainer.devices import find_devices
+from workloads.trainer.devices import DeviceKind, Devices, find_devices, mirrored
+from workloads.trainer.errors import TrainingStopped
+from workloads.trainer.images import ArrayImages, in_memory
 from workloads.trainer.loop import train
 from workloads.trainer.prepare import Setting
 from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.watch import Limits
+from workloads.trainer.watch import Limits, StopRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from workloads.trainer.backend import Toolkit
+    from workloads.trainer.images import Split
 
 
 def a_job(**changes: Any) -> TrainingJob:
@@ -27,6 +35,21 @@ def a_job(**changes: Any) -> TrainingJob:
         "optimizer": {"name": "adam", "learning_rate": 0.003},
     }
     return TrainingJob.model_validate(job | changes)
+
+
+NOT_OPTIMISED = "--xla_backend_optimization_level=0"
+"""For XLA: to compile a net of the tests takes ten times as long as to train it."""
+
+
+def quick_jax(folder: Path) -> dict[str, str]:
+    """The environment of a process that trains with JAX: what several processes compile is compiled by the first of
+    them, and kept in `folder`."""
+    return {
+        "XLA_FLAGS": NOT_OPTIMISED,
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
 
 
 def attempt(
@@ -51,6 +74,13 @@ def attempt(
     train(job, setting)
 
 
+def two_devices(toolkit: Toolkit) -> Devices:
+    """The CPU as two devices (fixture `tensorflow`), for a strategy whose messages no earlier one's are taken for."""
+    # As TensorFlow's own tests do: in one process the keys of its collective operations would begin anew.
+    toolkit.module.distribute.MirroredStrategy._collective_key_base += 100_000
+    return mirrored(toolkit.module, DeviceKind.CPU, "two halves of a CPU", ["CPU:0", "CPU:1"])
+
+
 def events(run_dir: Path, number: int = 1, name: str | None = None) -> list[dict[str, Any]]:
     """What the attempt told, all of it or the events of one name."""
     lines = (run_dir / "attempts" / str(number) / "progress.jsonl").read_text(encoding="utf-8").splitlines()
@@ -60,3 +90,37 @@ def events(run_dir: Path, number: int = 1, name: str | None = None) -> list[dict
 def status(run_dir: Path, number: int = 1) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((run_dir / "attempts" / str(number) / "status.json").read_text(encoding="utf-8"))
     return found
+
+
+def final_state(run_dir: Path) -> list[Any]:
+    """The arrays of the newest checkpoint."""
+    newest = sorted((run_dir / "checkpoints").iterdir())[-1]
+    with np.load(newest / "state.npz") as state:
+        return [state[name] for name in sorted(state.files)]
+
+
+def stopped_in_epoch_2(job: TrainingJob, run_dir: Path) -> None:
+    """A first attempt that a signal ends after the first step of its second epoch."""
+    stop = StopRequest()
+
+    class StopsAfterAnEpoch(Progress):
+        def event(self, name: str, /, **fields: object) -> None:
+            super().event(name, **fields)
+            if name == "epoch":
+                stop.signal_name = "SIGTERM"
+
+    limits = Limits(checkpoint_every_seconds=600, stop=stop)
+    with pytest.raises(TrainingStopped):
+        attempt(job, run_dir, limits=limits, progress=StopsAfterAnEpoch(run_dir / "attempts/1", Clock()))
+
+
+def numbered(count: int = 23) -> ArrayImages:
+    """Image i is all i, so that a batch tells which images it holds."""
+    return in_memory(np.repeat(np.arange(count), 4).reshape(count, 2, 2), np.arange(count))
+
+
+def arrays(split: Split) -> tuple[ArrayImages, ArrayImages]:
+    """Both parts of a data set that is held in memory."""
+    assert isinstance(split.train, ArrayImages)
+    assert isinstance(split.hold_out, ArrayImages)
+    return split.train, split.hold_out

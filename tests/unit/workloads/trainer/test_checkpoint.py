@@ -71,6 +71,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "killed before the mark": (lambda folder: (folder / "complete.json").unlink(), "no complete.json"),
     "cut short": (cut, "sha256 differs"),
     "a bit flipped": (flip, "sha256 differs"),
+    "history changed": (lambda folder: (folder / "history.json").write_text("[]"), "history.json is not what was"),
     "state gone": (lambda folder: (folder / "state.npz").unlink(), "No such file"),
     "mark cut short": (lambda folder: (folder / "complete.json").write_text('{"step": 1'), "is damaged"),
 }
@@ -116,7 +117,7 @@ def test_one_half_written_before_a_kill_is_replaced(tmp_path: Path) -> None:
     Checkpoints(tmp_path).save(at(10), ARRAYS)
     loaded = Checkpoints(tmp_path).newest(at(0), pytest.fail)
     assert loaded is not None
-    assert names(half) == ["complete.json", "state.npz"]
+    assert names(half) == ["complete.json", "history.json", "state.npz"]
 
 
 def test_one_of_another_job_is_passed_over(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.workloads.trainer.builders import a_job, events, status
+from tests.unit.workloads.trainer.builders import NOT_OPTIMISED, a_job, events, quick_jax, status
 
 if TYPE_CHECKING:
     from workloads.job import TrainingJob
@@ -57,7 +57,13 @@ def run(
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", **environment},
+        env={
+            **os.environ,
+            "CUDA_VISIBLE_DEVICES": "-1",
+            "JAX_PLATFORMS": "cpu",
+            **quick_jax(run_dir.parent),
+            **environment,
+        },
         check=False,
         timeout=300,
     )
@@ -190,9 +196,8 @@ def test_jax_shares_a_batch_between_devices(tmp_path: Path) -> None:
     for needed in ("jax", "keras", "sklearn"):
         if importlib.util.find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed")
-    done = run(
-        tmp_path, a_job(framework="jax"), code=SHARED_BY_TWO, XLA_FLAGS="--xla_force_host_platform_device_count=2"
-    )
+    two = f"{NOT_OPTIMISED} --xla_force_host_platform_device_count=2"
+    done = run(tmp_path, a_job(framework="jax"), code=SHARED_BY_TWO, XLA_FLAGS=two)
     assert done.returncode == 0, done.stderr
     start = events(tmp_path, 1, "start")[0]
     assert (start["strategy"], start["device_count"]) == ("DataParallel", 2)

@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.unit.workloads.trainer.builders import a_job
+from tests.unit.workloads.trainer.builders import a_job, arrays
 from workloads.trainer.data import digits, open_data, synthetic
 from workloads.trainer.errors import BadInputError
-from workloads.trainer.images import ArrayImages, FileImages, Split
+from workloads.trainer.images import FileImages
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def arrays(split: Split) -> tuple[ArrayImages, ArrayImages]:
-    assert isinstance(split.train, ArrayImages)
-    assert isinstance(split.hold_out, ArrayImages)
-    return split.train, split.hold_out
 
 
 @pytest.fixture(scope="module")

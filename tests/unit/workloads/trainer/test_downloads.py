@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.unit.workloads.trainer.builders import arrays
 from workloads.job import DataName
 from workloads.trainer.downloads import ARCHIVES, Archive, fetched
 from workloads.trainer.errors import BadInputError
-from workloads.trainer.images import ArrayImages, Split
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,12 +49,6 @@ def tar(path: Path, members: dict[str, Any]) -> None:
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
-
-
-def arrays(split: Split) -> tuple[ArrayImages, ArrayImages]:
-    assert isinstance(split.train, ArrayImages)
-    assert isinstance(split.hold_out, ArrayImages)
-    return split.train, split.hold_out
 
 
 def test_mnist(tmp_path: Path) -> None:

@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from tests.unit.workloads.trainer.builders import numbered
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule, epoch_order, epoch_orders, hold_out_batch, training_batches
-from workloads.trainer.images import ArrayImages, FileImages, in_memory
+from workloads.trainer.images import ArrayImages, FileImages
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 COUNT = 23
 SCHEDULE = Schedule(batch_size=4, steps_per_epoch=5, epochs=3, seed=7)
-
-
-def numbered(count: int = COUNT) -> ArrayImages:
-    """Image i is all i, so that a batch tells which images it holds."""
-    return in_memory(np.repeat(np.arange(count), 4).reshape(count, 2, 2), np.arange(count))
 
 
 def shown(schedule: Schedule) -> list[list[int]]:
@@ -93,7 +89,7 @@ def test_a_feed_that_is_left_early_ends_its_thread() -> None:
     assert isinstance(feed, Iterator)
     feed.close()  # type: ignore[attr-defined]
     for thread in running:
-        thread.join(timeout=10)
+        thread.join(timeout=300)
     assert feed_threads() == 0
 
 

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import Path
 
 import pytest
 
+from tests.unit.workloads.data_folder.builders import example, files, frames
 from workloads.trainer.errors import BadInputError
-from workloads.trainer.folders import Wanted, count_records, left_out_text, open_folder
-from workloads.trainer.images import FileImages, Keep, RecordImages
+from workloads.trainer.folders import FolderQuery, check_records, open_folder
+from workloads.trainer.images import FileImages, Keep, RecordImages, Split
 
-THREE = Wanted(size=8, channels=1, classes=3)
-
-
-def files(folder: Path, *names: str) -> None:
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(b"x")
+THREE = FolderQuery(size=8, channels=1, classes=3)
 
 
 def records(path: Path, lengths: list[int]) -> Path:
-    """A TFRecord file as it is framed; the checksums are not looked at when counting."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(struct.pack("<QI", size, 0) + bytes(size) + bytes(4) for size in lengths))
-    return path
+    """Examples whose images have so many bytes."""
+    return frames(path, [example(bytes(size), 0) for size in lengths])
+
+
+def left_out(split: Split) -> int:
+    return sum(left.entries for left in split.left_out)
 
 
 def test_one_image_in_ten_is_held_out_whatever_the_machine(image_folder: Path) -> None:
@@ -95,18 +91,10 @@ def test_validation_shards_are_the_hold_out(tmp_path: Path) -> None:
 
 
 def test_records_that_the_job_counts_are_not_counted_again(tmp_path: Path) -> None:
-    (tmp_path / "train-0.tfrecord").write_bytes(b"not read")
+    frames(tmp_path / "train-0.tfrecord", [example(b"", 0)])
     records(tmp_path / "validation-0.tfrecord", [3])
-    split = open_folder(tmp_path, Wanted(size=8, channels=1, classes=3, count=1_281_167))
+    split = open_folder(tmp_path, FolderQuery(size=8, channels=1, classes=3, count=1_281_167))
     assert split.train.count == 1_281_167
-
-
-def test_a_record_file_cut_short_is_named(tmp_path: Path) -> None:
-    whole = records(tmp_path / "a.tfrecord", [100, 100])
-    assert count_records(whole) == 2
-    whole.write_bytes(whole.read_bytes()[:-1])
-    with pytest.raises(BadInputError, match=r"a\.tfrecord is cut short"):
-        count_records(whole)
 
 
 # --- what is no regular file, and names that are no text ----------------------------------------------------------
@@ -121,22 +109,22 @@ def test_only_regular_files_are_images(tmp_path: Path) -> None:
     (tmp_path / "c" / "folder.png").mkdir()
     (tmp_path / "c" / "linked.png").symlink_to(tmp_path / "c" / "1.png")
     split = open_folder(tmp_path, THREE)
-    assert split.left_out == 3
+    assert left_out(split) == 3
     assert split.train.count + split.hold_out.count == before.train.count + before.hold_out.count + 1, "the link"
-    assert before.left_out == 0
+    assert left_out(before) == 0
 
 
 def test_only_regular_files_are_records(tmp_path: Path) -> None:
     records(tmp_path / "a.tfrecord", [3] * 21)
     os.mkfifo(tmp_path / "b.tfrecord")
     split = open_folder(tmp_path, THREE)
-    assert (split.train.count, split.hold_out.count, split.left_out) == (18, 3, 1)
+    assert (split.train.count, split.hold_out.count, left_out(split)) == (18, 3, 1)
 
 
 def test_a_hold_out_folder_counts_what_it_leaves_out(tmp_path: Path) -> None:
     files(tmp_path, "train/a/1.png", "train/b/2.png", "train/c/3.png", "val/c/4.png")
     os.mkfifo(tmp_path / "val" / "c" / "5.png")
-    assert open_folder(tmp_path, THREE).left_out == 1
+    assert left_out(open_folder(tmp_path, THREE)) == 1
 
 
 def test_names_need_not_be_utf_8(tmp_path: Path) -> None:
@@ -150,6 +138,32 @@ def test_names_need_not_be_utf_8(tmp_path: Path) -> None:
     assert split.class_names == ("a", "b", os.fsdecode(b"c\xfe"))
 
 
-@pytest.mark.parametrize(("entries", "words"), [(1, "1 entry of the data folder is left out"), (2, "2 entries")])
-def test_what_was_left_out_is_told_in_words(entries: int, words: str) -> None:
-    assert words in left_out_text(entries)
+# --- labels of records ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "first_label", "message"),
+    [
+        ([1, 2, 3], 0, "record 2 of .*a.tfrecord has the label 3; .* 0 to 2: write data.first_label: 1"),
+        ([0, 1, 2], 1, "record 0 of .*a.tfrecord has the label 0; .* 1 to 3: write data.first_label: 0"),
+        ([0, 1, 9], 0, "has the label 9; the 3 classes have the labels 0 to 2: correct the records or model.classes"),
+    ],
+)
+def test_labels_out_of_range_are_told_with_the_remedy(
+    tmp_path: Path, labels: list[int], first_label: int, message: str
+) -> None:
+    frames(tmp_path / "a.tfrecord", [example(b"", label) for label in labels])
+    split = open_folder(tmp_path, FolderQuery(size=8, channels=1, classes=3, first_label=first_label))
+    with pytest.raises(BadInputError, match=message):
+        check_records(split.train)
+
+
+def test_labels_may_begin_at_one(tmp_path: Path) -> None:
+    frames(tmp_path / "a.tfrecord", [example(b"", label) for label in (1, 2, 3)])
+    check_records(open_folder(tmp_path, FolderQuery(size=8, channels=1, classes=3, first_label=1)).train)
+
+
+def test_records_of_something_else_are_refused(tmp_path: Path) -> None:
+    frames(tmp_path / "a.tfrecord", [b"not an example"])
+    with pytest.raises(BadInputError, match=r"does not hold tf\.train\.Example records"):
+        open_folder(tmp_path, THREE)

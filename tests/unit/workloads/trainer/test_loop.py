@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.unit.workloads.trainer.builders import a_job, attempt, events, status
-from workloads.trainer.devices import DeviceKind, Devices, mirrored
-from workloads.trainer.errors import BadInputError, DeadlineReached, Stopped
+from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_state, status, two_devices
+from tests.unit.workloads.trainer.test_tfdata import write_records
+from workloads.trainer.errors import BadInputError, DeadlineReached, TrainingStopped
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits, StopRequest
 
@@ -19,16 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from workloads.job import TrainingJob
-    from workloads.trainer.backend import Toolkit
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("tensorflow")]
 
 STEPS_PER_EPOCH = 1437 // 64
 PHASES = ["data", "import", "build", "compile", "train", "evaluate", "save"]
-
-
-def two_devices(toolkit: Toolkit) -> Devices:
-    return mirrored(toolkit.module, DeviceKind.CPU, "two halves of a CPU", ["CPU:0", "CPU:1"])
 
 
 class StopsAt(Progress):
@@ -42,12 +37,6 @@ class StopsAt(Progress):
         super().event(name, **fields)
         if name == "epoch":
             self.stop.signal_name = "SIGTERM"
-
-
-def final_state(run_dir: Path) -> list[Any]:
-    newest = sorted((run_dir / "checkpoints").iterdir())[-1]
-    with np.load(newest / "state.npz") as state:
-        return [state[name] for name in sorted(state.files)]
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +86,8 @@ def test_a_run_learns(done: Path) -> None:
 
 def test_the_output_is_vouched_for_and_classifies(done: Path, tensorflow: Any) -> None:
     manifest = json.loads((done / "output/manifest.json").read_text(encoding="utf-8"))
-    assert [row["path"] for row in manifest] == ["model.keras", "metrics.json"]
+    reports = ["metrics.csv", "curves.png", "confusion.csv", "report.md"]
+    assert [row["path"] for row in manifest] == ["model.keras", "metrics.json", *reports]
     for row in manifest:
         data = (done / "output" / row["path"]).read_bytes()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (row["size_bytes"], row["sha256"])
@@ -117,7 +107,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_very_same_state(
     stop = StopRequest()
     progress = StopsAt(tmp_path / "attempts/1", stop)
     limits = Limits(checkpoint_every_seconds=600, stop=stop)
-    with pytest.raises(Stopped):
+    with pytest.raises(TrainingStopped):
         attempt(three_epochs, tmp_path, limits=limits, progress=progress)
     stopped = events(tmp_path, name="end")[0]
     assert (stopped["state"], stopped["step"]) == ("stopped", STEPS_PER_EPOCH + 1)
@@ -168,7 +158,7 @@ def test_a_batch_is_shared_between_devices(tmp_path: Path) -> None:
 def test_what_two_devices_wrote_one_goes_on_with(tmp_path: Path) -> None:
     stop = StopRequest()
     progress = StopsAt(tmp_path / "attempts/1", stop)
-    with pytest.raises(Stopped):
+    with pytest.raises(TrainingStopped):
         attempt(
             a_job(),
             tmp_path,
@@ -204,3 +194,46 @@ def test_a_folder_of_images_is_trained_on(tmp_path: Path, image_folder: Path) ->
     metrics = json.loads((tmp_path / "output/metrics.json").read_text(encoding="utf-8"))
     assert metrics["class_names"] == ["cat", "dog", "eel"]
     assert metrics["hold_out_images"] + metrics["images"] == 120
+
+
+# --- runs on TFRecords --------------------------------------------------------------------------------------------
+
+
+def record_job(folder: Path, **data: Any) -> TrainingJob:
+    return a_job(
+        data={"path": str(folder), "channels": 1} | data,
+        model={"layers": [4, "M"], "image_size": 6, "classes": 3, "dense": []},
+        global_batch_size=10,
+    )
+
+
+@pytest.fixture(scope="module")
+def record_folder(tensorflow: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("records")
+    write_records(tensorflow, folder / "train-0.tfrecord", range(60))
+    write_records(tensorflow, folder / "val-0.tfrecord", range(60, 83))
+    return folder
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So little that records are read in each epoch, as those of ImageNet are."""
+    monkeypatch.setattr("workloads.trainer.prepare.available_bytes", lambda: 1_000)
+
+
+def test_data_that_is_less_than_the_job_says_ends_the_run_as_failed(
+    tmp_path: Path, record_folder: Path, little_memory: None
+) -> None:
+    with pytest.raises(BadInputError, match=r"hold 60 images, and data\.images says 120; write data\.images: 60"):
+        attempt(record_job(record_folder, images=120), tmp_path)
+    assert not (tmp_path / "output").exists()
+    assert events(tmp_path, name="end") == []
+
+
+def test_a_good_run_on_records_says_nothing_of_data_that_ran_out(
+    tmp_path: Path, record_folder: Path, little_memory: None, recwarn: pytest.WarningsRecorder
+) -> None:
+    attempt(record_job(record_folder, images=60), tmp_path)
+    end = events(tmp_path, name="end")[0]
+    assert (end["state"], end["step"], end["hold_out_images"]) == ("done", 12, 23)
+    assert not [warning for warning in recwarn if "ran out of data" in str(warning.message)]

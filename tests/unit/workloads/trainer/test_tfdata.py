@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections import deque
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.unit.workloads.data_folder.builders import example
+from tests.unit.workloads.trainer.builders import numbered
 from workloads.trainer import tfdata
 from workloads.trainer.damage import first_damaged, naming_damaged
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule, training_batches
-from workloads.trainer.folders import Wanted, open_folder
-from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages, in_memory
+from workloads.trainer.folders import FolderQuery, open_folder
+from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 
-WANTED = Wanted(size=6, channels=1, classes=3)
+WANTED = FolderQuery(size=6, channels=1, classes=3)
 
 
 def schedule(first_step: int = 0, batch_size: int = 4, steps_per_epoch: int = 5) -> Schedule:
     return Schedule(batch_size=batch_size, steps_per_epoch=steps_per_epoch, epochs=3, seed=7, first_step=first_step)
-
-
-def numbered(count: int = 23) -> ArrayImages:
-    return in_memory(np.repeat(np.arange(count), 4).reshape(count, 2, 2), np.arange(count))
 
 
 def shown(tf: Any, images: Images, plan: Schedule) -> list[list[int]]:
@@ -141,19 +142,95 @@ def test_records_have_their_labels(tensorflow: Any, record_folder: Path) -> None
         assert (pixels[:, 0, 0, 0] % 3 == labels).all()
 
 
-def test_labels_out_of_range_are_refused_before_training(tensorflow: Any, record_folder: Path) -> None:
-    train = open_folder(record_folder, WANTED).train
-    tfdata.check_records(tensorflow, train, 3)
-    with pytest.raises(BadInputError, match="has labels 0 to 2; with 2 classes they must run from 0 to 1"):
-        tfdata.check_records(tensorflow, train, 2)
+def test_a_label_out_of_range_is_told_when_it_is_trained_on(tensorflow: Any, record_folder: Path) -> None:
+    """Wherever it lies: the look at the first records does not see it."""
+    images = open_folder(record_folder, WANTED).train
+    assert isinstance(images, RecordImages)
+    two = dataclasses.replace(images, classes=2)
+    message = r"a record has the label 2; the 2 classes have the labels 0 to 1: write data\.first_label: 1"
+    with pytest.raises(BadInputError, match=message), naming_damaged(two):
+        shown(tensorflow, two, schedule())
 
 
-def test_records_of_something_else_are_refused_before_training(tensorflow: Any, tmp_path: Path) -> None:
-    with tensorflow.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
-        writer.write(b"not an example")
-    images = RecordImages(files=(str(tmp_path / "a.tfrecord"),), count=1, keep="all", size=6, channels=1)  # type: ignore[arg-type]
-    with pytest.raises(BadInputError, match=r"does not hold tf\.train\.Example records"):
-        tfdata.check_records(tensorflow, images, 3)
+def test_labels_that_begin_at_one_are_read_from_zero(tensorflow: Any, tmp_path: Path) -> None:
+    write_records(tensorflow, tmp_path / "a.tfrecord", range(1, 31), classes=4)
+    split = open_folder(tmp_path, dataclasses.replace(WANTED, first_label=1))
+    values = range(1, 31)
+    assert split.train.count == 27
+    assert {value % 4 for value in values} == {0, 1, 2, 3}
+    with pytest.raises(BadInputError, match="the labels 1 to 3"), naming_damaged(split.train):
+        shown(tensorflow, split.train, schedule())
+
+
+def test_fewer_records_than_the_job_says_are_told_in_the_first_epoch(tensorflow: Any, record_folder: Path) -> None:
+    images = open_folder(record_folder, dataclasses.replace(WANTED, count=108)).train
+    plan = schedule(batch_size=6, steps_per_epoch=18)
+    seen = iter(tfdata.training_dataset(tensorflow, images, plan))
+    message = "the training records hold 54 images, and data.images says 108; write data.images: 54"
+    with pytest.raises(BadInputError, match=message), naming_damaged(images):
+        deque(islice(seen, 18))
+    with pytest.raises(BadInputError, match=message):
+        tfdata.cached(tensorflow, images, 10**9)
+
+
+def test_of_more_records_than_the_job_says_each_epoch_draws_its_own(tensorflow: Any, record_folder: Path) -> None:
+    images = open_folder(record_folder, dataclasses.replace(WANTED, count=24)).train
+    assert tfdata.cached(tensorflow, images, 10**9) is images
+    epochs = np.array(shown(tensorflow, images, schedule(batch_size=6, steps_per_epoch=4))).reshape(3, 24)
+    assert all(len(set(epoch)) == 24 for epoch in epochs.tolist())
+    assert len(set(epochs.flatten().tolist())) > 24
+
+
+def test_records_with_the_keys_of_tensorflow_datasets_are_read(tensorflow: Any, tmp_path: Path) -> None:
+    encoded_images = [example(encoded(tensorflow, value), value % 3, ("image", "label")) for value in range(20)]
+    with tensorflow.io.TFRecordWriter(str(tmp_path / "toys-train.tfrecord-00000-of-00001")) as writer:
+        for data in encoded_images:
+            writer.write(data)
+    split = open_folder(tmp_path, WANTED)
+    assert split.train.count == 18
+    for pixels, labels in tfdata.training_dataset(
+        tensorflow, split.train, schedule(steps_per_epoch=4)
+    ).as_numpy_iterator():
+        assert (pixels[:, 0, 0, 0] % 3 == labels).all()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("name", ["with TensorFlow's own", "with Pillow"])
+def test_webp_is_read(tensorflow: Any, tmp_path: Path, name: str, channels: int) -> None:
+    from PIL import Image
+
+    for label in range(3):
+        (tmp_path / f"{label}").mkdir()
+        for number in range(12):
+            image = Image.new("RGB", (7, 9), (60 * label + 5,) * 3)
+            image.save(tmp_path / f"{label}" / f"{number}.{'webp' if number % 2 else 'png'}", lossless=True)
+    images = open_folder(tmp_path, dataclasses.replace(WANTED, channels=channels)).train
+    tf = tensorflow if name == "with TensorFlow's own" else WithoutWebp(tensorflow)
+    seen = 0
+    for pixels, labels in tfdata.ordered_dataset(tf, images, 4).as_numpy_iterator():
+        assert np.abs(pixels.astype(int) - (60 * labels + 5)[:, None, None, None]).max() <= 1
+        seen += len(labels)
+    assert seen == images.count
+
+
+class WithoutWebp:
+    """TensorFlow as it was before it read WebP."""
+
+    class _Io:
+        def __init__(self, io: Any) -> None:
+            self._io = io
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "decode_webp":
+                raise AttributeError(name)
+            return getattr(self._io, name)
+
+    def __init__(self, tf: Any) -> None:
+        self._tf = tf
+        self.io = self._Io(tf.io)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tf, name)
 
 
 def test_names_that_are_not_utf_8_are_read(tensorflow: Any, image_folder: Path) -> None:
@@ -170,5 +247,4 @@ def test_records_whose_names_are_not_utf_8_are_read(tensorflow: Any, record_fold
     for path in sorted(record_folder.rglob("*.tfrecord*")):
         path.rename(path.with_name(os.fsdecode(b"\xff" + os.fsencode(path.name))))
     train = open_folder(record_folder, WANTED).train
-    tfdata.check_records(tensorflow, train, 3)
     assert len(shown(tensorflow, train, schedule())) == 15

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from workloads.trainer.errors import DeadlineReached, Stopped, TrainerError
+from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.feed import Schedule
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits, StepsDone, StopRequest, Watch, epoch_of
@@ -124,7 +124,7 @@ def test_a_signal_ends_after_a_checkpoint(scene: MakeScene) -> None:
     made = scene(stop=stop)
     made.steps(7)
     stop.signal_name = "SIGTERM"
-    with pytest.raises(Stopped, match="SIGTERM"):
+    with pytest.raises(TrainingStopped, match="SIGTERM"):
         made.steps(1)
     assert made.saved == [8]
     assert made.status()["state"] == "stopping"
@@ -137,7 +137,7 @@ def test_a_signal_while_the_hold_out_is_tested_ends_too(scene: MakeScene) -> Non
     made.watch.test_begin()
     made.watch.test_batch_end()
     stop.signal_name = "SIGINT"
-    with pytest.raises(Stopped, match="SIGINT"):
+    with pytest.raises(TrainingStopped, match="SIGINT"):
         made.watch.test_batch_end()
     assert made.saved == [7]
 

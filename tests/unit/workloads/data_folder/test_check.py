@@ -1,0 +1,137 @@
+"""What a check of a data folder finds: labels of every shard, unreadable images, sizes, and slips of a job."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.workloads.data_folder.builders import example, frames
+from tests.unit.workloads.data_folder.test_published import cifar10, mnist_idx
+from tests.unit.workloads.trainer.builders import a_job
+from workloads.data_folder.check import check_folder, problems_of_job
+from workloads.data_folder.sheet import write_sheet
+from workloads.data_folder.values import DataFolderError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Image: Any = pytest.importorskip("PIL.Image")
+
+
+def png(size: tuple[int, int] = (6, 4), mode: str = "L", grey: int = 9) -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, size, grey if mode == "L" else (grey, 0, 0)).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two classes; one damaged image, one of another size, one in colour, a note and a hidden folder."""
+    for place in ("train/ant", "train/bee", "val/ant", "val/bee", ".cache"):
+        (tmp_path / "data" / place).mkdir(parents=True)
+        for number in range(5 if place.startswith("train") else 2):
+            (tmp_path / "data" / place / f"{number}.png").write_bytes(png())
+    (tmp_path / "data/train/ant/1.png").write_bytes(png()[:45])
+    (tmp_path / "data/train/ant/2.png").write_bytes(png((30, 20)))
+    (tmp_path / "data/train/bee/3.png").write_bytes(png((3, 2), "RGB"))
+    (tmp_path / "data/train/bee/note.tif").write_bytes(b"x")
+    return tmp_path / "data"
+
+
+def test_a_folder_is_counted_and_decoded(folder: Path) -> None:
+    report = check_folder(folder)
+    assert [(row.label, row.name, row.train, row.hold_out) for row in report.classes] == [
+        (0, "ant", 5, 2),
+        (1, "bee", 5, 2),
+    ]
+    assert (report.train_images, report.hold_out_images, report.decoded, report.unreadable_images) == (10, 4, 14, 1)
+    assert report.unreadable[0].path.endswith("train/ant/1.png")
+    assert report.sizes is not None
+    assert (report.sizes.least, report.sizes.middle, report.sizes.most) == ((3, 2), (6, 4), (30, 20))
+    assert report.channels == 3
+    assert {left.example for left in report.left_out} == {".cache", "train/bee/note.tif"}
+    (problem,) = report.problems
+    assert "1 of 14 images cannot be decoded, for example" in problem
+
+
+def test_a_sample_is_spread_over_the_folder(folder: Path) -> None:
+    heard: list[int] = []
+    report = check_folder(folder, 7, heard.append)
+    assert (report.decoded, report.unreadable_images, heard) == (7, 0, [7])
+
+
+def records(folder: Path, *shards: list[int], names: str = "train-{:05}-of-00009") -> Path:
+    for number, labels in enumerate(shards):
+        frames(folder / names.format(number), [example(png(), label) for label in labels])
+    return folder
+
+
+def test_labels_of_all_shards_are_looked_at(tmp_path: Path) -> None:
+    """The usual ImageNet records: labels from 1, the highest of them only in the last shard."""
+    report = check_folder(records(tmp_path, [1, 2] * 20, [1, 2] * 20, [1, 2, 3] * 10))
+    assert (report.kind, report.first_label, report.last_label) == ("TFRecords", 1, 3)
+    assert [(row.label, row.train + row.hold_out) for row in report.classes] == [(0, 50), (1, 50), (2, 10)]
+    assert (report.train_images, report.hold_out_images) == (99, 11)
+    assert report.problems == ()
+    job = a_job(
+        data={"path": str(tmp_path), "images": 500}, model={"layers": [4], "image_size": 8, "classes": 4}, epochs=1
+    )
+    assert problems_of_job(report, job) == (
+        "the data has 3 classes, the job 4; write model.classes: 3",
+        "the labels run from 1 to 3; write data.first_label: 1",
+        "there are 99 images to train on, and data.images says 500; write data.images: 99",
+    )
+
+
+def test_a_shard_that_is_cut_short_is_named_and_the_others_count(tmp_path: Path) -> None:
+    records(tmp_path, [0, 1] * 20, [0, 1] * 20)
+    second = tmp_path / "train-00001-of-00009"
+    second.write_bytes(second.read_bytes()[:-3])
+    report = check_folder(tmp_path)
+    assert report.train_images + report.hold_out_images == 79
+    assert "train-00001-of-00009: " in report.problems[0]
+    assert "is cut short" in report.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ([0, 2] * 20, "the labels run to 2, and only 2 of them have images"),
+        ([5, 6] * 20, "the labels begin at 5; they must run from 0, or from 1 with data.first_label: 1"),
+        ([0] * 20, "there are 1 classes; a run needs two or more"),
+    ],
+)
+def test_labels_that_no_run_can_use_are_problems(tmp_path: Path, labels: list[int], problem: str) -> None:
+    assert problem in check_folder(records(tmp_path, labels)).problems
+
+
+def test_a_class_without_an_image_is_a_problem(folder: Path) -> None:
+    (folder / "train/cow").mkdir()
+    assert "the class cow has no image to train on; add some, or take the class out" in check_folder(folder).problems
+
+
+def test_published_sets_are_counted_by_class(tmp_path: Path) -> None:
+    (tmp_path / "mnist").mkdir()
+    mnist_idx(tmp_path / "mnist", packed=True)
+    report = check_folder(tmp_path / "mnist")
+    assert (report.kind, report.train_images, report.hold_out_images) == ("MNIST (IDX)", 6, 3)
+    assert [(row.label, row.train, row.hold_out) for row in report.classes] == [(0, 2, 1), (1, 2, 1), (2, 2, 1)]
+    (tmp_path / "cifar").mkdir()
+    cifar10(tmp_path / "cifar", packed=False)
+    assert check_folder(tmp_path / "cifar").classes[3].name == "class 3"
+
+
+def test_a_contact_sheet_shows_each_class(folder: Path, tmp_path: Path) -> None:
+    shown = write_sheet(check_folder(folder), tmp_path / "sheet.png")
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.size == (170 + 8 * 100, 2 * 100)
+        assert sheet.getpixel((170 + 48, 48)) == (9, 9, 9)
+    assert shown == 9, "ten to train on, of which one cannot be decoded"
+
+
+@pytest.mark.parametrize("name", ["absent", "data/train/ant/0.png"])
+def test_what_is_no_folder_is_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataFolderError, match="there is no folder"):
+        check_folder(tmp_path / name)

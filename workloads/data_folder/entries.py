@@ -1,0 +1,84 @@
+"""What lies in a data folder: files in one order on every machine, and a tally of what is left out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workloads.data_folder.values import LeftOut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HIDDEN = "hidden, or made by the computer itself"
+NO_FILE = "only regular files are read, no pipes, sockets, devices and dangling links"
+_OF_THE_COMPUTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir"})
+
+
+class Tally:
+    """Counts what is left out of one folder, by reason."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._entries: dict[str, int] = {}
+        self._examples: dict[str, str] = {}
+
+    def add(self, reason: str, path: Path) -> None:
+        self._entries[reason] = self._entries.get(reason, 0) + 1
+        self._examples.setdefault(reason, path.relative_to(self._folder).as_posix())
+
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """By reason, the most entries first."""
+        ordered = sorted(self._entries.items(), key=lambda row: (-row[1], row[0]))
+        return tuple(LeftOut(reason=why, entries=count, example=self._examples[why]) for why, count in ordered)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name is none that a person gave: it begins with a dot, or a computer leaves it everywhere."""
+    return name.startswith(".") or name.lower() in _OF_THE_COMPUTER
+
+
+def folders_in(folder: Path, tally: Tally | None = None) -> list[Path]:
+    """Its sub-folders by name, links to folders among them; hidden ones are left out."""
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir())
+    hidden = [name for name in names if is_hidden(name)]
+    for name in hidden if tally is not None else ():
+        tally.add(HIDDEN, folder / name)  # type: ignore[union-attr]  # not None: see above
+    return [folder / name for name in names if not is_hidden(name)]
+
+
+def files_in(folder: Path, tally: Tally) -> list[Path]:
+    """The regular files that lie in it, not deeper, by name."""
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries if not _is_folder(entry))
+    return list(_regular((folder / name for name in names), tally))
+
+
+def files_below(folder: Path, tally: Tally) -> list[Path]:
+    """Every regular file below it, by path; links to files count, links to folders below it do not."""
+    paths: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        for name in filter(is_hidden, folders):
+            tally.add(HIDDEN, Path(place) / name)
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        paths += _regular((Path(place) / name for name in names), tally)
+    return sorted(paths)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _regular(paths: Iterator[Path], tally: Tally) -> Iterator[Path]:
+    for path in paths:
+        if is_hidden(path.name):
+            tally.add(HIDDEN, path)
+        elif not os.path.isfile(path):  # noqa: PTH113  # Path.is_file may raise
+            tally.add(NO_FILE, path)
+        else:
+            yield path

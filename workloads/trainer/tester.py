@@ -1,0 +1,81 @@
+"""The last test on the held-out images: loss, top-1, top-5, and which class was taken for which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.trainer.model import MOST_LIKELY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_CLASSES = 1_000
+"""Of a net whose classes are counted one by one; the count of pairs takes 4 MB then."""
+Confusion = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HoldOutResult:
+    """`accuracy` and `top5` are shares of 1; `top5` is None where there are no more than five classes. `confusion`:
+    images by (true class, taken for); None beyond MOST_CLASSES classes and with Keras 2."""
+
+    loss: float
+    accuracy: float
+    top5: float | None = None
+    confusion: Confusion | None = None
+
+
+def tested(keras: Any, model: Any, feed: Any, *, xla: bool, between: Callable[[], None]) -> HoldOutResult:
+    """Test the compiled `model`, which ends in logits. `between` is called after each batch and may raise."""
+    callbacks = [keras.callbacks.LambdaCallback(on_test_batch_end=lambda *_, **__: between())]
+    counting = None
+    if hasattr(keras, "ops"):
+        classes = int(model.outputs[0].shape[-1])
+        metrics = [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        if classes > MOST_LIKELY:
+            metrics.append(keras.metrics.SparseTopKCategoricalAccuracy(MOST_LIKELY, name="top5"))
+        if classes <= MOST_CLASSES:
+            counting = _pairs(keras, classes)
+            metrics.append(counting)
+        # A model of its own around the same layers: the metrics of training stay as cheap as they are.
+        model = keras.Model(model.inputs, model.outputs)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(loss=loss, metrics=metrics, jit_compile=xla)
+    found = model.evaluate(feed, verbose=0, return_dict=True, callbacks=callbacks)
+    figures = {name: round(float(value), 6) for name, value in found.items()}
+    return HoldOutResult(
+        loss=figures["loss"],
+        accuracy=figures["accuracy"],
+        top5=figures.get("top5"),
+        confusion=None if counting is None else _whole(keras, counting.pairs),
+    )
+
+
+def _whole(keras: Any, variable: Any) -> Confusion:
+    counts: Confusion = np.rint(keras.ops.convert_to_numpy(variable)).astype(np.int64)
+    return counts
+
+
+def _pairs(keras: Any, classes: int) -> Any:
+    """A metric that counts pairs of the true class and the one taken for it."""
+    ops = keras.ops
+
+    class Pairs(keras.metrics.Metric):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(name="pairs", dtype="float32")
+            self.pairs = self.add_weight(shape=(classes, classes), initializer="zeros", name="pairs")
+
+        def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+            del sample_weight
+            true = ops.one_hot(ops.reshape(ops.cast(y_true, "int32"), (-1,)), classes, dtype="float32")
+            taken = ops.one_hot(ops.argmax(y_pred, axis=-1), classes, dtype="float32")
+            self.pairs.assign_add(ops.matmul(ops.transpose(true), taken))
+
+        def result(self) -> Any:
+            return ops.sum(self.pairs)
+
+    return Pairs()
