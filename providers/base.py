@@ -12,6 +12,8 @@ from typing import NewType, Protocol, runtime_checkable
 
 from pricing.offers import Offer, OfferQuery
 from providers.agent.spec import File
+from providers.values import OwnEnds, Resolution
+from workloads.job import TrainingJob
 
 RunId = NewType("RunId", str)
 
@@ -74,8 +76,7 @@ class Instance:
     """`end`, `exit_code`, `reason` and `ended_at` are known once it has ENDED, as far as the provider tells.
 
     `bills`: something is charged for it, or was; for a request that waits in a queue nothing is. `bills_from` is since
-    when at the earliest, where the provider tells that it is later than the create.
-    """
+    when at the earliest, where the provider tells that it is later than the create."""
 
     ref: InstanceRef
     state: InstanceState
@@ -95,8 +96,7 @@ class OwnedResource:
     """Something of ours that exists at the provider, found by its label.
 
     `instance` tells what can be asked for with `get` from what only comes with it (a disk, an address, a schedule).
-    `deadline` and `client` are what its labels say: until when it may live, and which computer made it.
-    """
+    `deadline` and `client` are what its labels say: until when it may live, and which computer made it."""
 
     provider: str
     region: str
@@ -128,29 +128,30 @@ class VendorRequest:
 class LaunchRequest:
     """One attempt of one run. The same (run_id, attempt) always gives the same instance.
 
-    `job_json` is what the trainer reads (`TrainingJob.to_json`), and launch writes it to the run directory; folders
-    in it are absolute. `deadline` is when the instance ends itself, whatever becomes of this computer.
+    `job` is what is trained: launch writes it to the run directory as the trainer reads it (`TrainingJob.to_json`);
+    folders in it are absolute. `deadline` is when the instance ends itself, whatever becomes of this computer.
     `max_steps` ends training after so many steps (a measuring run), else None. `vcpus` and `memory_gib` limit the
-    container where the provider can; None is no limit. `zone` is None where the provider may choose.
-    `resolved` is what `Resolver.resolve` looked up (an image, a network); `calls` are the calls as the journal keeps
-    them: launch sends these, byte for byte, and translates anew only where there are none. `data` are data set files;
-    `run_key` is what its machine vouches for checkpoints with (64 hexadecimal digits, "" for none).
+    container where the provider can; None is no limit. `zone` is None where the provider may choose. `resolution` is
+    what `Resolver.resolve` looked up (an image, a network). `calls` are the calls as the journal keeps them: launch
+    sends these, byte for byte, and translates anew only where there are none. `data` are data set files; a machine
+    vouches for checkpoints with its `run_key`, 64 hexadecimal digits or "". `own_ends` are the machine's own deadlines.
     """
 
     run_id: RunId
     attempt: int
     offer: Offer
-    job_json: str
+    job: TrainingJob
     deadline: datetime
     max_steps: int | None = None
     vcpus: int | None = None
     memory_gib: float | None = None
     zone: str | None = None
     client: str = ""
-    resolved: Mapping[str, str] = field(default_factory=dict)
+    resolution: Resolution | None = None
     calls: tuple[VendorRequest, ...] = ()
     data: tuple[File, ...] = ()
     run_key: str = field(default="", repr=False)
+    own_ends: OwnEnds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +167,8 @@ class Timers:
 
 
 class PreflightState(StrEnum):
+    """Whether something may be launched. UNKNOWN: nobody has answered."""
+
     OK = "ok"
     REFUSED = "refused"
     UNKNOWN = "unknown"
@@ -183,6 +186,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
+    """The checks of one offer before its launch."""
+
     checks: tuple[Check, ...]
 
     @property
@@ -202,17 +207,13 @@ class RunStore(Protocol):
     (`output` is not a prefix of `output-2/x`); the empty one is everything.
 
     The layout is one for every provider: `job.json`, `attempts/N/{status.json,progress.jsonl,log/…}`,
-    `checkpoints/…`, `output/…` with `output/manifest.json` written last.
-    """
+    `checkpoints/…`, `output/…` with `output/manifest.json` written last."""
 
     def put(self, path: str, data: bytes) -> None:
         """Write whole or not at all; a reader never sees half a file."""
 
     def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
-        """The bytes from `start` on, at most `size` of them; b"" past the end.
-
-        Raises KeyError where there is no such file.
-        """
+        """At most `size` bytes from `start` on; b"" past the end. Raises KeyError where there is no such file."""
         ...
 
     def list(self, prefix: str = "") -> Sequence[str]:
@@ -307,7 +308,11 @@ class Resolver(Protocol):
     """What some providers can do besides: look up, without creating anything, what a request leaves open."""
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """The same request with `resolved` filled in, so that `requests` is pure and a replay sends the same."""
+        """The same request with a `resolution`, so that `requests` is pure and a replay sends the same."""
+        ...
+
+    def resolution_type(self, offer: Offer) -> type[Resolution]:
+        """The class of the resolutions for this offer, by which the journal reads one again."""
         ...
 
 

@@ -73,18 +73,22 @@ class BadRequestError(ProviderError):
     """The provider will never accept this request."""
 
 
+class AnotherVersionError(BadRequestError):
+    """A recorded request names files of another version of trainplan, which this one cannot send."""
+
+
 class InstanceNotFoundError(ProviderError):
     """The provider does not know it: it is gone."""
 
 
 class IncompleteListingError(ProviderError):
-    """Some places did not answer; `found` is what the others said, `unanswered` names them."""
+    """Some places did not answer; `resources` are those of the others, `unanswered` names the silent ones."""
 
     def __init__(
-        self, message: str, *, found: tuple[OwnedResource, ...], unanswered: tuple[str, ...], hint: str = ""
+        self, message: str, *, resources: tuple[OwnedResource, ...], unanswered: tuple[str, ...], hint: str = ""
     ) -> None:
         super().__init__(message, hint=hint)
-        self.found = found
+        self.resources = resources
         self.unanswered = unanswered
 
 

@@ -1,7 +1,12 @@
-"""Which providers there are: a name and where its factory is, imported when it is chosen."""
+"""The table of vendors: one row says everything that the others need to know of a provider.
+
+What has to be known of a vendor outside its own folder stands in its row here, and nowhere else: whoever treats one
+unlike the others asks this table. Its modules are named as text, and imported when the provider is chosen.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
@@ -10,40 +15,219 @@ from providers.errors import BadRequestError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pricing.cost import ProviderRates
     from providers.base import Provider, ProviderSettings
-    from providers.billed import BillTeller
+    from providers.cloud.bill import BillTeller
 
-FACTORIES = {
-    "local": "providers.local.provider:make",
-    "sim": "providers.sim.provider:make",
-    "aws": "providers.aws.provider:make",
-    "azure": "providers.azure.provider:make",
-    "gcp": "providers.gcp.provider:make",
-}
+THIS_MACHINE, SIMULATED = "local", "sim"
 
-_BILLS = {
-    "aws": "providers.aws.billed:make",
-    "azure": "providers.azure.billed:make",
-    "gcp": "providers.gcp.billed:make",
-}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """Environment variables that bring or lead to credentials, files below the person's home that hold them, and what
+    signs a person in. Machines that are given an identity by the cloud itself leave none of these."""
+
+    variables: tuple[str, ...]
+    files: tuple[str, ...]
+    sign_in: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """A vendor's object storage. `scheme` begins the addresses that a person writes, `machine_scheme` those that a
+    rented machine reads; `has_account`: the address names an account before the bucket. `default_region` is where a
+    bucket is made that nobody has named a region for, "" where there is none to fall back on. `make` is its factory.
+    """
+
+    scheme: str
+    machine_scheme: str
+    make: str
+    default_region: str = ""
+    has_account: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaim:
+    """How often the vendor takes a spot machine back: `share` of them within `within_hours`.
+
+    `source` says who says so; `is_judged`: nobody publishes it, it is a figure chosen between those that are known.
+    """
+
+    share: float
+    within_hours: float
+    source: str
+    is_judged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """A provider.
+
+    `make` is the factory of its Provider; "" for one whose offers are estimated and never launched. `rates` is what a
+    provider charges that the catalog does not have (ProviderRates). `rents`: it bills
+    by the hour, and has a table of its own in the settings, whose keys its provider knows. `refreshes`: `plan prices
+    refresh` reads its price list (`READERS` of pricing/sources/news.py). `bill` is the factory of who lists what
+    bills. `secret_kind` is how a reference to its own store of secrets begins. `reclaim` is None for a rate that is
+    not known, or known offer by offer from a Spot Advisor (`has_advisor`; planner/forecast/spot.py). `notice_seconds`
+    is what the vendor gives before it takes a machine back.
+    """
+
+    name: str
+    make: str = ""
+    rates: str = ""
+    rents: bool = True
+    refreshes: bool = False
+    bill: str = ""
+    storage: Storage | None = None
+    secret_kind: str = ""
+    traces: Traces | None = None
+    reclaim: Reclaim | None = None
+    has_advisor: bool = False
+    notice_seconds: int = 0
+
+
+VENDORS = (
+    Vendor(name=THIS_MACHINE, make="providers.local.provider:make", rents=False),
+    Vendor(name=SIMULATED, make="providers.sim.provider:make", rates="providers.sim.catalogue:RATES", rents=False),
+    Vendor(
+        name="aws",
+        make="providers.aws.provider:make",
+        refreshes=True,
+        bill="providers.aws.bill:make",
+        storage=Storage(scheme="s3", machine_scheme="s3", make="providers.aws.store:make", default_region="us-east-1"),
+        secret_kind="aws-sm",
+        # botocore's credentials guide, read 2026-11-21.
+        traces=Traces(
+            variables=(
+                "AWS_ACCESS_KEY_ID",
+                "AWS_PROFILE",
+                "AWS_DEFAULT_PROFILE",
+                "AWS_SHARED_CREDENTIALS_FILE",
+                "AWS_CONFIG_FILE",
+                "AWS_WEB_IDENTITY_TOKEN_FILE",
+                "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+                "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            ),
+            files=(".aws/credentials", ".aws/config"),
+            sign_in="aws configure, or aws sso login",
+        ),
+        has_advisor=True,
+        notice_seconds=120,
+    ),
+    Vendor(
+        name="gcp",
+        make="providers.gcp.provider:make",
+        refreshes=True,
+        bill="providers.gcp.bill:make",
+        storage=Storage(
+            scheme="gs", machine_scheme="gs", make="providers.gcp.store:make", default_region="us-central1"
+        ),
+        secret_kind="gcp-sm",
+        # google-auth's application default credentials, read 2026-11-21.
+        traces=Traces(
+            variables=("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "GOOGLE_CLOUD_PROJECT"),
+            files=(
+                ".config/gcloud/application_default_credentials.json",
+                "AppData/Roaming/gcloud/application_default_credentials.json",
+            ),
+            sign_in="gcloud auth application-default login",
+        ),
+        # Of preemptible machines: 5-15 % a day on a seven-day average, project by project (a later text says per seven
+        # days; the worse one is taken). Its capacity history API has newer figures, for those with an account.
+        reclaim=Reclaim(share=0.10, within_hours=24, source="Google on preemptible machines: 5-15 % a day"),
+        notice_seconds=30,
+    ),
+    Vendor(
+        name="azure",
+        make="providers.azure.provider:make",
+        refreshes=True,
+        bill="providers.azure.bill:make",
+        storage=Storage(scheme="az", machine_scheme="azblob", make="providers.azure.store:make", has_account=True),
+        secret_kind="akv",
+        # azure-identity's DefaultAzureCredential, read 2026-11-21.
+        traces=Traces(
+            variables=(
+                "AZURE_CLIENT_ID",
+                "AZURE_TENANT_ID",
+                "AZURE_SUBSCRIPTION_ID",
+                "AZURE_CONFIG_DIR",
+                "IDENTITY_ENDPOINT",
+                "MSI_ENDPOINT",
+            ),
+            files=(".azure/azureProfile.json", ".azure/msal_token_cache.json"),
+            sign_in="az login",
+        ),
+        # Azure quotes evictions per hour, in bands of 5 points (Resource Graph, SpotResources); which band a size is in
+        # is not known without an account. Middle of the lowest band.
+        reclaim=Reclaim(
+            share=0.025,
+            within_hours=1,
+            source="the lowest band that Azure reports, 0-5 % an hour, taken for every size",
+            is_judged=True,
+        ),
+        notice_seconds=30,
+    ),
+)
+"""In the order in which they are asked."""
+
+_BY_NAME = {one.name: one for one in VENDORS}
+FACTORIES = {one.name: one.make for one in VENDORS if one.make}
+"""Where a run can be launched."""
+CLOUDS = tuple(one.name for one in VENDORS if one.rents and one.make)
+"""Where a launch rents for money. Each has a table of its own in the settings, whose keys its provider knows."""
+ESTIMATED_ONLY = frozenset(one.name for one in VENDORS if not one.make)
+"""Offers of these are priced and ranked, and nothing can be launched on them from here."""
+PRICE_LISTS = tuple(one.name for one in VENDORS if one.refreshes)
+"""Whose prices can be read anew."""
 
 
 def names() -> tuple[str, ...]:
+    """Of the providers where a run can be launched."""
     return tuple(FACTORIES)
+
+
+def vendor(name: str) -> Vendor | None:
+    """The row of this provider; None for one that is not in the table."""
+    return _BY_NAME.get(name)
+
+
+def is_here(provider: str) -> bool:
+    """Whether it is this machine: nothing is rented, and nobody else has the run directories."""
+    return provider == THIS_MACHINE
+
+
+def is_simulated(provider: str) -> bool:
+    """Whether the provider rents nothing real."""
+    return provider == SIMULATED
 
 
 def provider(name: str, settings: ProviderSettings) -> Provider:
     """The provider of this name. Raises BadRequestError for a name that is not there, or options that are wrong."""
+    if name in ESTIMATED_ONLY:
+        raise BadRequestError(f"nothing can be launched at {name} from here", hint=f"known: {', '.join(FACTORIES)}")
     if name not in FACTORIES:
         raise BadRequestError(f"there is no provider {name!r}", hint=f"known: {', '.join(FACTORIES)}")
     return cast("Provider", _made(FACTORIES[name])(settings))
 
 
+def rates_told_by(name: str) -> ProviderRates:
+    """What a provider charges that the catalog does not have. Raises BadRequestError where it tells no rates."""
+    row = vendor(name)
+    if row is None or not row.rates:
+        raise BadRequestError(f"{name!r} tells no rates of its own", hint="the catalog has those of vendors")
+    return cast("ProviderRates", _named(row.rates))
+
+
 def bill_teller(name: str, settings: ProviderSettings) -> BillTeller | None:
     """Who lists what bills in the account; None for a provider without bills. Raises BadRequestError."""
-    return None if name not in _BILLS else cast("BillTeller", _made(_BILLS[name])(settings))
+    row = vendor(name)
+    return None if row is None or not row.bill else cast("BillTeller", _made(row.bill)(settings))
 
 
 def _made(where: str) -> Callable[[ProviderSettings], object]:
-    module, _, factory = where.partition(":")
-    return cast("Callable[[ProviderSettings], object]", getattr(import_module(module), factory))
+    return cast("Callable[[ProviderSettings], object]", _named(where))
+
+
+def _named(where: str) -> object:
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.stored import rates_of
-from pricing.catalog import SHIPPED_CATALOG
-from pricing.current import REFRESHED, offers_of
+from planner.datasets.storage_costs import rates_of
+from pricing.catalog import REFRESHED, SHIPPED_CATALOG
+from pricing.current import offers_of
 from pricing.offers import Market, OfferQuery
 from providers import registry
 from providers.base import ProviderSettings
 from providers.gcp.prices import usd_per_hour_of
+from providers.registry import CLOUDS
 from tests.doubles.clock import NOON
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CLOUDS = ("aws", "gcp", "azure")
 ON_DEMAND = OfferQuery(markets=frozenset({Market.ON_DEMAND}))
 DISK = {"sizeGb": "100"}
 
@@ -33,7 +33,7 @@ def dear(tmp_path: Path) -> Path:
     (tmp_path / REFRESHED).chmod(0o600)
     with closing(sqlite3.connect(tmp_path / REFRESHED)) as db, db:
         db.execute("UPDATE price SET usd_micro = usd_micro + 7000000")
-        db.execute("UPDATE provider SET object_storage_usd_per_gb_month = '7', disk_usd_per_gb_month = '7'")
+        db.execute("UPDATE side_rate SET usd = '7' WHERE per = 'gb_month'")
     return tmp_path
 
 
@@ -61,7 +61,7 @@ def test_a_query_for_others_finds_nothing(name: str, tmp_path: Path) -> None:
 def test_what_stays_and_what_is_left_is_priced_by_it_too(dear: Path) -> None:
     rates = rates_of("gcp", dear)
     assert rates is not None
-    assert rates.object_storage_usd_per_gb_month == 7
+    assert rates.storage().usd == 7
     cheap, own = (usd_per_hour_of("disks", "us-central1-a", DISK, home) for home in (None, dear))
     assert cheap is not None
     assert own is not None

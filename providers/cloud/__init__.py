@@ -1,0 +1,1 @@
+"""What every rented machine shares, whatever its cloud."""

@@ -1,0 +1,38 @@
+"""What an exit code of the trainer, or of what holds it to its deadline, says about how the attempt ended."""
+
+from __future__ import annotations
+
+from providers.base import EndKind
+
+OUT_OF_MEMORY_EXIT = 86
+"""What the deadline script turns a kill into when the memory limit's own counter says it was the cause."""
+
+HARD_DEADLINE_EXIT = 124
+"""What coreutils' timeout exits with when it had to end its command."""
+
+_SIGKILL, _SIGTERM = 9, 15
+_BY_CODE = {
+    0: (EndKind.DONE, "done"),
+    65: (EndKind.BAD_JOB, "the trainer cannot train this job or read its data"),
+    70: (EndKind.FAILED, "training failed"),
+    75: (EndKind.STOPPED, "stopped, with a checkpoint"),
+    76: (EndKind.DEADLINE, "the deadline was reached"),
+    OUT_OF_MEMORY_EXIT: (EndKind.OUT_OF_MEMORY, "killed: the memory limit was reached"),
+    HARD_DEADLINE_EXIT: (EndKind.DEADLINE, "the deadline was reached, and the trainer was ended"),
+    128 + _SIGTERM: (EndKind.STOPPED, "stopped before it could write a checkpoint"),
+    128 + _SIGKILL: (EndKind.KILLED, "killed (signal 9), often for want of memory"),
+}
+
+
+def how_it_ended(exit_code: int | None, *, out_of_memory: bool = False) -> tuple[EndKind, str]:
+    """The kind and a text for a person. A negative code is a signal's number, as Python has it; None: nobody knows."""
+    if exit_code is None:
+        return EndKind.LOST, "gone without an exit code: the machine restarted, or it was ended from outside"
+    code = 128 - exit_code if exit_code < 0 else exit_code
+    if out_of_memory and code == 128 + _SIGKILL:
+        code = OUT_OF_MEMORY_EXIT
+    if code in _BY_CODE:
+        return _BY_CODE[code]
+    if code > 128:
+        return EndKind.FAILED, f"the trainer died of signal {code - 128}"
+    return EndKind.FAILED, f"the trainer ended with exit code {code}"

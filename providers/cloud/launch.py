@@ -1,0 +1,209 @@
+"""A launch on a rented machine, whatever the cloud: all of it but the cloud's own create."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pricing.catalog import find_device
+from providers.base import RunId, VendorRequest
+from providers.cloud.agent_archive import AGENT, agent_bytes
+from providers.cloud.data_files import Finds, data_on_the_machine, no_files
+from providers.cloud.image_digest import digest_of, mirrored
+from providers.cloud.images import Hardware, Launchable, launchable
+from providers.cloud.machine import SPEC, CloudContext, MachinePart, StoredObject, machine_part
+from providers.cloud.regions import OPTION as REGIONS
+from providers.cloud.secrets import references
+from providers.cloud.trainer_wheel import WHEEL, wheel_bytes
+from providers.errors import AnotherVersionError, BadRequestError
+from providers.stores.bucket import DATA
+from providers.stores.store import ObjectStore
+from providers.values import Resolution, resolution_of
+
+if TYPE_CHECKING:
+    from pricing.offers import Offer
+    from providers.base import LaunchRequest, ProviderSettings
+    from workloads.job import TrainingJob
+
+BOOT_ALLOWANCE = timedelta(minutes=45)
+"""From the request to the first step: a machine that does not train by then ends itself."""
+LEAST_BYTES_PER_SECOND = 25_000_000
+"""Data that comes more slowly than a quarter of what an estimate assumes is not there by then."""
+PUT = "PutObject"
+CONTROL = "control"
+STOP = f"{CONTROL}/stop"
+# Neither is in the journal: the same version of the command has the same bytes, and `sha256` tells.
+_OURS: Mapping[str, Callable[[], bytes]] = {AGENT: agent_bytes, WHEEL: wheel_bytes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineResolution(Resolution):
+    """What every rented machine's launch looks up; each cloud's own resolution has it and more.
+
+    `run_uri` and `run_region` are of the run directory; a machine that does not train by its `boot_deadline` ends
+    itself. `image_digest` is the public image's (`sha256:…`), "" where no registry had to be asked.
+    """
+
+    run_uri: str
+    run_region: str
+    boot_deadline: datetime
+    image_digest: str = ""
+
+
+@dataclass(frozen=True)
+class Rented:
+    """What a provider of rented machines is built with.
+
+    `store` gives a run's directory; `service` names its vendor's store in calls; `region` is where the run
+    directories are. `mirrors` are registries asked before the public ones. `endpoints` are addresses that the
+    machine uses instead of the vendor's (providers.cloud.bootstrap.Boot), `digest` asks registries. `own_image` is a
+    machine image of the person's own, "" for the documented ones. `files` looks up what a job's data consists of.
+    """
+
+    cloud: str
+    service: str
+    store: Callable[[RunId], ObjectStore]
+    region: Callable[[], str]
+    now: Callable[[], datetime]
+    mirrors: tuple[str, ...] = ()
+    endpoints: Mapping[str, str] = field(default_factory=dict)
+    digest: Callable[[Sequence[str]], str] = digest_of
+    own_image: str = ""
+    files: Finds = no_files
+
+    def with_data(self, request: LaunchRequest) -> LaunchRequest:
+        """The request with what its machine fetches, looked up: what `resolve` begins with. Raises ProviderError."""
+        if request.data:
+            return request
+        ours = self.store(request.run_id).beside(DATA)
+        return replace(request, data=self.files(request.job.data, ours))
+
+    def resolve(self, request: LaunchRequest) -> MachineResolution:
+        """What the machine's part leaves open, looked up; creates nothing. Raises ProviderError."""
+        part = self.launchable(request)
+        is_open = part.software is not None and part.software.container.digest is None
+        return MachineResolution(
+            image_digest=self.digest(part.images) if is_open else "",
+            run_uri=self.store(request.run_id).uri,
+            run_region=self.region(),
+            boot_deadline=(self.now() + _allowance(request)).replace(microsecond=0),
+        )
+
+    def launchable(self, request: LaunchRequest) -> Launchable:
+        """What the job runs in on that offer. Raises BadRequestError."""
+        found = launchable(request.job, hardware(request.offer), self.own_image)
+        return replace(found, images=mirrored(found.images, self.mirrors)) if found.software else found
+
+    def machine(
+        self, request: LaunchRequest, end: Mapping[str, str], identity: str = "", data_disk_gib: int = 0
+    ) -> MachinePart:
+        """Pure, for a request that was resolved; `end` is how the machine ends itself (providers.agent.end), `identity`
+        which managed identity it is (Azure), `data_disk_gib` the size of a blank disk for the data (0: it has none).
+
+        Raises BadRequestError.
+        """
+        resolution = resolution_of(request, MachineResolution)
+        part = self.launchable(request)
+        job = job_on_the_machine(request.job, part)
+        place = CloudContext(
+            cloud=self.cloud,
+            run_uri=resolution.run_uri,
+            region=resolution.run_region,
+            boot_deadline=resolution.boot_deadline,
+            image_digest=resolution.image_digest,
+            end=end,
+            secrets=references(job, self.cloud),
+            data=request.data,
+            endpoints=self.endpoints,
+            identity=identity,
+            data_disk_gib=data_disk_gib,
+        )
+        return machine_part(replace(request, job=job), part, place)
+
+    def puts(self, part: MachinePart) -> tuple[VendorRequest, ...]:
+        """The calls that write the part's objects, in their order: they come before the create."""
+        return tuple(self._put_call(part, stored) for stored in part.objects)
+
+    def put(self, run_id: RunId, call: VendorRequest) -> None:
+        """Carry out one of `puts`, as it was recorded. Raises ProviderError."""
+        parameters: Mapping[str, Any] = call.parameters
+        store = self.store(run_id)
+        if parameters["Path"].endswith(f"/{SPEC}"):
+            # A wish to stop was for an attempt before this one: its machine would obey it as soon as it trains. Who
+            # asks for this attempt's end is heard all the same: the journal keeps the wish, and every look repeats it.
+            store.delete(CONTROL)
+        store.put(parameters["Path"], _content(parameters))
+
+    def is_put(self, call: VendorRequest) -> bool:
+        return (call.service, call.operation) == (self.service, PUT)
+
+    def ask_to_stop(self, run_id: RunId) -> None:
+        """The machine then writes a checkpoint and ends."""
+        self.store(run_id).put(STOP, b"stop\n")
+
+    def _put_call(self, part: MachinePart, stored: StoredObject) -> VendorRequest:
+        name = stored.path.rpartition("/")[2]
+        parameters: dict[str, object] = {
+            "RunDirectory": part.boot.run_uri,
+            "Path": stored.path,
+            "SHA256": stored.sha256,
+            "Bytes": len(stored.data),
+        }
+        if name not in _OURS:
+            parameters["Body"] = base64.b64encode(stored.data).decode()
+        return VendorRequest(service=self.service, operation=PUT, parameters=parameters)
+
+
+def hardware(offer: Offer) -> Hardware:
+    """What an offer rents, as the table of what runs where asks for it."""
+    if offer.device == "cpu":
+        return Hardware(offer.provider, "cpu", "cpu", offer.cpu_architecture)
+    device = find_device(offer.device)
+    return Hardware(
+        provider=offer.provider,
+        device=device.name,
+        architecture=str(device.architecture),
+        host=offer.cpu_architecture,
+        capability=device.compute_capability,
+        family=offer.family,
+    )
+
+
+def job_on_the_machine(job: TrainingJob, part: Launchable) -> TrainingJob:
+    """The job as the rented machine's trainer reads it: its framework is the one that runs there, its data is there."""
+    return job.model_copy(update={"framework": part.framework, "data": data_on_the_machine(job.data)})
+
+
+def _allowance(request: LaunchRequest) -> timedelta:
+    size = sum(file.size_bytes for file in request.data)
+    return BOOT_ALLOWANCE + timedelta(seconds=size / LEAST_BYTES_PER_SECOND)
+
+
+def mirrors_of(settings: ProviderSettings) -> tuple[str, ...]:
+    """The option `mirrors`: registries with the public images, in order, divided by commas."""
+    return tuple(name.strip() for name in settings.options.get("mirrors", "").split(",") if name.strip())
+
+
+def known_options(settings: ProviderSettings, vendor: str, names: Sequence[str]) -> Mapping[str, str]:
+    """The options. Raises BadRequestError for one that this vendor does not have."""
+    found_names = (*names, REGIONS)
+    for name in settings.options:
+        if name not in found_names:
+            raise BadRequestError(f"{vendor}: there is no setting {name!r}", hint=f"known: {', '.join(found_names)}")
+    return settings.options
+
+
+def _content(parameters: Mapping[str, Any]) -> bytes:
+    name = parameters["Path"].rpartition("/")[2]
+    body = parameters.get("Body")
+    data = base64.b64decode(body) if isinstance(body, str) else _OURS[name]()
+    if hashlib.sha256(data).hexdigest() != parameters["SHA256"]:
+        raise AnotherVersionError(
+            f"{parameters['Path']}: this is another version of trainplan than the one that began the launch",
+            hint="launch it anew",
+        )
+    return data

@@ -1,0 +1,54 @@
+"""What of ours there is: a vendor's lists, looked at several at a time; one that does not answer is told."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from providers.base import OwnedResource
+from providers.errors import IncompleteListingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+Place = TypeVar("Place")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedResources:
+    """What of ours a list told, and what of it did not answer, in words."""
+
+    resources: tuple[OwnedResource, ...] = ()
+    unanswered: tuple[str, ...] = ()
+
+
+def look_at_all(look: Callable[[Place], Answer], places: Sequence[Place], threads: int) -> list[Answer]:
+    """What each place told, in their order, so many at a time; one after the other with one thread. Raises what the
+    first of them raised."""
+    if threads == 1 or len(places) < 2:
+        return [look(place) for place in places]
+    with ThreadPoolExecutor(min(threads, len(places))) as pool:
+        return list(pool.map(look, places))
+
+
+def whole(lists: Iterable[ListedResources], what: str) -> list[OwnedResource]:
+    """Everything that the lists told. Raises IncompleteListingError, which has it too, where one did not answer.
+
+    `what` are the lists: `lists of AWS`.
+    """
+    resources: list[OwnedResource] = []
+    unanswered: list[str] = []
+    for listing in lists:
+        resources += listing.resources
+        unanswered += listing.unanswered
+    if unanswered:
+        raise IncompleteListingError(
+            f"{len(unanswered)} {what} did not come whole: {unanswered[0]}",
+            resources=tuple(resources),
+            unanswered=tuple(unanswered),
+            hint="look again when they answer",
+        )
+    return resources

@@ -1,0 +1,247 @@
+"""A rented machine's part of a launch: spec.json, what lies beside it in the run directory, and its start-up text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from providers.agent.spec import File, SpecError, read_spec
+from providers.cloud.agent_archive import AGENT, agent_bytes
+from providers.cloud.bootstrap import Boot, start_up
+from providers.cloud.propagation import machine_patience_seconds
+from providers.cloud.secrets import checked_references
+from providers.cloud.trainer_wheel import WHEEL, pinned, wheel_bytes
+from providers.errors import BadRequestError
+from providers.values import OwnEnds
+
+if TYPE_CHECKING:
+    from providers.base import LaunchRequest
+    from providers.cloud.images import Launchable, Software
+
+SPEC = "spec.json"
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_MOST_SHM_GIB = 8
+_VENV = "/machine/venv"
+# pip takes the wheels whose hashes are pinned and no other; the trainer's own wheel was checked by the agent.
+# The packages are on the machine's disk, so a container that is started again has them. The mark is last: an
+# installation that was cut off is begun anew.
+_SETUP = f"""\
+test ! -e {_VENV}/ready || exit 0
+/usr/local/bin/python3 -m venv --clear {_VENV}
+{_VENV}/bin/pip install --no-cache-dir --disable-pip-version-check --progress-bar off --only-binary :all: \
+--require-hashes -r /machine/requirements.txt
+{_VENV}/bin/pip install --no-cache-dir --disable-pip-version-check --no-index --no-deps /machine/{WHEEL}
+touch {_VENV}/ready
+"""
+_PATH = f"{_VENV}/bin:/usr/local/bin:/usr/bin:/bin"
+# Where NVIDIA's wheels put their libraries. The framework finds them by itself, but for reports that it did not.
+_LIBRARIES = (
+    *("cublas", "cuda_cupti", "cuda_nvrtc", "cuda_runtime", "cudnn", "cufft"),
+    *("curand", "cusolver", "cusparse", "nccl", "nvjitlink"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudContext:
+    """What the cloud's own part of a launch knows.
+
+    `run_uri` and `region` are of the run directory; `end` is how the machine ends itself (spec.json's). `secrets` are
+    references by the name of their variable, `data` the files of a data set, which go to `data/…`. `endpoints` is
+    empty but for a test double, `identity` and `data_disk_gib` are Boot's. `image_digest` is the public image's, or "".
+    """
+
+    cloud: str
+    run_uri: str
+    region: str
+    boot_deadline: datetime
+    end: Mapping[str, str]
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    data: tuple[File, ...] = ()
+    endpoints: Mapping[str, str] = field(default_factory=dict)
+    identity: str = ""
+    data_disk_gib: int = 0
+    image_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """An object of the run directory, by its path there."""
+
+    path: str
+    data: bytes = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinePart:
+    """`objects` have to be in the run directory, put in this order, before a machine starts with `boot`."""
+
+    boot: Boot
+    objects: tuple[StoredObject, ...]
+
+    @property
+    def user_data(self) -> str:
+        """The start-up text."""
+        return start_up(self.boot)
+
+
+def machine_part(request: LaunchRequest, launchable: Launchable, place: CloudContext) -> MachinePart:
+    """Pure: the same request gives the same bytes. Nothing secret is in any of them.
+
+    Raises BadRequestError for an image without its digest, for a secret that is no reference, and for whatever the
+    machine's agent would refuse.
+    """
+    ends = own_ends(request)
+    job = StoredObject(path="job.json", data=request.job.to_json().encode())
+    stored_objects = _brought(request, launchable.software)
+    spec = StoredObject(path=_path(request, SPEC), data=_spec_bytes(request, launchable, place, (job, *stored_objects)))
+    agent = StoredObject(path=_path(request, AGENT), data=agent_bytes())
+    boot = Boot(
+        cloud=place.cloud,
+        run_uri=place.run_uri,
+        attempt=request.attempt,
+        deadline=ends.timer,
+        boot_deadline=min(place.boot_deadline, ends.timer),
+        agent_sha256=agent.sha256,
+        spec_sha256=spec.sha256,
+        region=place.region,
+        driver=launchable.host.driver if launchable.host.installs_driver else "",
+        endpoints=place.endpoints,
+        identity=place.identity,
+        data_disk_gib=place.data_disk_gib,
+        run_key=request.run_key,
+    )
+    return MachinePart(boot=boot, objects=(job, *stored_objects, agent, spec))
+
+
+def own_ends(request: LaunchRequest) -> OwnEnds:
+    """When what is inside the machine ends it: at the deadline, unless the request says otherwise."""
+    return request.own_ends or OwnEnds(trainer=request.deadline, timer=request.deadline)
+
+
+def images_by_digest(launchable: Launchable, digest: str) -> tuple[str, ...]:
+    """The references of every registry, in order, by digest: the job's own as it is, a public one by what was resolved.
+
+    Raises BadRequestError where it was not.
+    """
+    if launchable.software is None:
+        return launchable.images
+    digest = digest or launchable.software.container.digest or ""
+    if not _DIGEST.fullmatch(digest):
+        raise BadRequestError(
+            f"the digest of {launchable.images[0]} is not known: no registry was asked for it, or none answered",
+            hint="try again, or name an image of your own by digest (`container:` in the job)",
+        )
+    return tuple(f"{reference}@{digest}" for reference in launchable.images)
+
+
+def _brought(request: LaunchRequest, software: Software | None) -> tuple[StoredObject, ...]:
+    """The trainer and the list of what it needs; nothing for an image that has its own."""
+    if software is None:
+        return ()
+    return (
+        StoredObject(path=_path(request, "requirements.txt"), data=pinned(software.name).encode()),
+        StoredObject(path=_path(request, WHEEL), data=wheel_bytes()),
+    )
+
+
+def _path(request: LaunchRequest, name: str) -> str:
+    return f"attempts/{request.attempt}/machine/{name}"
+
+
+def _spec_bytes(
+    request: LaunchRequest, launchable: Launchable, place: CloudContext, objects: tuple[StoredObject, ...]
+) -> bytes:
+    job, *stored_objects = objects
+    values = {
+        **_of_the_image(request, launchable),
+        "run_id": request.run_id,
+        "attempt": request.attempt,
+        "images": images_by_digest(launchable, place.image_digest),
+        "job_sha256": job.sha256,
+        "framework": launchable.framework,
+        "device": {
+            "kind": launchable.hardware.kind,
+            "name": request.offer.device,
+            "count": max(1, request.offer.device_count),
+        },
+        "deadline": _instant(own_ends(request).trainer),
+        "boot_deadline": _instant(min(place.boot_deadline, own_ends(request).timer)),
+        "secrets": dict(checked_references(place.secrets)),
+        "files": [*map(_machine_file, stored_objects), *map(_file, place.data)],
+        "memory_gib": request.memory_gib,
+        "shm_gib": _shm_gib(request.offer.memory_gib),
+        "refused_seconds": machine_patience_seconds(place.cloud),
+        "privileged": launchable.hardware.kind == "tpu",
+        "end": dict(place.end),
+    }
+    text = json.dumps(values, sort_keys=True, indent=1)
+    try:
+        read_spec(text)
+    except SpecError as error:
+        raise BadRequestError(f"run {request.run_id}: no machine would take what it was sent: {error}") from error
+    return f"{text}\n".encode()
+
+
+def _of_the_image(request: LaunchRequest, launchable: Launchable) -> dict[str, object]:
+    """What differs between the public image, into which the trainer is installed, and the person's own."""
+    arguments = _arguments(request)
+    software = launchable.software
+    if software is None:
+        return {"command": arguments, "setup": [], "environment": {}}
+    return {
+        "command": ["python", "-m", "workloads.trainer", *arguments],
+        "setup": ["sh", "-ec", _SETUP],
+        "environment": _environment(software),
+    }
+
+
+def _arguments(request: LaunchRequest) -> list[str]:
+    """The trainer's command line behind its program: docs/container.md promises it."""
+    return [
+        *("--job", "/run-dir/job.json", "--run-dir", "/run-dir", "--attempt", str(request.attempt)),
+        *("--data-dir", "/data", "--deadline-unix", f"{own_ends(request).trainer.timestamp():.0f}"),
+        *(() if request.max_steps is None else ("--max-steps", str(request.max_steps))),
+    ]
+
+
+def _environment(software: Software) -> dict[str, str]:
+    common = {"PATH": _PATH, "PYTHONUNBUFFERED": "1"}
+    if software.kind != "gpu":
+        return common
+    nvidia = f"{_VENV}/lib/python{software.container.python}/site-packages/nvidia"
+    return {
+        **common,
+        # What the driver compiles once (H100: minutes) is there for the training and after a restart.
+        "CUDA_CACHE_PATH": "/machine/cuda-cache",
+        "LD_LIBRARY_PATH": ":".join(f"{nvidia}/{name}/lib" for name in _LIBRARIES),
+    }
+
+
+def _machine_file(stored: StoredObject) -> dict[str, object]:
+    name = stored.path.rpartition("/")[2]
+    target = f"machine/{name}"
+    return {"path": stored.path, "to": target, "sha256": stored.sha256, "size_bytes": len(stored.data)}
+
+
+def _file(file: File) -> dict[str, object]:
+    place = {"uri": file.uri} if file.uri else {"path": file.path}
+    archive = {"unpack": True} if file.unpack else {}
+    return {**place, "to": file.to, "sha256": file.sha256, "size_bytes": file.size_bytes, **archive}
+
+
+def _shm_gib(memory_gib: float | None) -> int:
+    """Shared memory of the container: 8 GiB as promised, but never more than half of a small machine."""
+    return _MOST_SHM_GIB if memory_gib is None else max(1, min(_MOST_SHM_GIB, int(memory_gib / 2)))
+
+
+def _instant(instant: datetime) -> str:
+    return instant.astimezone(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,28 @@
+"""What a provider can do besides that knows the quotas of its account, and the regions that are closed to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pricing.offers import Offer
+
+
+@runtime_checkable
+class QuotaTeller(Protocol):
+    """What some providers can do besides: tell which quotas are too small before a create is refused."""
+
+    def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
+        """For each offer, in order: which quota is too small for one such machine, in words; "" for none known."""
+        ...
+
+
+@runtime_checkable
+class RegionTeller(Protocol):
+    """What some providers can do besides: tell which regions are closed to the account."""
+
+    def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
+        """Of these regions those in which the account can create nothing, each with the reason, in words."""
+        ...

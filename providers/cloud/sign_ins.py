@@ -1,0 +1,31 @@
+"""What tells, without asking anybody and without any SDK, that somebody may be signed in to a cloud from here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from providers.registry import VENDORS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from providers.registry import Traces
+
+
+TRACES: Mapping[str, Traces] = {one.name: one.traces for one in VENDORS if one.traces is not None}
+
+
+def may_be_signed_in(provider: str, environment: Mapping[str, str]) -> bool:
+    """Whether there is a trace of credentials; a provider that needs none is always let in."""
+    traces = TRACES.get(provider)
+    if traces is None or any(environment.get(name) for name in traces.variables):
+        return True
+    home = Path(environment.get("HOME") or environment.get("USERPROFILE") or "~").expanduser()
+    return any((home / name).is_file() for name in traces.files)
+
+
+def how_to_sign_in(provider: str) -> str:
+    """The command, "" where there is nothing to sign in to."""
+    traces = TRACES.get(provider)
+    return traces.sign_in if traces else ""

@@ -1,0 +1,86 @@
+"""The trainer as a rented machine installs it: this installation's own sources as a wheel, and pinned requirements."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import workloads
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WHEEL = "trainplan_trainer-0-py3-none-any.whl"
+"""Always this version: what it holds is told by its hash, which stands in spec.json."""
+_INFO = "trainplan_trainer-0.dist-info"
+_METADATA = "Metadata-Version: 2.1\nName: trainplan-trainer\nVersion: 0\nSummary: The trainer of trainplan\n"
+_FORMAT = "Wheel-Version: 1.0\nGenerator: trainplan\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_HERE = Path(__file__).parent
+# Shared with the trainer image of this machine, so that both train with the same versions.
+PINNED = _HERE / "data" / "pinned"
+_REQUIREMENTS = (_HERE / "data" / "requirements", _HERE.parent / "local" / "data" / "requirements")
+
+
+def wheel_bytes() -> bytes:
+    """The wheel, made from the package where it is imported from: an installed wheel, an editable checkout, sources.
+
+    Nothing is built and nothing is asked of a registry. Stored, not compressed, and without dates: the same sources are
+    the same bytes on every machine.
+    """
+    members = {f"workloads/{path.relative_to(_root()).as_posix()}": _text(path) for path in _files()}
+    members |= {f"{_INFO}/METADATA": _METADATA.encode(), f"{_INFO}/WHEEL": _FORMAT.encode()}
+    record = "".join(f"{name},{_digest(data)},{len(data)}\n" for name, data in sorted(members.items()))
+    members[f"{_INFO}/RECORD"] = f"{record}{_INFO}/RECORD,,\n".encode()
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as wheel:
+        for name, data in sorted(members.items()):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.create_system, entry.external_attr = 3, 0o644 << 16
+            wheel.writestr(entry, data)
+    return archive.getvalue()
+
+
+def requirements(names: Sequence[str]) -> str:
+    """The pinned packages of these files, one after another, as pip reads them. Raises KeyError for no such file."""
+    return "".join(_requirements(name) for name in names)
+
+
+def pinned(name: str) -> str:
+    """All packages of a software of machines.toml with the hashes of their wheels, as pip reads them with
+    --require-hashes. `make pins` writes them. Raises KeyError for no such software."""
+    path = PINNED / f"{name}.txt"
+    if not path.is_file():
+        raise KeyError(name)
+    return _text(path).decode()
+
+
+def _requirements(name: str) -> str:
+    for folder in _REQUIREMENTS:
+        if (folder / f"{name}.txt").is_file():
+            return _text(folder / f"{name}.txt").decode()
+    raise KeyError(name)
+
+
+def _root() -> Path:
+    return Path(workloads.__path__[0])
+
+
+def _files() -> list[Path]:
+    file_path = (path for path in _root().rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return sorted(
+        path for path in file_path if not any(part.startswith(".") for part in path.relative_to(_root()).parts)
+    )
+
+
+def _text(path: Path) -> bytes:
+    # Line ends are the same everywhere, whatever the checkout made of them.
+    return path.read_bytes().replace(b"\r\n", b"\n")
+
+
+def _digest(data: bytes) -> str:
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
