@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from providers.aws.api import Api
 from providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
-from providers.aws.policies import POLICY, Document, policy
+from providers.aws.permissions import POLICY, Document, policy
 from providers.aws.settings import PROVIDER, REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP, AwsSettings
+from providers.cloud.regions import check_region
 from providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
-from providers.regions import check_region
 
 Answer = TypeVar("Answer")
 NO_NETWORK = "VPCIdNotSpecified"
@@ -155,10 +155,10 @@ class Account:
         """
         return self._once(("reaper",), self._reaper_lacks)
 
-    def role_lacks(self, role: str, wanted: Document) -> bool | None:
+    def role_lacks(self, role: str, document: Document) -> bool | None:
         """Whether the policy of one of our roles says less than this one. None where nobody tells."""
-        held = self._once(("policy", role), lambda: self._policy(role))
-        return None if held is None else any(row not in held for row in wanted["Statement"])
+        items = self._once(("policy", role), lambda: self._policy(role))
+        return None if items is None else any(row not in items for row in document["Statement"])
 
     def has_schedule_group(self, region: str) -> bool:
         return self._once(("group", region), lambda: self._schedule_group(region))
@@ -168,9 +168,9 @@ class Account:
         with self._lock:
             self._kept.clear()
 
-    def pages(self, region: str, operation: str, asked: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    def pages(self, region: str, operation: str, request: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
         """Every page of a list of EC2's."""
-        return all_pages(self.api, "ec2", region, operation, asked, key)
+        return all_pages(self.api, "ec2", region, operation, request, key)
 
     def _once(self, key: tuple[str, ...], look: Callable[[], Answer]) -> Answer:
         """Two threads that want the same wait for one look-up."""
@@ -179,17 +179,17 @@ class Account:
         with own:
             if key not in self._kept:
                 self._kept[key] = look()
-            known: Answer = self._kept[key]
-            return known
+            reply: Answer = self._kept[key]
+            return reply
 
     def _identity(self) -> Identity:
-        told = self.api.call("sts", self.api.home, "GetCallerIdentity", {})
-        arn = str(told["Arn"])
-        return Identity(account=str(told["Account"]), arn=arn, partition=arn.split(":")[1])
+        reply = self.api.call("sts", self.api.home, "GetCallerIdentity", {})
+        arn = str(reply["Arn"])
+        return Identity(account=str(reply["Account"]), arn=arn, partition=arn.split(":")[1])
 
     def _regions(self) -> tuple[str, ...]:
-        told = self.api.call("ec2", self.api.home, "DescribeRegions", {"AllRegions": False})
-        return tuple(sorted(str(row["RegionName"]) for row in told["Regions"]))
+        reply = self.api.call("ec2", self.api.home, "DescribeRegions", {"AllRegions": False})
+        return tuple(sorted(str(row["RegionName"]) for row in reply["Regions"]))
 
     def _is_closed(self, region: str) -> bool:
         machine = {"ImageId": "ami-00000000000000000", "InstanceType": "c5.large", "MinCount": 1, "MaxCount": 1}
@@ -200,14 +200,14 @@ class Account:
         return False
 
     def _default_vpc(self, region: str) -> str:
-        asked = {"Filters": [_filter("is-default", "true")]}
+        request = {"Filters": [_filter("is-default", "true")]}
         check_region(region, self.settings.regions, PROVIDER)
         try:
-            vpcs = self.api.call("ec2", region, "DescribeVpcs", asked)["Vpcs"]
+            vpcs = self.api.call("ec2", region, "DescribeVpcs", request)["Vpcs"]
         except ProviderError as error:
             if is_denied_by_organisation(error):
-                told = f"{region} is closed to this account by its organisation"
-                raise CapacityError(told, hint="choose another region", code=error.code) from error
+                text = f"{region} is closed to this account by its organisation"
+                raise CapacityError(text, hint="choose another region", code=error.code) from error
             raise
         if not vpcs:
             raise CapacityError(
@@ -223,8 +223,8 @@ class Account:
         rows = self.pages(
             region, "DescribeSubnets", {"Filters": [inside, _filter("default-for-az", "true")]}, "Subnets"
         )
-        wanted = {"Filters": [inside, _filter("group-name", SECURITY_GROUP)]}
-        groups = self.pages(region, "DescribeSecurityGroups", wanted, "SecurityGroups")
+        document = {"Filters": [inside, _filter("group-name", SECURITY_GROUP)]}
+        groups = self.pages(region, "DescribeSecurityGroups", document, "SecurityGroups")
         return Network(
             vpc=vpc,
             subnets={str(row["AvailabilityZone"]): str(row["SubnetId"]) for row in rows},
@@ -233,8 +233,8 @@ class Account:
         )
 
     def _zones(self, region: str, instance_type: str) -> tuple[str, ...]:
-        asked = {"LocationType": "availability-zone", "Filters": [_filter("instance-type", instance_type)]}
-        rows = self.pages(region, "DescribeInstanceTypeOfferings", asked, "InstanceTypeOfferings")
+        rowss = {"LocationType": "availability-zone", "Filters": [_filter("instance-type", instance_type)]}
+        rows = self.pages(region, "DescribeInstanceTypeOfferings", rowss, "InstanceTypeOfferings")
         return tuple(sorted(str(row["Location"]) for row in rows))
 
     def _image(self, region: str, parameter: str) -> Image:
@@ -247,8 +247,8 @@ class Account:
             )
         for name in (parameter, *_OTHER_PARAMETERS.get(parameter, ())):
             try:
-                told = self.api.call("ssm", region, "GetParameter", {"Name": name})
-                return self._described(region, {"ImageIds": [told["Parameter"]["Value"]]}, f"parameter {name}")
+                reply = self.api.call("ssm", region, "GetParameter", {"Name": name})
+                return self._described(region, {"ImageIds": [reply["Parameter"]["Value"]]}, f"parameter {name}")
             except ProviderError as error:
                 if error.code not in _NO_IMAGE:
                     raise
@@ -257,9 +257,9 @@ class Account:
         owner, name = _BY_NAME[parameter]
         return self._described(region, {"Owners": [owner], "Filters": [_filter("name", name)]}, f"newest {name!r}")
 
-    def _described(self, region: str, asked: Mapping[str, Any], how: str) -> Image:
+    def _described(self, region: str, request: Mapping[str, Any], how: str) -> Image:
         """The newest image that fits."""
-        images = self.pages(region, "DescribeImages", asked, "Images")
+        images = self.pages(region, "DescribeImages", request, "Images")
         if not images:
             hint = "copy it there, or choose a region that has it" if self.settings.image else "name one in `image`"
             raise CapacityError(f"{region} has no image by {how}", hint=hint, code="InvalidAMIID.NotFound")
@@ -270,18 +270,18 @@ class Account:
         return Image(id=str(newest["ImageId"]), root_device=root, root_gib=size, how=how)
 
     def _quota(self, region: str, code: str) -> float:
-        asked = {"ServiceCode": "ec2", "QuotaCode": code}
+        request = {"ServiceCode": "ec2", "QuotaCode": code}
         try:
-            told = self.api.call("service-quotas", region, "GetServiceQuota", asked)
+            reply = self.api.call("service-quotas", region, "GetServiceQuota", request)
         except ProviderError as error:
             if error.code != "NoSuchResourceException":
                 raise
-            told = self.api.call("service-quotas", region, "GetAWSDefaultServiceQuota", asked)
-        return float(told["Quota"]["Value"])
+            reply = self.api.call("service-quotas", region, "GetAWSDefaultServiceQuota", request)
+        return float(reply["Quota"]["Value"])
 
-    def _stands(self, operation: str, asked: Mapping[str, Any]) -> bool | None:
+    def _stands(self, operation: str, request: Mapping[str, Any]) -> bool | None:
         try:
-            self.api.call("iam", self.api.home, operation, asked)
+            self.api.call("iam", self.api.home, operation, request)
         except PermissionDeniedError:
             return None
         except ProviderError as error:
@@ -296,10 +296,10 @@ class Account:
             return "it has no schedule that is on"
         function = self._told("lambda", "GetFunctionConfiguration", {"FunctionName": REAPER})
         if function is None or function.get("State") in ("Failed", "Inactive"):
-            return f"its function {REAPER} is not there, or may not be looked up"
+            return f"its function {REAPER} does not exist, or the sign-in may not read it"
         for role, name in ((REAPER, "reaper"), (SCHEDULE_ROLE, "schedule")):
             if self.role_lacks(role, policy(name, self.identity(), "")) is not False:
-                return f"the role {role} may not do what it has to, or may not be looked up"
+                return f"the role {role} lacks a permission that it needs, or the sign-in may not read it"
         return self._turns_lack()
 
     def _turns_lack(self) -> str:
@@ -315,7 +315,7 @@ class Account:
         return f"it has had no turn within {minutes:.0f} minutes; a new one has its first within 10"
 
     def _turns(self, metric: str) -> float | None:
-        asked = {
+        request = {
             "Namespace": "AWS/Lambda",
             "MetricName": metric,
             "Dimensions": [{"Name": "FunctionName", "Value": REAPER}],
@@ -324,26 +324,26 @@ class Account:
             "Period": int(TURNS_WITHIN.total_seconds()),
             "Statistics": ["Sum"],
         }
-        told = self._told("cloudwatch", "GetMetricStatistics", asked)
-        return None if told is None else sum(float(row["Sum"]) for row in told.get("Datapoints", ()))
+        reply = self._told("cloudwatch", "GetMetricStatistics", request)
+        return None if reply is None else sum(float(row["Sum"]) for row in reply.get("Datapoints", ()))
 
     def _policy(self, role: str) -> list[object] | None:
         """The statements of our policy of a role, none where it has none. None where nobody tells."""
         try:
-            asked = {"RoleName": role, "PolicyName": POLICY}
-            told = self.api.call("iam", self.api.home, "GetRolePolicy", asked)
+            request = {"RoleName": role, "PolicyName": POLICY}
+            reply = self.api.call("iam", self.api.home, "GetRolePolicy", request)
         except PermissionDeniedError:
             return None
         except ProviderError as error:
             if error.code in _NO_ENTITY:
                 return []
             raise
-        return list(told["PolicyDocument"]["Statement"])
+        return list(reply["PolicyDocument"]["Statement"])
 
-    def _told(self, service: str, operation: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _told(self, service: str, operation: str, request: Mapping[str, Any]) -> dict[str, Any] | None:
         """What is told of something at home; None where there is none, or it may not be looked up."""
         try:
-            return self.api.call(service, self.api.home, operation, asked)
+            return self.api.call(service, self.api.home, operation, request)
         except PermissionDeniedError:
             return None
         except ProviderError as error:
@@ -362,17 +362,17 @@ class Account:
 
 
 def all_pages(
-    api: Api, service: str, region: str, operation: str, asked: Mapping[str, Any], key: str
+    api: Api, service: str, region: str, operation: str, request: Mapping[str, Any], key: str
 ) -> list[dict[str, Any]]:
     """Every page of a list, or an error."""
-    found: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     page: dict[str, Any] = {}
     while True:
-        told = api.call(service, region, operation, {**asked, **page})
-        found += told.get(key, ())
-        if not told.get("NextToken"):
-            return found
-        page = {"NextToken": told["NextToken"]}
+        reply = api.call(service, region, operation, {**request, **page})
+        documents += reply.get(key, ())
+        if not reply.get("NextToken"):
+            return documents
+        page = {"NextToken": reply["NextToken"]}
 
 
 def _filter(name: str, *values: str) -> dict[str, object]:

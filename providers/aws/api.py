@@ -11,7 +11,7 @@ from providers.aws.settings import FALLBACK_REGION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from providers.server_time import ServerClock
+    from providers.cloud.server_time import ServerClock
 
 CONNECTIONS = 16
 """So many calls may be under way at once: a listing goes through all regions in parallel."""
@@ -86,16 +86,16 @@ class SdkApi:
                     read_timeout=_READ_SECONDS,
                     max_pool_connections=CONNECTIONS,
                 )
-                made = self._made_session().client(
+                result = self._made_session().client(
                     service, region_name=region, endpoint_url=self._endpoint, config=once
                 )
-                made.meta.events.register("after-call", self._hear)
-                self._clients[service, region] = made
+                result.meta.events.register("after-call", self._hear)
+                self._clients[service, region] = result
             return self._clients[service, region]
 
     def _hear(self, http_response: Any, **_: Any) -> None:
         if self._clock is not None:
-            self._clock.heard(http_response.headers.get("Date"))
+            self._clock.read_date(http_response.headers.get("Date"))
 
     def _made_session(self) -> Any:
         if self._session is None:

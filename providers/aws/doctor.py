@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING
 
 from providers.aws.api import CONNECTIONS
-from providers.aws.checks import identity, network
 from providers.aws.errors import DRY_RUN, is_denied_by_organisation
+from providers.aws.preflight import identity, network
 from providers.aws.quotas import quota_check
+from providers.aws.reply import tags_in
 from providers.aws.settings import INSTANCE_PROFILE
-from providers.aws.translate import tags_in
-from providers.base import LABEL_RUN, Check, PreflightState
-from providers.check_lines import check_lines
+from providers.base import LABEL_RUN, Check
+from providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
 from providers.errors import CapacityError, CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from providers.aws.account import Account
-    from providers.aws.standing import Standing
+    from providers.aws.setup_steps import StandingResources
 
 _SET_UP = "plan setup aws"
 _PAGE = 500
@@ -28,13 +27,13 @@ _GONE = ("shutting-down", "terminated")
 _REFUSING = (CredentialsError, PermissionDeniedError)
 
 
-def examine(at: Standing) -> Sequence[Check]:
+def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
     """One line each for: the quotas, which take the longest to change; who is signed in, the network at home, the
     regions that are open, what may be listed and ended, the bucket, the role of machines, whether the
     account is for runs alone, what ends a machine that hangs.
     Creates nothing, raises nothing."""
     account = at.account
-    looks: dict[str, Callable[[], Check]] = {
+    looks: dict[str, Look] = {
         "quotas": lambda: quota_check(account, _place(account)),
         "identity": lambda: identity(account),
         "regions": lambda: _regions(account),
@@ -45,7 +44,7 @@ def examine(at: Standing) -> Sequence[Check]:
         "scope": lambda: _scope(account),
         "timer": lambda: _timer(account),
     }
-    return check_lines({name: partial(_line, name, look) for name, look in looks.items()})
+    return check_lines(looks, _of_error, limit)
 
 
 def _place(account: Account) -> str:
@@ -59,17 +58,17 @@ def _regions(account: Account) -> Check:
     names = account.regions()
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         answers = dict(zip(names, pool.map(lambda region: _refusal(account, region), names), strict=True))
-    told = [(name, _answer(account, name, error)) for name, error in answers.items()]
-    groups = {answer: [name for name, given in told if given == answer] for _, answer in told}
+    pairs = [(name, _answer(account, name, error)) for name, error in answers.items()]
+    groups = {answer: [name for name, value in pairs if value == answer] for _, answer in pairs}
     detail = f"{len(names)} looked at; " + "; ".join(
-        f"{answer}: {', '.join(found)}" for answer, found in groups.items()
+        f"{answer}: {', '.join(found_names)}" for answer, found_names in groups.items()
     )
     unclear = [error for name, error in answers.items() if error is not None and not account.is_denial(name, error)]
-    missing = sorted(account.settings.regions - set(names))
-    detail += f"; set, but not open to this account: {', '.join(missing)}" if missing else ""
+    missing_names = sorted(account.settings.regions - set(names))
+    detail += f"; set, but not open to this account: {', '.join(missing_names)}" if missing_names else ""
     if unclear:
-        return _unknown("regions", detail, unclear[0].hint)
-    return _ok("regions", detail)
+        return unknown("regions", detail, unclear[0].hint)
+    return ok("regions", detail)
 
 
 def _answer(account: Account, region: str, error: ProviderError | None) -> str:
@@ -99,88 +98,67 @@ def _listing(account: Account) -> Check:
     except ProviderError as error:
         if error.code != DRY_RUN:
             raise
-    return _ok("listing", "machines may be listed")
+    return ok("listing", "machines may be listed")
 
 
-def _bucket(at: Standing) -> Check:
+def _bucket(at: StandingResources) -> Check:
     """Whoever may make buckets needs no set-up for that: the first launch makes it."""
     if not at.has_bucket():
-        return _unknown("bucket", f"there is no {at.bucket} yet: the first launch makes it where it may", _SET_UP)
+        return unknown("bucket", f"there is no {at.bucket} yet: the first launch makes it where it may", _SET_UP)
     if at.store.bucket is None and not at.has_made_bucket():
-        return _unknown("bucket", f"{at.bucket} is half made: the next launch goes on where it may", _SET_UP)
-    return _ok("bucket", f"{at.bucket} in {at.home}")
+        return unknown("bucket", f"{at.bucket} is half made: the next launch goes on where it may", _SET_UP)
+    return ok("bucket", f"{at.bucket} in {at.home}")
 
 
-def _machine_role(at: Standing) -> Check:
+def _machine_role(at: StandingResources) -> Check:
     account = at.account
     name = account.settings.instance_profile
     there = account.has_instance_profile()
     if there is None:
-        return _unknown("machine role", f"whether there is an instance profile {name} may not be looked up")
+        return unknown("machine role", f"the sign-in may not check whether the instance profile {name} exists")
     if not there:
         fix = _SET_UP if name == INSTANCE_PROFILE else "make it, or take the setting instance_profile away"
-        return _refused("machine role", f"there is no instance profile {name} for the machines", fix)
+        return refused("machine role", f"there is no instance profile {name} for the machines", fix)
     if lacks := at.machine_role_lacks():
-        return _refused("machine role", lacks, _SET_UP)
-    return _ok("machine role", f"instance profile {name}")
+        return refused("machine role", lacks, _SET_UP)
+    return ok("machine role", f"instance profile {name}")
 
 
 def _scope(account: Account) -> Check:
     """Whether the account is for runs alone: AWS limits no machine's role to its own run (docs/permissions/aws)."""
     region = account.api.home
-    told = account.api.call("ec2", region, "DescribeInstances", {"MaxResults": _PAGE})
-    machines = [row for reservation in told["Reservations"] for row in reservation["Instances"]]
+    reply = account.api.call("ec2", region, "DescribeInstances", {"MaxResults": _PAGE})
+    machines = [row for reservation in reply["Reservations"] for row in reservation["Instances"]]
     living = [row for row in machines if row["State"]["Name"] not in _GONE]
     others = [row for row in living if LABEL_RUN not in tags_in(row)]
     if not others:
-        return _ok("scope", f"{region} holds no machines but those of runs")
-    more = " or more" if told.get("NextToken") else ""
+        return ok("scope", f"{region} holds no machines but those of runs")
+    more = " or more" if reply.get("NextToken") else ""
     detail = (
         f"machines in {region} that are not of runs: {len(others)}{more}; trainplan's roles cannot end them; "
         "machines of runs may read every secret named trainplan/… and every image of the account"
     )
     fix = "an account for these runs alone (docs/permissions)"
-    return Check(name="scope", state=PreflightState.OK, detail=detail, fix=fix)
+    return ok("scope", detail, fix)
 
 
 def _timer(account: Account) -> Check:
     """What ends a machine whose own timer has failed, from within AWS."""
     lacks = account.reaper_lacks()
     if not lacks:
-        return _ok("timer", "the standing reaper looks every 10 minutes")
+        return ok("timer", "the standing reaper looks every 10 minutes")
     if account.has_schedule_role() is False:
-        return _refused("timer", "nothing stands ready to end a machine that hangs", _SET_UP)
+        return refused("timer", "no standing reaper would end a machine that hangs", _SET_UP)
     detail = (
         f"no standing reaper ({lacks}): each machine gets a schedule right after its create, with a second in between"
     )
-    return Check(name="timer", state=PreflightState.OK, detail=detail, fix=f"{_SET_UP} installs the reaper")
+    return ok("timer", detail, f"{_SET_UP} installs the reaper")
 
 
-def _line(name: str, look: Callable[[], Check]) -> Check:
+def _of_error(name: str, error: ProviderError) -> Check:
     """What AWS refuses is refused; what it does not answer is unknown. A region without a network has no offers, and
     the others may have one."""
-    try:
-        return look()
-    except ProviderError as error:
-        refused = isinstance(error, _REFUSING) and not (name == "quotas" and isinstance(error, PermissionDeniedError))
-        detail = error.message
-        if isinstance(error, CapacityError):
-            detail = f"{detail}; launches in other regions may have one"
-        return Check(
-            name=name,
-            state=PreflightState.REFUSED if refused else PreflightState.UNKNOWN,
-            detail=detail,
-            fix=error.hint,
-        )
-
-
-def _ok(name: str, detail: str) -> Check:
-    return Check(name=name, state=PreflightState.OK, detail=detail)
-
-
-def _refused(name: str, detail: str, fix: str) -> Check:
-    return Check(name=name, state=PreflightState.REFUSED, detail=detail, fix=fix)
-
-
-def _unknown(name: str, detail: str, fix: str = "") -> Check:
-    return Check(name=name, state=PreflightState.UNKNOWN, detail=detail, fix=fix)
+    refusing = (CredentialsError,) if name == "quotas" else _REFUSING
+    if isinstance(error, CapacityError):
+        return unknown(name, f"{error.message}; launches in other regions may have one", error.hint)
+    return failed(name, error, refusing)

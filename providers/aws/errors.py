@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from providers.aws.settings import PROVIDER
+from providers.cloud.propagation import Pair, pair_of, settled
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -23,6 +27,7 @@ from providers.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+
 DRY_RUN = "DryRunOperation"
 """The code of a dry run that would have been let through."""
 DUPLICATE_GROUP = "InvalidGroup.Duplicate"
@@ -32,10 +37,10 @@ _DENIED_BY_ORGANISATION = "explicit deny in a service control policy"
 """How AWS words what an organisation closes, whatever a policy of the account allows
 (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html)."""
 _SIGN_IN = "aws sso login, or aws configure"
-_PERMISSIONS = "docs/permissions/aws/ has what is needed; plan doctor aws tells what is missing"
+_PERMISSIONS = "docs/permissions/aws/ lists the permissions; plan doctor aws shows what is missing"
 _ELSEWHERE = "another zone, region or machine may have one"
 _QUOTAS = "ask for more under Service Quotas, or choose another region, market or machine"
-_REPORT = "plan launch --dry-run shows what was sent; what AWS says is wrong with it has to be mended first"
+_REPORT = "plan launch --dry-run shows what was sent; correct what AWS reports first"
 _ACCOUNT = "look into the account's own messages from AWS"
 _AGAIN = "try again"
 
@@ -49,7 +54,10 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = {
     "InsufficientCapacityOnHost": (CapacityError, _ELSEWHERE),
     "UnfulfillableCapacity": (CapacityError, _ELSEWHERE),
     "ReservationCapacityExceeded": (CapacityError, _ELSEWHERE),
-    "SpotMaxPriceTooLow": (CapacityError, "spot is dearer than on demand there now: another place, or on demand"),
+    "SpotMaxPriceTooLow": (
+        CapacityError,
+        "spot costs more than on demand there now: choose another region or on demand",
+    ),
     "Unsupported": (CapacityError, "the zone does not have this machine; another may"),
     "UnsupportedOperation": (CapacityError, "the zone does not have this machine; another may"),
     "UnsupportedHostConfiguration": (CapacityError, "the zone does not have this machine; another may"),
@@ -151,24 +159,45 @@ _CHOOSING = re.compile(r"choosing ((?:[a-z0-9-]+(?:, )?)+)")
 """EC2 names the zones that have some: "... or choosing us-east-1b, us-east-1c." """
 _FREE_TIER = "not eligible for Free Tier"
 _MOST_SAID = 400
+Answer = TypeVar("Answer")
+NO_GROUP = "InvalidGroup.NotFound"
+NO_BUCKET = "NoSuchBucket"
+_PROFILE_CODES = ("InvalidParameterValue", "InvalidIamInstanceProfile")
+_PROFILE = "instance profile"
+_OF_BUCKETS = ("PutPublicAccessBlock", "PutBucketLifecycleConfiguration", "PutBucketTagging", "PutObject")
+
+# (call, code, words of the refusal, what it does not find)
+_SIGNS = (
+    ("RunInstances", NO_GROUP, "", "security group"),
+    ("RunInstances", "InvalidSubnetID.NotFound", "", "default network"),
+    ("CreateSecurityGroup", "InvalidVpcID.NotFound", "", "default network"),
+    ("DescribeSecurityGroups", NO_GROUP, "", "security group"),
+    ("AddRoleToInstanceProfile", "NoSuchEntity", _PROFILE, _PROFILE),
+    ("AddRoleToInstanceProfile", "NoSuchEntity", "", "role"),
+    ("PutRolePolicy", "NoSuchEntity", "", "role"),
+    ("CreateFunction", "InvalidParameterValueException", "cannot be assumed by lambda", "role"),
+    ("CreateSchedule", "ValidationException", "execution role", "role"),
+    ("CreateSchedule", NO_SUCH_THING, "", "schedule group"),
+    *((operation, NO_BUCKET, "", "bucket") for operation in _OF_BUCKETS),
+)
 
 
-def error_of(code: str, status: int, said: str, what: str) -> ProviderError:
+def error_of(code: str, status: int, text: str, what: str) -> ProviderError:
     """The error that a code calls for; an unknown one is judged by its status alone where that is clear.
 
     `what` was asked for. Raises nothing: it returns what is to be raised.
     """
-    message = f"{what}: {_short(said) or 'refused'}"
-    if code == "InvalidParameterCombination" and _FREE_TIER in said:
+    message = f"{what}: {_short(text) or 'refused'}"
+    if code == "InvalidParameterCombination" and _FREE_TIER in text:
         hint = "the account is on the free plan: upgrade it to a paid plan in the console (Billing, Account)"
         return PermissionDeniedError(message, hint=hint, code=code)
-    if code == "InvalidParameterValue" and "IAM Instance Profile" in said:
+    if code == "InvalidParameterValue" and "IAM Instance Profile" in text:
         return PermissionDeniedError(message, hint="plan setup aws makes the instance profile", code=code)
     if code in CODES:
         return _made(*CODES[code], message, code)
     if status >= 500:
         return TransientError(message, hint=_AGAIN, code=code)
-    return UnrecognizedError(f"{what}: AWS says {code}: {_short(said)}", hint="look up what exists", code=code)
+    return UnrecognizedError(f"{what}: AWS says {code}: {_short(text)}", hint="look up what exists", code=code)
 
 
 def is_denied_by_organisation(error: object) -> bool:
@@ -187,14 +216,16 @@ def translated(what: str) -> Iterator[None]:
         yield
     except sdk.ClientError as error:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        told: Mapping[str, Any] = error.response.get("Error", {})
-        raise error_of(str(told.get("Code", "")), status, str(told.get("Message", "")), what) from error
+        reply: Mapping[str, Any] = error.response.get("Error", {})
+        raise error_of(str(reply.get("Code", "")), status, str(reply.get("Message", "")), what) from error
     except (sdk.NoCredentialsError, sdk.PartialCredentialsError, sdk.TokenRetrievalError, sdk.SSOError) as error:
-        raise CredentialsError(f"nobody is signed in to AWS: {error}", hint=_SIGN_IN) from error
+        raise CredentialsError(f"there is no sign-in for AWS: {error}", hint=_SIGN_IN) from error
     except (sdk.ProfileNotFound, sdk.ConfigParseError, sdk.ParamValidationError, sdk.NoRegionError) as error:
         raise BadRequestError(f"{what}: {error}", hint="look into ~/.aws/config and the settings") from error
     except (sdk.HTTPClientError, sdk.ConnectionError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as error:
-        raise TransientError(f"{what}: no answer: {error}", hint="look at the network, then try again") from error
+        raise TransientError(
+            f"{what}: no answer: {error}", hint="check the network connection, then try again"
+        ) from error
     except sdk.BotoCoreError as error:
         raise UnrecognizedError(f"{what}: {error}", hint="look up what exists", code=type(error).__name__) from error
 
@@ -203,13 +234,47 @@ def _made(kind: type[ProviderError], hint: str, message: str, code: str) -> Prov
     if kind is QuotaError:
         return QuotaError(message, quota=code, hint=hint, code=code)
     if kind is CapacityError:
-        found = _CHOOSING.search(message)
-        elsewhere = tuple(found.group(1).split(", ")) if found else ()
+        match = _CHOOSING.search(message)
+        elsewhere = tuple(match.group(1).split(", ")) if match else ()
         return CapacityError(message, elsewhere=elsewhere, hint=hint, code=code)
     return kind(message, hint=hint, code=code)
 
 
-def _short(said: str) -> str:
+def _short(message: str) -> str:
     """Without the encoded part that only the account's owner can decode."""
-    text = said.partition(" Encoded authorization failure message:")[0]
+    text = message.partition(" Encoded authorization failure message:")[0]
     return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}…"
+
+
+@dataclass(frozen=True)
+class Settling:
+    """`sleep` lets seconds go by; `has_profile` is whether IAM has the machines' instance profile, None: nobody tells.
+    `report` gets a line where something is waited for."""
+
+    sleep: Callable[[float], None]
+    has_profile: Callable[[], bool | None]
+    report: Callable[[str], None] = lambda _: None
+
+    def __call__(self, operation: str, send: Callable[[], Answer]) -> Answer:
+        """What `send`, a call of this name, returns. Raises ProviderError (providers.cloud.propagation.settled)."""
+        try:
+            return settled(send, lambda error: self.too_new(operation, error), self.sleep, self.report)
+        except PermissionDeniedError as error:
+            if operation == "RunInstances" and is_about_the_profile(error) and self.has_profile():
+                hint = "IAM has this instance profile and EC2 refuses it: look at its role, then launch again"
+                raise PermissionDeniedError(error.message, hint=hint, code=error.code) from error
+            raise
+
+    def too_new(self, operation: str, error: ProviderError) -> Pair | None:
+        """Which new thing a refusal of a call of this name does not find yet; None where waiting is of no use."""
+        if operation == "RunInstances" and is_about_the_profile(error):
+            return pair_of(PROVIDER, _PROFILE, operation) if self.has_profile() is not False else None
+        for call, code, words, text in _SIGNS:
+            if (call, code) == (operation, error.code) and words in error.message.lower():
+                return pair_of(PROVIDER, text, operation)
+        return None
+
+
+def is_about_the_profile(error: ProviderError) -> bool:
+    """Whether the error says that the instance profile is missing or may not be passed on."""
+    return isinstance(error, PermissionDeniedError) and error.code in _PROFILE_CODES

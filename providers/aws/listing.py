@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from providers.aws.account import Account, all_pages
 from providers.aws.errors import NO_SUCH_THING
 from providers.aws.prices import usd_per_hour_of
+from providers.aws.reply import owned, owned_schedule
 from providers.aws.settings import SCHEDULE_GROUP
-from providers.aws.translate import owned, owned_schedule
 from providers.base import LABEL_RUN
-from providers.errors import CredentialsError, IncompleteListingError, ProviderError
+from providers.cloud.listing import ListedResources, look_at_all, whole
+from providers.errors import CredentialsError, ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,23 +66,7 @@ class Listing:
 
     def owned(self, run_id: RunId | None) -> Sequence[OwnedResource]:
         """All of it, or of one run. Raises IncompleteListingError where a place did not answer, CredentialsError."""
-        found: list[OwnedResource] = []
-        unanswered: list[str] = []
-        for place, answer in self._answers(run_id):
-            if isinstance(answer, CredentialsError):
-                raise answer
-            if isinstance(answer, ProviderError):
-                unanswered.append(f"{place}: {answer.message}")
-            else:
-                found += answer
-        if unanswered:
-            raise IncompleteListingError(
-                f"{len(unanswered)} lists of AWS did not come whole: {unanswered[0]}",
-                found=tuple(found),
-                unanswered=tuple(unanswered),
-                hint="look again when they answer",
-            )
-        return found
+        return whole((_told(place, answer) for place, answer in self._answers(run_id)), "lists of AWS")
 
     def _answers(self, run_id: RunId | None) -> list[tuple[str, Sequence[OwnedResource] | ProviderError]]:
         """What each list of each region answered, in their order."""
@@ -91,53 +76,46 @@ class Listing:
         except ProviderError as error:
             return [("the list of regions", error)]
         for region in regions:
-            for known in _LISTS:
-                asked.append((region, f"{region} {known.kind}s", lambda r=region, k=known: self._listed(r, k, run_id)))  # type: ignore[misc]
-            asked.append((region, f"{region} schedules", lambda r=region: self._schedules(r, run_id)))  # type: ignore[misc]
-        answers = self._all([look for *_, look in asked])
+            for listing in _LISTS:
+                look = partial(self._listed, region, listing, run_id)
+                asked.append((region, f"{region} {listing.kind}s", look))
+            asked.append((region, f"{region} schedules", partial(self._schedules, region, run_id)))
+        answers = look_at_all(_tried, [look for *_, look in asked], self.threads)
         pairs = zip(asked, answers, strict=True)
         answered = {region for (region, *_), answer in pairs if not self.account.is_denial(region, answer)}
         closed = {region for region in regions if region not in answered and self.account.is_closed(region)}
         told = zip(asked, answers, strict=True)
         return [(place, answer) for (region, place, _), answer in told if region not in closed]
 
-    def _all(
-        self, looks: Sequence[Callable[[], Sequence[OwnedResource]]]
-    ) -> list[Sequence[OwnedResource] | ProviderError]:
-        if self.threads == 1:
-            return [_tried(look) for look in looks]
-        with ThreadPoolExecutor(self.threads) as pool:
-            return list(pool.map(_tried, looks))
-
-    def _listed(self, region: str, known: _List, run_id: RunId | None) -> Sequence[OwnedResource]:
+    def _listed(self, region: str, listing: _List, run_id: RunId | None) -> Sequence[OwnedResource]:
         mine = (
             {"Name": f"tag:{LABEL_RUN}", "Values": [run_id]} if run_id else {"Name": "tag-key", "Values": [LABEL_RUN]}
         )
         filters: list[Mapping[str, object]] = [mine]
-        if known.states:
-            filters.append({"Name": known.states[0], "Values": list(known.states[1])})
-        asked = {"Filters": filters, "MaxResults": _PAGE}
-        rows = self.account.pages(region, known.operation, asked, known.rows)
-        if known.kind == "instance":
+        if listing.states:
+            filters.append({"Name": listing.states[0], "Values": list(listing.states[1])})
+        request = {"Filters": filters, "MaxResults": _PAGE}
+        rows = self.account.pages(region, listing.operation, request, listing.rows)
+        if listing.kind == "instance":
             rows = [row for reservation in rows for row in reservation["Instances"]]
-        return [self._priced(known, row, region) for row in rows]
+        return [self._priced(listing, row, region) for row in rows]
 
-    def _priced(self, known: _List, row: Mapping[str, Any], region: str) -> OwnedResource:
-        found = owned(known.kind, row, region, known.key, known.created)
-        return replace(found, usd_per_hour=usd_per_hour_of(known.kind, region, row, self.account.settings.home))
+    def _priced(self, listing: _List, row: Mapping[str, Any], region: str) -> OwnedResource:
+        resource = owned(listing.kind, row, region, listing.key, listing.created)
+        return replace(resource, usd_per_hour=usd_per_hour_of(listing.kind, region, row, self.account.settings.home))
 
     def _schedules(self, region: str, run_id: RunId | None) -> Sequence[OwnedResource]:
-        asked: dict[str, object] = {"GroupName": SCHEDULE_GROUP, "MaxResults": 100}
+        request: dict[str, object] = {"GroupName": SCHEDULE_GROUP, "MaxResults": 100}
         if run_id:
-            asked["NamePrefix"] = f"{run_id}."
+            request["NamePrefix"] = f"{run_id}."
         try:
-            rows = all_pages(self.account.api, "scheduler", region, "ListSchedules", asked, "Schedules")
+            rows = all_pages(self.account.api, "scheduler", region, "ListSchedules", request, "Schedules")
         except ProviderError as error:
             if error.code == NO_SUCH_THING:  # no group: nothing was ever scheduled there
                 return []
             raise
-        made = (owned_schedule(row, region) for row in rows)
-        return [row for row in made if row is not None]
+        resource = (owned_schedule(row, region) for row in rows)
+        return [row for row in resource if row is not None]
 
 
 def _tried(look: Callable[[], Sequence[OwnedResource]]) -> Sequence[OwnedResource] | ProviderError:
@@ -145,3 +123,12 @@ def _tried(look: Callable[[], Sequence[OwnedResource]]) -> Sequence[OwnedResourc
         return look()
     except ProviderError as error:
         return error
+
+
+def _told(place: str, answer: Sequence[OwnedResource] | ProviderError) -> ListedResources:
+    """Raises CredentialsError."""
+    if isinstance(answer, CredentialsError):
+        raise answer
+    if isinstance(answer, ProviderError):
+        return ListedResources(unanswered=(f"{place}: {answer.message}",))
+    return ListedResources(tuple(answer))

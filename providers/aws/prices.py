@@ -1,8 +1,11 @@
-"""What a thing that is found costs per hour, out of the catalog: for lists of what is left."""
+"""What offers cost: live spot prices, zones and hints of spot; and by the catalog what a thing that is found costs."""
 
 from __future__ import annotations
 
-from datetime import date
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -10,45 +13,148 @@ from typing import TYPE_CHECKING, Any
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.money import HOURS_PER_MONTH
-from pricing.offers import Market, OfferQuery
+from pricing.offers import Market, OfferQuery, PriceGrade
+from providers.aws.account import Account
 from providers.aws.settings import PROVIDER
+from providers.errors import CredentialsError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from pricing.offers import Offer
+
+
+LIKELY, UNLIKELY = 7, 3
+"""AWS's score from 1 to 10 of how likely a spot request succeeds: from here on likely, up to here not."""
+_LINUX = "Linux/UNIX"
+_SOURCE = "DescribeSpotPriceHistory"
+_THREADS = 8
 _NO_MORE_HOURS = ("shutting-down", "stopping", "stopped")
 
 
-def usd_per_hour_of(kind: str, region: str, told: Mapping[str, Any], home: Path | None) -> Decimal | None:
+@dataclass(frozen=True)
+class Live:
+    """`threads` look-ups run at once."""
+
+    account: Account
+    now: Callable[[], datetime]
+    threads: int = _THREADS
+
+    def refined(self, offers: Sequence[Offer]) -> Sequence[Offer]:
+        """`providers.base.Refiner.refine`."""
+        if not offers:
+            return []
+        open_regions = frozenset(self.account.regions())
+        with ThreadPoolExecutor(self.threads) as pool:
+            offerss = pool.map(lambda offer: self._refined(offer, open_regions), offers)
+            return [offer for several in offerss for offer in several]
+
+    def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
+        """`providers.base.SpotScout.has_spot`, by the placement score; None in between, and where it is not told."""
+        request = {
+            "InstanceTypes": [offer.instance_type],
+            "TargetCapacity": 1,
+            "TargetCapacityUnitType": "units",
+            "SingleAvailabilityZone": zone is not None,
+            "RegionNames": [offer.region],
+        }
+        try:
+            reply = self.account.api.call("ec2", offer.region, "GetSpotPlacementScores", request)
+            name = self.account.network(offer.region).zone_ids.get(zone, "") if zone else ""
+        except CredentialsError:
+            raise
+        except ProviderError:
+            return None  # few are allowed to ask, and not often
+        scores = [
+            int(row["Score"])
+            for row in reply.get("SpotPlacementScores", ())
+            if not zone or row.get("AvailabilityZoneId") == name
+        ]
+        if not scores:
+            return None
+        return True if max(scores) >= LIKELY else False if max(scores) <= UNLIKELY else None
+
+    def _refined(self, offer: Offer, open_regions: frozenset[str]) -> Sequence[Offer]:
+        if offer.region not in open_regions:
+            return []
+        try:
+            zones = self.account.zones(offer.region, offer.instance_type)
+            if offer.market is not Market.SPOT:
+                return [replace(offer, zones=zones)] if zones else []
+            prices = self._spot_prices(offer)
+        except CredentialsError:
+            raise
+        except ProviderError:
+            return [offer]
+        return self._priced(offer, {zone: prices[zone] for zone in zones if zone in prices})
+
+    def _spot_prices(self, offer: Offer) -> Mapping[str, Decimal]:
+        """The newest price of each zone."""
+        now = self.now().astimezone(UTC)
+        request = {
+            "InstanceTypes": [offer.instance_type],
+            "ProductDescriptions": [_LINUX],
+            "StartTime": now,
+            "EndTime": now,
+        }
+        rows = self.account.pages(offer.region, "DescribeSpotPriceHistory", request, "SpotPriceHistory")
+        newest: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            entries = newest.get(row["AvailabilityZone"])
+            if entries is None or row["Timestamp"] > entries["Timestamp"]:
+                newest[row["AvailabilityZone"]] = row
+        return {zone: Decimal(row["SpotPrice"]) for zone, row in newest.items()}
+
+    def _priced(self, offer: Offer, prices: Mapping[str, Decimal]) -> Sequence[Offer]:
+        """One offer for each price, the cheapest first, with its zones."""
+        zones_at: dict[Decimal, list[str]] = {}
+        for zone, price in sorted(prices.items()):
+            zones_at.setdefault(price, []).append(zone)
+        return [
+            replace(
+                offer,
+                zones=tuple(zones),
+                usd_per_hour=price,
+                planning_usd_per_hour=price,
+                price_grade=PriceGrade.OBSERVED,
+                price_as_of=self.now().date(),
+                price_as_of_text="",
+                price_source=_SOURCE,
+            )
+            for price, zones in sorted(zones_at.items())
+        ]
+
+
+def usd_per_hour_of(kind: str, region: str, reply: Mapping[str, Any], home: Path | None) -> Decimal | None:
     """A machine without its disk and address, which are rows of their own. None where the catalog of the state folder
     does not tell, or cannot be read: a list is not lost for want of a price."""
     try:
         match kind:
             case "instance":
-                return _of_instance(region, told, home)
+                return _of_instance(region, reply, home)
             case "volume":
-                return Decimal(told.get("Size") or 0) * _disk_and_address(home)[0]
+                return Decimal(reply.get("Size") or 0) * _disk_and_address(region, home)[0]
             case "network interface":
-                has_address = (told.get("Association") or {}).get("PublicIp")
-                return _disk_and_address(home)[1] if has_address else Decimal(0)
+                has_address = (reply.get("Association") or {}).get("PublicIp")
+                return _disk_and_address(region, home)[1] if has_address else Decimal(0)
             case _:
                 return None
     except CatalogError:
         return None
 
 
-def _of_instance(region: str, told: Mapping[str, Any], home: Path | None) -> Decimal | None:
-    if (told.get("State") or {}).get("Name") in _NO_MORE_HOURS:
+def _of_instance(region: str, reply: Mapping[str, Any], home: Path | None) -> Decimal | None:
+    if (reply.get("State") or {}).get("Name") in _NO_MORE_HOURS:
         return Decimal(0)
-    market = Market.SPOT if told.get("InstanceLifecycle") == "spot" else Market.ON_DEMAND
-    return _machine(region, str(told.get("InstanceType", "")), market, home)
+    market = Market.SPOT if reply.get("InstanceLifecycle") == "spot" else Market.ON_DEMAND
+    return _machine(region, str(reply.get("InstanceType", "")), market, home)
 
 
 @cache
 def _machine(region: str, instance_type: str, market: Market, home: Path | None) -> Decimal | None:
     """The list price, and on spot the newest that the catalog has."""
-    asked = OfferQuery(
+    query = OfferQuery(
         providers=frozenset({PROVIDER}),
         regions=frozenset({region}),
         instance_types=frozenset({instance_type}),
@@ -56,13 +162,13 @@ def _machine(region: str, instance_type: str, market: Market, home: Path | None)
         include_retired=True,
     )
     with Catalog.open(current_catalog(home)) as catalog:
-        offers = catalog.offers(asked, date.max)
+        offers = catalog.offers(query, date.max)
     return offers[0].usd_per_hour if offers else None
 
 
 @cache
-def _disk_and_address(home: Path | None) -> tuple[Decimal, Decimal]:
-    """A gigabyte of a root disk, and a public address."""
+def _disk_and_address(region: str, home: Path | None) -> tuple[Decimal, Decimal]:
+    """A gigabyte of a root disk, and a public address, for an hour in the region."""
     with Catalog.open(current_catalog(home)) as catalog:
-        rates = catalog.rates[PROVIDER]
-        return rates.disk_usd_per_gb_month / HOURS_PER_MONTH, rates.address_usd_per_hour
+        rates = catalog.rates[PROVIDER].at(region)
+        return rates.disk.usd / HOURS_PER_MONTH, rates.address.usd

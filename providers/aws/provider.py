@@ -11,29 +11,22 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pricing.current import offers_of
-from providers.aws import translate
+from providers.aws import reply
+from providers.aws import request as ec2_request
 from providers.aws.account import Account
 from providers.aws.api import CONNECTIONS, Api, SdkApi
-from providers.aws.checks import checks
 from providers.aws.doctor import examine
-from providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_SUCH_THING
+from providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_GROUP, NO_SUCH_THING, Settling
 from providers.aws.listing import Listing
-from providers.aws.live import Live
+from providers.aws.preflight import checks
+from providers.aws.prices import Live
 from providers.aws.quotas import closed_regions, quota_text, shortfalls
-from providers.aws.settings import PROVIDER, SCHEDULE_GROUP, SCHEDULE_ROLE, AwsSettings
-from providers.aws.settling import NO_GROUP, Settling
+from providers.aws.reply import SCHEDULE
+from providers.aws.request import GROUP_ID, INSTANCE_ID, REAPER_EVERY, SCHEDULE_GRACE, filled
+from providers.aws.resolution import AwsResolution, Reaper, resolve
+from providers.aws.settings import PROVIDER, SCHEDULE_GROUP, AwsSettings
 from providers.aws.setup import AwsSetUp
-from providers.aws.standing import Standing
-from providers.aws.translate import (
-    BY_SCHEDULE,
-    GROUP_ID,
-    INSTANCE_ID,
-    REAPER_EVERY,
-    SCHEDULE,
-    SCHEDULE_GRACE,
-    STANDING,
-    filled,
-)
+from providers.aws.setup_steps import StandingResources
 from providers.base import (
     Instance,
     InstanceRef,
@@ -44,20 +37,19 @@ from providers.base import (
     RunId,
     Timers,
 )
-from providers.data_files import finder
+from providers.cloud.data_files import finder
+from providers.cloud.launch import Rented, mirrors_of
+from providers.cloud.server_time import ServerClock
 from providers.errors import (
     BadRequestError,
-    CapacityError,
     InstanceNotFoundError,
-    PermissionDeniedError,
     ProviderError,
     QuotaError,
     TransientError,
 )
-from providers.rented import Rented, mirrors_of
-from providers.server_time import ServerClock
 from providers.stores.patience import Patience
 from providers.stores.settings import StoreSettings
+from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
@@ -88,8 +80,8 @@ def make(settings: ProviderSettings) -> AwsProvider:
     Raises BadRequestError for an option that is wrong.
     """
     from providers.aws.store import make as make_bucket
+    from providers.stores.pending_uploads import Unfinished
     from providers.stores.store import run_store
-    from providers.stores.unfinished import Unfinished
 
     given = AwsSettings.of(settings)
     clock = ServerClock(settings.now)
@@ -113,7 +105,7 @@ def make(settings: ProviderSettings) -> AwsProvider:
         account=account,
         rented=rented,
         now_of=settings.now,
-        standing=Standing(account, StoreSettings.of(settings, PROVIDER)),
+        standing=StandingResources(account, StoreSettings.of(settings, PROVIDER)),
         let_go=lambda: bucket().close() if bucket.cache_info().currsize else None,
         clock=clock,
     )
@@ -132,7 +124,7 @@ class AwsProvider:
     account: Account
     rented: Rented
     now_of: Callable[[], datetime]
-    standing: Standing
+    standing: StandingResources
     let_go: Callable[[], None]
     threads: int = CONNECTIONS
     patience: Patience = field(default_factory=lambda: Patience(attempts=4, first_seconds=2.0))
@@ -152,18 +144,18 @@ class AwsProvider:
         return TOKEN_MEMORY
 
     def server_time_offset(self) -> timedelta | None:
-        """By the `Date` of the newest answer (providers.server_time.ServerTime)."""
+        """By the `Date` of the newest answer (providers.cloud.server_time.ServerTime)."""
         return self.clock.offset if self.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now_of().date())
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """By the account's own quotas (providers.quota_teller.QuotaTeller)."""
+        """By the account's own quotas (providers.cloud.quotas.QuotaTeller)."""
         return shortfalls(self.account, offers)
 
     def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
-        """Not open, closed by the organisation, without a default network (providers.quota_teller.RegionTeller)."""
+        """Not open, closed by the organisation, without a default network (providers.cloud.quotas.RegionTeller)."""
         return closed_regions(self.account, regions)
 
     def preflight(self, offer: Offer) -> Preflight:
@@ -172,68 +164,55 @@ class AwsProvider:
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up zone, network, image and what stands in the account (providers.base.Resolver)."""
         request = self.rented.with_data(request)
-        known = self.rented.resolved(request)
-        region, part = request.offer.region, self.rented.launchable(request)
-        network = self.account.network(region)
-        zone = self._zone(request, network.subnets)
-        image = self.account.image(region, part.host.image)
-        found = {
-            translate.ZONE: zone,
-            translate.SUBNET: network.subnets[zone],
-            translate.VPC: network.vpc,
-            translate.GROUP: network.security_group,
-            translate.IMAGE: image.id,
-            translate.IMAGE_FROM: image.how,
-            translate.ROOT_DEVICE: image.root_device,
-            translate.ROOT_GIB: str(max(image.root_gib, part.host.least_disk_gib) + _data_gib(request)),
-            **self._standing(region),
-        }
-        return replace(request, resolved={**known, **found})
+        return replace(request, resolution=resolve(request, self.rented, self.account, self.standing))
+
+    def resolution_type(self, offer: Offer) -> type[AwsResolution]:
+        del offer
+        return AwsResolution
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
-        if translate.SUBNET not in request.resolved:
-            raise BadRequestError(f"run {request.run_id}: its place was not looked up", hint="launch it anew")
+        resolution = resolution_of(request, AwsResolution)
         part = self.rented.machine(request, {"kind": "power_off"})
         calls = list(self.rented.puts(part))
-        if not request.resolved[translate.GROUP]:
-            calls.append(translate.create_security_group(request))
-        create = translate.run_instances(request, part.user_data)
-        if request.resolved[translate.REAPER] == STANDING:
+        if not resolution.security_group:
+            calls.append(ec2_request.create_security_group(request))
+        create = ec2_request.run_instances(request, part.user_data)
+        if resolution.reaper is Reaper.STANDING:
             return (*calls, create)
-        group, schedule = translate.schedule_calls(request)
+        group, schedule = ec2_request.schedule_calls(request)
         return (*calls, *([group] if group else []), create, schedule)
 
     def timers(self, request: LaunchRequest) -> Timers:
-        known = request.resolved.get(translate.REAPER)
-        if known == STANDING:
+        resolution = request.resolution if isinstance(request.resolution, AwsResolution) else None
+        if resolution is not None and resolution.reaper is Reaper.STANDING:
             return Timers(machine=request.deadline, cloud=request.deadline + REAPER_EVERY)
-        gap = _GAP if known else f"where no standing reaper is installed: {_GAP}"
-        later = SCHEDULE_GRACE if known else REAPER_EVERY
+        gap = _GAP if resolution else f"where no standing reaper is installed: {_GAP}"
+        later = SCHEDULE_GRACE if resolution else REAPER_EVERY
         return Timers(machine=request.deadline, cloud=request.deadline + later, gap=gap)
 
     def launch(self, request: LaunchRequest) -> Instance:
-        calls = request.calls or self.requests(request if request.resolved else self.resolve(request))
-        made: Instance | None = None
-        found: dict[str, str] = {}
+        calls = request.calls or self.requests(request if request.resolution else self.resolve(request))
+        instance: Instance | None = None
+        entries: dict[str, str] = {}
         for call in calls:
             if self.rented.is_put(call):
                 self.rented.put(request.run_id, call)
-            elif made is not None and made.state in (InstanceState.ENDED, InstanceState.STOPPING):
+            elif instance is not None and instance.state in (InstanceState.ENDED, InstanceState.STOPPING):
                 break  # a dead machine came back for its token: there is nothing left to end
             else:
-                told = self._sent(call, found, request.offer)
+                reply_body = self._sent(call, entries, request.offer)
                 if call.operation == "RunInstances":
-                    made = self._as_it_stands(translate.instance(told["Instances"][0], request.offer.region))
-                    found[INSTANCE_ID] = made.ref.id
-        if made is None:
+                    instance = self._as_it_stands(reply.instance(reply_body["Instances"][0], request.offer.region))
+                    entries[INSTANCE_ID] = instance.ref.id
+        if instance is None:
             raise BadRequestError(f"the calls of {request.run_id} make no instance", hint="launch it anew")
-        return made
+        return instance
 
     def get(self, ref: InstanceRef) -> Instance:
-        made = translate.instance(self._described(ref), ref.region)
-        if made.state is InstanceState.RUNNING and ref.id in self._asked_to_stop:
-            return replace(made, state=InstanceState.STOPPING)
-        return made
+        instance = reply.instance(self._described(ref), ref.region)
+        if instance.state is InstanceState.RUNNING and ref.id in self._asked_to_stop:
+            return replace(instance, state=InstanceState.STOPPING)
+        return instance
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return Listing(self.account, self.threads).owned(run_id)
@@ -248,10 +227,10 @@ class AwsProvider:
 
     def stop(self, ref: InstanceRef) -> None:
         with contextlib.suppress(InstanceNotFoundError):
-            made = translate.instance(self._described(ref), ref.region)
-            if made.state is InstanceState.ENDED:
+            instance = reply.instance(self._described(ref), ref.region)
+            if instance.state is InstanceState.ENDED:
                 return
-            self.rented.ask_to_stop(made.run_id)
+            self.rented.ask_to_stop(instance.run_id)
             self._asked_to_stop.add(ref.id)
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
@@ -264,8 +243,8 @@ class AwsProvider:
 
     def logs(self, ref: InstanceRef) -> Iterator[str]:
         _known(ref)
-        told = self._ec2(ref.region, "GetConsoleOutput", {"InstanceId": ref.id})
-        yield from str(told.get("Output", "")).splitlines()[-_LOG_LINES:]
+        reply_body = self._ec2(ref.region, "GetConsoleOutput", {"InstanceId": ref.id})
+        yield from str(reply_body.get("Output", "")).splitlines()[-_LOG_LINES:]
 
     def store(self, run_id: RunId) -> RunStore:
         return self.rented.store(run_id)
@@ -295,84 +274,48 @@ class AwsProvider:
 
     def _described(self, ref: InstanceRef) -> Mapping[str, Any]:
         _known(ref)
-        told = self._ec2(ref.region, "DescribeInstances", {"InstanceIds": [ref.id]})
-        for reservation in told["Reservations"]:
+        reply_body = self._ec2(ref.region, "DescribeInstances", {"InstanceIds": [ref.id]})
+        for reservation in reply_body["Reservations"]:
             for row in reservation["Instances"]:
                 return dict(row)
         raise InstanceNotFoundError(f"EC2 knows no {ref.id} in {ref.region}")
 
-    def _as_it_stands(self, made: Instance) -> Instance:
+    def _as_it_stands(self, instance: Instance) -> Instance:
         """A create that was sent before is answered as it was then: what it made may have died since."""
-        if made.launched_at is None or self.now_of() - made.launched_at < _JUST_NOW:
-            return made
+        if instance.launched_at is None or self.now_of() - instance.launched_at < _JUST_NOW:
+            return instance
         try:
-            return self.patience(lambda: self.get(made.ref), on=_UNCLEAR)
+            return self.patience(lambda: self.get(instance.ref), on=_UNCLEAR)
         except InstanceNotFoundError:
-            return made  # not shown yet, or no more: the next look tells
+            return instance  # not shown yet, or no more: the next look tells
 
-    def _zone(self, request: LaunchRequest, subnets: Mapping[str, str]) -> str:
-        """The request's zone, or the first that has the machine. Raises CapacityError where none has."""
-        offer = request.offer
-        zones = self.account.zones(offer.region, offer.instance_type)
-        wanted = [request.zone] if request.zone else zones
-        for zone in wanted:
-            if zone in zones and zone in subnets:
-                return zone
-        raise CapacityError(
-            f"{request.zone or offer.region} does not have {offer.instance_type}",
-            elsewhere=tuple(zone for zone in zones if zone in subnets),
-            hint=f"use {offer.lifecycle.successor}" if offer.lifecycle.successor else "choose another place or machine",
-        )
-
-    def _standing(self, region: str) -> dict[str, str]:
-        """The instance profile, and who ends a machine that hangs. Raises PermissionDeniedError where nobody would."""
-        settings = self.account.settings
-        if self.account.has_instance_profile() is False:
-            raise PermissionDeniedError(
-                f"there is no instance profile {settings.instance_profile} for the machines", hint="plan setup aws"
-            )
-        if lacks := self.standing.machine_role_lacks():
-            raise PermissionDeniedError(lacks, hint="plan setup aws")
-        known = {translate.PROFILE: settings.instance_profile, translate.REAPER: STANDING}
-        if self.account.has_reaper():
-            return known
-        if self.account.has_schedule_role() is False:
-            raise PermissionDeniedError("nothing stands ready to end a machine that hangs", hint="plan setup aws")
-        who = self.account.identity()
-        return {
-            **known,
-            translate.REAPER: BY_SCHEDULE,
-            translate.ROLE_ARN: f"arn:{who.partition}:iam::{who.account}:role/{SCHEDULE_ROLE}",
-            translate.GROUP_OF_SCHEDULES: SCHEDULE_GROUP if self.account.has_schedule_group(region) else "",
-        }
-
-    def _sent(self, call: VendorRequest, found: dict[str, str], offer: Offer) -> Mapping[str, Any]:
-        """One call of a launch; what it repeats is no error. `found` gets what later calls need."""
+    def _sent(self, call: VendorRequest, entries: dict[str, str], offer: Offer) -> Mapping[str, Any]:
+        """One call of a launch; what it repeats is no error. `entries` gets what later calls need."""
         service, _, region = call.service.partition(".")
-        send = partial(self.api.call, service, region, call.operation, filled(call.parameters, found))
+        send = partial(self.api.call, service, region, call.operation, filled(call.parameters, entries))
         settle = Settling(self.patience.sleep, self.account.has_instance_profile)
         try:
             once = call.operation == "RunInstances"
-            told = settle(call.operation, send if once else lambda: self.patience(send, on=_UNCLEAR))
+            reply_body = settle(call.operation, send if once else lambda: self.patience(send, on=_UNCLEAR))
         except QuotaError as error:
             raise QuotaError(error.message, quota=quota_text(offer), hint=error.hint, code=error.code) from error
         except ProviderError as error:
             if error.code not in (DUPLICATE_GROUP, CONFLICT):
                 raise
-            told = {}
+            reply_body = {}
         if call.operation == "CreateSecurityGroup":
             look = partial(self._group, region, call)
-            found[GROUP_ID] = str(told.get("GroupId") or settle("DescribeSecurityGroups", look))
-        return told
+            entries[GROUP_ID] = str(reply_body.get("GroupId") or settle("DescribeSecurityGroups", look))
+        return reply_body
 
     def _group(self, region: str, call: VendorRequest) -> str:
-        asked = {
+        request = {
             "Filters": [
                 {"Name": "vpc-id", "Values": [call.parameters["VpcId"]]},
                 {"Name": "group-name", "Values": [call.parameters["GroupName"]]},
             ]
         }
-        rows = self.account.pages(region, "DescribeSecurityGroups", asked, "SecurityGroups")
+        rows = self.account.pages(region, "DescribeSecurityGroups", request, "SecurityGroups")
         if not rows:
             raise BadRequestError(f"{region}: EC2 does not show its group trainplan", hint="try again", code=NO_GROUP)
         return str(rows[0]["GroupId"])
@@ -393,8 +336,3 @@ class AwsProvider:
 def _known(ref: InstanceRef) -> None:
     if not _INSTANCE.fullmatch(ref.id):
         raise InstanceNotFoundError(f"{ref.id!r} is no name that EC2 gives to instances")
-
-
-def _data_gib(request: LaunchRequest) -> int:
-    """Twice the data set, packed and unpacked."""
-    return -(-2 * sum(file.size_bytes for file in request.data) // 1024**3)

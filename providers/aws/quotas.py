@@ -21,6 +21,8 @@ _THREADS = 8
 
 
 class Quota(NamedTuple):
+    """A quota of Service Quotas, by its code."""
+
     code: str
     name: str
 
@@ -57,8 +59,8 @@ def quota_of(instance_type: str, market: Market) -> Quota | None:
     Codes: public lists of accounts' quotas, read on 2026-11-21. AWS's page names none on spot for P6.
     """
     family = instance_type.partition(".")[0]
-    found = _FAMILY.match(family)
-    letters = found.group() if found else ""
+    match = _FAMILY.match(family)
+    letters = match.group() if match else ""
     if market is not Market.SPOT:
         return _ON_DEMAND.get(_group(letters, family))
     if newest := re.match(r"p[5-9]", family):
@@ -67,21 +69,21 @@ def quota_of(instance_type: str, market: Market) -> Quota | None:
 
 
 def shortfalls(account: Account, offers: Sequence[Offer]) -> Sequence[str]:
-    """`providers.quota_teller.QuotaTeller.shortfalls`: each quota of a region is looked up once, several at a time."""
-    wanted = [(offer.region, quota_of(offer.instance_type, offer.market)) for offer in offers]
-    pools = dict.fromkeys((region, quota) for region, quota in wanted if quota is not None)
+    """`providers.cloud.quotas.QuotaTeller.shortfalls`: each quota of a region is looked up once, several at a time."""
+    tuples = [(offer.region, quota_of(offer.instance_type, offer.market)) for offer in offers]
+    pools = dict.fromkeys((region, quota) for region, quota in tuples if quota is not None)
     with ThreadPoolExecutor(_THREADS) as threads:
         values = dict(zip(pools, threads.map(lambda pool: _value(account, *pool), pools), strict=True))
-    told = []
-    for offer, (region, quota) in zip(offers, wanted, strict=True):
+    lines = []
+    for offer, (region, quota) in zip(offers, tuples, strict=True):
         value = values.get((region, quota)) if quota is not None else None
         short = value is not None and offer.vcpus is not None and value < offer.vcpus
-        told.append(f"{quota.code} {quota.name} in {region}: {value:.0f} vCPUs" if short and quota else "")
-    return told
+        lines.append(f"{quota.code} {quota.name} in {region}: {value:.0f} vCPUs" if short and quota else "")
+    return lines
 
 
 def closed_regions(account: Account, regions: Sequence[str]) -> Mapping[str, str]:
-    """`providers.quota_teller.RegionTeller.closed_regions`: one look-up for each region, several at a time."""
+    """`providers.cloud.quotas.RegionTeller.closed_regions`: one look-up for each region, several at a time."""
     with ThreadPoolExecutor(_THREADS) as threads:
         told = zip(regions, threads.map(lambda region: _closed(account, region), regions), strict=True)
         return {region: why for region, why in told if why}
@@ -117,11 +119,11 @@ def quota_check(account: Account, region: str) -> Check:
     quotas = [quota for _, *both in pools for quota in both]
     with ThreadPoolExecutor(len(quotas)) as threads:
         values = dict(zip(quotas, threads.map(lambda quota: account.quota(region, quota.code), quotas), strict=True))
-    shown = (
+    text = (
         f"{_KINDS[kind]} {values[here]:.0f} ({here.code}) / {values[spot]:.0f} ({spot.code})"
         for kind, here, spot in pools
     )
-    detail = f"in {region}, vCPUs on demand / on spot: {', '.join(shown)}"
+    detail = f"in {region}, vCPUs on demand / on spot: {', '.join(text)}"
     standard = values[_ON_DEMAND["standard"]]
     lacking = next((here for kind, here, _ in pools if kind != "standard" and not values[here]), None)
     wanted = _ON_DEMAND["standard"] if standard < _LEAST_VCPUS else lacking
@@ -135,11 +137,11 @@ def quota_check(account: Account, region: str) -> Check:
 
 def quota_text(offer: Offer) -> str:
     """How a quota is named to a person who was refused by it."""
-    found = quota_of(offer.instance_type, offer.market)
+    quota = quota_of(offer.instance_type, offer.market)
     need = f"{offer.vcpus or '?'} vCPUs for {offer.instance_type} in {offer.region}"
-    if found is None:
+    if quota is None:
         return f"{offer.family or offer.instance_type} on {offer.market.replace('_', ' ')}: {need}"
-    return f"{found.code} ({found.name}): {need}"
+    return f"{quota.code} ({quota.name}): {need}"
 
 
 def _group(letters: str, family: str) -> str:

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from providers.cloud.launch import known_options
+from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError
-from providers.regions import regions_of
-from providers.rented import known_options
+from providers.stores.places import DEFAULT_REGIONS
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from providers.base import ProviderSettings
 
 PROVIDER = "aws"
-FALLBACK_REGION = "us-east-1"
+FALLBACK_REGION = DEFAULT_REGIONS[PROVIDER]
 OPTIONS = ("region", "bucket", "keep_days", "image", "instance_profile", "mirrors", "endpoint", "machine_endpoint")
 
 INSTANCE_PROFILE = "trainplan-machine"
@@ -71,7 +72,7 @@ class AwsSettings:
         )
 
 
-def _fits(key: str, value: str, pattern: re.Pattern[str], wanted: str) -> str:
+def _fits(key: str, value: str, pattern: re.Pattern[str], name: str) -> str:
     if value and not pattern.fullmatch(value):
-        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {wanted}")
+        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {name}")
     return value

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import base64
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from providers.aws.api import CONNECTIONS
+from providers.aws.errors import Settling
 from providers.aws.listing import Listing
-from providers.aws.making import Making
-from providers.aws.removing import Removing
-from providers.aws.settling import Settling
-from providers.aws.standing import GONE, Standing
+from providers.aws.setup_steps import GONE, CreationSteps, RemovalSteps, StandingResources
+from providers.cloud.propagation import pause
+from providers.cloud.setup_steps import StepEngine
 from providers.errors import BadRequestError, ProviderError
 
 if TYPE_CHECKING:
     from providers.base import SetupStep, VendorRequest
+    from providers.cloud.propagation import Pair
 
 _THERE = (
     "DefaultVpcAlreadyExists",
@@ -33,48 +32,63 @@ _ENDS = ("Delete", "Remove")
 """Calls that are done where what they end is not there."""
 
 
-def _wait(seconds: float) -> None:
-    threading.Event().wait(seconds)
-
-
 @dataclass(frozen=True)
 class AwsSetUp:
     """`wait` lets some seconds go by."""
 
-    at: Standing
-    wait: Callable[[float], None] = _wait
+    at: StandingResources
+    wait: Callable[[float], None] = pause
 
     def lacking(self) -> Sequence[SetupStep]:
-        return Making(self.at).steps()
+        return CreationSteps(self.at).steps()
 
     def removable(self) -> Sequence[SetupStep]:
         """Raises BadRequestError while machines of ours are there, which need all of it."""
-        left = Listing(self.at.account, CONNECTIONS).owned(None)
-        if left:
+        resources = Listing(self.at.account, CONNECTIONS).owned(None)
+        if resources:
+            first = resources[0]
             raise BadRequestError(
-                f"{len(left)} things of runs are still there: {left[0].kind} {left[0].id} in {left[0].region}",
+                f"{len(resources)} resources of runs still exist: {first.kind} {first.id} in {first.region}",
                 hint="plan stop or plan sweep ends them first",
             )
-        return Removing(self.at).steps()
+        return RemovalSteps(self.at).steps()
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
-        settle = Settling(self.wait, lambda: None, report)
+        engine = StepEngine(
+            calls=_Calls(self.at), sleep=self.wait, pause_seconds=0.0, trouble_seconds=0.0, effect_seconds=0.0
+        )
         for call in step.calls:
-            settle(call.operation, partial(self._send, call))
+            engine.carry_out(call, report)
         self.at.account.forget()
         if any(call.operation in ("CreateRole", "AddRoleToInstanceProfile") for call in step.calls):
             report(f"waiting {SETTLES_SECONDS:.0f} s until every part of AWS knows it")
             self.wait(SETTLES_SECONDS)
 
-    def _send(self, call: VendorRequest) -> None:
-        """One call; what it makes may be there already, and what it removes may be gone."""
+
+@dataclass(frozen=True)
+class _Calls:
+    """`providers.cloud.setup_steps.SetUpCalls`: each call of AWS's has taken effect when it is answered."""
+
+    at: StandingResources
+
+    def send(self, call: VendorRequest) -> None:
+        """What it makes may be there already, and what it removes may be gone."""
         service, _, region = call.service.partition(".")
         try:
             self.at.account.api.call(service, region, call.operation, _with_bytes(call.parameters))
         except ProviderError as error:
-            done = GONE if call.operation.startswith(_ENDS) else _THERE
-            if error.code not in done and not _is_in_place(call, error):
+            result = GONE if call.operation.startswith(_ENDS) else _THERE
+            if error.code not in result and not _is_in_place(call, error):
                 raise
+
+    def too_new(self, call: VendorRequest, error: ProviderError) -> Pair | None:
+        return Settling(pause, lambda: None).too_new(call.operation, error)
+
+    def may_pass(self, call: VendorRequest, error: ProviderError) -> bool:  # noqa: ARG002
+        return False
+
+    def under_way(self, call: VendorRequest, answer: object) -> str:  # noqa: ARG002
+        return ""
 
 
 def _is_in_place(call: VendorRequest, error: ProviderError) -> bool:
@@ -86,9 +100,9 @@ def _is_in_place(call: VendorRequest, error: ProviderError) -> bool:
 
 def _with_bytes(parameters: Mapping[str, object]) -> dict[str, Any]:
     """The code of a function is bytes, which a recorded call cannot hold."""
-    sent: dict[str, Any] = dict(parameters)
-    if "ZipFile" in sent:
-        sent["ZipFile"] = base64.b64decode(str(sent["ZipFile"]))
-    if isinstance(sent.get("Code"), Mapping):
-        sent["Code"] = _with_bytes(sent["Code"])
-    return sent
+    request: dict[str, Any] = dict(parameters)
+    if "ZipFile" in request:
+        request["ZipFile"] = base64.b64decode(str(request["ZipFile"]))
+    if isinstance(request.get("Code"), Mapping):
+        request["Code"] = _with_bytes(request["Code"])
+    return request

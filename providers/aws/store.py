@@ -17,13 +17,14 @@ from providers.errors import (
     UnrecognizedError,
 )
 from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, Page, UploadLostError
+from providers.stores.places import DEFAULT_REGIONS
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from providers.base import ProviderSettings
-    from providers.stores.bucket import Part
+    from providers.stores.bucket import ObjectPart
 
 _MADE = "trainplan"
 """The tag a bucket of ours gets once everything else about it is set."""
@@ -59,34 +60,34 @@ _ERRORS: Mapping[str, tuple[type[ProviderError], str]] = {
 
 def make(settings: ProviderSettings) -> S3Bucket:
     """The bucket of these settings; `bucket`, `region`, `endpoint` and `keep_days` are options."""
-    given = StoreSettings.of(settings, "aws")
+    store_settings = StoreSettings.of(settings, "aws")
     with _translated("S3"):
-        return _made(given)
+        return _made(store_settings)
 
 
-def _made(given: StoreSettings) -> S3Bucket:
+def _made(store_settings: StoreSettings) -> S3Bucket:
     import boto3
     from botocore.config import Config
 
-    session = boto3.Session(region_name=given.region)
-    region = session.region_name or "us-east-1"
+    session = boto3.Session(region_name=store_settings.region)
+    region = session.region_name or DEFAULT_REGIONS["aws"]
     once = Config(
         retries={"total_max_attempts": 1},
         connect_timeout=10,
         read_timeout=60,
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
-        s3={"addressing_style": "path"} if given.endpoint else {},
+        s3={"addressing_style": "path"} if store_settings.endpoint else {},
     )
-    client = session.client("s3", region_name=region, endpoint_url=given.endpoint, config=once)
-    if given.bucket is not None:
-        return S3Bucket(client, given, region=region, account=None)
+    client = session.client("s3", region_name=region, endpoint_url=store_settings.endpoint, config=once)
+    if store_settings.bucket is not None:
+        return S3Bucket(client, store_settings, region=region, account=None)
     # Another account's bucket of our name would get our data: S3 is told whose it has to be.
     with contextlib.closing(
-        session.client("sts", region_name=region, endpoint_url=given.endpoint, config=once)
+        session.client("sts", region_name=region, endpoint_url=store_settings.endpoint, config=once)
     ) as caller:
         account = str(caller.get_caller_identity()["Account"])
-    return S3Bucket(client, given, region=region, account=account)
+    return S3Bucket(client, store_settings, region=region, account=account)
 
 
 class S3Bucket:
@@ -94,12 +95,12 @@ class S3Bucket:
 
     provider = "aws"
 
-    def __init__(self, client: Any, given: StoreSettings, *, region: str, account: str | None) -> None:
+    def __init__(self, client: Any, store_settings: StoreSettings, *, region: str, account: str | None) -> None:
         self.client = client
         self.region = region
-        self.name = given.bucket or f"trainplan-{account}-{region}"
-        self.ours = given.bucket is None
-        self._keep_days = given.keep_days
+        self.name = store_settings.bucket or f"trainplan-{account}-{region}"
+        self.ours = store_settings.bucket is None
+        self._keep_days = store_settings.keep_days
         self._owner = {"ExpectedBucketOwner": account} if account and self.ours else {}
 
     @property
@@ -231,7 +232,7 @@ class S3Upload:
         self._there = tags
         self._tags: dict[int, str] = {}
 
-    def holds(self, part: Part) -> bool:
+    def holds(self, part: ObjectPart) -> bool:
         """An upload under a KMS key has other tags: its parts are sent again."""
         tag = hashlib.md5(part.data).hexdigest()
         if self._there.get(part.number + 1) != tag:
@@ -239,7 +240,7 @@ class S3Upload:
         self._tags[part.number + 1] = tag
         return True
 
-    def send(self, part: Part) -> None:
+    def send(self, part: ObjectPart) -> None:
         answer = self._bucket.call(
             "upload_part",
             Key=self._key,
@@ -314,14 +315,16 @@ def _translated(what: str) -> Iterator[None]:
         yield
     except sdk.ClientError as error:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        said = error.response.get("Error", {}).get("Message", "")
-        raise _error(_code(error), status, f"{what}: {said or 'refused'}") from error
+        value = error.response.get("Error", {}).get("Message", "")
+        raise _error(_code(error), status, f"{what}: {value or 'refused'}") from error
     except (sdk.NoCredentialsError, sdk.PartialCredentialsError, sdk.TokenRetrievalError, sdk.SSOError) as error:
-        raise CredentialsError(f"nobody is signed in to AWS: {error}", hint=_SIGN_IN) from error
+        raise CredentialsError(f"there is no sign-in for AWS: {error}", hint=_SIGN_IN) from error
     except (sdk.ProfileNotFound, sdk.ConfigParseError, sdk.ParamValidationError, sdk.NoRegionError) as error:
         raise BadRequestError(f"{what}: {error}", hint="look into ~/.aws/config and the settings") from error
     except (sdk.HTTPClientError, sdk.ConnectionError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as error:
-        raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+        raise TransientError(
+            f"{what} does not answer: {error}", hint="check the network connection, then try again"
+        ) from error
     except sdk.BotoCoreError as error:
         raise UnrecognizedError(f"{what}: {error}", code=type(error).__name__) from error
 

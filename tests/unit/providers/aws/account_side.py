@@ -10,7 +10,7 @@ from providers.aws.account import Account
 from providers.aws.api import SdkApi
 from providers.aws.settings import AwsSettings
 from providers.aws.setup import AwsSetUp
-from providers.aws.standing import Standing
+from providers.aws.setup_steps import StandingResources
 from providers.stores.settings import StoreSettings
 from tests.doubles.aws.remote import ENVIRONMENT, UNSET, Double
 
@@ -71,7 +71,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.api = CountedApi(self.sends, self.most, self.home)
         self.account = Account(self.api, self.settings, self.double.now)
-        self.at = Standing(self.account, self.store)
+        self.at = StandingResources(self.account, self.store)
         self.set_up = AwsSetUp(self.at, self.waited.append)
 
     def carry_out(self, steps: list[SetupStep]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.contract.aws_command import machines
-from tests.unit.planner.cli import plan
+from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
     from tests.doubles.aws import remote

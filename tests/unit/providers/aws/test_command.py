@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.contract.aws_command import machines
 from tests.doubles.aws.backends import OWN_IMAGE
-from tests.unit.planner.cli import Said, plan
+from tests.unit.planner.cli.command import Said, plan
 
 if TYPE_CHECKING:
     from tests.conftest import Golden

@@ -8,33 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from providers.aws.api import SdkApi
 from providers.aws.doctor import examine
 from providers.aws.settings import AwsSettings
 from providers.base import Check, PreflightState
 from providers.stores.settings import StoreSettings
-from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import BUCKET, HOME, Desk, signed_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from providers.aws.api import SdkApi
+    from tests.doubles.aws.remote import Double
 
 OK, REFUSED, UNKNOWN = PreflightState
 LINES = ["quotas", "identity", "regions", "network", "listing", "bucket", "machine role", "scope", "timer"]
 
 
-@pytest.fixture(scope="module")
-def double() -> Iterator[Double]:
-    made = Double()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def sends(double: Double) -> Iterator[SdkApi]:
-    made = SdkApi(HOME, double.url)
-    yield made
-    made.close()
+@pytest.fixture
+def double(process: Double) -> Double:
+    return process
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +123,7 @@ def test_a_reaper_of_which_a_part_is_gone_is_none(
 
 
 def test_a_reaper_whose_turns_fail_is_none(double: Double, sends: SdkApi) -> None:
-    """Launches then make a schedule for each machine (test_ec2.py)."""
+    """Launches then make a schedule for each machine (ec2/test_ec2.py)."""
     double.reset(setup="none")
     set_up(double, sends)
     archive = io.BytesIO()

@@ -8,34 +8,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from providers.errors import IncompleteListingError, PermissionDeniedError
-from tests.contract.aws import Client, TimedAws
+from tests.contract.aws import TimedAws
 from tests.contract.aws import sdk as sdk_of
 from tests.contract.harness import request
-from tests.doubles.aws import remote
 from tests.doubles.aws.front import Call
 from tests.doubles.aws.permissions import actions_of, allowed, lacking
+from tests.unit.providers.aws.account_side import signed_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from providers.aws.api import SdkApi
+    from tests.doubles.aws import remote
 
 CLIENT = ["client"]
 
 
-@pytest.fixture(scope="module")
-def double() -> Iterator[remote.Double]:
-    with remote.signed_in(), remote.Double() as made:
-        yield made
-        sdk_of(made.url).close()
-
-
 @pytest.fixture
-def provider(double: remote.Double, tmp_path: Path) -> Iterator[TimedAws]:
-    made = Client(double, tmp_path).provider()
-    yield made
-    made.close()
+def double(process: remote.Double, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
+    signed_in(monkeypatch)
+    return process
 
 
 @pytest.mark.parametrize("action", ["ec2:RunInstances", "ec2:CreateTags", "iam:PassRole"])

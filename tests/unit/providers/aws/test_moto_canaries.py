@@ -92,7 +92,7 @@ def gaps() -> dict[str, Any]:
         env={**os.environ, **ENVIRONMENT, "MOTO_EC2_LOAD_DEFAULT_AMIS": "true"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]

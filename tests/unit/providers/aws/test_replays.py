@@ -12,33 +12,20 @@ from providers.aws.errors import translated
 from providers.base import InstanceState
 from providers.errors import InstanceNotFoundError, UnrecognizedError
 from tests.contract.aws import Client, TimedAws
-from tests.contract.aws import sdk as sdk_of
 from tests.contract.harness import Ask, request
-from tests.doubles.aws import remote
+from tests.unit.providers.aws.account_side import signed_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture(scope="module")
-def process() -> Iterator[remote.Double]:
-    with remote.signed_in(), remote.Double() as made:
-        yield made
-        sdk_of(made.url).close()
+    from tests.doubles.aws import remote
 
 
 @pytest.fixture
-def double(process: remote.Double) -> remote.Double:
+def double(process: remote.Double, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
+    signed_in(monkeypatch)
     process.reset()
     return process
-
-
-@pytest.fixture
-def provider(double: remote.Double, tmp_path: Path) -> Iterator[TimedAws]:
-    made = Client(double, tmp_path).provider()
-    yield made
-    made.close()
 
 
 def test_a_replayed_create_whose_machine_no_look_up_shows_yet_is_answered_as_it_was(

@@ -18,54 +18,54 @@ from botocore.validate import validate_parameters
 
 from pricing.catalog import Catalog
 from pricing.offers import Market, OfferQuery
-from providers.aws import translate
+from providers.aws import reply
+from providers.aws import request as ec2_request
 from providers.aws.account import Account
 from providers.aws.provider import AwsProvider
+from providers.aws.resolution import AwsResolution, Reaper
 from providers.aws.settings import AwsSettings
 from providers.base import LaunchRequest, RunId
+from providers.cloud.launch import Rented
 from providers.errors import BadRequestError
-from providers.rented import Rented
 from tests.builders import TODAY, a_job
 from tests.doubles.clock import NOON
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pricing.offers import Offer
     from providers.base import VendorRequest
     from tests.conftest import Golden
 
-RESOLVED = {
-    "image_digest": f"sha256:{'5' * 64}",
-    "run_uri": "s3://trainplan-123456789012-us-east-1/runs/261121-0badcafe",
-    "run_region": "us-east-1",
-    "boot_deadline": "2026-11-21T12:45:00+00:00",
-    translate.ZONE: "us-east-1b",
-    translate.SUBNET: "subnet-0123456789abcdef0",
-    translate.VPC: "vpc-0123456789abcdef0",
-    translate.GROUP: "sg-0123456789abcdef0",
-    translate.IMAGE: "ami-0123456789abcdef0",
-    translate.IMAGE_FROM: "parameter /aws/service/…",
-    translate.ROOT_DEVICE: "/dev/sda1",
-    translate.ROOT_GIB: "100",
-    translate.PROFILE: "trainplan-machine",
-    translate.REAPER: translate.STANDING,
-}
-NOTHING_STANDS = {
-    translate.GROUP: "",
-    translate.REAPER: translate.BY_SCHEDULE,
-    translate.ROLE_ARN: "arn:aws:iam::123456789012:role/trainplan-schedule",
-    translate.GROUP_OF_SCHEDULES: "",
-}
-KINDS: list[tuple[str, str, Market, str, dict[str, str]]] = [
-    ("g4dn", "g4dn.xlarge", Market.ON_DEMAND, "us-east-1", {}),
+RESOLUTION = AwsResolution(
+    image_digest=f"sha256:{'5' * 64}",
+    run_uri="s3://trainplan-123456789012-us-east-1/runs/261121-0badcafe",
+    run_region="us-east-1",
+    boot_deadline=NOON + timedelta(minutes=45),
+    zone="us-east-1b",
+    subnet="subnet-0123456789abcdef0",
+    vpc="vpc-0123456789abcdef0",
+    security_group="sg-0123456789abcdef0",
+    image="ami-0123456789abcdef0",
+    image_from="parameter /aws/service/…",
+    root_device="/dev/sda1",
+    root_gib=100,
+    instance_profile="trainplan-machine",
+    reaper=Reaper.STANDING,
+)
+NOTHING_STANDS = replace(
+    RESOLUTION,
+    security_group="",
+    reaper=Reaper.SCHEDULE,
+    schedule_role="arn:aws:iam::123456789012:role/trainplan-schedule",
+)
+KINDS: list[tuple[str, str, Market, str, AwsResolution]] = [
+    ("g4dn", "g4dn.xlarge", Market.ON_DEMAND, "us-east-1", RESOLUTION),
     ("g4dn-first-in-region", "g4dn.xlarge", Market.ON_DEMAND, "us-east-1", NOTHING_STANDS),
-    ("g6-spot", "g6.xlarge", Market.SPOT, "us-east-1", {}),
-    ("p2-own-image", "p2.xlarge", Market.ON_DEMAND, "us-east-1", {}),
-    ("p3-own-image", "p3.2xlarge", Market.ON_DEMAND, "us-east-1", {}),
-    ("p3-spot-own-image", "p3.2xlarge", Market.SPOT, "us-east-1", {}),
-    ("p3dn-own-image", "p3dn.24xlarge", Market.ON_DEMAND, "us-east-1", {}),
-    ("cpu", "c7i.2xlarge", Market.ON_DEMAND, "us-east-1", {}),
+    ("g6-spot", "g6.xlarge", Market.SPOT, "us-east-1", RESOLUTION),
+    ("p2-own-image", "p2.xlarge", Market.ON_DEMAND, "us-east-1", RESOLUTION),
+    ("p3-own-image", "p3.2xlarge", Market.ON_DEMAND, "us-east-1", RESOLUTION),
+    ("p3-spot-own-image", "p3.2xlarge", Market.SPOT, "us-east-1", RESOLUTION),
+    ("p3dn-own-image", "p3dn.24xlarge", Market.ON_DEMAND, "us-east-1", RESOLUTION),
+    ("cpu", "c7i.2xlarge", Market.ON_DEMAND, "us-east-1", RESOLUTION),
 ]
 
 
@@ -100,15 +100,17 @@ def provider(image: str = "") -> AwsProvider:
     )
 
 
-def a_request(instance_type: str, market: Market, region: str, **resolved: str) -> LaunchRequest:
+def a_request(
+    instance_type: str, market: Market, region: str, resolution: AwsResolution | None = RESOLUTION
+) -> LaunchRequest:
     return LaunchRequest(
         run_id=RunId("261121-0badcafe"),
         attempt=2,
         offer=offer_of(instance_type, market, region),
-        job_json=a_job().to_json(),
+        job=a_job(),
         deadline=NOON + timedelta(hours=2),
         client="0123456789abcdef",
-        resolved={**RESOLVED, **resolved},
+        resolution=resolution,
     )
 
 
@@ -135,12 +137,12 @@ def _boot(user_data: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "instance_type", "market", "region", "resolved"), KINDS, ids=[row[0] for row in KINDS]
+    ("name", "instance_type", "market", "region", "resolution"), KINDS, ids=[row[0] for row in KINDS]
 )
 def test_what_a_launch_sends(
-    golden: Golden, name: str, instance_type: str, market: Market, region: str, resolved: Mapping[str, str]
+    golden: Golden, name: str, instance_type: str, market: Market, region: str, resolution: AwsResolution
 ) -> None:
-    asked = a_request(instance_type, market, region, **resolved)
+    asked = a_request(instance_type, market, region, resolution)
     calls = provider("ami-0123456789abcdef0" if "own-image" in name else "").requests(asked)
     text = json.dumps([readable(call) for call in calls], indent=2, ensure_ascii=False)
     golden.check(f"aws/{name}.json", f"{text}\n")
@@ -148,8 +150,8 @@ def test_what_a_launch_sends(
         service = call.service.partition(".")[0]
         if service != "s3":
             shape = model(service).operation_model(call.operation).input_shape
-            found = {translate.GROUP_ID: "sg-1", translate.INSTANCE_ID: "i-1"}
-            validate_parameters(translate.filled(call.parameters, found), shape)
+            found = {ec2_request.GROUP_ID: "sg-1", ec2_request.INSTANCE_ID: "i-1"}
+            validate_parameters(ec2_request.filled(call.parameters, found), shape)
 
 
 @pytest.mark.parametrize("instance_type", ["p2.xlarge", "p3.2xlarge", "p3dn.24xlarge"])
@@ -160,11 +162,11 @@ def test_without_an_image_of_ones_own_nothing_is_launched_on_the_oldest(instance
 
 def test_the_token_is_the_attempts_own() -> None:
     first = a_request("g4dn.xlarge", Market.ON_DEMAND, "us-east-1")
-    tokens = {translate.token_of(replace(first, attempt=number)) for number in range(1, 5)}
+    tokens = {ec2_request.token_of(replace(first, attempt=number)) for number in range(1, 5)}
     assert len(tokens) == 4
     assert {len(token) for token in tokens} == {64}
     elsewhere = replace(first, zone="us-east-1c", deadline=NOON + timedelta(hours=9))
-    assert translate.token_of(elsewhere) == translate.token_of(first)
+    assert ec2_request.token_of(elsewhere) == ec2_request.token_of(first)
 
 
 def test_user_data_fits_with_much_to_spare() -> None:
@@ -180,29 +182,29 @@ def test_what_the_cloud_would_do_by_itself_is_said_to_the_person() -> None:
         asked.deadline + timedelta(minutes=10),
         "",
     )
-    scheduled = provider().timers(replace(asked, resolved={**asked.resolved, **NOTHING_STANDS}))
+    scheduled = provider().timers(replace(asked, resolution=NOTHING_STANDS))
     assert scheduled.cloud == asked.deadline + timedelta(minutes=5)
     assert "from the create to the call that makes the schedule" in scheduled.gap
-    assert "where no standing reaper is installed" in provider().timers(replace(asked, resolved={})).gap
+    assert "where no standing reaper is installed" in provider().timers(replace(asked, resolution=None)).gap
 
 
 def test_a_request_that_was_not_looked_up_is_not_sent() -> None:
-    asked = replace(a_request("g4dn.xlarge", Market.ON_DEMAND, "us-east-1"), resolved={})
+    asked = a_request("g4dn.xlarge", Market.ON_DEMAND, "us-east-1", None)
     with pytest.raises(BadRequestError, match="was not looked up"):
         provider().requests(asked)
 
 
 def test_a_tag_has_only_what_a_tag_may_have() -> None:
     asked = replace(a_request("g4dn.xlarge", Market.ON_DEMAND, "us-east-1"), client='a "strange" computer; $(x)')
-    tags = {tag["Key"]: tag["Value"] for tag in translate.tags_of(asked)}
+    tags = {tag["Key"]: tag["Value"] for tag in ec2_request.tags_of(asked)}
     assert tags["trainplan-client"] == "a _strange_ computer_ __x_"
     assert tags["expires-at"] == "2026-11-21T14:00:00+00:00"
 
 
 def test_a_schedule_says_in_its_name_what_others_say_in_tags() -> None:
     asked = a_request("g4dn.xlarge", Market.ON_DEMAND, "us-east-1")
-    found = translate.owned_schedule({"Name": translate.schedule_name(asked)}, "us-east-1")
+    found = reply.owned_schedule({"Name": ec2_request.schedule_name(asked)}, "us-east-1")
     assert found is not None
     assert (found.run_id, found.attempt, found.client) == (asked.run_id, 2, asked.client)
     assert (found.deadline, found.kind, found.instance) == (asked.deadline, "schedule", False)
-    assert translate.owned_schedule({"Name": "trainplan-reaper"}, "us-east-1") is None
+    assert reply.owned_schedule({"Name": "trainplan-reaper"}, "us-east-1") is None

@@ -10,25 +10,24 @@ import pytest
 from providers.aws.api import SdkApi
 from providers.aws.provider import make
 from providers.base import ProviderSettings
+from providers.cloud.server_time import ServerClock, ServerTime
 from providers.errors import ProviderError
-from providers.server_time import ServerClock, ServerTime
-from tests.doubles.aws.remote import Double
 from tests.doubles.clock import NOON
 from tests.unit.providers.aws.account_side import HOME, signed_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.doubles.aws.remote import Double
 
 LONG_AGO = NOON - timedelta(days=3650)
 """What this computer's clock says: the double's server sends today's date."""
 
 
-@pytest.fixture(scope="module")
-def double() -> Iterator[Double]:
-    made = Double()
-    yield made
-    made.close()
+@pytest.fixture
+def double(process: Double) -> Double:
+    process.reset()
+    return process
 
 
 @pytest.mark.parametrize("refused", [False, True])

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from providers.aws.account import Identity
-from providers.aws.api import SdkApi
-from providers.aws.making import packed
-from providers.aws.policies import trust
+from providers.aws.permissions import trust
 from providers.aws.settings import AwsSettings
 from providers.aws.setup import SETTLES_SECONDS
+from providers.aws.setup_steps import packed
 from providers.errors import BadRequestError, PermissionDeniedError
 from providers.stores.settings import StoreSettings
-from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from providers.aws.api import SdkApi
     from tests.conftest import Golden
+    from tests.doubles.aws.remote import Double
 
 ALL = ["bucket", "machine role", "spot role", "schedule role", "schedule group", "reaper"]
 OTHER = '{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}'
@@ -30,27 +30,12 @@ OTHERS = json.dumps(trust("ec2", Identity(account=ACCOUNT, arn="", partition="aw
 ROLES = ("trainplan-machine", "trainplan-schedule", "trainplan-reaper")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Double]:
-    made = Double()
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def bare(server: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
+def bare(process: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     """An account in which nothing was ever set up."""
     signed_in(monkeypatch)
-    server.reset(setup="none")
-    return server
-
-
-@pytest.fixture(scope="module")
-def sends(server: Double) -> Iterator[SdkApi]:
-    """One set of clients for all: making them takes longer than what they are asked."""
-    made = SdkApi(HOME, server.url)
-    yield made
-    made.close()
+    process.reset(setup="none")
+    return process
 
 
 @pytest.fixture
@@ -96,7 +81,7 @@ def _readable(parameters: object) -> dict[str, object]:
         if key in opened:
             opened[key] = json.loads(opened[key])
     if "Code" in opened:
-        opened["Code"] = {"ZipFile": "providers/aws/reaper.py, packed"}
+        opened["Code"] = {"ZipFile": "providers/aws/deadline.py, packed"}
     return {"parameters": opened}
 
 
@@ -153,7 +138,7 @@ def test_only_the_services_that_need_them_may_take_the_roles(ready: Callable[...
 
 
 def test_the_function_has_the_projects_own_code(ready: Callable[..., Desk]) -> None:
-    made = ready().at.found("lambda", "GetFunctionConfiguration", {"FunctionName": "trainplan-reaper"})
+    made = ready().at.find("lambda", "GetFunctionConfiguration", {"FunctionName": "trainplan-reaper"})
     assert (made["Handler"], made["Runtime"], made["CodeSize"]) == ("reaper.handler", "python3.13", len(packed()))
     assert packed() == packed()
 
@@ -315,7 +300,7 @@ def test_nothing_is_removed_while_a_machine_needs_it(ready: Callable[..., Desk])
     }  # fmt: skip
     one.api.call("ec2", "eu-west-1", "RunInstances", machine)
     one.double.sleep(10)  # until lists show it
-    with pytest.raises(BadRequestError, match=r"things of runs are still there: instance i-[0-9a-f]+ in eu-west-1"):
+    with pytest.raises(BadRequestError, match=r"resources of runs still exist: instance i-[0-9a-f]+ in eu-west-1"):
         one.set_up.removable()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.contract.aws_command import machines
-from tests.unit.planner.cli import Said, plan
+from tests.unit.planner.cli.command import Said, plan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,46 +10,37 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from providers.aws import reaper
-from providers.aws.api import SdkApi
-from providers.aws.making import packed
+from providers.aws import deadline
+from providers.aws.request import EXPIRES, OURS, tags_of
 from providers.aws.settings import PROVIDER, REAPER
-from providers.aws.translate import EXPIRES, OURS, tags_of
+from providers.aws.setup_steps import packed
 from providers.base import LaunchRequest, RunId
-from tests.builders import an_offer
+from tests.builders import a_job, an_offer
 from tests.conftest import ROOT
-from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import HOME, Desk, signed_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
     from pathlib import Path
+
+    from providers.aws.api import SdkApi
+    from tests.doubles.aws.remote import Double
 
 MOST_LINES = 60
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Double]:
-    made = Double()
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def double(server: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
+def double(process: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     """The function's own calls go to the double."""
     signed_in(monkeypatch)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-    server.reset(setup="none", listing_lag=0.0, cloud_timer_works=False, machine_timer_works=False)
-    return server
+    monkeypatch.setenv("AWS_ENDPOINT_URL", process.url)
+    process.reset(setup="none", listing_lag=0.0, cloud_timer_works=False, machine_timer_works=False)
+    return process
 
 
 @pytest.fixture
-def api(double: Double) -> Iterator[SdkApi]:
-    made = SdkApi(HOME, double.url)
-    yield made
-    made.close()
+def api(double: Double, sends: SdkApi) -> SdkApi:
+    return sends
 
 
 def at(now: datetime) -> dict[str, str]:
@@ -79,7 +70,7 @@ def state(api: SdkApi, region: str, name: str) -> str:
 
 
 def run(double: Double) -> dict[str, Any]:
-    return reaper.handler(at(double.now()), None)
+    return deadline.handler(at(double.now()), None)
 
 
 def test_whatever_is_over_ends_in_every_region_and_nothing_else(double: Double, api: SdkApi) -> None:
@@ -139,19 +130,19 @@ def test_a_region_that_the_organisation_has_closed_is_no_failure(double: Double,
 
 def test_it_reads_the_tags_that_launches_write(double: Double) -> None:
     offer = an_offer(provider=PROVIDER, region=HOME)
-    request = LaunchRequest(run_id=RunId("r"), attempt=1, offer=offer, job_json="{}", deadline=double.now())
+    request = LaunchRequest(run_id=RunId("r"), attempt=1, offer=offer, job=a_job(), deadline=double.now())
     tags = tags_of(request)
-    assert (reaper.OURS, reaper.EXPIRES) == (OURS, EXPIRES)
+    assert (deadline.OURS, deadline.EXPIRES) == (OURS, EXPIRES)
     assert {"Key": OURS, "Value": "1"} in tags
-    assert reaper._is_over({"Tags": tags}, double.now())
-    assert not reaper._is_over({"Tags": tags}, double.now() - timedelta(seconds=2))
+    assert deadline._is_over({"Tags": tags}, double.now())
+    assert not deadline._is_over({"Tags": tags}, double.now() - timedelta(seconds=2))
 
 
 def test_it_is_short_and_stands_alone(double: Double, api: SdkApi, tmp_path: Path) -> None:
     """What Lambda gets is one file that needs nothing of ours, and ends a machine just so."""
-    source = (ROOT / "providers" / "aws" / "reaper.py").read_text(encoding="utf-8")
+    source = (ROOT / "providers" / "aws" / "deadline.py").read_text(encoding="utf-8")
     assert len(source.splitlines()) <= MOST_LINES
-    assert "providers." not in source.partition('"""\n')[2].replace("providers.aws.making", "")
+    assert "providers." not in source.partition('"""\n')[2].replace("providers.aws.setup_steps", "")
     with zipfile.ZipFile(io.BytesIO(packed())) as archive:
         assert archive.namelist() == ["reaper.py"]
         archive.extractall(tmp_path)

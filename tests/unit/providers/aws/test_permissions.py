@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +11,15 @@ import pytest
 
 from planner.cli.main import run as plan
 from providers import registry
-from providers.aws import reaper, store
+from providers.aws import deadline, store
 from providers.aws.account import Identity
 from providers.aws.api import SdkApi
-from providers.aws.policies import policy, trust
+from providers.aws.permissions import policy, trust
 from providers.base import InstanceRef, OwnedResource, RunId
-from providers.stores.bucket import Part
+from providers.stores.bucket import ObjectPart
 from tests.builders import an_offer
 from tests.conftest import ROOT
 from tests.contract.aws import Client
-from tests.doubles.aws.remote import Double
 from tests.doubles.iam_policy import Need, Policy
 from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
 from tests.unit.providers.aws.needs import OURS, Sent, needs
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 
     from providers.base import ProviderSettings
     from tests.contract.aws import TimedAws
+    from tests.doubles.aws.remote import Double
 
 DOCS = ROOT / "docs" / "permissions" / "aws"
 JOB = """\
@@ -44,24 +43,14 @@ constraints: {devices: [T4], regions: [us-east-1, eu-west-1], providers: [aws], 
 """
 
 
-@pytest.fixture(scope="module")
-def double() -> Iterator[Double]:
-    made = Double()
-    ask, lock = made.ask, threading.Lock()
-
-    def one_at_a_time(what: str, **given: Any) -> Any:
-        """A doctor asks from several threads, and the time is asked over one connection."""
-        with lock:
-            return ask(what, **given)
-
-    made.ask = one_at_a_time  # type: ignore[method-assign]
-    yield made
-    made.close()
+@pytest.fixture
+def double(process: Double) -> Double:
+    return process
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch, double: Double) -> list[Sent]:
-    """Every call that any client of the SDK sends from now on."""
+def sent(monkeypatch: pytest.MonkeyPatch, double: Double) -> Iterator[list[Sent]]:
+    """Every call that any client of the SDK sends from now on; those of other tests are not used."""
     signed_in(monkeypatch)
     kept: list[Sent] = []
 
@@ -70,7 +59,10 @@ def sent(monkeypatch: pytest.MonkeyPatch, double: Double) -> list[Sent]:
 
     hooks = [*botocore.handlers.BUILTIN_HANDLERS, ("provide-client-params", keep)]
     monkeypatch.setattr(botocore.handlers, "BUILTIN_HANDLERS", hooks)
-    return kept
+    sends = SdkApi(HOME, double.url)
+    monkeypatch.setattr("tests.contract.aws.sdk", lambda _: sends)
+    yield kept
+    sends.close()
 
 
 def held(name: str) -> Policy:
@@ -153,7 +145,7 @@ def by_hand(double: Double, home: Path) -> None:
     provider.close()
     bucket = store.make(Client(double, home).settings())
     begun = bucket.begin("data/large", 10)
-    begun.send(Part(0, 0, b"x" * 10))
+    begun.send(ObjectPart(0, 0, b"x" * 10))
     bucket.resume("data/large", 10, begun.token)
     bucket.close()
 
@@ -216,7 +208,7 @@ def test_the_reaper_may_do_exactly_what_it_does(
     )
     sends.close()
     sent.clear()
-    assert reaper.handler({"time": "2026-11-21T12:00:00Z"}, None)["terminated"]
+    assert deadline.handler({"time": "2026-11-21T12:00:00Z"}, None)["terminated"]
     found = held("reaper")
     told = {"aws:ResourceTag/trainplan": "1", "aws:ResourceTag/expires-at": tags[1]["Value"]}
     wanted = [need for call in sent for need in needs(call, ACCOUNT)]

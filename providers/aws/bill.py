@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from providers.aws.account import Account
 from providers.aws.api import CONNECTIONS, SdkApi
 from providers.aws.prices import usd_per_hour_of
+from providers.aws.reply import tags_in
 from providers.aws.settings import PROVIDER, AwsSettings
-from providers.aws.standing import Standing
-from providers.aws.translate import tags_in
-from providers.billed import (
+from providers.aws.setup_steps import StandingResources
+from providers.cloud.bill import (
     ADDRESS,
     BUCKET,
     DISK,
@@ -26,12 +26,12 @@ from providers.billed import (
     Bill,
     BilledThing,
     Price,
+    Tariff,
     hourly,
-    rated,
     whose,
 )
+from providers.cloud.server_time import ServerClock
 from providers.errors import CredentialsError, ProviderError
-from providers.server_time import ServerClock
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def make(settings: ProviderSettings) -> Billed:
     given = AwsSettings.of(settings)
     clock = ServerClock(settings.now)
     account = Account(SdkApi(given.region, given.endpoint, clock), given, clock.now)
-    return Billed(account, Standing(account, StoreSettings.of(settings, PROVIDER)), CONNECTIONS, clock.now)
+    return Billed(account, StandingResources(account, StoreSettings.of(settings, PROVIDER)), CONNECTIONS, clock.now)
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,16 @@ class Billed:
     """`threads` lists are asked at once."""
 
     account: Account
-    standing: Standing
+    standing: StandingResources
     threads: int
     now: Callable[[], datetime]
 
+    @property
+    def _tariff(self) -> Tariff:
+        return Tariff(PROVIDER, self.account.settings.home)
+
     def list_billed(self) -> Bill:
-        """As providers.billed.BillTeller has it."""
+        """As providers.cloud.bill.BillTeller has it."""
         looks: list[tuple[str, Look]] = [
             ("machines", self._machines), ("disks", self._disks), ("public addresses", self._addresses),
             ("snapshots", self._snapshots), ("NAT gateways", self._gateways), ("load balancers", self._balancers),
@@ -93,8 +97,8 @@ class Billed:
 
     def _machines(self, region: str) -> Iterator[BilledThing]:
         states = {"Name": "instance-state-name", "Values": list(_LIVE)}
-        asked = {"Filters": [states], "MaxResults": _PAGE}
-        for reservation in self.account.pages(region, "DescribeInstances", asked, "Reservations"):
+        request = {"Filters": [states], "MaxResults": _PAGE}
+        for reservation in self.account.pages(region, "DescribeInstances", request, "Reservations"):
             for row in reservation["Instances"]:
                 market = "spot" if row.get("InstanceLifecycle") == "spot" else "on demand"
                 price = hourly(
@@ -107,7 +111,7 @@ class Billed:
         for row in self.account.pages(region, "DescribeVolumes", {"MaxResults": _PAGE}, "Volumes"):
             kind, size = str(row.get("VolumeType", "standard")), int(row.get("Size", 0))
             state = "in use" if row.get("Attachments") else "attached to nothing"
-            price = rated(PROVIDER, kind, size)
+            price = self._tariff.price(kind, region, size)
             yield _thing(
                 _Named(DISK, row["VolumeId"], region), row, f"{kind} {size} GiB, {state}", price, row["CreateTime"]
             )
@@ -115,46 +119,46 @@ class Billed:
     def _addresses(self, region: str) -> Iterator[BilledThing]:
         """Reserved ones, and those that interfaces were given."""
         reserved = self.account.api.call("ec2", region, "DescribeAddresses", {})["Addresses"]
-        price = rated(PROVIDER, ADDRESS)
+        price = self._tariff.price(ADDRESS, region)
         for row in reserved:
             state = "in use" if row.get("AssociationId") else "reserved and unused"
             yield _thing(
                 _Named(ADDRESS, str(row.get("AllocationId") or row["PublicIp"]), region), row, state, price, None
             )
-        known = {row["PublicIp"] for row in reserved}
-        asked = {"MaxResults": _PAGE}
-        for row in self.account.pages(region, "DescribeNetworkInterfaces", asked, "NetworkInterfaces"):
+        items = {row["PublicIp"] for row in reserved}
+        request = {"MaxResults": _PAGE}
+        for row in self.account.pages(region, "DescribeNetworkInterfaces", request, "NetworkInterfaces"):
             address = (row.get("Association") or {}).get("PublicIp")
-            if address and address not in known:
+            if address and address not in items:
                 attached = row.get("Attachment") or {}
                 id_, what = str(row["NetworkInterfaceId"]), f"of {attached.get('InstanceId') or 'an interface'}"
                 yield _thing(_Named(ADDRESS, id_, region), row, what, price, attached.get("AttachTime"))
 
     def _snapshots(self, region: str) -> Iterator[BilledThing]:
-        asked = {"OwnerIds": ["self"], "MaxResults": _PAGE}
-        for row in self.account.pages(region, "DescribeSnapshots", asked, "Snapshots"):
+        request = {"OwnerIds": ["self"], "MaxResults": _PAGE}
+        for row in self.account.pages(region, "DescribeSnapshots", request, "Snapshots"):
             archived = row.get("StorageTier") == "archive"
             size = int(row.get("VolumeSize", 0))
-            price = rated(PROVIDER, "snapshot archive" if archived else SNAPSHOT, size)
+            price = self._tariff.price("snapshot archive" if archived else SNAPSHOT, region, size)
             what = f"of {size} GiB" + (", archived" if archived else "")
             yield _thing(_Named(SNAPSHOT, row["SnapshotId"], region), row, what, price, row.get("StartTime"))
 
     def _gateways(self, region: str) -> Iterator[BilledThing]:
-        asked = {"Filter": [{"Name": "state", "Values": ["pending", "available"]}], "MaxResults": _PAGE}
-        price = rated(PROVIDER, GATEWAY)
-        for row in self.account.pages(region, "DescribeNatGateways", asked, "NatGateways"):
+        request = {"Filter": [{"Name": "state", "Values": ["pending", "available"]}], "MaxResults": _PAGE}
+        price = self._tariff.price(GATEWAY, region)
+        for row in self.account.pages(region, "DescribeNatGateways", request, "NatGateways"):
             yield _thing(
                 _Named(GATEWAY, row["NatGatewayId"], region), row, str(row["State"]), price, row.get("CreateTime")
             )
 
     def _balancers(self, region: str) -> Iterator[BilledThing]:
-        price = rated(PROVIDER, LOAD_BALANCER)
+        price = self._tariff.price(LOAD_BALANCER, region)
         for row in self._marked("elbv2", region, "LoadBalancers"):
             name, what = str(row["LoadBalancerName"]), str(row.get("Type", ""))
             yield _thing(_Named(LOAD_BALANCER, name, region), row, what, price, row.get("CreatedTime"))
 
     def _classic_balancers(self, region: str) -> Iterator[BilledThing]:
-        price = rated(PROVIDER, "classic load balancer")
+        price = self._tariff.price("classic load balancer", region)
         for row in self._marked("elb", region, "LoadBalancerDescriptions"):
             name = str(row["LoadBalancerName"])
             yield _thing(_Named(LOAD_BALANCER, name, region), row, "classic", price, row.get("CreatedTime"))
@@ -162,11 +166,11 @@ class Billed:
     def _marked(self, service: str, region: str, key: str) -> Iterator[Mapping[str, Any]]:
         page: dict[str, object] = {}
         while True:
-            told = self.account.api.call(service, region, "DescribeLoadBalancers", page)
-            yield from told.get(key, ())
-            if not told.get("NextMarker"):
+            reply = self.account.api.call(service, region, "DescribeLoadBalancers", page)
+            yield from reply.get(key, ())
+            if not reply.get("NextMarker"):
                 return
-            page = {"Marker": told["NextMarker"]}
+            page = {"Marker": reply["NextMarker"]}
 
     def _buckets(self, home: str) -> Iterator[BilledThing]:
         for row in self.account.api.call("s3", home, "ListBuckets", {})["Buckets"]:
@@ -178,8 +182,8 @@ class Billed:
     def _bucket(self, name: str, home: str) -> tuple[str, Price, str]:
         """Its region, what its standard storage costs, and its size in words; what is not told is said."""
         try:
-            told = self.account.api.call("s3", home, "GetBucketLocation", {"Bucket": name})
-            region = str(told.get("LocationConstraint") or "us-east-1")
+            reply = self.account.api.call("s3", home, "GetBucketLocation", {"Bucket": name})
+            region = str(reply.get("LocationConstraint") or "us-east-1")
             size = self._bucket_bytes(name, region)
         except CredentialsError:
             raise
@@ -187,11 +191,11 @@ class Billed:
             return home, Price(None, f"its size may not be read: {error.message}"), "size not read"
         if size is None:
             return region, Price(None, "CloudWatch has no size of it yet"), "size not told"
-        return region, rated(PROVIDER, BUCKET, size / _GB), f"{size / _GB:.1f} GB standard"
+        return region, self._tariff.price(BUCKET, region, size / _GB), f"{size / _GB:.1f} GB standard"
 
     def _bucket_bytes(self, name: str, region: str) -> float | None:
         now = self.now()
-        asked = {
+        request = {
             "Namespace": "AWS/S3",
             "MetricName": "BucketSizeBytes",
             "Dimensions": [{"Name": "BucketName", "Value": name}, {"Name": "StorageType", "Value": "StandardStorage"}],
@@ -200,8 +204,8 @@ class Billed:
             "Period": 86_400,
             "Statistics": ["Average"],
         }
-        told = self.account.api.call("cloudwatch", region, "GetMetricStatistics", asked).get("Datapoints") or ()
-        newest = max(told, key=lambda point: point["Timestamp"], default=None)
+        reply = self.account.api.call("cloudwatch", region, "GetMetricStatistics", request).get("Datapoints") or ()
+        newest = max(reply, key=lambda point: point["Timestamp"], default=None)
         return float(newest["Average"]) if newest else None
 
 

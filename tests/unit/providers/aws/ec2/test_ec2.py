@@ -1,96 +1,56 @@
-"""EC2 through the adapter, against the double: look-ups, preflight, live prices, schedules, deaths and deletes."""
+"""EC2 through the adapter, against the double: look-ups, launches, schedules, deaths and deletes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pricing.offers import Market, Offer, OfferQuery, PriceGrade
-from providers.aws import translate
-from providers.aws.checks import quota
+from pricing.offers import Market
 from providers.aws.prices import usd_per_hour_of
-from providers.base import EndKind, InstanceState, PreflightState, RunId
+from providers.base import EndKind, InstanceState, PreflightState
 from providers.errors import (
     CapacityError,
     CredentialsError,
-    IncompleteListingError,
     PermissionDeniedError,
     ProviderError,
     QuotaError,
     ThrottledError,
     TransientError,
 )
-from tests.contract.aws import Client, TimedAws, sdk
+from tests.contract.aws import TimedAws, sdk
 from tests.contract.harness import Ask, eventually, launched, request, state_of
-from tests.doubles.aws import remote
+from tests.unit.providers.aws.ec2.places import another, offer, on, the
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from providers.base import Instance, LaunchRequest
-
-
-@pytest.fixture(scope="module")
-def process() -> Iterator[remote.Double]:
-    with remote.signed_in(), remote.Double() as made:
-        yield made
-        sdk(made.url).close()
-
-
-@pytest.fixture
-def double(process: remote.Double) -> remote.Double:
-    process.reset()
-    return process
-
-
-@pytest.fixture
-def provider(double: remote.Double, tmp_path: Path) -> Iterator[TimedAws]:
-    made = Client(double, tmp_path).provider()
-    yield made
-    made.close()
-
-
-def another(double: remote.Double, home: Path) -> TimedAws:
-    """A newly started command, which has looked nothing up."""
-    return Client(double, home).provider()
-
-
-def offer(provider: TimedAws, instance_type: str, market: str = "on_demand", region: str = "us-east-1") -> Offer:
-    asked = OfferQuery(regions=frozenset({region}), markets=frozenset({market}), include_retired=True)
-    return replace(provider, only=instance_type).offers(asked)[0]
-
-
-def on(provider: TimedAws, instance_type: str, market: str, zone: str | None = None) -> LaunchRequest:
-    bare = request(provider, Ask())
-    made = replace(bare, offer=offer(provider, instance_type, market), zone=zone, resolved={})
-    return provider.resolve(made)
+    from tests.doubles.aws import remote
 
 
 # --- look-ups ----------------------------------------------------------------------------------------------------
 
 
 def test_a_place_is_looked_up_whole(provider: TimedAws) -> None:
-    known = request(provider).resolved
-    assert known[translate.ZONE].startswith("us-east-1")
-    assert known[translate.SUBNET].startswith("subnet-")
-    assert (known[translate.IMAGE], known[translate.ROOT_DEVICE]) == ("ami-0d1a0000000000001", "/dev/sda1")
-    assert int(known[translate.ROOT_GIB]) == 100
-    assert known[translate.IMAGE_FROM].startswith("parameter /aws/service/deeplearning/")
-    assert (known[translate.REAPER], known[translate.PROFILE]) == ("standing", "trainplan-machine")
+    resolution = request(provider).resolution
+    assert resolution.zone.startswith("us-east-1")
+    assert resolution.subnet.startswith("subnet-")
+    assert (resolution.image, resolution.root_device) == ("ami-0d1a0000000000001", "/dev/sda1")
+    assert resolution.root_gib == 100
+    assert resolution.image_from.startswith("parameter /aws/service/deeplearning/")
+    assert (resolution.reaper, resolution.instance_profile) == ("standing", "trainplan-machine")
 
 
 def test_an_image_is_found_by_its_name_where_the_parameter_is_not_there(
     provider: TimedAws, double: remote.Double
 ) -> None:
     double.script(operation="GetParameter", code="ParameterNotFound", times=None)
-    known = request(provider).resolved
-    assert known[translate.IMAGE] == "ami-0d1a0000000000001"
-    assert known[translate.IMAGE_FROM].startswith("newest 'Deep Learning Base OSS Nvidia Driver GPU AMI")
+    resolution = request(provider).resolution
+    assert resolution.image == "ami-0d1a0000000000001"
+    assert resolution.image_from.startswith("newest 'Deep Learning Base OSS Nvidia Driver GPU AMI")
     assert sum(call["operation"] == "GetParameter" for call in double.ask("calls")) == 2
 
 
@@ -125,7 +85,7 @@ def test_a_role_for_another_bucket_launches_nothing(double: remote.Double, provi
 
 def test_a_reaper_without_its_function_is_replaced_by_a_schedule(double: remote.Double, provider: TimedAws) -> None:
     sdk(double.url).call("lambda", "us-east-1", "DeleteFunction", {"FunctionName": "trainplan-reaper"})
-    assert request(provider).resolved[translate.REAPER] == "schedule"
+    assert request(provider).resolution.reaper == "schedule"
 
 
 def test_looking_up_twice_asks_once(provider: TimedAws, double: remote.Double) -> None:
@@ -135,153 +95,6 @@ def test_looking_up_twice_asks_once(provider: TimedAws, double: remote.Double) -
     provider.preflight(offer(provider, "g4dn.xlarge", "spot"))
     again = [call["operation"] for call in double.ask("calls")[asked:]]
     assert sorted(again) == ["GetServiceQuota", "RunInstances (dry run)"]
-
-
-# --- preflight ---------------------------------------------------------------------------------------------------
-
-
-def states(provider: TimedAws, asked: Offer) -> dict[str, PreflightState]:
-    return {check.name: check.state for check in provider.preflight(asked).checks}
-
-
-def the(provider: TimedAws, asked: Offer, name: str) -> Any:
-    return next(check for check in provider.preflight(asked).checks if check.name == name)
-
-
-def test_a_ready_account_is_let_in(provider: TimedAws) -> None:
-    found = states(provider, offer(provider, "g4dn.xlarge"))
-    assert set(found.values()) == {PreflightState.OK}
-    assert set(found) == {"identity", "image", "network", "offered", "quota", "permission", "set-up"}
-
-
-@pytest.mark.parametrize(
-    ("instance_type", "market", "code", "vcpus"),
-    [
-        ("p4d.24xlarge", "on_demand", "L-417A185B", 96),
-        ("g4dn.xlarge", "on_demand", "L-DB2E81BA", 4),
-        ("p4d.24xlarge", "spot", "L-7212CCBC", 96),
-        ("p5.48xlarge", "on_demand", "L-417A185B", 192),
-        ("p5.48xlarge", "spot", "L-C4BD4855", 192),
-        ("g5.xlarge", "spot", "L-3819A6DF", 4),
-        ("c5.2xlarge", "on_demand", "L-1216C47A", 8),
-        ("m5.2xlarge", "spot", "L-34B43A08", 8),
-    ],
-)
-def test_a_quota_that_is_too_small_is_named_with_what_to_ask_for(
-    double: remote.Double, provider: TimedAws, instance_type: str, market: str, code: str, vcpus: int
-) -> None:
-    double.reset(quotas=[{"code": code, "vcpus": vcpus - 1}])
-    check = the(provider, offer(provider, instance_type, market), "quota")
-    assert check.state is PreflightState.REFUSED
-    assert check.detail.startswith(code)
-    assert f"{vcpus - 1} vCPUs, {vcpus} needed" in check.detail
-    assert check.fix.startswith(f"ask for {vcpus} at https://console.aws.amazon.com/servicequotas/")
-    assert code in check.fix
-
-
-def test_a_quota_that_nobody_knows_is_unknown(double: remote.Double, provider: TimedAws) -> None:
-    newest = replace(offer(provider, "p5.48xlarge", "spot"), instance_type="p6-b200.48xlarge")
-    check = quota(provider.account, newest)
-    assert (check.state, check.detail) == (
-        PreflightState.UNKNOWN,
-        "which quota p6-b200.48xlarge counts in on spot is not known",
-    )
-    assert check.fix.endswith("/servicequotas/home/services/ec2/quotas?region=us-east-1")
-    double.script(operation="GetServiceQuota", code="AccessDeniedException", times=None)
-    assert the(provider, offer(provider, "g4dn.xlarge"), "quota").state is PreflightState.UNKNOWN
-
-
-@pytest.mark.parametrize("instance_type", ["p2.xlarge", "p3.2xlarge"])
-def test_what_is_retired_is_refused_with_its_successor(provider: TimedAws, instance_type: str) -> None:
-    check = the(provider, offer(provider, instance_type), "offered")
-    assert check.state is PreflightState.REFUSED
-    assert check.detail == f"{instance_type} is retired"
-    assert check.fix.startswith("use ")
-
-
-def test_an_old_gpu_wants_an_image_of_ones_own(double: remote.Double, provider: TimedAws) -> None:
-    double.reset(retired=["p3.2xlarge"])
-    check = the(provider, offer(provider, "p3.2xlarge"), "image")
-    assert check.state is PreflightState.REFUSED
-    assert "[aws] image" in check.fix
-
-
-@pytest.mark.parametrize(
-    ("operation", "code", "line"),
-    [
-        ("RunInstances (dry run)", "UnauthorizedOperation", "permission"),
-        ("GetCallerIdentity", "ExpiredToken", "identity"),
-    ],
-)
-def test_what_is_not_allowed_is_refused(
-    provider: TimedAws, double: remote.Double, operation: str, code: str, line: str
-) -> None:
-    double.script(operation=operation, code=code, status=403, times=None)
-    check = the(provider, offer(provider, "g4dn.xlarge"), line)
-    assert check.state is PreflightState.REFUSED
-    assert check.fix
-
-
-def test_a_service_that_is_away_leaves_its_lines_unknown(provider: TimedAws, double: remote.Double) -> None:
-    double.script(operation="DescribeVpcs", code="Unavailable", status=503, times=None)
-    found = states(provider, offer(provider, "g4dn.xlarge"))
-    assert (found["network"], found["permission"]) == (PreflightState.UNKNOWN, PreflightState.UNKNOWN)
-    assert found["quota"] is PreflightState.OK
-
-
-# --- live prices -------------------------------------------------------------------------------------------------
-
-
-def test_spot_is_several_offers_where_zones_differ_in_price(double: remote.Double, provider: TimedAws) -> None:
-    places = [
-        {"zone": "us-east-1a", "spot_price": "0.21"},
-        {"zone": "us-east-1b", "spot_price": "0.19"},
-        {"zone": "us-east-1c", "spot_price": "0.21"},
-        {"zone": "us-east-1d", "spot_price": "none"},
-        {"zone": "us-east-1f", "spot_price": "none"},
-    ]
-    double.reset(places=places)
-    found = provider.refine([offer(provider, "g4dn.xlarge", "spot")])
-    assert [(row.usd_per_hour, row.zones) for row in found] == [
-        (Decimal("0.19"), ("us-east-1b",)),
-        (Decimal("0.21"), ("us-east-1a", "us-east-1c")),
-    ]
-    assert {(row.price_grade, row.price_as_of) for row in found} == {(PriceGrade.OBSERVED, double.now().date())}
-    assert all(row.planning_usd_per_hour == row.usd_per_hour for row in found)
-
-
-def test_on_demand_gets_its_zones_and_keeps_its_price(provider: TimedAws) -> None:
-    asked = offer(provider, "g4dn.xlarge")
-    (found,) = provider.refine([asked])
-    assert found == replace(asked, zones=found.zones)
-    assert len(found.zones) >= 3
-
-
-def test_what_is_not_to_be_had_is_left_out(provider: TimedAws) -> None:
-    retired = offer(provider, "p3.2xlarge")
-    closed = replace(offer(provider, "g4dn.xlarge"), region="ap-east-1")
-    assert provider.refine([retired, closed]) == []
-    assert provider.refine([]) == []
-
-
-def test_what_cannot_be_looked_up_stays_as_it_is(provider: TimedAws, double: remote.Double, tmp_path: Path) -> None:
-    asked = [offer(provider, "g4dn.xlarge", "spot"), offer(provider, "g4dn.xlarge")]
-    double.script(operation="DescribeSpotPriceHistory", code="UnauthorizedOperation", times=None)
-    assert [row.usd_per_hour for row in provider.refine(asked)] == [row.usd_per_hour for row in asked]
-    double.script(operation="DescribeRegions", code="ExpiredToken", times=None)
-    with pytest.raises(CredentialsError):
-        another(double, tmp_path).refine(asked)
-
-
-@pytest.mark.parametrize(("score", "says"), [(9, True), (7, True), (5, None), (3, False), (1, False)])
-def test_a_placement_score_hints_of_spot(
-    double: remote.Double, provider: TimedAws, score: int, says: bool | None
-) -> None:
-    double.reset(places=[{"zone": "us-east-1a", "score": score}])
-    asked = offer(provider, "g4dn.xlarge", "spot")
-    assert provider.has_spot(asked, "us-east-1a") is says
-    double.script(operation="GetSpotPlacementScores", code="MaxConfigLimitExceeded", times=None)
-    assert provider.has_spot(asked, "us-east-1a") is None
 
 
 # --- launches ----------------------------------------------------------------------------------------------------
@@ -529,58 +342,6 @@ def test_a_group_that_another_launch_has_just_made_is_found_once_it_is_shown(
     double.script(operation="DescribeSecurityGroups", code="InvalidGroup.NotFound", times=3)
     assert provider.launch(asked).state is not InstanceState.ENDED
     assert double.now() - moment >= timedelta(seconds=15)
-
-
-def test_every_region_of_the_account_is_listed_and_no_other(provider: TimedAws, double: remote.Double) -> None:
-    double.ask("forget")
-    provider.list_owned()
-    asked = {call["region"] for call in double.ask("calls") if call["operation"] == "DescribeVolumes"}
-    assert asked == {"af-south-1", "eu-west-1", "us-east-1", "us-west-2"}
-
-
-DENIED = {
-    "region": "eu-west-1", "code": "UnauthorizedOperation", "status": 403, "times": None,
-    "message": "You are not authorized to perform this operation with an explicit deny in a service control policy",
-}  # fmt: skip
-
-
-def test_a_region_that_the_organisation_has_closed_holds_nothing(provider: TimedAws, double: remote.Double) -> None:
-    """Control Tower's policies that deny regions: lists and creates are refused there, whatever the account allows."""
-    made = launched(provider, request(provider))
-    double.script(**DENIED)
-    found = provider.list_owned()
-    assert {owned.region for owned in found} == {"us-east-1"}
-    assert made.ref.id in {owned.id for owned in found}
-
-
-def test_a_region_whose_creates_are_not_denied_may_hold_something(provider: TimedAws, double: remote.Double) -> None:
-    for operation in ("DescribeInstances", "DescribeVolumes", "DescribeNetworkInterfaces", "ListSchedules",
-                      "DescribeSpotInstanceRequests"):  # fmt: skip
-        double.script(**DENIED | {"operation": operation})
-    with pytest.raises(IncompleteListingError, match="eu-west-1 instances"):
-        provider.list_owned()
-
-
-def test_a_refusal_that_is_not_the_organisations_is_no_absence(provider: TimedAws, double: remote.Double) -> None:
-    told = "no identity-based policy allows the ec2:DescribeInstances action"
-    double.script(**DENIED | {"message": f"You are not authorized to perform this operation because {told}"})
-    with pytest.raises(IncompleteListingError, match="eu-west-1 instances"):
-        provider.list_owned()
-
-
-def test_a_closed_region_is_a_place_that_is_passed_over(provider: TimedAws, double: remote.Double) -> None:
-    double.script(**DENIED)
-    asked = offer(provider, "g4dn.xlarge", region="eu-west-1")
-    check = the(provider, asked, "network")
-    assert (check.state, check.fix) == (PreflightState.REFUSED, "choose another region")
-    with pytest.raises(CapacityError, match="eu-west-1 is closed to this account by its organisation"):
-        provider.account.network("eu-west-1")
-
-
-def test_regions_that_cannot_be_listed_are_no_absence(provider: TimedAws, double: remote.Double) -> None:
-    double.script(operation="DescribeRegions", code="Unavailable", status=503)
-    with pytest.raises(IncompleteListingError, match="the list of regions"):
-        provider.list_owned(RunId("r1"))
 
 
 def test_stopping_what_has_ended_asks_nobody(provider: TimedAws) -> None:

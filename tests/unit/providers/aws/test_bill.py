@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from tests.unit.planner.cli import plan
+from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
     from tests.doubles.aws import remote
@@ -36,11 +36,12 @@ def somebody_elses(double: remote.Double) -> None:
     store.create_bucket(Bucket="photos")
     store.put_object(Bucket="photos", Key="a", Body=b"x" * 5000)
     client(double, "ec2", "us-west-2").create_volume(AvailabilityZone="us-west-2a", Size=10, VolumeType="gp3")
+    client(double, "ec2", "eu-west-1").create_volume(AvailabilityZone="eu-west-1a", Size=10, VolumeType="gp3")
 
 
 def test_an_empty_account_costs_nothing(double: remote.Double) -> None:
     said = plan("burn", "aws")
-    assert (said.code, said.out) == (0, "Nothing that bills was found at aws.\n")
+    assert (said.code, said.out) == (0, "Nothing bills at aws.\n")
 
 
 def test_everything_that_bills_is_listed_with_what_it_costs_a_month(double: remote.Double) -> None:
@@ -56,6 +57,7 @@ def test_everything_that_bills_is_listed_with_what_it_costs_a_month(double: remo
         ("address", REGION): pytest.approx(3.65),
         ("NAT gateway", REGION): pytest.approx(32.85),
         ("disk", "us-west-2"): pytest.approx(0.8),
+        ("disk", "eu-west-1"): pytest.approx(0.88),
     }
     assert all(row["whose"] is None and row["price_ground"] for row in told["things"])
     assert told["unread"] == []

@@ -1,0 +1,165 @@
+"""A launch as the calls that EC2 and the scheduler get. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pricing.offers import Market
+from providers.aws.resolution import AwsResolution
+from providers.aws.settings import SCHEDULE_GROUP, SECURITY_GROUP
+from providers.base import (
+    LABEL_ATTEMPT,
+    LABEL_CLIENT,
+    LABEL_DEADLINE,
+    LABEL_RUN,
+    VendorRequest,
+)
+from providers.values import resolution_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from providers.base import LaunchRequest
+
+
+OURS = "trainplan"
+"""The tag on everything that is made here, also on what no run owns."""
+EXPIRES = "expires-at"
+"""The tag that the standing reaper reads: the attempt's deadline, as ISO 8601 in UTC."""
+REAPER_EVERY = timedelta(minutes=10)
+SCHEDULE_GRACE = timedelta(minutes=5)
+"""How long after the machine's own timer the one-time schedule ends it."""
+INSTANCE_ID = "${InstanceId}"
+GROUP_ID = "${SecurityGroupId}"
+"""Stand in recorded calls for what an earlier call of the same launch answers."""
+_NOT_IN_A_TAG = re.compile(r"[^\w +\-=.:/@]")
+_NOT_IN_A_NAME = re.compile(r"[^0-9A-Za-z_-]")
+_MOST_IN_A_NAME = 16
+
+
+def ec2(region: str, operation: str, parameters: Mapping[str, object]) -> VendorRequest:
+    """A call of EC2 in a region, as it is recorded."""
+    return VendorRequest(service=f"ec2.{region}", operation=operation, parameters=parameters)
+
+
+def token_of(request: LaunchRequest) -> str:
+    """The idempotency token of an attempt: the same attempt asked for otherwise is refused, not made twice."""
+    return hashlib.sha256(f"{request.run_id}\n{request.attempt}".encode()).hexdigest()
+
+
+def tags_of(request: LaunchRequest) -> list[dict[str, str]]:
+    """By key."""
+    deadline = request.deadline.astimezone(UTC).isoformat(timespec="seconds")
+    tags = {
+        "Name": f"trainplan {request.run_id}",
+        EXPIRES: deadline,
+        OURS: "1",
+        LABEL_ATTEMPT: str(request.attempt),
+        LABEL_CLIENT: request.client,
+        LABEL_DEADLINE: deadline,
+        LABEL_RUN: request.run_id,
+    }
+    return [{"Key": key, "Value": _NOT_IN_A_TAG.sub("_", value)[:255]} for key, value in sorted(tags.items())]
+
+
+def create_security_group(request: LaunchRequest) -> VendorRequest:
+    """A new group lets everything out and nothing in."""
+    parameters: dict[str, object] = {
+        "GroupName": SECURITY_GROUP,
+        "Description": "trainplan: machines that nobody connects to",
+        "VpcId": resolution_of(request, AwsResolution).vpc,
+        "TagSpecifications": [{"ResourceType": "security-group", "Tags": [{"Key": OURS, "Value": "1"}]}],
+    }
+    return ec2(request.offer.region, "CreateSecurityGroup", parameters)
+
+
+def run_instances(request: LaunchRequest, user_data: str) -> VendorRequest:
+    """The call that makes the machine, with everything said that has a default. `user_data` goes base64-encoded."""
+    resolution, spot = resolution_of(request, AwsResolution), request.offer.market is Market.SPOT
+    kinds = ["instance", "volume", "network-interface", *(["spot-instances-request"] if spot else [])]
+    interface = {
+        "DeviceIndex": 0,
+        "SubnetId": resolution.subnet,
+        "Groups": [resolution.security_group or GROUP_ID],
+        "AssociatePublicIpAddress": True,
+        "DeleteOnTermination": True,
+    }
+    disk = {
+        "VolumeSize": resolution.root_gib,
+        "VolumeType": "gp3",
+        "Encrypted": True,
+        "DeleteOnTermination": True,
+    }
+    parameters: dict[str, object] = {
+        "ImageId": resolution.image,
+        "InstanceType": request.offer.instance_type,
+        "MinCount": 1,
+        "MaxCount": 1,
+        "ClientToken": token_of(request),
+        "NetworkInterfaces": [interface],
+        "BlockDeviceMappings": [{"DeviceName": resolution.root_device, "Ebs": disk}],
+        "MetadataOptions": {
+            "HttpEndpoint": "enabled",
+            "HttpTokens": "required",
+            "HttpPutResponseHopLimit": 1,
+            "InstanceMetadataTags": "disabled",
+        },
+        "IamInstanceProfile": {"Name": resolution.instance_profile},
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "DisableApiTermination": False,
+        "Monitoring": {"Enabled": False},
+        "TagSpecifications": [{"ResourceType": kind, "Tags": tags_of(request)} for kind in kinds],
+        "UserData": user_data,
+    }
+    if spot:
+        parameters["InstanceMarketOptions"] = {
+            "MarketType": "spot",
+            # No MaxPrice: up to the price of on demand, as AWS advises; deadline and budget are the limit.
+            "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"},
+        }
+    return ec2(request.offer.region, "RunInstances", parameters)
+
+
+def schedule_calls(request: LaunchRequest) -> tuple[VendorRequest | None, VendorRequest]:
+    """The group of schedules where it is not there yet, and the schedule that ends the machine."""
+    resolution, service = resolution_of(request, AwsResolution), f"scheduler.{request.offer.region}"
+    at = (request.deadline + SCHEDULE_GRACE).astimezone(UTC)
+    group = None
+    if not resolution.schedule_group:
+        tags = [{"Key": OURS, "Value": "1"}]
+        by_name: dict[str, object] = {"Name": SCHEDULE_GROUP, "Tags": tags}
+        group = VendorRequest(service=service, operation="CreateScheduleGroup", parameters=by_name)
+    parameters: dict[str, object] = {
+        "GroupName": SCHEDULE_GROUP,
+        "Name": schedule_name(request),
+        "ClientToken": token_of(request),
+        "Description": f"ends the machine of trainplan run {request.run_id}, attempt {request.attempt}",
+        "ScheduleExpression": f"at({at:%Y-%m-%dT%H:%M:%S})",
+        "ScheduleExpressionTimezone": "UTC",
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "ActionAfterCompletion": "DELETE",
+        "Target": {
+            "Arn": "arn:aws:scheduler:::aws-sdk:ec2:terminateInstances",
+            "RoleArn": resolution.schedule_role,
+            "Input": json.dumps({"InstanceIds": [INSTANCE_ID]}),
+        },
+    }
+    return group, VendorRequest(service=service, operation="CreateSchedule", parameters=parameters)
+
+
+def schedule_name(request: LaunchRequest) -> str:
+    """A schedule has no tags, so what they would say is in its name: run, attempt, deadline (Unix), computer."""
+    client = _NOT_IN_A_NAME.sub("_", request.client)[:_MOST_IN_A_NAME]
+    return f"{request.run_id}.{request.attempt}.{request.deadline.timestamp():.0f}.{client}"
+
+
+def filled(parameters: Mapping[str, object], entries: Mapping[str, str]) -> dict[str, Any]:
+    """The parameters with what earlier calls of the launch have answered in its places."""
+    text = json.dumps(parameters)
+    for place, value in entries.items():
+        text = text.replace(place, value)
+    return dict(json.loads(text))

@@ -1,0 +1,159 @@
+"""Whether EC2 would let one in, and at which price: quotas, rights, live prices, asked before a launch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pricing.offers import PriceGrade
+from providers.aws.preflight import quota
+from providers.base import PreflightState
+from providers.errors import (
+    CredentialsError,
+)
+from tests.unit.providers.aws.ec2.places import another, offer, states, the
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.contract.aws import TimedAws
+    from tests.doubles.aws import remote
+
+
+def test_a_ready_account_is_let_in(provider: TimedAws) -> None:
+    found = states(provider, offer(provider, "g4dn.xlarge"))
+    assert set(found.values()) == {PreflightState.OK}
+    assert set(found) == {"identity", "image", "network", "offered", "quota", "permission", "set-up"}
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "market", "code", "vcpus"),
+    [
+        ("p4d.24xlarge", "on_demand", "L-417A185B", 96),
+        ("g4dn.xlarge", "on_demand", "L-DB2E81BA", 4),
+        ("p4d.24xlarge", "spot", "L-7212CCBC", 96),
+        ("p5.48xlarge", "on_demand", "L-417A185B", 192),
+        ("p5.48xlarge", "spot", "L-C4BD4855", 192),
+        ("g5.xlarge", "spot", "L-3819A6DF", 4),
+        ("c5.2xlarge", "on_demand", "L-1216C47A", 8),
+        ("m5.2xlarge", "spot", "L-34B43A08", 8),
+    ],
+)
+def test_a_quota_that_is_too_small_is_named_with_what_to_ask_for(
+    double: remote.Double, provider: TimedAws, instance_type: str, market: str, code: str, vcpus: int
+) -> None:
+    double.reset(quotas=[{"code": code, "vcpus": vcpus - 1}])
+    check = the(provider, offer(provider, instance_type, market), "quota")
+    assert check.state is PreflightState.REFUSED
+    assert check.detail.startswith(code)
+    assert f"{vcpus - 1} vCPUs, {vcpus} needed" in check.detail
+    assert check.fix.startswith(f"ask for {vcpus} at https://console.aws.amazon.com/servicequotas/")
+    assert code in check.fix
+
+
+def test_a_quota_that_nobody_knows_is_unknown(double: remote.Double, provider: TimedAws) -> None:
+    newest = replace(offer(provider, "p5.48xlarge", "spot"), instance_type="p6-b200.48xlarge")
+    check = quota(provider.account, newest)
+    assert (check.state, check.detail) == (
+        PreflightState.UNKNOWN,
+        "which quota p6-b200.48xlarge counts in on spot is not known",
+    )
+    assert check.fix.endswith("/servicequotas/home/services/ec2/quotas?region=us-east-1")
+    double.script(operation="GetServiceQuota", code="AccessDeniedException", times=None)
+    assert the(provider, offer(provider, "g4dn.xlarge"), "quota").state is PreflightState.UNKNOWN
+
+
+@pytest.mark.parametrize("instance_type", ["p2.xlarge", "p3.2xlarge"])
+def test_what_is_retired_is_refused_with_its_successor(provider: TimedAws, instance_type: str) -> None:
+    check = the(provider, offer(provider, instance_type), "offered")
+    assert check.state is PreflightState.REFUSED
+    assert check.detail == f"{instance_type} is retired"
+    assert check.fix.startswith("use ")
+
+
+def test_an_old_gpu_wants_an_image_of_ones_own(double: remote.Double, provider: TimedAws) -> None:
+    double.reset(retired=["p3.2xlarge"])
+    check = the(provider, offer(provider, "p3.2xlarge"), "image")
+    assert check.state is PreflightState.REFUSED
+    assert "[aws] image" in check.fix
+
+
+@pytest.mark.parametrize(
+    ("operation", "code", "line"),
+    [
+        ("RunInstances (dry run)", "UnauthorizedOperation", "permission"),
+        ("GetCallerIdentity", "ExpiredToken", "identity"),
+    ],
+)
+def test_what_is_not_allowed_is_refused(
+    provider: TimedAws, double: remote.Double, operation: str, code: str, line: str
+) -> None:
+    double.script(operation=operation, code=code, status=403, times=None)
+    check = the(provider, offer(provider, "g4dn.xlarge"), line)
+    assert check.state is PreflightState.REFUSED
+    assert check.fix
+
+
+def test_a_service_that_is_away_leaves_its_lines_unknown(provider: TimedAws, double: remote.Double) -> None:
+    double.script(operation="DescribeVpcs", code="Unavailable", status=503, times=None)
+    found = states(provider, offer(provider, "g4dn.xlarge"))
+    assert (found["network"], found["permission"]) == (PreflightState.UNKNOWN, PreflightState.UNKNOWN)
+    assert found["quota"] is PreflightState.OK
+
+
+# --- live prices -------------------------------------------------------------------------------------------------
+
+
+def test_spot_is_several_offers_where_zones_differ_in_price(double: remote.Double, provider: TimedAws) -> None:
+    places = [
+        {"zone": "us-east-1a", "spot_price": "0.21"},
+        {"zone": "us-east-1b", "spot_price": "0.19"},
+        {"zone": "us-east-1c", "spot_price": "0.21"},
+        {"zone": "us-east-1d", "spot_price": "none"},
+        {"zone": "us-east-1f", "spot_price": "none"},
+    ]
+    double.reset(places=places)
+    found = provider.refine([offer(provider, "g4dn.xlarge", "spot")])
+    assert [(row.usd_per_hour, row.zones) for row in found] == [
+        (Decimal("0.19"), ("us-east-1b",)),
+        (Decimal("0.21"), ("us-east-1a", "us-east-1c")),
+    ]
+    assert {(row.price_grade, row.price_as_of) for row in found} == {(PriceGrade.OBSERVED, double.now().date())}
+    assert all(row.planning_usd_per_hour == row.usd_per_hour for row in found)
+
+
+def test_on_demand_gets_its_zones_and_keeps_its_price(provider: TimedAws) -> None:
+    asked = offer(provider, "g4dn.xlarge")
+    (found,) = provider.refine([asked])
+    assert found == replace(asked, zones=found.zones)
+    assert len(found.zones) >= 3
+
+
+def test_what_is_not_to_be_had_is_left_out(provider: TimedAws) -> None:
+    retired = offer(provider, "p3.2xlarge")
+    closed = replace(offer(provider, "g4dn.xlarge"), region="ap-east-1")
+    assert provider.refine([retired, closed]) == []
+    assert provider.refine([]) == []
+
+
+def test_what_cannot_be_looked_up_stays_as_it_is(provider: TimedAws, double: remote.Double, tmp_path: Path) -> None:
+    asked = [offer(provider, "g4dn.xlarge", "spot"), offer(provider, "g4dn.xlarge")]
+    double.script(operation="DescribeSpotPriceHistory", code="UnauthorizedOperation", times=None)
+    assert [row.usd_per_hour for row in provider.refine(asked)] == [row.usd_per_hour for row in asked]
+    double.script(operation="DescribeRegions", code="ExpiredToken", times=None)
+    with pytest.raises(CredentialsError):
+        another(double, tmp_path).refine(asked)
+
+
+@pytest.mark.parametrize(("score", "says"), [(9, True), (7, True), (5, None), (3, False), (1, False)])
+def test_a_placement_score_hints_of_spot(
+    double: remote.Double, provider: TimedAws, score: int, says: bool | None
+) -> None:
+    double.reset(places=[{"zone": "us-east-1a", "score": score}])
+    asked = offer(provider, "g4dn.xlarge", "spot")
+    assert provider.has_spot(asked, "us-east-1a") is says
+    double.script(operation="GetSpotPlacementScores", code="MaxConfigLimitExceeded", times=None)
+    assert provider.has_spot(asked, "us-east-1a") is None
