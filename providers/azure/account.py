@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 GRANTS = "Microsoft.Authorization/roleAssignments/write"
-DEFINES = "Microsoft.Authorization/roleDefinitions/write"
 SET_UP = "plan setup azure"
 SCHEDULER = "Microsoft.ComputeSchedule"
 NO_TIMER_HERE = 'choose another region, or set `cloud_timer = "none"` in the table [azure] of the settings'
@@ -105,10 +104,10 @@ class Account:
                     raise
                 except ProviderError as error:
                     self._known[what] = error
-            found = self._known[what]
-        if isinstance(found, ProviderError):
-            raise found
-        return found  # type: ignore[no-any-return]
+            item = self._known[what]
+        if isinstance(item, ProviderError):
+            raise item
+        return item  # type: ignore[no-any-return]
 
     def forget(self) -> None:
         """Ask anew from now on: what was looked up may have changed."""
@@ -145,8 +144,8 @@ class Account:
     def regions_of(self, namespace: str, kind: str = "") -> Sequence[str]:
         """The regions that have a type of a resource provider, or any of its types, in alphabetical order."""
         kinds = self._namespace(namespace).get("resourceTypes") or ()
-        wanted = [row for row in kinds if not kind or str(row.get("resourceType", "")).lower() == kind.lower()]
-        places = {_region(str(place)) for row in wanted for place in row.get("locations") or ()}
+        items = [row for row in kinds if not kind or str(row.get("resourceType", "")).lower() == kind.lower()]
+        places = {_region(str(place)) for row in items for place in row.get("locations") or ()}
         return sorted(places - {"global"})
 
     def _namespace(self, namespace: str) -> Mapping[str, Any]:
@@ -191,12 +190,16 @@ class Account:
         return self.once(f"image {urn} in {region}", lambda: self._newest_image(region, urn))
 
     def _only_subscription(self) -> str:
-        found = [row for row in self.pages("/subscriptions", "subscriptions") if row.get("state") == "Enabled"]
-        if len(found) == 1:
-            return str(found[0]["subscriptionId"])
-        names = ", ".join(f"{row.get('displayName')} ({row['subscriptionId']})" for row in found)
-        said = f"the sign-in has {len(found)} subscriptions: {names}" if found else "the sign-in has no subscription"
-        raise BadRequestError(said, hint="set `subscription` in the table [azure] of the settings")
+        documents = [row for row in self.pages("/subscriptions", "subscriptions") if row.get("state") == "Enabled"]
+        if len(documents) == 1:
+            return str(documents[0]["subscriptionId"])
+        names = ", ".join(f"{row.get('displayName')} ({row['subscriptionId']})" for row in documents)
+        text = (
+            f"the sign-in has {len(documents)} subscriptions: {names}"
+            if documents
+            else "the sign-in has no subscription"
+        )
+        raise BadRequestError(text, hint="set `subscription` in the table [azure] of the settings")
 
     def _permissions(self) -> Sequence[Mapping[str, Any]]:
         path = f"{self.home}/providers/Microsoft.Authorization/permissions"
@@ -205,12 +208,12 @@ class Account:
     def _identity(self) -> Identity:
         path = identity_path(self.subscription, self.settings.group)
         try:
-            found = self.get(path, "identity")
+            entries = self.get(path, "identity")
         except InstanceNotFoundError as error:
             raise BadRequestError(
                 f"the machines' identity is not there: {path}", hint=f"{SET_UP} makes what launches need"
             ) from error
-        return Identity(path=path, principal=str(found["properties"]["principalId"]))
+        return Identity(path=path, principal=str(entries["properties"]["principalId"]))
 
     def _role(self) -> str:
         if not self.may(GRANTS):
@@ -253,8 +256,8 @@ class Account:
         if not isinstance(reply.body, list) or not reply.body:
             raise BadRequestError(f"{region} has no image {urn}", hint="choose another region")
         version = str(reply.body[0]["name"])
-        told = self.get(f"{path}/{version}", "compute")
-        return f"{publisher}:{offer}:{sku}:{version}", told.get("properties", {})
+        reply_body = self.get(f"{path}/{version}", "compute")
+        return f"{publisher}:{offer}:{sku}:{version}", reply_body.get("properties", {})
 
 
 def _size(row: Mapping[str, Any]) -> Size:

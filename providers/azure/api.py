@@ -13,7 +13,7 @@ from providers.errors import CredentialsError, MachineError, TransientError
 
 if TYPE_CHECKING:
     from providers.azure.settings import AzureSettings
-    from providers.server_time import ServerClock
+    from providers.cloud.server_time import ServerClock
 
 SIGN_IN = "az login"
 _SECONDS = 60.0
@@ -77,13 +77,13 @@ def recorded(call: Call) -> VendorRequest:
 
 def replayed(request: VendorRequest) -> Call:
     """A recorded call, to be sent byte for byte as it was."""
-    given: Mapping[str, Any] = request.parameters
+    values: Mapping[str, Any] = request.parameters
     return Call(
         method=request.operation.partition(" ")[0],
-        path=given["path"],
-        api=given["api-version"],
-        query=given.get("query", {}),
-        body=given.get("body"),
+        path=values["path"],
+        api=values["api-version"],
+        query=values.get("query", {}),
+        body=values.get("body"),
     )
 
 
@@ -139,7 +139,7 @@ class ArmClient:
         answer = _answered(lambda: client.send_request(request), call.name)
         headers = {name.lower(): value for name, value in answer.headers.items()}
         if self._clock is not None:
-            self._clock.heard(headers.get("date"))
+            self._clock.read_date(headers.get("date"))
         return Reply(
             status=answer.status_code,
             headers=headers,
@@ -158,8 +158,8 @@ class ArmClient:
     def person(self) -> str | None:
         _, _, credential = self._clients()
         token = _answered(lambda: credential.get_token(f"{self._settings.arm_endpoint}/.default"), "the sign-in")
-        found = claims(token.token).get("oid")
-        return found if isinstance(found, str) else None
+        item = claims(token.token).get("oid")
+        return item if isinstance(item, str) else None
 
     def _clients(self) -> tuple[Any, Any, Any]:
         with self._lock:
@@ -179,23 +179,23 @@ class ArmClient:
         from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 
         settings, credential = self._settings, self._credential_of()
-        given: dict[str, Any] = {
+        values: dict[str, Any] = {
             "connection_timeout": 10,
             "read_timeout": _SECONDS,
             **certificates(settings.environment),
         }
         if self._transport is not None:
-            given["transport"] = self._transport()
+            values["transport"] = self._transport()
         common = [policies.RequestIdPolicy(), policies.UserAgentPolicy(base_user_agent="trainplan")]
         # Azure's default policies would register resource providers by themselves, and repeat what failed.
         signed = [*common, ARMChallengeAuthenticationPolicy(credential, f"{settings.arm_endpoint}/.default")]
         client = ComputeManagementClient(
-            credential, settings.subscription or "", base_url=settings.arm_endpoint, policies=signed, **given
+            credential, settings.subscription or "", base_url=settings.arm_endpoint, policies=signed, **values
         )
-        return client, PipelineClient(settings.arm_endpoint, policies=common, **given), credential
+        return client, PipelineClient(settings.arm_endpoint, policies=common, **values), credential
 
 
-def credential_of(given: Mapping[str, str], authority: str | None) -> Any:
+def credential_of(values: Mapping[str, str], authority: str | None) -> Any:
     """Who signs in: a service principal that the environment names, else whatever azure-identity finds here.
 
     `authority` is Azure's own but for a test double.
@@ -203,16 +203,16 @@ def credential_of(given: Mapping[str, str], authority: str | None) -> Any:
     from azure.identity import ClientSecretCredential, DefaultAzureCredential
 
     where: dict[str, Any] = {"authority": authority, "disable_instance_discovery": True} if authority else {}
-    named = [given.get(f"AZURE_{name}") for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")]
-    if all(named):
-        return ClientSecretCredential(*named, **where, **certificates(given))
+    names = [values.get(f"AZURE_{name}") for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")]
+    if all(names):
+        return ClientSecretCredential(*names, **where, **certificates(values))
     return DefaultAzureCredential(**where)
 
 
-def certificates(given: Mapping[str, str]) -> dict[str, str]:
+def certificates(values: Mapping[str, str]) -> dict[str, str]:
     """Whose certificates count, where the environment says so as requests reads it."""
-    found = given.get("REQUESTS_CA_BUNDLE")
-    return {"connection_verify": found} if found else {}
+    value = values.get("REQUESTS_CA_BUNDLE")
+    return {"connection_verify": value} if value else {}
 
 
 def claims(token: str) -> Mapping[str, Any]:
@@ -222,10 +222,10 @@ def claims(token: str) -> Mapping[str, Any]:
 
     try:
         body = token.split(".")[1]
-        found = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        document = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     except (IndexError, ValueError, binascii.Error):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _answered(ask: Callable[[], Any], what: str) -> Any:
@@ -234,10 +234,10 @@ def _answered(ask: Callable[[], Any], what: str) -> Any:
     try:
         return ask()
     except sdk.ClientAuthenticationError as error:
-        raise CredentialsError(f"nobody is signed in to Azure: {_first_line(error)}", hint=SIGN_IN) from error
+        raise CredentialsError(f"there is no sign-in for Azure: {_first_line(error)}", hint=SIGN_IN) from error
     except (sdk.ServiceRequestError, sdk.ServiceResponseError, sdk.IncompleteReadError) as error:
         raise TransientError(
-            f"Azure does not answer {what}: {_first_line(error)}", hint="look at the network, then try again"
+            f"Azure does not answer {what}: {_first_line(error)}", hint="check the network connection, then try again"
         ) from error
     except sdk.AzureError as error:
         raise TransientError(f"{what}: {_first_line(error)}", hint="try again", code=type(error).__name__) from error

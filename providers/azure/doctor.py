@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 from providers.azure.account import GRANTS, SET_UP
 from providers.azure.listing import others_groups
-from providers.azure.preflight import ACCOUNT_CHECKS, checked
-from providers.azure.quotas import quotas_line
-from providers.azure.regions import regions_line
-from providers.base import Check, PreflightState, RunId
-from providers.check_lines import LIMIT_SECONDS, check_lines
+from providers.azure.preflight import ACCOUNT_CHECKS, of_error
+from providers.azure.quotas import quotas_line, regions_line
+from providers.base import Check, RunId
+from providers.cloud.checks import LIMIT, Limit, Look, check_lines, ok, refused, unknown
 from providers.errors import PermissionDeniedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from providers.azure.account import Account
-    from providers.rented import Rented
+    from providers.cloud.launch import Rented
 
 _NOBODY = RunId("doctor")
 _SHOWN = 3
@@ -27,11 +26,11 @@ _HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right take
 
 
 def examine(
-    account: Account, rented: Rented, machines_may_write: Callable[[], bool], limit_seconds: float = LIMIT_SECONDS
+    account: Account, rented: Rented, machines_may_write: Callable[[], bool], limit: Limit = LIMIT
 ) -> Sequence[Check]:
     """One line each; nothing is created, nothing is raised. `machines_may_write` looks at their right to the container,
     and raises ProviderError."""
-    looks: dict[str, Callable[[], Check]] = {
+    looks: dict[str, Look] = {
         "quotas": partial(quotas_line, account),
         "regions": partial(regions_line, account),
         **{name: partial(look, account) for name, look in ACCOUNT_CHECKS.items()},
@@ -40,8 +39,7 @@ def examine(
         "granting": partial(_granting, account),
         "scope": partial(_scope, account),
     }
-    lines = {name: partial(checked, name, look) for name, look in looks.items()}
-    return check_lines(lines, limit_seconds)
+    return check_lines(looks, of_error, limit)
 
 
 def _run_directories(rented: Rented) -> Check:
@@ -50,20 +48,22 @@ def _run_directories(rented: Rented) -> Check:
         store = rented.store(_NOBODY)
         store.list()
     except PermissionDeniedError as error:
-        detail = f"{error.message} (owning the subscription is no right to what is in its storage)"
-        return Check(name="run directories", state=PreflightState.REFUSED, detail=detail, fix=_HOLDS_LATER)
-    return Check(name="run directories", state=PreflightState.OK, detail=store.uri.rpartition("/runs/")[0])
+        detail = (
+            f"{error.message} (the owner of a subscription has no right to the data in its "
+            "storage without a role for that)"
+        )
+        return refused("run directories", detail, _HOLDS_LATER)
+    return ok("run directories", store.uri.rpartition("/runs/")[0])
 
 
 def _machines_data(machines_may_write: Callable[[], bool]) -> Check:
     """A machine that may not write its run directory ends at its boot deadline, and has billed until then."""
     if machines_may_write():
-        return Check(name="machines' data", state=PreflightState.OK, detail="machines may write run directories")
-    return Check(
-        name="machines' data",
-        state=PreflightState.REFUSED,
-        detail="nobody has granted the machines' identity a right to the container of run directories",
-        fix=f"whoever may assign roles runs {SET_UP}",
+        return ok("machines' data", "machines may write run directories")
+    return refused(
+        "machines' data",
+        "nobody has granted the machines' identity a right to the container of run directories",
+        f"whoever may assign roles runs {SET_UP}",
     )
 
 
@@ -71,13 +71,14 @@ def _granting(account: Account) -> Check:
     """What a Contributor cannot have: it may make machines, and grant nothing to them."""
     if account.may(GRANTS):
         narrowed = "the machines' role to machines, and no other" if account.is_narrowed(GRANTS) else _ANY_ROLE
-        return Check(name="granting", state=PreflightState.OK, detail=f"the sign-in may assign {narrowed}")
-    return Check(
-        name="granting",
-        state=PreflightState.UNKNOWN,
-        detail="the sign-in may not assign roles: it can launch, stop and delete with the rights that somebody else "
-        "granted, but not set up, and its machines cannot delete their groups by themselves",
-        fix="an owner runs plan setup azure once, or grants Role Based Access Control Administrator",
+        return ok("granting", f"the sign-in may assign {narrowed}")
+    return unknown(
+        "granting",
+        (
+            "the sign-in may not assign roles: it can launch, stop and delete with the rights that somebody else "
+            "granted, but not set up, and its machines cannot delete their groups by themselves"
+        ),
+        "an owner runs plan setup azure once, or grants Role Based Access Control Administrator",
     )
 
 
@@ -87,12 +88,13 @@ def _scope(account: Account) -> Check:
     others = others_groups(account)
     if not others:
         detail = "the subscription holds no resource groups but those of runs and of the set-up"
-        return Check(name="scope", state=PreflightState.OK, detail=detail)
-    shown = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
-    return Check(
-        name="scope",
-        state=PreflightState.OK,
-        detail=f"the subscription also holds {len(others)} resource groups that are not of runs ({shown}): "
-        "whoever has the role trainplan client can delete them",
-        fix="a subscription for these runs alone (docs/permissions)",
+        return ok("scope", detail)
+    text = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
+    return ok(
+        "scope",
+        (
+            f"the subscription also holds {len(others)} resource groups that are not of runs ({text}): "
+            "whoever has the role trainplan client can delete them"
+        ),
+        "a subscription for these runs alone (docs/permissions)",
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from providers.azure.names import PROVIDER
+from providers.cloud.propagation import pair_of
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -18,6 +20,10 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
+
+if TYPE_CHECKING:
+    from providers.cloud.propagation import Pair
+
 
 _ELSEWHERE = "another zone, region or size may have one"
 _SIGN_IN = "az login"
@@ -61,7 +67,10 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = {
     "LinkedAuthorizationFailed": (PermissionDeniedError, _GRANT),
     "FailedIdentityOperation": (PermissionDeniedError, _IDENTITY),
     "AuthorizationPermissionMismatch": (PermissionDeniedError, _GRANT),
-    "RequestDisallowedByPolicy": (PermissionDeniedError, "a policy of the subscription forbids it: its owner lifts it"),
+    "RequestDisallowedByPolicy": (
+        PermissionDeniedError,
+        "a policy of the subscription forbids it: ask the owner to change the policy",
+    ),
     "ReadOnlyDisabledSubscription": (PermissionDeniedError, "the subscription is disabled: look at its billing"),
     "SubscriptionNotFound": (PermissionDeniedError, "az account list shows the subscriptions of the sign-in"),
     "MissingSubscriptionRegistration": (PermissionDeniedError, _REGISTER),
@@ -123,9 +132,37 @@ code (reported by users of Terraform, of SkyPilot and of giantswarm/azure-operat
 _ADDRESS_QUOTA = "public IP addresses"
 _TOO_MANY = re.compile(r"too many requests|throttl", re.IGNORECASE)
 _NEW_LIMIT = re.compile(r"Current Limit: (?P<limit>\d+).*?New Limit Required: (?P<needed>\d+)", re.DOTALL)
+TIMER = "POST virtualMachinesSubmitDeallocate"
+NO_RIGHT_YET = pair_of(PROVIDER, "role assignment", "Put Blob")
+"""Blob Storage says of a right that does not hold yet what it says of one that nobody has given."""
+_NO_GROUP = "ResourceGroupNotFound"
+_NOT_REGISTERED = ("MissingSubscriptionRegistration", "MissingRegistrationForLocation", "SubscriptionNotRegistered")
+_IN_A_GROUP = (
+    *("networkSecurityGroups", "virtualNetworks", "roleAssignments", "virtualMachines"),
+    *("userAssignedIdentities", "storageAccounts"),
+)
+_IN_AN_ACCOUNT = ("blobServices", "containers", "managementPolicies")
+
+# (call, code, words of the refusal in small letters, what it does not find); the first that fits counts
+_SIGNS = (
+    *((f"PUT {kind}", _NO_GROUP, "", "resource group") for kind in _IN_A_GROUP),
+    ("GET networkSecurityGroups", "ResourceNotFound", "", "security group"),
+    ("GET virtualNetworks", "ResourceNotFound", "", "network"),
+    ("PUT virtualNetworks", "InvalidResourceReference", "networksecuritygroups/", "security group"),
+    ("PUT virtualMachines", "InvalidResourceReference", "", "network"),
+    ("PUT virtualMachines", "FailedIdentityOperation", "", "identity"),
+    (TIMER, "ResourceNotFound", "", "machine"),
+    *((f"PUT {kind}", "ResourceNotFound", "", "storage account") for kind in _IN_AN_ACCOUNT),
+    *((f"PUT {kind}", "ParentResourceNotFound", "", "storage account") for kind in _IN_AN_ACCOUNT),
+    *((f"PUT {kind}", "ContainerOperationFailure", "does not exist", "storage account") for kind in _IN_AN_ACCOUNT),
+    ("PUT roleAssignments", "PrincipalNotFound", "", "identity"),
+    ("PUT roleAssignments", "RoleDefinitionDoesNotExist", "", "role"),
+    ("PUT roleAssignments", "ResourceNotFound", "", "container"),
+    *((f"PUT {kind}", code, "", "resource provider") for kind in _IN_A_GROUP for code in _NOT_REGISTERED),
+)
 
 
-class Said(NamedTuple):
+class ErrorDetail(NamedTuple):
     """One error of Azure's: its code, and what it says."""
 
     code: str
@@ -137,12 +174,12 @@ def refusal(status: int, body: Any, what: str) -> ProviderError:
     return _error(telling(body), status, what)
 
 
-def telling(body: Any) -> Said:
+def telling(body: Any) -> ErrorDetail:
     """The code that says most of an error, which may be nested: the innermost that is known, else the outermost."""
-    found = list(_said(body.get("error", body) if isinstance(body, Mapping) else {}))
-    known = [said for said in found if said.code not in _WRAPPERS and _is_known(said.code)]
-    named = [said for said in found if said.code not in _WRAPPERS]
-    return (known or named or found or [Said("", "")])[-1 if known else 0]
+    errors = list(_said(body.get("error", body) if isinstance(body, Mapping) else {}))
+    known = [error for error in errors if error.code not in _WRAPPERS and _is_known(error.code)]
+    named = [error for error in errors if error.code not in _WRAPPERS]
+    return (known or named or errors or [ErrorDetail("", "")])[-1 if known else 0]
 
 
 def _is_known(code: str) -> bool:
@@ -175,11 +212,11 @@ def unscheduled(error: ProviderError) -> ProviderError:
     return type(error)(f"Azure does not schedule the machine's end: {error.message}", hint=hint, code=error.code)
 
 
-def _said(error: Any) -> Iterator[Said]:
+def _said(error: Any) -> Iterator[ErrorDetail]:
     """From the outside in; details in their order, the last first found counts as the innermost."""
     if not isinstance(error, Mapping):
         return
-    yield Said(str(error.get("code") or ""), str(error.get("message") or ""))
+    yield ErrorDetail(str(error.get("code") or ""), str(error.get("message") or ""))
     inner = error.get("details")
     for detail in reversed(inner if isinstance(inner, list) else []):
         yield from _said(detail)
@@ -193,22 +230,22 @@ def _within(message: object) -> object:
     if not isinstance(message, str) or not message.lstrip().startswith("{"):
         return None
     try:
-        found = json.loads(message)
+        document = json.loads(message)
     except ValueError:
         return None
-    return found.get("error", found) if isinstance(found, dict) else None
+    return document.get("error", document) if isinstance(document, dict) else None
 
 
-def _error(said: Said, status: int, what: str) -> ProviderError:
-    code, message = said.code, f"{what}: {_first_line(said.message) or f'status {status}'}"
+def _error(error: ErrorDetail, status: int, what: str) -> ProviderError:
+    code, message = error.code, f"{what}: {_first_line(error.message) or f'status {status}'}"
     make = _BY_TEXT.get(code)
     if make is not None:
-        return make(said, message)
+        return make(error, message)
     if _ADDRESSES.search(code):
         return QuotaError(message, quota=_ADDRESS_QUOTA, hint=f"{_RAISE} ({_ADDRESS_QUOTA})", code=code)
     kind, hint = CODES.get(code) or _by_status(status)
     if kind is QuotaError:
-        return _quota(said, message)
+        return _quota(error, message)
     if kind is UnrecognizedError:
         message = f"{message} (Azure's code: {code or status})"
     return kind(message, hint=hint, code=code or str(status))
@@ -220,23 +257,31 @@ def _by_status(status: int) -> tuple[type[ProviderError], str]:
     return _STATUSES.get(status, (UnrecognizedError, "look up what exists in the portal; report the code"))
 
 
-def _not_allowed(said: Said, message: str) -> ProviderError:
-    if _TOO_MANY.search(said.message):
-        return ThrottledError(message, hint="wait a little", code=said.code)
-    if "quota" in said.message.lower():
-        return _quota(said, message)
-    return BadRequestError(message, hint=_OFFER, code=said.code)
+def _not_allowed(error: ErrorDetail, message: str) -> ProviderError:
+    if _TOO_MANY.search(error.message):
+        return ThrottledError(message, hint="wait a little", code=error.code)
+    if "quota" in error.message.lower():
+        return _quota(error, message)
+    return BadRequestError(message, hint=_OFFER, code=error.code)
 
 
-def _quota(said: Said, message: str) -> QuotaError:
-    found, limits = _QUOTA_NAME.search(said.message), _NEW_LIMIT.search(said.message)
-    name = found["name"].strip() if found else said.code
+def _quota(error: ErrorDetail, message: str) -> QuotaError:
+    match, limits = _QUOTA_NAME.search(error.message), _NEW_LIMIT.search(error.message)
+    name = match["name"].strip() if match else error.code
     needed = f" from {limits['limit']} to {limits['needed']}" if limits else ""
-    return QuotaError(message, quota=name, hint=f"{_RAISE} ({name}{needed})", code=said.code)
+    return QuotaError(message, quota=name, hint=f"{_RAISE} ({name}{needed})", code=error.code)
 
 
 def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
 
 
-_BY_TEXT: Mapping[str, Callable[[Said, str], ProviderError]] = {_NOT_ALLOWED: _not_allowed}
+_BY_TEXT: Mapping[str, Callable[[ErrorDetail, str], ProviderError]] = {_NOT_ALLOWED: _not_allowed}
+
+
+def too_new(call: str, error: ProviderError) -> Pair | None:
+    """Which pair a refusal of a call (`PUT virtualMachines`) is about; None where waiting is of no use."""
+    for name, code, words, text in _SIGNS:
+        if (name, code) == (call, error.code) and words in error.message.lower():
+            return pair_of(PROVIDER, text, call)
+    return None

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from providers.azure.api import Call
 from providers.azure.errors import refusal
-from providers.azure.launching import FORCED
+from providers.azure.launch import FORCED
 from providers.azure.names import API, OURS, OURS_VALUE, STANDING_VALUE, attempt_of, group_path, machine_path
-from providers.azure.translate import KINDS, owned
+from providers.azure.prices import rates_at
+from providers.azure.reply import KINDS, owned
 from providers.base import LABEL_RUN, OwnedResource
+from providers.cloud.listing import ListedResources, look_at_all, whole
 from providers.errors import (
     BadRequestError,
     CredentialsError,
-    IncompleteListingError,
     InstanceNotFoundError,
     ProviderError,
     TransientError,
@@ -47,33 +48,23 @@ def list_owned(account: Account, run_id: RunId | None) -> Sequence[OwnedResource
 
     Raises IncompleteListingError where one of these lists did not come whole, CredentialsError.
     """
-    found: list[OwnedResource] = []
-    unanswered: list[str] = []
     groups: list[Mapping[str, Any]] = []
+    lists: list[ListedResources] = []
     try:
         groups = list(_groups(account, run_id))
     except CredentialsError:
         raise
     except ProviderError as error:
-        unanswered.append(f"the list of resource groups: {error.message}")
-    for rows, trouble in _contents(account, groups):
-        found += rows
-        if trouble is not None:
-            unanswered.append(trouble)
+        lists.append(ListedResources(unanswered=(f"the list of resource groups: {error.message}",)))
+    lists += look_at_all(partial(_content, account), groups, _WORKERS)
     try:
-        found += _rights(account, run_id, {str(group["name"]).lower(): group for group in groups})
+        rights = _rights(account, run_id, {str(group["name"]).lower(): group for group in groups})
+        lists.append(ListedResources(tuple(rights)))
     except CredentialsError:
         raise
     except ProviderError as error:
-        unanswered.append(f"the rights of the machines' identity: {error.message}")
-    if unanswered:
-        raise IncompleteListingError(
-            f"{len(unanswered)} lists of Azure did not come whole: {unanswered[0]}",
-            found=tuple(found),
-            unanswered=tuple(unanswered),
-            hint="look again when they answer",
-        )
-    return found
+        lists.append(ListedResources(unanswered=(f"the rights of the machines' identity: {error.message}",)))
+    return whole(lists, "lists of Azure")
 
 
 def delete(account: Account, ref: InstanceRef | OwnedResource) -> None:
@@ -131,10 +122,10 @@ def _group_in(path: str) -> str | None:
 
 def _group_state(account: Account, group: str) -> str | None:
     try:
-        told = account.get(group_path(account.subscription, group), "resources")
+        reply = account.get(group_path(account.subscription, group), "resources")
     except InstanceNotFoundError:
         return None
-    return str(told.get("properties", {}).get("provisioningState", "")).lower()
+    return str(reply.get("properties", {}).get("provisioningState", "")).lower()
 
 
 def _groups(account: Account, run_id: RunId | None) -> Iterator[Mapping[str, Any]]:
@@ -156,30 +147,22 @@ def others_groups(account: Account) -> Sequence[str]:
     return [str(row.get("name", "")) for row in rows if (row.get("tags") or {}).get(OURS) not in ours]
 
 
-def _contents(
-    account: Account, groups: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[list[OwnedResource], str | None]]:
-    if len(groups) < 2:
-        yield from map(lambda group: _content(account, group), groups)
-        return
-    with ThreadPoolExecutor(min(_WORKERS, len(groups))) as pool:
-        yield from pool.map(lambda group: _content(account, group), groups)
-
-
-def _content(account: Account, group: Mapping[str, Any]) -> tuple[list[OwnedResource], str | None]:
-    """The group and everything in it; the second is why that is not known."""
+def _content(account: Account, group: Mapping[str, Any]) -> ListedResources:
+    """The group and everything in it."""
     path = group_path(account.subscription, str(group["name"]))
     itself = {"type": _GROUP_TYPE, "id": path, "createdTime": group.get("createdTime")}
     rows: list[Mapping[str, Any]] = [itself]
-    trouble = None
+    trouble: tuple[str, ...] = ()
     try:
         rows += account.pages(f"{path}/resources", "resources", **{"$expand": "createdTime,provisioningState"})
     except InstanceNotFoundError:
-        return [], None
+        return ListedResources()
     except ProviderError as error:
-        trouble = f"what is in {group['name']}: {error.message}"
-    made = [one for one in (owned(row, group) for row in rows) if one is not None]
-    return sorted(made, key=_rank), trouble
+        trouble = (f"what is in {group['name']}: {error.message}",)
+    home = account.settings.home
+    resource = (owned(row, group, lambda region: rates_at(region, home)) for row in rows)
+    resources = [one for one in resource if one is not None]
+    return ListedResources(tuple(sorted(resources, key=_rank)), trouble)
 
 
 def _rank(one: OwnedResource) -> int:
@@ -203,9 +186,9 @@ def _rights(account: Account, run_id: RunId | None, groups: Mapping[str, Mapping
         whose = attempt_of(group) if group else None
         if not group or not whose or run_id not in (None, whose[0]):
             continue
-        known = groups.get(group.lower())
+        entries = groups.get(group.lower())
         # Of a group that is there and was not listed, nobody knows whose it is: it is left alone.
-        if known is not None or _group_state(account, group) is None:
-            shown = owned({"type": _ROLE_TYPE, "id": row["id"]}, known or {"name": group})
-            if shown is not None:
-                yield shown
+        if entries is not None or _group_state(account, group) is None:
+            resource = owned({"type": _ROLE_TYPE, "id": row["id"]}, entries or {"name": group})
+            if resource is not None:
+                yield resource

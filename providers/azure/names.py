@@ -56,8 +56,8 @@ def group_of(run_id: str, attempt: int) -> str:
 
 def attempt_of(group: str) -> tuple[str, int] | None:
     """Run and attempt out of a group's name; None for a name that is none of ours."""
-    found = _GROUP.fullmatch(group)
-    return (found["run"], int(found["attempt"])) if found else None
+    match = _GROUP.fullmatch(group)
+    return (match["run"], int(match["attempt"])) if match else None
 
 
 def unique(*what: str) -> str:
@@ -71,22 +71,27 @@ def account_of(subscription: str) -> str:
 
 
 def subscription_path(subscription: str) -> str:
+    """The path of a subscription in Resource Manager."""
     return f"/subscriptions/{subscription}"
 
 
 def group_path(subscription: str, group: str) -> str:
+    """The path of a resource group."""
     return f"/subscriptions/{subscription}/resourceGroups/{group}"
 
 
 def machine_path(subscription: str, group: str) -> str:
+    """The path of the machine of an attempt, which has the name of its group."""
     return f"{group_path(subscription, group)}/providers/Microsoft.Compute/virtualMachines/{group}"
 
 
 def identity_path(subscription: str, group: str) -> str:
+    """The path of the machines' identity."""
     return f"{group_path(subscription, group)}/providers/Microsoft.ManagedIdentity/userAssignedIdentities/{IDENTITY}"
 
 
 def role_path(subscription: str, role: str) -> str:
+    """The path of a role definition."""
     return f"/subscriptions/{subscription}/providers/Microsoft.Authorization/roleDefinitions/{role}"
 
 

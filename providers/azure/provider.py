@@ -10,40 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.current import offers_of
 from providers.azure import listing
-from providers.azure.account import NO_TIMER_HERE, SCHEDULER, Account
+from providers.azure.account import Account
 from providers.azure.api import ArmClient, Call, recorded
-from providers.azure.bodies import (
-    CONTROLLER,
-    IDENTITY,
-    IMAGE,
-    PRINCIPAL,
-    ROLE,
-    SSH_KEY,
-    SUBSCRIPTION,
-    TRUSTED,
-    Machine,
-    end_of,
-    launch_calls,
-    timer_of,
-)
-from providers.azure.images import image_for
-from providers.azure.launching import VIEW, Launcher, Pace
+from providers.azure.deadline import end_of, timer_of
+from providers.azure.launch import VIEW, Launcher, Pace
 from providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
-from providers.azure.preflight import account_checks, offer_checks
-from providers.azure.quotas import shortfalls
-from providers.azure.regions import closed
+from providers.azure.preflight import checks
+from providers.azure.quotas import closed, shortfalls
+from providers.azure.reply import instance
+from providers.azure.request import MachineSetup, launch_calls
+from providers.azure.resolution import AzureResolution, resolve
 from providers.azure.settings import AzureSettings, with_account
-from providers.azure.translate import instance
 from providers.base import Instance, Preflight, RunId, Timers
-from providers.data_files import finder
-from providers.errors import CapacityError, InstanceNotFoundError
-from providers.regions import check_region
-from providers.rented import Rented, mirrors_of
-from providers.server_time import ServerClock
+from providers.cloud.data_files import finder
+from providers.cloud.launch import Rented, mirrors_of
+from providers.cloud.server_time import ServerClock
+from providers.errors import InstanceNotFoundError
+from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
-    from providers.azure.setup import SettingUp
+    from providers.azure.setup import AzureSetUp
     from providers.base import (
         Check,
         InstanceRef,
@@ -84,12 +71,12 @@ def make(settings: ProviderSettings) -> AzureProvider:
         own_image=given.image,
         files=finder(PROVIDER, settings),
     )
-    named = settings.options.get("account") or settings.environment.get("AZURE_STORAGE_ACCOUNT", "")
+    name = settings.options.get("account") or settings.environment.get("AZURE_STORAGE_ACCOUNT", "")
     return AzureProvider(
         account=account,
         rented=rented,
         now=settings.now,
-        storage=named,
+        storage=name,
         container=settings.options.get("bucket", ""),
         clock=clock,
     )
@@ -140,7 +127,7 @@ class AzureProvider:
         return TOKEN_MEMORY
 
     def server_time_offset(self) -> timedelta | None:
-        """By the `Date` of the newest answer (providers.server_time.ServerTime)."""
+        """By the `Date` of the newest answer (providers.cloud.server_time.ServerTime)."""
         return self.clock.offset if self.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
@@ -148,65 +135,58 @@ class AzureProvider:
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
         """Spot at its price of today (providers.base.Refiner)."""
-        from providers.azure.live import Live
+        from providers.azure.prices import Live
 
         return Live(self.account, self.now).refined(offers)
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """By the subscription's own quotas (providers.quota_teller.QuotaTeller)."""
+        """By the subscription's own quotas (providers.cloud.quotas.QuotaTeller)."""
         return shortfalls(self.account, offers)
 
     def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
-        """By the subscription's policies (providers.quota_teller.RegionTeller)."""
+        """By the subscription's policies (providers.cloud.quotas.RegionTeller)."""
         return closed(self.account, regions)
 
     def preflight(self, offer: Offer) -> Preflight:
-        return Preflight(checks=(*account_checks(self.account), *offer_checks(self.account, offer)))
+        return Preflight(checks=tuple(checks(self.account, offer)))
 
     def doctor(self) -> Sequence[Check]:
         """Looks at the account (providers.base.Doctor)."""
         from providers.azure.doctor import examine
 
-        return examine(self.account, self.rented, self._setting_up().machines_may_write)
+        return examine(self.account, self.rented, self._set_up().machines_may_write)
 
     def lacking(self) -> Sequence[SetupStep]:
         """What launches need and the account lacks (providers.base.SetUp)."""
-        return self._setting_up().lacking()
+        return self._set_up().lacking()
 
     def removable(self) -> Sequence[SetupStep]:
-        return self._setting_up().removable()
+        return self._set_up().removable()
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
-        self._setting_up().carry_out(step, report)
+        self._set_up().carry_out(step, report)
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up image, identity and what may be granted (providers.base.Resolver)."""
         request = self.rented.with_data(request)
-        known = self.rented.resolved(request)
-        account = self.account
-        identity = account.identity()
-        region = request.offer.region
-        check_region(region, account.settings.regions, PROVIDER)
-        if account.settings.cloud_timer and not account.is_timed(region):
-            raise CapacityError(f"{region} has no {SCHEDULER}, which sets the machine's timer", hint=NO_TIMER_HERE)
-        self._setting_up().check_machines_right()
-        image = image_for(account, request.offer, self.rented.launchable(request).host)
-        known |= {
-            SUBSCRIPTION: account.subscription,
-            IDENTITY: identity.path,
-            PRINCIPAL: identity.principal,
-            ROLE: account.role(),
-            IMAGE: image.name,
-            TRUSTED: image.trusted,
-            **({CONTROLLER: image.controller} if image.controller else {}),
-        }
-        known.setdefault(SSH_KEY, self.public_key())
-        return replace(request, resolved=known)
+        resolution = resolve(
+            request,
+            self.rented,
+            self.account,
+            check_right=self._set_up().check_machines_right,
+            public_key=self.public_key,
+        )
+        return replace(request, resolution=resolution)
+
+    def resolution_type(self, offer: Offer) -> type[AzureResolution]:
+        del offer
+        return AzureResolution
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
-        part = self.rented.machine(request, end_of(request), request.resolved.get(IDENTITY, ""))
+        resolution = resolution_of(request, AzureResolution)
+        part = self.rented.machine(request, end_of(request), resolution.identity)
         least = self.rented.launchable(request).host.least_disk_gib
-        machine = Machine(user_data=part.user_data, least_disk_gib=least)
+        machine = MachineSetup(user_data=part.user_data, least_disk_gib=least)
         calls = launch_calls(request, machine, cloud_timer=self.account.settings.cloud_timer)
         return [*self.rented.puts(part), *map(recorded, calls)]
 
@@ -221,7 +201,7 @@ class AzureProvider:
         )
 
     def launch(self, request: LaunchRequest) -> Instance:
-        calls = request.calls or self.requests(request if request.resolved else self.resolve(request))
+        calls = request.calls or self.requests(request if request.resolution else self.resolve(request))
         launcher = Launcher(self.account, self.rented, self.now, self.pace)
         return launcher.launch(request, group_of(request.run_id, request.attempt), calls)
 
@@ -243,10 +223,10 @@ class AzureProvider:
         """The serial console, as boot diagnostics keep it; nothing where there is none."""
         path = f"{self._path(ref)}/retrieveBootDiagnosticsData"
         try:
-            told = self.account.ask(Call(method="POST", path=path, api=API["compute"])).body
+            reply = self.account.ask(Call(method="POST", path=path, api=API["compute"])).body
         except InstanceNotFoundError:
             return
-        url = (told or {}).get("serialConsoleLogBlobUri")
+        url = (reply or {}).get("serialConsoleLogBlobUri")
         if url:
             text = self.account.arm.fetch(url).decode(errors="replace")
             yield from text.splitlines()[-_LOG_LINES:]
@@ -254,10 +234,10 @@ class AzureProvider:
     def store(self, run_id: RunId) -> RunStore:
         return self.rented.store(run_id)
 
-    def _setting_up(self) -> SettingUp:
-        from providers.azure.setup import SettingUp
+    def _set_up(self) -> AzureSetUp:
+        from providers.azure.setup import AzureSetUp
 
-        return SettingUp(self.account, self.rented, self.now, self.pace, self.storage, self.container)
+        return AzureSetUp(self.account, self.rented, self.now, self.pace, self.storage, self.container)
 
     def _shown(self, ref: InstanceRef) -> Mapping[str, Any]:
         return self.account.get(self._path(ref), "compute", **VIEW)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pricing.offers import Market
 from providers.azure.names import group_path
 from providers.base import Check, PreflightState
-from providers.errors import InstanceNotFoundError, ProviderError
+from providers.cloud.checks import ok, unknown
+from providers.errors import CredentialsError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pricing.offers import Offer
     from providers.azure.account import Account, Quota
+
 
 SPOT_CORES, CORES = "lowprioritycores", "cores"
 """Azure's names, in small letters: of all spot cores of a region, and of all others."""
@@ -26,6 +29,16 @@ _LEAST_CORES = 2
 """Of the smallest machine in the catalog."""
 _NAME_A_REGION = "set `region` in the table [azure] of the settings"
 _THREADS = 8
+LOCATIONS = "listofallowedlocations"
+"""The parameter, in small letters, of Azure's own policies that limit locations: "Allowed locations" (github
+Azure/azure-policy, AllowedLocations_Deny.json), and `sys.regionrestriction` of subscriptions for students, which users
+report to allow five regions and to refuse all others with `RequestDisallowedByAzure`."""
+_NOT_ENFORCED = "donotenforce"
+_REGION_THREADS = 16
+_SHOWN = 6
+_CORES = " cores"
+_NOT_READ = "plan setup azure registers Microsoft.Compute; else ask for cores in the region of your choice"
+_RAISE = "--region, or a `region` in the table [azure] of the settings, has to be one of these"
 
 
 def quota_names(offer: Offer, family: str) -> Sequence[str]:
@@ -44,17 +57,17 @@ def quotas_line(account: Account) -> Check:
     region = account.settings.region or _region_of_set_up(account)
     if region is None:
         detail = "quotas go by region, and the settings name none"
-        return Check(name="quotas", state=PreflightState.UNKNOWN, detail=detail, fix=_NAME_A_REGION)
+        return unknown("quotas", detail, _NAME_A_REGION)
     quotas = account.quotas(region)
     devices = {name: quota for name, quota in quotas.items() if name.startswith(_ACCELERATED)}
     closed = [quota.name for quota in devices.values() if quota.limit == 0]
     cores, spot = quotas.get(CORES), quotas.get(SPOT_CORES)
-    told = [f"{quota.limit} {words}" for quota, words in ((cores, "cores in all"), (spot, "on spot")) if quota]
-    told += [f"{quota.limit} of {quota.name}" for quota in devices.values() if quota.limit]
-    detail = f"{region}: {', '.join(told)}; none of {', '.join(closed)}" if closed else f"{region}: {', '.join(told)}"
+    lines = [f"{quota.limit} {words}" for quota, words in ((cores, "cores in all"), (spot, "on spot")) if quota]
+    lines += [f"{quota.limit} of {quota.name}" for quota in devices.values() if quota.limit]
+    detail = f"{region}: {', '.join(lines)}; none of {', '.join(closed)}" if closed else f"{region}: {', '.join(lines)}"
     if not closed and cores is not None and cores.limit:
-        return Check(name="quotas", state=PreflightState.OK, detail=detail)
-    return Check(name="quotas", state=PreflightState.UNKNOWN, detail=detail, fix=_more(cores))
+        return ok("quotas", detail)
+    return unknown("quotas", detail, _more(cores))
 
 
 def _region_of_set_up(account: Account) -> str | None:
@@ -73,7 +86,7 @@ def _more(cores: Quota | None) -> str:
 
 
 def shortfalls(account: Account, offers: Sequence[Offer]) -> Sequence[str]:
-    """`providers.quota_teller.QuotaTeller.shortfalls`: one look-up for each region, several at a time."""
+    """`providers.cloud.quotas.QuotaTeller.shortfalls`: one look-up for each region, several at a time."""
     regions = list(dict.fromkeys(offer.region for offer in offers))
     with ThreadPoolExecutor(_THREADS) as threads:
         quotas = dict(zip(regions, threads.map(partial(_quotas, account), regions), strict=True))
@@ -92,16 +105,16 @@ def _shortfall(offer: Offer, quotas: Mapping[str, Quota], family: str) -> str:
 def _families(account: Account, offers: Sequence[Offer]) -> Mapping[str, str]:
     """By size, on demand alone. A size has the same family everywhere, so that the sizes of one region are looked up,
     and of another one where a size is not there."""
-    left = list(dict.fromkeys((one.instance_type, one.region) for one in offers if one.market is not Market.SPOT))
-    found: dict[str, str] = {}
-    while left:
-        _, region = left[0]
-        sizes = _sizes(account, region, [size for size, _ in left])
+    pairs = list(dict.fromkeys((one.instance_type, one.region) for one in offers if one.market is not Market.SPOT))
+    entries: dict[str, str] = {}
+    while pairs:
+        _, region = pairs[0]
+        sizes = _sizes(account, region, [size for size, _ in pairs])
         if sizes is None:
             break
-        found |= sizes
-        left = [(size, place) for size, place in left if size not in found and place != region]
-    return found
+        entries |= sizes
+        pairs = [(size, place) for size, place in pairs if size not in entries and place != region]
+    return entries
 
 
 def _sizes(account: Account, region: str, names: Sequence[str]) -> Mapping[str, str] | None:
@@ -117,3 +130,86 @@ def _quotas(account: Account, region: str) -> Mapping[str, Quota]:
         return account.quotas(region)
     except ProviderError:
         return {}
+
+
+def allowed(account: Account) -> frozenset[str] | None:
+    """The regions in which the subscription's policies let resources be created; None where no policy limits them, or
+    the sign-in may not read policies. Raises CredentialsError, TransientError, ThrottledError."""
+    return account.once("allowed regions", partial(_allowed, account))
+
+
+def closed(account: Account, regions: Sequence[str]) -> Mapping[str, str]:
+    """Of these regions those in which nothing can be created, each with the reason
+    (providers.cloud.quotas.RegionTeller)."""
+    try:
+        open_ones = allowed(account)
+    except ProviderError:
+        return {}
+    if open_ones is None:
+        return {}
+    why = f"a policy of the subscription allows {_listed(sorted(open_ones))} alone"
+    return {region: why for region in regions if region not in open_ones}
+
+
+def regions_line(account: Account) -> Check:
+    """Every region's answer in one line: how many cores it gives the subscription, or why it gives none. Regions that
+    the setting `regions` leaves out are not asked.
+
+    Raises ProviderError where the list of regions cannot be read.
+    """
+    regions = account.regions_of("Microsoft.Compute", "virtualMachines")
+    found_names = account.settings.regions
+    regions = [region for region in regions if not found_names or region in found_names]
+    shut = closed(account, regions)
+    labels = [region for region in regions if region not in shut]
+    answers: defaultdict[str, list[str]] = defaultdict(list)
+    with ThreadPoolExecutor(_REGION_THREADS) as threads:
+        for region, answer in zip(labels, threads.map(partial(_answer, account), labels), strict=True):
+            answers[answer].append(region)
+    lines = [f"{answer}: {_listed(names)}" for answer, names in sorted(answers.items(), key=lambda one: -len(one[1]))]
+    if shut:
+        lines.append(f"closed: {len(shut)} others ({next(iter(shut.values()))})")
+    usable = any(answer.endswith(_CORES) and answer != f"0{_CORES}" for answer in answers)
+    state = PreflightState.OK if usable else PreflightState.UNKNOWN
+    fix = _RAISE if shut else "" if usable else _NOT_READ
+    return Check(name="regions", state=state, detail="; ".join(lines) or "Azure lists none", fix=fix)
+
+
+def _allowed(account: Account) -> frozenset[str] | None:
+    path = f"{account.home}/providers/Microsoft.Authorization/policyAssignments"
+    try:
+        rows = list(account.pages(path, "policy", **{"$filter": "atScope()"}))
+    except CredentialsError:
+        raise
+    except ProviderError as error:
+        if error.code in ("AuthorizationFailed", "LinkedAuthorizationFailed"):
+            return None
+        raise
+    limits = list(_limits(rows))
+    return frozenset.intersection(*limits) if limits else None
+
+
+def _limits(rows: Sequence[Mapping[str, Any]]) -> Iterator[frozenset[str]]:
+    """The locations that each assignment allows."""
+    for row in rows:
+        properties = row.get("properties") or {}
+        if str(properties.get("enforcementMode", "")).lower() == _NOT_ENFORCED:
+            continue
+        for name, text_value in (properties.get("parameters") or {}).items():
+            value = (text_value or {}).get("value")
+            if name.lower() == LOCATIONS and isinstance(value, list):
+                yield frozenset(str(place).replace(" ", "").lower() for place in value)
+
+
+def _answer(account: Account, region: str) -> str:
+    """`10 cores`, or the code of the refusal."""
+    try:
+        cores = account.quotas(region).get(CORES)
+    except ProviderError as error:
+        return error.code or type(error).__name__
+    return "no quota told" if cores is None else f"{cores.limit}{_CORES}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pricing.sources.azure import Endpoints
 from providers.azure.names import PROVIDER, STANDING_GROUP, account_of
+from providers.cloud.launch import known_options
+from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError
-from providers.regions import regions_of
-from providers.rented import known_options
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -93,12 +93,12 @@ class AzureSettings:
 
 def subscription_of(settings: ProviderSettings) -> str | None:
     """The id of the subscription that is named. Raises BadRequestError for what is none."""
-    given = settings.options.get("subscription") or settings.environment.get("AZURE_SUBSCRIPTION_ID") or None
-    if given is not None and not _GUID.fullmatch(given):
+    value = settings.options.get("subscription") or settings.environment.get("AZURE_SUBSCRIPTION_ID") or None
+    if value is not None and not _GUID.fullmatch(value):
         raise BadRequestError(
-            f"{PROVIDER}: subscription {given!r} is no id of one", hint="az account list shows ids of 36 characters"
+            f"{PROVIDER}: subscription {value!r} is no id of one", hint="az account list shows ids of 36 characters"
         )
-    return given
+    return value
 
 
 def with_account(settings: ProviderSettings, subscription: str) -> ProviderSettings:
@@ -108,10 +108,10 @@ def with_account(settings: ProviderSettings, subscription: str) -> ProviderSetti
     return replace(settings, options={**settings.options, "account": account_of(subscription)})
 
 
-def _fits(options: Mapping[str, str], key: str, pattern: re.Pattern[str], wanted: str) -> str:
+def _fits(options: Mapping[str, str], key: str, pattern: re.Pattern[str], name: str) -> str:
     value = options.get(key, "")
     if value and not pattern.fullmatch(value):
-        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {wanted}")
+        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {name}")
     return value
 
 

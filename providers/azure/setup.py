@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from providers.azure import listing
 from providers.azure.account import SET_UP, Account
 from providers.azure.api import Call, replayed
-from providers.azure.errors import refusal
-from providers.azure.launching import Pace
+from providers.azure.errors import NO_RIGHT_YET, refusal, too_new
+from providers.azure.launch import Pace
 from providers.azure.names import BLOB_DATA_CONTRIBUTOR, NAMESPACES, account_of, group_path
-from providers.azure.settling import NO_RIGHT_YET, too_new
-from providers.azure.standing import MACHINE, PERSON, Standing
+from providers.azure.setup_steps import MACHINE, PERSON, StandingResources
 from providers.base import RunId
+from providers.cloud.launch import Rented
+from providers.cloud.propagation import settled
+from providers.cloud.setup_steps import StepEngine
 from providers.errors import (
     BadRequestError,
     CredentialsError,
@@ -26,16 +28,15 @@ from providers.errors import (
     ThrottledError,
     TransientError,
 )
-from providers.rented import Rented
-from providers.settling import settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from providers.base import SetupStep
-    from providers.settling import Pair
+    from providers.base import SetupStep, VendorRequest
+    from providers.cloud.propagation import Pair
 
-_PROVISIONED = timedelta(minutes=5)
+_PROVISIONED = "Succeeded"
+_PROVISIONED_SECONDS = 300.0
 _REGISTERED_WITHIN = timedelta(minutes=5)
 """How long set-up waits for resource providers. Microsoft states no time, says that each region is done by itself, and
 that nobody should wait for all of them
@@ -48,8 +49,8 @@ _THERE_ALREADY = "RoleAssignmentExists"
 _CONTAINER = "trainplan"
 _NO_CONTAINER = "ContainerNotFound"
 _HOLDS_LATER = (
-    "the right is there, and Azure takes up to 30 minutes until it holds: plan doctor azure says when; nothing else is "
-    "left to set up"
+    "the right is there, and did not hold within the 30 minutes that Azure has named: plan doctor azure says when it "
+    "does; nothing else is left to set up"
 )
 _OWNER = (
     "assigning roles needs more than Contributor: the owner of the subscription runs plan setup azure, or grants you "
@@ -58,7 +59,7 @@ _OWNER = (
 
 
 @dataclass(frozen=True)
-class SettingUp:
+class AzureSetUp:
     """`storage` and `container` are names that the person gave, "" for our own."""
 
     account: Account
@@ -75,23 +76,23 @@ class SettingUp:
         account = self.account
         account.forget()
         unregistered = [name for name in NAMESPACES if account.registration(name).lower() not in _REGISTERED]
-        standing = self._standing
+        standing_resources = self._standing
         if unregistered:
-            yield standing.register(unregistered)
-        if not self._there(group_path(account.subscription, standing.group), "resources"):
-            yield standing.make_group()
-        if not self._there(standing.identity_path, "identity"):
-            yield standing.make_identity()
-        if not self._there(standing.container_path, "storage"):
-            theirs = self.storage and self._there(standing.storage, "storage")
-            yield standing.make_container() if theirs else standing.make_storage()
-        if not self._there(standing.role_path, "authorization"):
-            yield standing.define_role()
-        if not self._there(standing.data_role_path, "authorization"):
-            yield standing.define_data_role()
+            yield standing_resources.register(unregistered)
+        if not self._there(group_path(account.subscription, standing_resources.group), "resources"):
+            yield standing_resources.make_group()
+        if not self._there(standing_resources.identity_path, "identity"):
+            yield standing_resources.make_identity()
+        if not self._there(standing_resources.container_path, "storage"):
+            theirs = self.storage and self._there(standing_resources.storage, "storage")
+            yield standing_resources.make_container() if theirs else standing_resources.make_storage()
+        if not self._there(standing_resources.role_path, "authorization"):
+            yield standing_resources.define_role()
+        if not self._there(standing_resources.data_role_path, "authorization"):
+            yield standing_resources.define_data_role()
         for who in (MACHINE, PERSON):
             if not self._granted(who):
-                yield standing.grant_blobs(who)
+                yield standing_resources.grant_blobs(who)
 
     def machines_may_write(self) -> bool:
         """Whether machines have a right to the container: ours, or Azure's wider one. Raises ProviderError."""
@@ -118,23 +119,22 @@ class SettingUp:
         self.account.forget()
         if listing.list_owned(self.account, None):
             return []
-        standing = self._standing
+        standing_resources = self._standing
         rows = [
-            ("machines' data", standing.blob_right(MACHINE), "authorization"),
-            ("your data", standing.blob_right(PERSON), "authorization"),
-            ("role", standing.role_path, "authorization"),
-            ("data role", standing.data_role_path, "authorization"),
-            ("identity", standing.identity_path, "identity"),
+            ("machines' data", standing_resources.blob_right(MACHINE), "authorization"),
+            ("your data", standing_resources.blob_right(PERSON), "authorization"),
+            ("role", standing_resources.role_path, "authorization"),
+            ("data role", standing_resources.data_role_path, "authorization"),
+            ("identity", standing_resources.identity_path, "identity"),
         ]
-        return [standing.remove(*row) for row in rows if self._there(row[1], row[2])]
+        return [standing_resources.remove(*row) for row in rows if self._there(row[1], row[2])]
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
-        calls = [replayed(request) for request in step.calls]
-        if all(call.path.endswith(_REGISTER) for call in calls):
-            self._register(calls, report)
+        if all(replayed(call).path.endswith(_REGISTER) for call in step.calls):
+            self._register(step.calls, report)
         else:
-            for call in calls:
-                self._sent(self._filled(call), report)
+            for call in step.calls:
+                self._engine.carry_out(call, report)
         self.account.forget()
         if any(request.operation.startswith("PUT roleAssignments") for request in step.calls):
             self._until_it_holds(step, report)
@@ -144,77 +144,49 @@ class SettingUp:
             )
             report(self._standing.client_command(self._principal(MACHINE)))
 
-    def _sent(self, call: Call, report: Callable[[str], None]) -> None:
-        """One call, until it has taken effect."""
-        until = self.now() + _PROVISIONED
-        self._taken(call, until, report)
-        if call.method != "DELETE":
-            self._until_provisioned(call, until, report)
+    @property
+    def _engine(self) -> StepEngine:
+        return StepEngine(
+            calls=_Calls(self.account, self._principal),
+            sleep=self.pace.sleep,
+            pause_seconds=_POLL_SECONDS,
+            trouble_seconds=_PROVISIONED_SECONDS,
+            effect_seconds=_PROVISIONED_SECONDS,
+        )
 
-    def _taken(self, call: Call, until: datetime, report: Callable[[str], None]) -> None:
-        """One call, until Azure has taken it; what was just made is not known everywhere at once."""
-        settled(partial(self._asked, call, until, report), partial(too_new, call.name), self.pace.sleep, report)
-
-    def _asked(self, call: Call, until: datetime, report: Callable[[str], None]) -> None:
-        """One call, sent again where no clear answer comes. Raises ProviderError."""
-        while True:
-            reply = self.account.arm.send(call)
-            error = refusal(reply.status, reply.body, call.name) if reply.status >= 400 else None
-            if error is None or error.code == _THERE_ALREADY:
-                return
-            if call.method == "DELETE" and isinstance(error, InstanceNotFoundError):
-                return
-            if isinstance(error, PermissionDeniedError) and "Authorization" in call.path:
-                raise PermissionDeniedError(error.message, hint=_OWNER, code=error.code)
-            if too_new(call.name, error) or not isinstance(error, TransientError) or self.now() > until:
-                raise error
-            report(f"{error.message}; trying again")
-            self.pace.sleep(_POLL_SECONDS)
-
-    def _register(self, calls: Sequence[Call], report: Callable[[str], None]) -> None:
+    def _register(self, calls: Sequence[VendorRequest], report: Callable[[str], None]) -> None:
         """All are asked for at once, then waited for together: each takes minutes. What is not done by then goes on
         by itself."""
         for call in calls:
-            self._taken(call, self.now() + _PROVISIONED, report)
+            self._engine.take(call, report)
         until = self.now() + _REGISTERED_WITHIN
-        told: list[str] = []
-        while waiting := [name for name in map(_namespace, calls) if not self._is_registered(name)]:
+        lines: list[str] = []
+        while waiting := [name for name in map(_namespace, map(replayed, calls)) if not self._is_registered(name)]:
             if self.now() > until:
-                report(f"{', '.join(waiting)}: still Registering; Azure goes on with it, plan doctor azure says when")
+                report(
+                    f"{', '.join(waiting)}: still Registering; Azure continues with it; plan doctor "
+                    "azure shows when it is done"
+                )
                 return
-            if waiting != told:
+            if waiting != lines:
                 report(f"{', '.join(waiting)}: Registering, which takes Azure some minutes")
-                told = waiting
+                lines = waiting
             self.pace.sleep(_POLL_SECONDS)
 
     def _is_registered(self, namespace: str) -> bool:
         self.account.forget()
         return self.account.registration(namespace).lower() == "registered"
 
-    def _until_provisioned(self, call: Call, until: datetime, report: Callable[[str], None]) -> None:
-        path = call.path
-        while self.now() <= until:
-            state = self._state(replace(call, method="GET", body=None))
-            if state == "Succeeded":
-                return
-            report(f"{path.rpartition('/')[2]}: {state}")
-            self.pace.sleep(_POLL_SECONDS)
-        raise TransientError(f"{path} was not there within {_PROVISIONED}", hint="run plan setup azure again")
-
     def _until_it_holds(self, step: SetupStep, report: Callable[[str], None]) -> None:
         """A probe of what was granted to the person: what was granted to machines nobody else can try.
 
-        Raises PermissionDeniedError where it does not hold within the time that a person is made to wait.
+        Raises PermissionDeniedError where it does not hold within the longest time that Microsoft has named.
         """
         if step.name != self._standing.grant_blobs(PERSON).name:
             return
+        began = self.now()
         try:
-            settled(
-                self._probe,
-                _no_right_yet,
-                self.pace.sleep,
-                lambda _: report("the new right does not hold yet; Azure takes up to 30 minutes"),
-            )
+            settled(self._probe, _no_right_yet, self.pace.sleep, lambda _: report(_waiting_text(self.now() - began)))
         except PermissionDeniedError as error:
             raise PermissionDeniedError(error.message, hint=_HOLDS_LATER, code=error.code) from error
 
@@ -222,29 +194,14 @@ class SettingUp:
         self.rented.store(_PROBE).put("probe", b"it holds\n")
         self.rented.store(_PROBE).delete("")
 
-    def _state(self, call: Call) -> str:
-        """The state of what a call has made; a look may not find it right after."""
-        try:
-            told = self.account.ask(call).body or {}
-        except InstanceNotFoundError:
-            return "not found yet"
-        return str(told.get("properties", {}).get("provisioningState") or "Succeeded")
-
-    def _filled(self, call: Call) -> Call:
-        """The call with the ids that were not known before."""
-        properties = (call.body or {}).get("properties", {})
-        who = properties.get("principalId")
-        if who not in (MACHINE, PERSON):
-            return call
-        return replace(call, body={"properties": {**properties, "principalId": self._principal(who)}})
-
     def _principal(self, who: str) -> str:
         if who == MACHINE:
             return self.account.identity().principal
         person = self.account.arm.person()
         if person is None:
             raise BadRequestError(
-                "the sign-in does not say who it is", hint="sign in with az login, as a person or a service principal"
+                "the sign-in does not contain an identity",
+                hint="sign in with az login, as a person or a service principal",
             )
         return person
 
@@ -272,15 +229,15 @@ class SettingUp:
         return True
 
     @cached_property
-    def _standing(self) -> Standing:
+    def _standing(self) -> StandingResources:
         account, group = self.account, self.account.settings.group
         region = account.settings.region or self._region_of(group_path(account.subscription, group))
         if region is None:
             raise BadRequestError(
-                "where is it to stand? no region is named",
+                "no region is configured for shared resources: no region is named",
                 hint="set `region` in the table [azure] of the settings, to where most of your runs will be",
             )
-        return Standing(
+        return StandingResources(
             subscription=account.subscription,
             group=group,
             region=region,
@@ -296,9 +253,9 @@ class SettingUp:
         own = f"{group_path(account.subscription, account.settings.group)}/providers/Microsoft.Storage/storageAccounts"
         if self.storage:
             rows = account.pages(f"{account.home}/providers/Microsoft.Storage/storageAccounts", "storage")
-            found: Any = next((row["id"] for row in rows if row.get("name") == name), None)
-            if found:
-                return str(found)
+            item: Any = next((row["id"] for row in rows if row.get("name") == name), None)
+            if item:
+                return str(item)
         return f"{own}/{name}"
 
     def _region_of(self, path: str) -> str | None:
@@ -308,9 +265,66 @@ class SettingUp:
             return None
 
 
+@dataclass(frozen=True)
+class _Calls:
+    """`providers.cloud.setup_steps.SetUpCalls` for calls of Azure Resource Manager. `principal` tells the id of the
+    machines' identity or of the person, which is known only once the steps before have been carried out."""
+
+    account: Account
+    principal: Callable[[str], str]
+
+    def send(self, call: VendorRequest) -> None:
+        sent = self._filled(replayed(call))
+        reply = self.account.arm.send(sent)
+        error = refusal(reply.status, reply.body, sent.name) if reply.status >= 400 else None
+        if error is None or error.code == _THERE_ALREADY:
+            return
+        if sent.method == "DELETE" and isinstance(error, InstanceNotFoundError):
+            return
+        if isinstance(error, PermissionDeniedError) and "Authorization" in sent.path:
+            raise PermissionDeniedError(error.message, hint=_OWNER, code=error.code)
+        raise error
+
+    def too_new(self, call: VendorRequest, error: ProviderError) -> Pair | None:
+        return too_new(replayed(call).name, error)
+
+    def may_pass(self, call: VendorRequest, error: ProviderError) -> bool:  # noqa: ARG002
+        return isinstance(error, TransientError)
+
+    def under_way(self, call: VendorRequest, answer: object) -> str:  # noqa: ARG002
+        """A look may not find what a call has made right after it."""
+        made = replayed(call)
+        if made.method == "DELETE":
+            return ""
+        try:
+            reply = self.account.ask(replace(made, method="GET", body=None)).body or {}
+            state = str(reply.get("properties", {}).get("provisioningState") or _PROVISIONED)
+        except InstanceNotFoundError:
+            state = "not found yet"
+        return "" if state == _PROVISIONED else f"{made.path.rpartition('/')[2]}: {state}"
+
+    def _filled(self, call: Call) -> Call:
+        """The call with the ids that were not known before."""
+        properties = (call.body or {}).get("properties", {})
+        who = properties.get("principalId")
+        if who not in (MACHINE, PERSON):
+            return call
+        return replace(call, body={"properties": {**properties, "principalId": self.principal(who)}})
+
+
 def _namespace(call: Call) -> str:
     """Of a call that registers a resource provider."""
     return call.path.removesuffix(_REGISTER).rpartition("/")[2]
+
+
+def _waiting_text(lasted: timedelta) -> str:
+    minutes = lasted // timedelta(minutes=1)
+    if not minutes:
+        return "the new right does not hold yet; Azure takes up to 30 minutes"
+    return (
+        f"the new right does not hold yet after {minutes} of up to 30 minutes; "
+        "Ctrl-C ends the waiting: nothing else is left to do"
+    )
 
 
 def _no_right_yet(error: ProviderError) -> Pair | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from providers.base import ProviderSettings
-    from providers.stores.bucket import Part
+    from providers.stores.bucket import ObjectPart
 
 _SIGN_IN = "az login"
 _ROLE = "give yourself the role Storage Blob Data Contributor on the storage account; it takes minutes to hold"
@@ -42,7 +42,7 @@ _ERRORS: Mapping[str, tuple[type[ProviderError], str]] = {
     "InvalidAuthenticationInfo": (CredentialsError, _SIGN_IN),
     "NoAuthenticationInformation": (CredentialsError, _SIGN_IN),
     "AuthorizationPermissionMismatch": (PermissionDeniedError, _ROLE),
-    "AuthorizationFailure": (PermissionDeniedError, "the account's firewall lets this computer not in"),
+    "AuthorizationFailure": (PermissionDeniedError, "the storage account's firewall blocks this computer"),
     "AccountIsDisabled": (PermissionDeniedError, "Azure has closed this storage account"),
     "ServerBusy": (ThrottledError, "wait a little"),
     "OperationTimedOut": (TransientError, "try again"),
@@ -63,8 +63,8 @@ def make(settings: ProviderSettings) -> BlobBucket:
     """The container of these settings: `account`, `bucket` and `endpoint` are options. The account is the one that
     set-up makes in the subscription where none is named; raises BadRequestError where neither is.
     """
-    given = StoreSettings.of(settings, "azure")
-    account = given.account or given.environment.get("AZURE_STORAGE_ACCOUNT")
+    store_settings = StoreSettings.of(settings, "azure")
+    account = store_settings.account or store_settings.environment.get("AZURE_STORAGE_ACCOUNT")
     subscription = subscription_of(settings)
     if not account and not subscription:
         raise BadRequestError(
@@ -72,18 +72,22 @@ def make(settings: ProviderSettings) -> BlobBucket:
             hint="set `account`, or AZURE_STORAGE_ACCOUNT, or `subscription` for the one that plan setup azure makes",
         )
     with _translated("Azure"):
-        return _made(given, account or account_of(str(subscription)), settings.options.get("authority"))
+        return _made(store_settings, account or account_of(str(subscription)), settings.options.get("authority"))
 
 
-def _made(given: StoreSettings, account: str, authority: str | None) -> BlobBucket:
+def _made(store_settings: StoreSettings, account: str, authority: str | None) -> BlobBucket:
     from azure.storage.blob import BlobServiceClient
 
     credential: Any
-    if key := given.environment.get("AZURE_STORAGE_KEY"):
+    if key := store_settings.environment.get("AZURE_STORAGE_KEY"):
         credential = {"account_name": account, "account_key": key}
     else:
-        credential = credential_of(given.environment, authority)
-    url = f"{given.endpoint.rstrip('/')}/{account}" if given.endpoint else f"https://{account}.blob.core.windows.net"
+        credential = credential_of(store_settings.environment, authority)
+    url = (
+        f"{store_settings.endpoint.rstrip('/')}/{account}"
+        if store_settings.endpoint
+        else f"https://{account}.blob.core.windows.net"
+    )
     service = BlobServiceClient(
         url,
         credential=credential,
@@ -91,9 +95,9 @@ def _made(given: StoreSettings, account: str, authority: str | None) -> BlobBuck
         connection_timeout=10,
         read_timeout=60,
         max_single_get_size=2**26,
-        **certificates(given.environment),
+        **certificates(store_settings.environment),
     )
-    return BlobBucket(service, given, account)
+    return BlobBucket(service, store_settings, account)
 
 
 class BlobBucket:
@@ -105,12 +109,12 @@ class BlobBucket:
 
     provider = "azure"
 
-    def __init__(self, service: Any, given: StoreSettings, account: str) -> None:
+    def __init__(self, service: Any, store_settings: StoreSettings, account: str) -> None:
         self._service = service
-        self._container = service.get_container_client(given.bucket or _CONTAINER)
-        self.name = given.bucket or _CONTAINER
+        self._container = service.get_container_client(store_settings.bucket or _CONTAINER)
+        self.name = store_settings.bucket or _CONTAINER
         self.account = account
-        self.ours = given.bucket is None
+        self.ours = store_settings.bucket is None
 
     @property
     def uri(self) -> str:
@@ -201,12 +205,12 @@ class BlobUpload:
         self._ids: dict[int, str] = {}
         self._digest = hashlib.md5()
 
-    def holds(self, part: Part) -> bool:
+    def holds(self, part: ObjectPart) -> bool:
         self._ids[part.number] = block_id(part)
         self._digest.update(part.data)
         return self._ids[part.number] in self._staged
 
-    def send(self, part: Part) -> None:
+    def send(self, part: ObjectPart) -> None:
         with _translated(self._what):
             self._blob.stage_block(block_id(part), part.data, length=len(part.data), validate_content=True)
 
@@ -220,7 +224,7 @@ class BlobUpload:
             )
 
 
-def block_id(part: Part) -> str:
+def block_id(part: ObjectPart) -> str:
     """As long for every part, as Azure wants it."""
     return f"{part.number:08}-{hashlib.sha256(part.data).hexdigest()[:32]}"
 
@@ -259,7 +263,9 @@ def _translated(what: str) -> Iterator[None]:
     except sdk.ClientAuthenticationError as error:
         raise _error(error, what) if error.status_code else _not_signed_in(error) from error
     except (sdk.ServiceRequestError, sdk.ServiceResponseError, sdk.IncompleteReadError) as error:
-        raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+        raise TransientError(
+            f"{what} does not answer: {error}", hint="check the network connection, then try again"
+        ) from error
     except sdk.HttpResponseError as error:
         raise _error(error, what) from error
     except sdk.AzureError as error:
@@ -273,13 +279,13 @@ def _no_sdk() -> ProviderError:
 
 
 def _not_signed_in(error: Exception) -> ProviderError:
-    return CredentialsError(f"nobody is signed in to Azure: {error}", hint=_SIGN_IN)
+    return CredentialsError(f"there is no sign-in for Azure: {error}", hint=_SIGN_IN)
 
 
 def _error(error: Any, what: str) -> ProviderError:
     """A code and status of Azure as the error of ours that they call for."""
-    told = getattr(error, "error_code", None) or ""
-    code, status = str(getattr(told, "value", told)), int(error.status_code or 0)
+    reply = getattr(error, "error_code", None) or ""
+    code, status = str(getattr(reply, "value", reply)), int(error.status_code or 0)
     if status >= 500:
         default: tuple[type[ProviderError], str] = (ThrottledError if status == 503 else TransientError, "try again")
     else:

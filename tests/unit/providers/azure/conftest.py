@@ -41,7 +41,7 @@ class Client:
         from dataclasses import replace
 
         bare = request(self.provider, Ask(behaviour=behaviour, **changes))
-        return self.provider.resolve(replace(bare, offer=an_offer("eastus", market), resolved={}))
+        return self.provider.resolve(replace(bare, offer=an_offer("eastus", market), resolution=None))
 
     def rules(self, **changes: Any) -> None:
         self.azure.control("rules", **changes)

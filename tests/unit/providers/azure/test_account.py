@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from pricing.offers import Lifecycle, LifecycleState, Market
-from providers.azure import doctor
+from providers.azure import doctor, preflight
 from providers.azure.api import ArmClient, Call, claims, kind_of, namespace_of
 from providers.azure.provider import make
 from providers.azure.settings import AzureSettings
@@ -27,6 +27,7 @@ from providers.errors import (
 from tests.contract.harness import Ask, request
 from tests.doubles.azure.rules import PERSON, SUBSCRIPTION
 from tests.doubles.clock import NOON
+from tests.doubles.limit import limit_after
 from tests.faults.azure import an_offer
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def test_a_look_up_that_failed_for_a_moment_does_not_stop_a_launch(world: Client
     world.script("GET userAssignedIdentities", code="InternalServerError")
     with pytest.raises(TransientError):
         world.request()
-    assert world.request().resolved["identity"]
+    assert world.request().resolution.identity
 
 
 def test_a_sign_in_that_has_ended_is_refused(world: Client) -> None:
@@ -135,7 +136,7 @@ def test_a_region_without_scheduled_deallocates_is_a_place_without_room(make_wor
     found = line(world, "deadline timer")
     assert (found.state, found.fix) == (REFUSED, caught.value.hint)
     alone = world.another(cloud_timer="none")
-    assert request(alone, Ask()).resolved["identity"]
+    assert request(alone, Ask()).resolution.identity
 
 
 def test_a_region_with_them_has_the_line_and_no_trouble(world: Client) -> None:
@@ -159,7 +160,7 @@ def test_machines_without_any_right_to_the_container_are_not_made(make_world: Ma
         world.request()
     assert "plan setup azure" in caught.value.hint
     world.script("GET roleAssignments", code="AuthorizationFailed", times=None)
-    assert replace(world).request().resolved["identity"]
+    assert replace(world).request().resolution.identity
 
 
 def test_the_doctor_misses_what_machines_write_with(make_world: MakeWorld) -> None:
@@ -181,14 +182,31 @@ def test_the_doctor_waits_for_nobody(world: Client) -> None:
         uri = "azblob://a/b/runs/doctor"
 
         def list(self) -> list[str]:
-            held.wait(20)
+            held.wait(600)
             return []
 
     silent = replace(world.provider.rented, store=lambda _: Silent())  # type: ignore[arg-type, return-value]
-    checks = doctor.examine(world.provider.account, silent, lambda: True, limit_seconds=0.5)
+    lines = len(world.provider.doctor())
+    checks = doctor.examine(world.provider.account, silent, lambda: True, limit_after(lines - 1))
     held.set()
+    assert [check.name for check in checks if check.detail == "no answer within 600 s"] == ["run directories"]
     assert {check.name: check.state for check in checks}["run directories"] is UNKNOWN
-    assert len(checks) == len(world.provider.doctor())
+    assert len(checks) == lines
+
+
+def test_the_preflight_waits_for_no_line_that_hangs(world: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, account, offer = Event(), world.provider.account, an_offer("eastus", Market.ON_DEMAND)
+    lines = [check.name for check in world.provider.preflight(offer).checks]
+
+    def silent(region: str) -> NoReturn:
+        held.wait(600)
+        raise TransientError("too late")
+
+    monkeypatch.setattr(account, "quotas", silent)
+    checks = preflight.checks(account, offer, limit_after(len(lines)))  # the region's line is there and says nothing
+    held.set()
+    assert [check.name for check in checks] == lines
+    assert {check.name: check.state for check in checks} == {name: UNKNOWN if name == "quota" else OK for name in lines}
 
 
 def test_the_doctor_says_what_a_contributor_cannot_have(make_world: MakeWorld) -> None:
@@ -244,7 +262,7 @@ def test_nobody_is_signed_in(world: Client) -> None:
             raise ClientAuthenticationError("Please run 'az login' to set up an account\nand more")
 
     settings = AzureSettings(subscription=SUBSCRIPTION, arm_endpoint=world.azure.url)
-    with pytest.raises(CredentialsError, match="nobody is signed in") as caught:
+    with pytest.raises(CredentialsError, match="there is no sign-in for Azure") as caught:
         ArmClient(settings, credential=Gone).send(Call(method="GET", path="/subscriptions", api="2022-12-01"))
     assert caught.value.hint == "az login"
 

@@ -11,7 +11,7 @@ import pytest
 from providers.azure.account import GRANTS
 from providers.azure.api import Call
 from providers.azure.names import API, BLOB_DATA_CONTRIBUTOR, group_path, machine_role, role_path, subscription_path
-from providers.azure.roles import CLIENT_ACTIONS, client_condition
+from providers.azure.permissions import CLIENT_ACTIONS, client_condition
 from providers.base import InstanceState, PreflightState
 from tests.conftest import ROOT
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION

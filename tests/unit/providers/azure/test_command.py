@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from tests.contract.azure import a_provider
 from tests.desk import TINY, signed_out
 from tests.doubles.azure.rules import SIZES
-from tests.unit.planner.cli import plan
+from tests.unit.planner.cli.command import plan
 from tests.unit.providers.azure.test_setup import set_up
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from providers.azure.names import (
     group_path,
     machine_role,
 )
-from providers.azure.roles import (
+from providers.azure.permissions import (
     CHANGES_RUNS_ALONE,
     CLIENT_ACTIONS,
     DATA_ACTIONS,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from providers.azure.bodies import TIMER_GRACE
+from providers.azure.deadline import TIMER_GRACE
 from providers.base import EndKind, InstanceState
 from providers.errors import InstanceNotFoundError
 from tests.contract.harness import Ask, request

@@ -43,7 +43,7 @@ TABLE: dict[type[ProviderError], tuple[str, ...]] = {
     ),
     InstanceNotFoundError: ("ResourceNotFound", "ResourceGroupNotFound"),
 }  # fmt: skip
-"""From the vendors' documents (the brief's table), not from the product's."""
+"""From Microsoft's documents, not from the product's own table."""
 QUOTA = (
     "Operation could not be completed as it results in exceeding approved {name} quota. Additional details - "
     "Deployment Model: Resource Manager, Location: eastus, Current Limit: 0, Current Usage: 0, Additional Required: 4, "

@@ -137,5 +137,5 @@ def test_after_set_up_a_small_machine_is_launched(new: Client) -> None:
     set_up(new)
     provider = replace(new).provider
     small = offer_of("Standard_D2as_v5", Market.ON_DEMAND)
-    run = provider.resolve(replace(request(provider, Ask()), offer=small, resolved={}))
+    run = provider.resolve(replace(request(provider, Ask()), offer=small, resolution=None))
     assert provider.launch(run).state is InstanceState.RUNNING

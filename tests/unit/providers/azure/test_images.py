@@ -11,10 +11,10 @@ import pytest
 
 from pricing.offers import Market
 from providers.azure.account import Size
-from providers.azure.images import image_for
+from providers.azure.resolution import image_for
 from providers.base import InstanceState
+from providers.cloud.images import table
 from providers.errors import BadRequestError, CapacityError
-from providers.launchable import table
 from tests.faults.azure import an_offer
 from tests.unit.providers.azure.test_requests import create_of, offer_of
 
@@ -37,7 +37,7 @@ def test_each_kind_of_machine_has_its_image_and_is_trusted_as_far_as_its_driver_
 ) -> None:
     offer = offer_of(size, Market.ON_DEMAND)
     assert offer.device == device
-    run = world.provider.resolve(replace(world.request(), offer=offer, resolved={}, calls=()))
+    run = world.provider.resolve(replace(world.request(), offer=offer, resolution=None, calls=()))
     properties = create_of(list(world.provider.requests(run)))["properties"]
     found = properties["storageProfile"]["imageReference"]
     assert (found["publisher"], found["offer"], found["sku"]) == image
@@ -51,7 +51,7 @@ def test_each_kind_of_machine_has_its_image_and_is_trusted_as_far_as_its_driver_
 def test_a_size_without_scsi_gets_the_disk_controller_that_it_has(world: Client) -> None:
     """Sizes of the sixth generation have NVMe alone, and Azure would choose SCSI where a create names none."""
     run = world.provider.resolve(
-        replace(world.request(), offer=offer_of("Standard_D8s_v6", Market.ON_DEMAND), resolved={}, calls=())
+        replace(world.request(), offer=offer_of("Standard_D8s_v6", Market.ON_DEMAND), resolution=None, calls=())
     )
     properties = create_of(list(world.provider.requests(run)))["properties"]
     assert properties["storageProfile"]["diskControllerType"] == "NVMe"
@@ -62,7 +62,7 @@ def test_an_image_without_nvme_is_refused_before_anything_is_made(make_world: Ma
     world = make_world(image_controllers="SCSI")
     offer = offer_of("Standard_D8s_v6", Market.ON_DEMAND)
     with pytest.raises(BadRequestError, match="Standard_D8s_v6 has disk controllers of type NVMe") as caught:
-        world.provider.resolve(replace(world.request(), offer=offer, resolved={}, calls=()))
+        world.provider.resolve(replace(world.request(), offer=offer, resolution=None, calls=()))
     assert "image" in caught.value.hint
     assert world.left() == []
 
@@ -102,4 +102,4 @@ def test_a_region_without_the_size_is_a_place_without_room(world: Client) -> Non
     """Another place of the plan may have it: the run does not end there."""
     there = replace(an_offer("eastus", Market.ON_DEMAND), instance_type="Standard_ND96asr_v4")
     with pytest.raises(CapacityError, match="Standard_ND96asr_v4 in eastus"):
-        world.provider.resolve(replace(world.request(), offer=there, resolved={}))
+        world.provider.resolve(replace(world.request(), offer=there, resolution=None))

@@ -13,7 +13,7 @@ from pricing.offers import Market
 from providers.azure.api import Call
 from providers.azure.errors import not_scheduled, refusal
 from providers.azure.names import API, OURS, OURS_VALUE, group_path, machine_path, subscription_path
-from providers.azure.translate import KINDS, instance, owned, power_of
+from providers.azure.reply import KINDS, instance, owned, power_of
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, InstanceState
 from providers.errors import BadRequestError
 from tests.doubles.azure.rules import SUBSCRIPTION

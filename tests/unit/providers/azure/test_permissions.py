@@ -16,8 +16,8 @@ from pricing.offers import Market
 from providers.agent.end import End
 from providers.azure.account import GRANTS
 from providers.azure.names import group_path
+from providers.azure.permissions import CLIENT_ACTIONS, DATA_ACTIONS, LINKED_ACTIONS, MACHINE_ACTIONS, SETUP_ACTIONS
 from providers.azure.preflight import LAUNCH_ACTIONS
-from providers.azure.roles import CLIENT_ACTIONS, DATA_ACTIONS, LINKED_ACTIONS, MACHINE_ACTIONS, SETUP_ACTIONS
 from providers.errors import CapacityError, ProviderError
 from tests.conftest import ROOT
 from tests.contract.harness import let_show
@@ -75,7 +75,9 @@ def use(world: Client) -> None:
     asked.preflight(an_offer("eastus", Market.ON_DEMAND))
     run = world.request()
     with pytest.raises(CapacityError):
-        asked.launch(asked.resolve(replace(run, attempt=7, offer=an_offer("westus3", Market.ON_DEMAND), resolved={})))
+        asked.launch(
+            asked.resolve(replace(run, attempt=7, offer=an_offer("westus3", Market.ON_DEMAND), resolution=None))
+        )
     ref = asked.launch(run).ref
     let_show(asked)
     asked.get(ref)

@@ -53,7 +53,7 @@ def test_the_setting_leaves_regions_out(world: Client) -> None:
     provider = world.another(regions="eastus,westus3")
     told = next(check for check in provider.doctor() if check.name == "regions")
     assert told.detail == "1000 cores: eastus, westus3"
-    run = replace(world.request(), offer=an_offer("westeurope", Market.ON_DEMAND), resolved={})
+    run = replace(world.request(), offer=an_offer("westeurope", Market.ON_DEMAND), resolution=None)
     with pytest.raises(CapacityError, match="westeurope is not in the setting `regions`"):
         provider.resolve(run)
 
@@ -88,6 +88,6 @@ def test_a_region_that_azure_closes_is_a_place_without_room_and_nothing_is_left(
     assert caught.value.code == "RequestDisallowedByAzure"
     assert world.left() == []
     run = world.request()
-    elsewhere = replace(run, attempt=2, offer=an_offer("westus3", Market.ON_DEMAND), resolved={})
+    elsewhere = replace(run, attempt=2, offer=an_offer("westus3", Market.ON_DEMAND), resolution=None)
     provider = world.another()
     assert provider.launch(provider.resolve(elsewhere)).run_id == run.run_id

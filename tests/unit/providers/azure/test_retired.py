@@ -12,9 +12,9 @@ from pricing.offers import Market
 from providers.base import InstanceState, PreflightState
 from providers.errors import BadRequestError
 from tests.conftest import ROOT
-from tests.unit.planner.cli import plan
+from tests.unit.planner.cli.command import plan
 from tests.unit.providers.azure.test_requests import create_of, offer_of
-from tests.unit.providers.test_bootstrap import HERE, files
+from tests.unit.providers.cloud.booted import HERE, files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +39,8 @@ def test_without_the_flag_it_is_refused_with_its_date_and_its_successor(
     words = ("--provider", "azure", "--device", device, "--region", REGION, "--market", "on_demand")
     said = plan("estimate", ROOT / "examples" / "digits-vgg.yaml", *words)
     assert said.code == 3
-    assert f"azure retired {size} ({device}) on {date}, take {successor}" in said.hint
-    assert "--allow-retired" in said.hint
+    assert f"azure retired {size} ({device}) on {date}, take {successor}" in said.out
+    assert "--allow-retired" in said.out
     shown = plan("estimate", ROOT / "examples" / "digits-vgg.yaml", *words, "--include-retired", "--json")
     cycle = next(row["lifecycle"] for row in shown.json["candidates"] if row["instance_type"] == size)
     assert (cycle["state"], cycle["date"], cycle["successor"]) == ("retired", date, successor)
@@ -52,7 +52,7 @@ def test_with_the_flag_it_has_an_image_with_a_driver_for_it(
 ) -> None:
     offer = offer_of(size, Market.ON_DEMAND, REGION)
     assert offer.device == device
-    bare = replace(world.request(), offer=offer, resolved={}, calls=())
+    bare = replace(world.request(), offer=offer, resolution=None, calls=())
     run = world.provider.resolve(bare)
     properties = create_of(list(world.provider.requests(run)))["properties"]
     found = properties["storageProfile"]["imageReference"]
@@ -72,6 +72,6 @@ def test_an_image_that_the_size_cannot_boot_is_told_before_anything_is_made(worl
     """NC has virtual hardware of the first generation alone; the table's images for newer GPUs are of the second."""
     offer = replace(offer_of("Standard_NC6", Market.ON_DEMAND, REGION), device="V100")
     with pytest.raises(BadRequestError, match="generation V1") as caught:
-        world.provider.resolve(replace(world.request(), offer=offer, resolved={}))
+        world.provider.resolve(replace(world.request(), offer=offer, resolution=None))
     assert "image" in caught.value.hint
     assert world.left() == []

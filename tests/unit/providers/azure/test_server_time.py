@@ -11,7 +11,7 @@ from providers.azure.api import ArmClient, Call
 from providers.azure.provider import make
 from providers.azure.settings import AzureSettings
 from providers.base import ProviderSettings
-from providers.server_time import ServerClock, ServerTime
+from providers.cloud.server_time import ServerClock, ServerTime
 from tests.doubles.clock import NOON
 
 if TYPE_CHECKING:

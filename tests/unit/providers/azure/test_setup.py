@@ -6,6 +6,7 @@ import fnmatch
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -133,13 +134,49 @@ def test_it_waits_until_the_new_right_holds(make_world: MakeWorld) -> None:
     assert sum("does not hold yet" in line for line in said) == 1
 
 
+def test_a_right_that_holds_late_is_waited_for_with_a_line_each_minute(make_world: MakeWorld) -> None:
+    """Refused 240 times, five seconds apart: 20 minutes, within the 30 that Microsoft has named."""
+    world = bare(make_world)
+    world.script("PutObject", code="AuthorizationFailed", times=240)
+    said: list[str] = []
+    set_up(world, said)
+    waiting = [line for line in said if "does not hold yet" in line]
+    assert waiting[0] == "the new right does not hold yet; Azure takes up to 30 minutes"
+    assert waiting[1:] == [
+        f"the new right does not hold yet after {minutes} of up to 30 minutes; "
+        "Ctrl-C ends the waiting: nothing else is left to do"
+        for minutes in range(1, len(waiting))
+    ]
+    assert len(waiting) >= 20
+    assert world.another(region="eastus").lacking() == []
+
+
+def test_a_right_that_never_holds_ends_the_set_up_after_half_an_hour(make_world: MakeWorld) -> None:
+    world = bare(make_world)
+    world.script("PutObject", code="AuthorizationFailed", times=None)
+    began, said = world.azure.now(), list[str]()
+    with pytest.raises(PermissionDeniedError) as caught:
+        set_up(world, said)
+    assert timedelta(minutes=30) <= world.azure.now() - began <= timedelta(minutes=45)
+    assert caught.value.hint.startswith("the right is there, and did not hold within the 30 minutes")
+    assert sum("does not hold yet" in line for line in said) == 30
+
+
 @pytest.mark.parametrize("broken", ["PUT resourceGroups", "PUT userAssignedIdentities", "PUT containers"])
 @pytest.mark.parametrize("effect", ["lost_request", "lost_reply"])
 def test_a_set_up_that_broke_off_is_gone_on_with(make_world: MakeWorld, broken: str, effect: str) -> None:
     world = bare(make_world)
-    world.script(broken, effect=effect)
+    world.script(broken, effect=effect, times=30)  # longer than trouble is waited for
     with pytest.raises(TransientError):
         set_up(world)
+    set_up(world)
+    assert world.another(region="eastus").lacking() == []
+
+
+@pytest.mark.parametrize("effect", ["lost_request", "lost_reply"])
+def test_a_call_without_an_answer_is_sent_again(make_world: MakeWorld, effect: str) -> None:
+    world = bare(make_world)
+    world.script("PUT resourceGroups", effect=effect, times=2)
     set_up(world)
     assert world.another(region="eastus").lacking() == []
 

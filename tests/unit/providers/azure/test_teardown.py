@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.errors import TeardownUnverifiedError
-from planner.run import Attempt, Phase, Run
-from planner.teardown import Teardown
+from planner.runs.execution.teardown import Teardown
+from planner.runs.run import Attempt, Phase, Run
 from pricing.catalog import Catalog
 from pricing.money import HOURS_PER_MONTH
 from providers.base import InstanceRef, RunId
@@ -143,8 +143,8 @@ def test_everything_that_bills_is_listed_with_what_it_costs(world: Client) -> No
     launched(world.provider, request)
     prices = {one.kind: one.usd_per_hour for one in world.provider.list_owned()}
     with Catalog.open() as catalog:
-        rates = catalog.rates["azure"]
+        rates = catalog.rates["azure"].at(request.offer.region)
     assert prices["machine"] == request.offer.usd_per_hour
-    assert prices["address"] == rates.address_usd_per_hour
-    assert prices["disk"] == 128 * rates.disk_usd_per_gb_month / HOURS_PER_MONTH
+    assert prices["address"] == rates.address.usd
+    assert prices["disk"] == 128 * rates.disk.usd / HOURS_PER_MONTH
     assert {kind for kind, usd in prices.items() if usd is not None} == {"machine", "address", "disk"}

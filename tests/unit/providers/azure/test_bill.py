@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from providers.azure.billed import make
+from providers.azure.bill import make
 from providers.base import ProviderSettings
 from tests.doubles.azure.rules import SUBSCRIPTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from providers.billed import Bill
+    from providers.cloud.bill import Bill
     from tests.unit.providers.azure.conftest import Client
 
 
@@ -40,6 +41,9 @@ OTHERS = [
 ]
 
 
+FAR = row("Microsoft.Compute/disks", "far", "StandardSSD_LRS", diskSizeGB=128) | {"location": "brazilsouth"}
+
+
 def billed(client: Client) -> Bill:
     settings = ProviderSettings(
         home=client.home, options=client.azure.options, environment=client.azure.environment, now=client.azure.now
@@ -64,6 +68,12 @@ def test_everything_that_bills_is_listed_with_what_it_costs_a_month(make_world: 
     assert found["photos"].since is not None
     assert all(thing.ground and thing.region == "westeurope" for thing in found.values())
     assert bill.unread == []
+
+
+def test_a_disk_has_the_rate_of_its_region(make_world: Callable[..., Client]) -> None:
+    (disk,) = billed(make_world(others=[FAR])).things
+    assert disk.usd_per_month == 128 * Decimal("0.14")
+    assert "listed, 2023-01-23" in disk.ground
 
 
 def test_our_machine_is_named_with_its_run(world: Client) -> None:

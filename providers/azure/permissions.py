@@ -104,11 +104,11 @@ def setup_condition(roles: Sequence[str]) -> str:
     return _assigns_alone({"RoleDefinitionId": ", ".join(roles)})
 
 
-def _assigns_alone(wanted: Mapping[str, str]) -> str:
+def _assigns_alone(document: Mapping[str, str]) -> str:
     parts = []
     for verb, source in (("write", "Request"), ("delete", "Resource")):
         same = " AND ".join(
-            f"@{source}[{_ASSIGNMENTS}:{name}] ForAnyOfAnyValues:GuidEquals {{{ids}}}" for name, ids in wanted.items()
+            f"@{source}[{_ASSIGNMENTS}:{name}] ForAnyOfAnyValues:GuidEquals {{{ids}}}" for name, ids in document.items()
         )
         parts.append(f"((!(ActionMatches{{'{_ASSIGNMENTS}/{verb}'}})) OR ({same}))")
     return " AND ".join(parts)

@@ -24,7 +24,7 @@ from providers.azure.names import (
     subscription_path,
     unique,
 )
-from providers.azure.roles import (
+from providers.azure.permissions import (
     CHANGES_RUNS_ALONE,
     CONDITION_VERSION,
     DATA_ACTIONS,
@@ -42,7 +42,7 @@ _TAGS = {OURS: STANDING_VALUE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StandingResources:
     """Where it stands: `storage` is the path of the storage account, `container` the name of the container in it."""
 
     subscription: str
@@ -84,7 +84,7 @@ class Standing:
     def make_identity(self) -> SetupStep:
         body = {"location": self.region, "tags": _TAGS}
         return _step(
-            "identity", f"{IDENTITY}: who every machine is", _call("PUT", self.identity_path, "identity", body)
+            "identity", f"{IDENTITY}: the identity of every machine", _call("PUT", self.identity_path, "identity", body)
         )
 
     def make_container(self) -> SetupStep:
@@ -108,14 +108,14 @@ class Standing:
                 "supportsHttpsTrafficOnly": True,
             },
         }
-        kept = {"deleteRetentionPolicy": {"enabled": False}, "containerDeleteRetentionPolicy": {"enabled": False}}
+        entries = {"deleteRetentionPolicy": {"enabled": False}, "containerDeleteRetentionPolicy": {"enabled": False}}
         calls = [
             _call("PUT", self.storage, "storage", account),
             _call(
                 "PUT",
                 f"{self.storage}/blobServices/default",
                 "storage",
-                {"properties": {**kept, "isVersioningEnabled": False}},
+                {"properties": {**entries, "isVersioningEnabled": False}},
             ),
             self._container(),
         ]
@@ -125,14 +125,14 @@ class Standing:
         return _step("storage", f"storage account {name} in {self.region}, container {self.container}", *calls)
 
     def define_role(self) -> SetupStep:
-        said = "A machine of trainplan may delete its own resource group, and nothing else."
-        body = self._role(MACHINE_ROLE, said, {"actions": list(MACHINE_ACTIONS), "dataActions": []})
+        text = "A machine of trainplan may delete its own resource group, and nothing else."
+        body = self._role(MACHINE_ROLE, text, {"actions": list(MACHINE_ACTIONS), "dataActions": []})
         call = _call("PUT", self.role_path, "authorization", body)
         return _step("role", "a role for machines: to delete their own group", call)
 
     def define_data_role(self) -> SetupStep:
-        said = "Machines of trainplan may read, write and delete blobs, and nothing else."
-        body = self._role(DATA_ROLE, said, {"actions": [], "dataActions": list(DATA_ACTIONS)})
+        text = "Machines of trainplan may read, write and delete blobs, and nothing else."
+        body = self._role(DATA_ROLE, text, {"actions": [], "dataActions": list(DATA_ACTIONS)})
         call = _call("PUT", self.data_role_path, "authorization", body)
         return _step("data role", "a role for machines: to read and write blobs", call)
 

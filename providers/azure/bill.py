@@ -14,10 +14,10 @@ from pricing.offers import Market, OfferQuery
 from providers.azure.account import Account
 from providers.azure.api import ArmClient, Call
 from providers.azure.names import API, PROVIDER, attempt_of
+from providers.azure.reply import power_of
 from providers.azure.settings import AzureSettings, with_account
-from providers.azure.translate import power_of
 from providers.base import LABEL_RUN, ProviderSettings
-from providers.billed import (
+from providers.cloud.bill import (
     ADDRESS,
     BUCKET,
     DISK,
@@ -29,11 +29,11 @@ from providers.billed import (
     Bill,
     BilledThing,
     Price,
+    Tariff,
     hourly,
-    rated,
 )
+from providers.cloud.server_time import ServerClock
 from providers.errors import CredentialsError, MachineError, ProviderError
-from providers.server_time import ServerClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -71,19 +71,21 @@ def make(settings: ProviderSettings) -> Billed:
 
 @dataclass(frozen=True)
 class Billed:
+    """What bills in a subscription."""
+
     account: Account
     settings: ProviderSettings
     threads: int = 8
 
     def list_billed(self) -> Bill:
-        """As providers.billed.BillTeller has it."""
+        """As providers.cloud.bill.BillTeller has it."""
         lists = (
             _List("machines", "Microsoft.Compute/virtualMachines", "compute", self._machine, _VIEWED),
-            _List("disks", "Microsoft.Compute/disks", "compute", _disk),
-            _List("snapshots", "Microsoft.Compute/snapshots", "compute", _snapshot),
-            _List("public addresses", "Microsoft.Network/publicIPAddresses", "network", _address),
-            _List("load balancers", "Microsoft.Network/loadBalancers", "network", _balancer),
-            _List("NAT gateways", "Microsoft.Network/natGateways", "network", _gateway),
+            _List("disks", "Microsoft.Compute/disks", "compute", self._rated(_disk)),
+            _List("snapshots", "Microsoft.Compute/snapshots", "compute", self._rated(_snapshot)),
+            _List("public addresses", "Microsoft.Network/publicIPAddresses", "network", self._rated(_address)),
+            _List("load balancers", "Microsoft.Network/loadBalancers", "network", self._rated(_balancer)),
+            _List("NAT gateways", "Microsoft.Network/natGateways", "network", self._rated(_gateway)),
             _List("storage accounts", "Microsoft.Storage/storageAccounts", "storage", _storage),
         )
         home = self.account.home
@@ -117,6 +119,10 @@ class Billed:
             more = body.get("nextLink")
             call = Call(method="GET", path=more) if more else None
 
+    def _rated(self, show: Callable[[Mapping[str, Any], Tariff], _Shown]) -> Callable[[Mapping[str, Any]], _Shown]:
+        tariff = Tariff(PROVIDER, self.settings.home)
+        return lambda row: show(row, tariff)
+
     def _machine(self, row: Mapping[str, Any]) -> _Shown:
         properties = row.get("properties") or {}
         size = str((properties.get("hardwareProfile") or {}).get("vmSize", ""))
@@ -125,38 +131,42 @@ class Billed:
         what = f"{size} {'spot' if spot else 'on demand'}, {power or 'state not told'}"
         if power == _DEALLOCATED:
             return _Shown(MACHINE, what, Price(Decimal(0), "a deallocated machine bills no hours; its disk does"))
-        region = str(row.get("location", ""))
+        region = _region(row)
         return _Shown(MACHINE, what, hourly(_usd_per_hour(size, region, self.settings.home, spot=spot), "catalog"))
 
 
-def _disk(row: Mapping[str, Any]) -> _Shown:
+def _disk(row: Mapping[str, Any], tariff: Tariff) -> _Shown:
     kind, size = _sku(row), _gigabytes(row)
     state = "attached to nothing" if _properties(row).get("diskState") == "Unattached" else "in use"
-    return _Shown(DISK, f"{kind} {size} GiB, {state}", rated(PROVIDER, kind, size))
+    return _Shown(DISK, f"{kind} {size} GiB, {state}", tariff.price(kind, _region(row), size))
 
 
-def _snapshot(row: Mapping[str, Any]) -> _Shown:
+def _snapshot(row: Mapping[str, Any], tariff: Tariff) -> _Shown:
     size = _gigabytes(row)
-    return _Shown(SNAPSHOT, f"of {size} GiB", rated(PROVIDER, SNAPSHOT, size))
+    return _Shown(SNAPSHOT, f"of {size} GiB", tariff.price(SNAPSHOT, _region(row), size))
 
 
-def _address(row: Mapping[str, Any]) -> _Shown:
+def _address(row: Mapping[str, Any], tariff: Tariff) -> _Shown:
     used = "in use" if _properties(row).get("ipConfiguration") else "reserved and unused"
-    return _Shown(ADDRESS, f"{_sku(row)}, {used}", rated(PROVIDER, ADDRESS))
+    return _Shown(ADDRESS, f"{_sku(row)}, {used}", tariff.price(ADDRESS, _region(row)))
 
 
-def _balancer(row: Mapping[str, Any]) -> _Shown:
+def _balancer(row: Mapping[str, Any], tariff: Tariff) -> _Shown:
     kind = _sku(row)
     free = Price(Decimal(0), "a Basic load balancer has no price")
-    return _Shown(LOAD_BALANCER, kind, free if kind == "Basic" else rated(PROVIDER, LOAD_BALANCER))
+    return _Shown(LOAD_BALANCER, kind, free if kind == "Basic" else tariff.price(LOAD_BALANCER, _region(row)))
 
 
-def _gateway(row: Mapping[str, Any]) -> _Shown:
-    return _Shown(GATEWAY, _sku(row), rated(PROVIDER, GATEWAY))
+def _gateway(row: Mapping[str, Any], tariff: Tariff) -> _Shown:
+    return _Shown(GATEWAY, _sku(row), tariff.price(GATEWAY, _region(row)))
 
 
 def _storage(row: Mapping[str, Any]) -> _Shown:
     return _Shown(BUCKET, f"storage account {_sku(row)}, size not told", Price(None, _NO_SIZE))
+
+
+def _region(row: Mapping[str, Any]) -> str:
+    return str(row.get("location", ""))
 
 
 def _thing(shown: _Shown, row: Mapping[str, Any], ours: str) -> BilledThing:
@@ -168,7 +178,7 @@ def _thing(shown: _Shown, row: Mapping[str, Any], ours: str) -> BilledThing:
     since = _properties(row).get("timeCreated") or _properties(row).get("creationTime")
     return BilledThing(
         provider=PROVIDER,
-        region=str(row.get("location", "")),
+        region=_region(row),
         kind=shown.kind,
         id=str(row["name"]),
         what=shown.what,
@@ -180,7 +190,7 @@ def _thing(shown: _Shown, row: Mapping[str, Any], ours: str) -> BilledThing:
 
 
 def _usd_per_hour(size: str, region: str, home: Path, *, spot: bool) -> Decimal | None:
-    asked = OfferQuery(
+    query = OfferQuery(
         providers=frozenset({PROVIDER}),
         regions=frozenset({region}),
         instance_types=frozenset({size}),
@@ -189,7 +199,7 @@ def _usd_per_hour(size: str, region: str, home: Path, *, spot: bool) -> Decimal 
     )
     try:
         with Catalog.open(current_catalog(home)) as catalog:
-            offers = catalog.offers(asked, date.max)
+            offers = catalog.offers(query, date.max)
     except CatalogError:
         return None
     return offers[0].usd_per_hour if offers else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from providers.azure.account import Account
 from providers.azure.api import Call, replayed
-from providers.azure.errors import not_scheduled, refusal, unscheduled
+from providers.azure.errors import TIMER, not_scheduled, refusal, too_new, unscheduled
 from providers.azure.names import API, group_path, machine_path
-from providers.azure.settling import TIMER, too_new
-from providers.azure.translate import failure_of, instance, power_of, provisioning_of, ref_of
+from providers.azure.reply import failure_of, instance, power_of, provisioning_of, ref_of
 from providers.base import Instance, InstanceState
+from providers.cloud.launch import Rented
+from providers.cloud.propagation import pause, settled
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -27,8 +27,6 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.rented import Rented
-from providers.settling import settled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,10 +45,6 @@ _PAUSES_SECONDS = (2.0, 4.0, 8.0)
 engine's, of which a create has five, an unsteady line would cost machines that are there."""
 
 
-def _wait(seconds: float) -> None:
-    threading.Event().wait(seconds)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """How often Azure is asked how far it is, and for how long. `allocation`: for a machine (a refused quota took it
@@ -62,7 +56,7 @@ class Pace:
     part: timedelta = timedelta(minutes=2)
     timer: timedelta = timedelta(minutes=2)
     withdrawal: timedelta = timedelta(minutes=3)
-    sleep: Callable[[float], None] = _wait
+    sleep: Callable[[float], None] = pause
 
 
 @dataclass(frozen=True)
@@ -79,11 +73,11 @@ class Launcher:
 
         After a CapacityError or a QuotaError nothing of it is left, or what is left bills nothing and is going.
         """
-        told = self._repeated(lambda: self._machine(group))
-        if told is None and self._has_lived(request):
+        reply = self._repeated(lambda: self._machine(group))
+        if reply is None and self._has_lived(request):
             return self._dead(request, group)
         try:
-            return self._made(request, group, calls) if told is None else self._again(request, group, calls, told)
+            return self._made(request, group, calls) if reply is None else self._again(request, group, calls, reply)
         except (CapacityError, QuotaError):
             self._withdraw(group)
             raise
@@ -102,13 +96,13 @@ class Launcher:
         return self._timed(request, group, calls, self._allocated(group, operation))
 
     def _again(
-        self, request: LaunchRequest, group: str, calls: Sequence[VendorRequest], told: Mapping[str, Any]
+        self, request: LaunchRequest, group: str, calls: Sequence[VendorRequest], reply: Mapping[str, Any]
     ) -> Instance:
         """A second try found its machine: what comes after the create is made sure of, a create that failed is told."""
-        found = instance(told, self.now())
-        failed = provisioning_of(told) == "failed" and not power_of(told)
-        if not failed and found.state not in (InstanceState.PENDING, InstanceState.RUNNING):
-            return found
+        machine = instance(reply, self.now())
+        failed = provisioning_of(reply) == "failed" and not power_of(reply)
+        if not failed and machine.state not in (InstanceState.PENDING, InstanceState.RUNNING):
+            return machine
         return self._timed(request, group, calls, self._allocated(group, None), again=True)
 
     def _timed(
@@ -116,7 +110,7 @@ class Launcher:
         request: LaunchRequest,
         group: str,
         calls: Sequence[VendorRequest],
-        told: Mapping[str, Any],
+        reply: Mapping[str, Any],
         *,
         again: bool = False,
     ) -> Instance:
@@ -130,7 +124,7 @@ class Launcher:
             if not (again and self._has_lived(request)):
                 self._withdraw(group)
                 raise
-        return instance(told, self.now())
+        return instance(reply, self.now())
 
     def _set_timer(self, calls: Sequence[VendorRequest]) -> None:
         """Azure's deallocate, scheduled: asked for after the allocation, since ComputeSchedule does not know a machine
@@ -186,22 +180,22 @@ class Launcher:
     def _repeated(self, ask: Callable[[], Found], new: Callable[[ProviderError], object] = lambda _: None) -> Found:
         """What is no harm to ask again, asked again where no clear answer came, and not where something is too `new`. A
         throttled call is the engine's."""
-        for pause in _PAUSES_SECONDS:
+        for seconds in _PAUSES_SECONDS:
             try:
                 return ask()
             except TransientError as error:
                 if new(error):
                     raise
-                self.pace.sleep(pause)
+                self.pace.sleep(seconds)
         return ask()
 
     def _until_there(self, call: Call) -> None:
         """Until a network is provisioned: a machine in one that is not is refused."""
         until: datetime | None = None
         while True:
-            told = self._seen(call)
+            reply = self._seen(call)
             until = until or self.now() + self.pace.part
-            state = str(told.get("properties", {}).get("provisioningState", "")).lower()
+            state = str(reply.get("properties", {}).get("provisioningState", "")).lower()
             if state == "succeeded":
                 return
             if state == "failed" or self.now() > until:
@@ -218,11 +212,11 @@ class Launcher:
         """The machine once Azure has found a place for it. Raises CapacityError and whatever else a create ends in."""
         until = self.now() + self.pace.allocation
         while True:
-            told = self._answered(lambda: self._machine(group), until)
-            if told is None or (provisioning_of(told) == "failed" and not power_of(told)):
-                raise self._why(group, operation, told)
-            if provisioning_of(told) == "succeeded" or power_of(told) or self.now() > until:
-                return told
+            reply = self._answered(lambda: self._machine(group), until)
+            if reply is None or (provisioning_of(reply) == "failed" and not power_of(reply)):
+                raise self._why(group, operation, reply)
+            if provisioning_of(reply) == "succeeded" or power_of(reply) or self.now() > until:
+                return reply
             self.pace.sleep(self.pace.poll.total_seconds())
 
     def _answered(self, look: Callable[[], Found], until: datetime) -> Found:
@@ -235,16 +229,16 @@ class Launcher:
                     raise
                 self.pace.sleep(self.pace.poll.total_seconds())
 
-    def _why(self, group: str, operation: str | None, told: Mapping[str, Any] | None) -> ProviderError:
+    def _why(self, group: str, operation: str | None, reply_body: Mapping[str, Any] | None) -> ProviderError:
         """What a failed create says of itself: the operation first, then the machine's own status."""
         if operation is not None:
             reply = self.account.arm.send(Call(method="GET", path=operation))
             body = reply.body if isinstance(reply.body, dict) else {}
             if body.get("error"):
                 return refusal(reply.status, body, group)
-        if told is None:
+        if reply_body is None:
             return TransientError(f"{group}: Azure took the create and has no machine", hint="try again")
-        return refusal(200, failure_of(told), group)
+        return refusal(200, failure_of(reply_body), group)
 
     def _machine(self, group: str) -> Mapping[str, Any] | None:
         try:

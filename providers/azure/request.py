@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pricing.offers import Market
@@ -17,28 +16,19 @@ from providers.azure.names import (
     group_path,
     machine_path,
     role_path,
-    subscription_path,
     unique,
 )
-from providers.azure.translate import DISK, tags_of
+from providers.azure.reply import DISK, tags_of
+from providers.azure.resolution import AzureResolution, DiskController, TrustedLaunch
 from providers.errors import BadRequestError
+from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from providers.base import LaunchRequest
+from providers.azure.deadline import timer_call
 
-TIMER_GRACE = timedelta(minutes=5)
-"""From the machine's own deadline to when Azure deallocates it: its own end comes first, and takes minutes."""
-SUBSCRIPTION, IDENTITY, PRINCIPAL, ROLE = "subscription", "identity", "principal", "machine_role"
-IMAGE, TRUSTED, SSH_KEY = "image", "trusted_launch", "ssh_key"
-CONTROLLER = "disk_controller"
-"""Names in a request's `resolved`."""
-NEEDED = (SUBSCRIPTION, IDENTITY, PRINCIPAL, IMAGE, SSH_KEY)
-NVME = "NVMe"
-"""A value of CONTROLLER; "" leaves the choice to Azure, which takes SCSI."""
-SECURE = "secure_boot"
-"""Values of TRUSTED: `secure_boot`, `vtpm` (drivers that nobody signed for secure boot), or "" for neither."""
 _USER = "trainplan"
 _ADDRESSES, _SUBNET = "10.0.0.0/24", "default"
 _LEAST_DISK_GIB = 64
@@ -47,37 +37,22 @@ _MOST_PRICE_PLACES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class MachineSetup:
     """What a machine is made of beside the request: its start-up text, and the least disk of its image in GiB."""
 
     user_data: str
     least_disk_gib: int
 
 
-def launch_calls(request: LaunchRequest, machine: Machine, *, cloud_timer: bool) -> tuple[Call, ...]:
+def launch_calls(request: LaunchRequest, machine: MachineSetup, *, cloud_timer: bool) -> tuple[Call, ...]:
     """Every call after the puts. Raises BadRequestError for a request that was not resolved."""
-    missing = [name for name in NEEDED if not request.resolved.get(name)]
-    if missing:
-        raise BadRequestError(f"run {request.run_id}: {', '.join(missing)} was not looked up", hint="launch it anew")
     calls = [_group(request, machine), _security_group(request), _network(request)]
-    if request.resolved.get(ROLE):
+    if resolution_of(request, AzureResolution).machine_role:
         calls.append(_right(request))
     calls.append(_machine(request, machine))
     if cloud_timer:
-        calls.append(_timer(request))
+        calls.append(timer_call(request))
     return tuple(calls)
-
-
-def end_of(request: LaunchRequest) -> dict[str, str]:
-    """How the machine ends itself (providers.agent.end)."""
-    group = group_of(request.run_id, request.attempt)
-    subscription = request.resolved.get(SUBSCRIPTION, "")
-    return {"kind": "azure_group", "subscription": subscription, "group": group, "machine": group}
-
-
-def timer_of(request: LaunchRequest) -> datetime:
-    """When Azure deallocates the machine."""
-    return request.deadline + TIMER_GRACE
 
 
 def disk_gib(request: LaunchRequest, least_gib: int) -> int:
@@ -86,7 +61,7 @@ def disk_gib(request: LaunchRequest, least_gib: int) -> int:
     return max(least_gib, _LEAST_DISK_GIB + math.ceil(3 * data_gib))
 
 
-def _group(request: LaunchRequest, machine: Machine) -> Call:
+def _group(request: LaunchRequest, machine: MachineSetup) -> Call:
     tags = {**tags_of(request), DISK: str(disk_gib(request, machine.least_disk_gib))}
     body = {"location": request.offer.region, "tags": tags}
     return Call(method="PUT", path=_home(request), api=API["resources"], body=body)
@@ -123,12 +98,13 @@ def _network(request: LaunchRequest) -> Call:
 
 def _right(request: LaunchRequest) -> Call:
     """The machine's identity may delete this group, and nothing else."""
-    subscription = request.resolved[SUBSCRIPTION]
+    resolution = resolution_of(request, AzureResolution)
+    subscription = resolution.subscription
     name = unique(subscription.lower(), group_of(request.run_id, request.attempt))
     body = {
         "properties": {
-            "roleDefinitionId": role_path(subscription, request.resolved[ROLE]),
-            "principalId": request.resolved[PRINCIPAL],
+            "roleDefinitionId": role_path(subscription, resolution.machine_role),
+            "principalId": resolution.principal,
             "principalType": "ServicePrincipal",
             "description": f"run {request.run_id}, attempt {request.attempt}: the machine ends itself",
         }
@@ -137,7 +113,7 @@ def _right(request: LaunchRequest) -> Call:
     return Call(method="PUT", path=path, api=API["authorization"], body=body)
 
 
-def _machine(request: LaunchRequest, machine: Machine) -> Call:
+def _machine(request: LaunchRequest, machine: MachineSetup) -> Call:
     offer = request.offer
     properties: dict[str, Any] = {
         "hardwareProfile": {"vmSize": offer.instance_type},
@@ -151,17 +127,20 @@ def _machine(request: LaunchRequest, machine: Machine) -> Call:
     body: dict[str, Any] = {
         "location": offer.region,
         "tags": tags_of(request),
-        "identity": {"type": "UserAssigned", "userAssignedIdentities": {request.resolved[IDENTITY]: {}}},
+        "identity": {
+            "type": "UserAssigned",
+            "userAssignedIdentities": {resolution_of(request, AzureResolution).identity: {}},
+        },
         "properties": properties,
     }
     if request.zone:
         body["zones"] = [request.zone]
-    path = machine_path(request.resolved[SUBSCRIPTION], group_of(request.run_id, request.attempt))
+    path = machine_path(resolution_of(request, AzureResolution).subscription, group_of(request.run_id, request.attempt))
     return Call(method="PUT", path=path, api=API["compute"], body=body)
 
 
 def _market(request: LaunchRequest) -> Mapping[str, Any]:
-    """Spot never costs more than the plan counted with: the price of on demand, where it is known."""
+    """Spot never costs more than the plan counted with: the price of on demand, where it is resolution."""
     offer = request.offer
     if offer.market is not Market.SPOT:
         return {"priority": "Regular"}
@@ -171,11 +150,12 @@ def _market(request: LaunchRequest) -> Mapping[str, Any]:
     return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": most}}
 
 
-def _storage(request: LaunchRequest, machine: Machine) -> Mapping[str, Any]:
-    controller = request.resolved.get(CONTROLLER, "")
+def _storage(request: LaunchRequest, machine: MachineSetup) -> Mapping[str, Any]:
+    resolution = resolution_of(request, AzureResolution)
+    is_named = resolution.disk_controller is not DiskController.DEFAULT
     return {
-        **({"diskControllerType": controller} if controller else {}),
-        "imageReference": _image(request.resolved[IMAGE]),
+        **({"diskControllerType": str(resolution.disk_controller)} if is_named else {}),
+        "imageReference": _image(resolution.image),
         "osDisk": {
             "createOption": "FromImage",
             "deleteOption": "Delete",
@@ -192,12 +172,12 @@ def _image(image: str) -> Mapping[str, str]:
     return {"publisher": publisher, "offer": offer, "sku": sku, "version": version}
 
 
-def _system(request: LaunchRequest, machine: Machine) -> Mapping[str, Any]:
+def _system(request: LaunchRequest, machine: MachineSetup) -> Mapping[str, Any]:
     """Azure wants a key where it is to have no password; nobody has the other half of this one, and no port is open."""
     data = machine.user_data.encode()
     if len(data) > _MOST_CUSTOM_DATA:
         raise BadRequestError(f"the start-up text has {len(data)} bytes; Azure takes {_MOST_CUSTOM_DATA}")
-    key = {"path": f"/home/{_USER}/.ssh/authorized_keys", "keyData": request.resolved[SSH_KEY]}
+    key = {"path": f"/home/{_USER}/.ssh/authorized_keys", "keyData": resolution_of(request, AzureResolution).ssh_key}
     return {
         "computerName": group_of(request.run_id, request.attempt)[:64],
         "adminUsername": _USER,
@@ -235,25 +215,11 @@ def _interface(request: LaunchRequest) -> Mapping[str, Any]:
 
 
 def _security(request: LaunchRequest) -> Mapping[str, Any]:
-    trusted = request.resolved.get(TRUSTED, "")
-    if not trusted:
+    trusted = resolution_of(request, AzureResolution).trusted_launch
+    if trusted is TrustedLaunch.NONE:
         return {}
-    settings = {"secureBootEnabled": trusted == SECURE, "vTpmEnabled": True}
+    settings = {"secureBootEnabled": trusted is TrustedLaunch.SECURE_BOOT, "vTpmEnabled": True}
     return {"securityProfile": {"securityType": "TrustedLaunch", "uefiSettings": settings}}
-
-
-def _timer(request: LaunchRequest) -> Call:
-    """Azure deallocates the machine, whatever is in it: from then on its disk and its address bill, and no more."""
-    subscription, group = request.resolved[SUBSCRIPTION], group_of(request.run_id, request.attempt)
-    at = timer_of(request).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    body = {
-        "schedule": {"deadLine": at, "timeZone": "UTC", "deadlineType": "InitiateAt"},
-        "executionParameters": {"retryPolicy": {"retryCount": 5, "retryWindowInMinutes": 60}},
-        "resources": {"ids": [machine_path(subscription, group)]},
-        "correlationid": unique(subscription.lower(), group, "timer"),
-    }
-    where = f"{subscription_path(subscription)}/providers/Microsoft.ComputeSchedule/locations/{request.offer.region}"
-    return Call(method="POST", path=f"{where}/virtualMachinesSubmitDeallocate", api=API["schedule"], body=body)
 
 
 def _placed(request: LaunchRequest, kind: str, properties: Mapping[str, Any]) -> Call:
@@ -266,7 +232,7 @@ def _id(request: LaunchRequest, kind: str) -> str:
 
 
 def _home(request: LaunchRequest) -> str:
-    return group_path(request.resolved[SUBSCRIPTION], group_of(request.run_id, request.attempt))
+    return group_path(resolution_of(request, AzureResolution).subscription, group_of(request.run_id, request.attempt))
 
 
 _KINDS = {"networkSecurityGroups": "nothing-in", "virtualNetworks": "network"}

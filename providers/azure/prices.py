@@ -6,18 +6,25 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING
 
+from pricing.catalog import Catalog, CatalogError
+from pricing.current import current_catalog
 from pricing.offers import Market, PriceGrade
 from pricing.sources.azure import LIST_ID, Endpoints, of_machine
 from pricing.sources.reading import SourceError
 from providers.azure.account import Account
+from providers.azure.names import PROVIDER
 from providers.errors import TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from pricing.cost import PlaceRates
     from pricing.offers import Offer
+
 
 _SOURCE = "Azure Retail Prices API"
 _THREADS = 8
@@ -47,13 +54,13 @@ class Live:
             return offer
         today, place = self.now().date(), (offer.instance_type, offer.region)
         try:
-            found = of_machine(self.account.arm.fetch, endpoints, place, today)
+            prices = of_machine(self.account.arm.fetch, endpoints, place, today)
         except SourceError as error:
             raise TransientError(error.message, hint=error.hint) from error
-        spot = next((one for one in found if one.market is Market.SPOT and one.source == LIST_ID), None)
+        spot = next((one for one in prices if one.market is Market.SPOT and one.source == LIST_ID), None)
         if spot is None:
             return offer
-        listed = next((one.usd_per_hour for one in found if one.market is Market.ON_DEMAND), None)
+        listed = next((one.usd_per_hour for one in prices if one.market is Market.ON_DEMAND), None)
         return replace(
             offer,
             usd_per_hour=spot.usd_per_hour,
@@ -64,3 +71,14 @@ class Live:
             price_as_of_text="",
             price_source=_SOURCE,
         )
+
+
+@cache
+def rates_at(region: str, home: Path | None) -> PlaceRates | None:
+    """The rates of a region, as the catalog of the state folder has them; None where it cannot be read: a list is not
+    lost for want of a price."""
+    try:
+        with Catalog.open(current_catalog(home)) as catalog:
+            return catalog.rates[PROVIDER].at(region)
+    except CatalogError:
+        return None

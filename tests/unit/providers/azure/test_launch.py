@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pricing.offers import Market
-from providers.azure.launching import Pace
+from providers.azure.launch import Pace
 from providers.base import EndKind, InstanceState, RunId
 from providers.errors import (
     BadRequestError,
@@ -296,6 +296,6 @@ def test_stop_and_logs_of_what_is_gone_are_no_errors(world: Client) -> None:
 
 
 def _ref(run_id: str):  # type: ignore[no-untyped-def]
-    from providers.azure.translate import ref_of
+    from providers.azure.reply import ref_of
 
     return ref_of(f"trainplan-{run_id}-1", "eastus")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,12 @@ from providers.base import (
     OwnedResource,
     RunId,
 )
+from providers.cloud.labels import instant, labels_of, number
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pricing.cost import PlaceRates
     from providers.base import LaunchRequest
 
 PRICE, DISK = "trainplan-usd-per-hour", "trainplan-disk-gib"
@@ -37,10 +40,6 @@ KINDS: Mapping[str, str] = {
     "microsoft.resources/resourcegroups": "resource_group",
 }
 _MACHINE = "microsoft.compute/virtualmachines"
-ADDRESS_USD_PER_HOUR = Decimal("0.005")
-"""A static Standard address (pricing/data/rates.toml has its source)."""
-DISK_USD_PER_GB_MONTH = Decimal("0.075")
-"""Standard SSD (pricing/data/rates.toml has its source)."""
 _POWER = {
     "starting": InstanceState.PENDING,
     "running": InstanceState.RUNNING,
@@ -55,146 +54,135 @@ def tags_of(request: LaunchRequest) -> dict[str, str]:
     """What every group and machine of an attempt is labelled with."""
     return {
         OURS: OURS_VALUE,
-        LABEL_RUN: request.run_id,
-        LABEL_ATTEMPT: str(request.attempt),
-        LABEL_DEADLINE: request.deadline.isoformat(),
-        LABEL_CLIENT: request.client,
+        **labels_of(request),
         PRICE: str(request.offer.usd_per_hour),
     }
 
 
 def ref_of(group: str, region: str) -> InstanceRef:
+    """The reference of the machine in this group."""
     return InstanceRef(provider=PROVIDER, region=region, id=group)
 
 
-def instance(told: Mapping[str, Any], now: datetime) -> Instance:
+def instance(reply: Mapping[str, Any], now: datetime) -> Instance:
     """A machine as `GET virtualMachines?$expand=instanceView` shows it.
 
     One that was stopped or deallocated trains no more; why, Azure tells only where it took spot back or its create
     failed. After the deadline it was the timer.
     """
-    tags, properties = _tags(told), told.get("properties", {})
-    state = state_of(told)
-    end, reason = _end(told, now) if state is InstanceState.ENDED else (None, None)
+    tags, properties = _tags(reply), reply.get("properties", {})
+    state = state_of(reply)
+    end, reason = _end(reply, now) if state is InstanceState.ENDED else (None, None)
     return Instance(
-        ref=ref_of(str(told["name"]), str(told.get("location", ""))),
+        ref=ref_of(str(reply["name"]), str(reply.get("location", ""))),
         state=state,
         run_id=RunId(tags.get(LABEL_RUN, "")),
-        attempt=_number(tags.get(LABEL_ATTEMPT)) or 0,
-        launched_at=_instant(properties.get("timeCreated")),
+        attempt=number(tags.get(LABEL_ATTEMPT)) or 0,
+        launched_at=instant(properties.get("timeCreated")),
         end=end,
         reason=reason,
     )
 
 
-def state_of(told: Mapping[str, Any]) -> InstanceState:
+def state_of(reply: Mapping[str, Any]) -> InstanceState:
     """Deleting counts before all, then what its power is, then what became of its create."""
-    provisioning = provisioning_of(told)
+    provisioning = provisioning_of(reply)
     if provisioning == "deleting":
         return InstanceState.STOPPING
-    power = power_of(told)
+    power = power_of(reply)
     if power in _POWER:
         return _POWER[power]
     return InstanceState.ENDED if provisioning == "failed" else InstanceState.PENDING
 
 
-def provisioning_of(told: Mapping[str, Any]) -> str:
+def provisioning_of(reply: Mapping[str, Any]) -> str:
     """`creating`, `succeeded`, `failed`, `deleting`, in small letters."""
-    return str(told.get("properties", {}).get("provisioningState", "")).lower()
+    return str(reply.get("properties", {}).get("provisioningState", "")).lower()
 
 
-def power_of(told: Mapping[str, Any]) -> str:
+def power_of(reply: Mapping[str, Any]) -> str:
     """`running`, `deallocated`, …; "" before there is any."""
-    return next((code.partition("/")[2] for code in _codes(told) if code.lower().startswith("powerstate/")), "").lower()
+    return next(
+        (code.partition("/")[2] for code in _codes(reply) if code.lower().startswith("powerstate/")), ""
+    ).lower()
 
 
-def failure_of(told: Mapping[str, Any]) -> dict[str, Any]:
+def failure_of(reply: Mapping[str, Any]) -> dict[str, Any]:
     """The error of a create that failed, as the machine's own statuses keep it (ProvisioningState/failed/CODE)."""
-    for status in _statuses(told):
+    for status in _statuses(reply):
         parts = str(status.get("code", "")).split("/")
         if [part.lower() for part in parts[:2]] == ["provisioningstate", "failed"] and len(parts) > 2:
             return {"error": {"code": parts[2], "message": str(status.get("message", ""))}}
     return {"error": {"code": "", "message": "its create failed, and Azure does not say why"}}
 
 
-def owned(told: Mapping[str, Any], group: Mapping[str, Any]) -> OwnedResource | None:
-    """Something in a group of ours; the group's tags tell whose it is. None for a group that is none of ours."""
+def owned(
+    reply: Mapping[str, Any], group: Mapping[str, Any], rates: Callable[[str], PlaceRates | None] = lambda _: None
+) -> OwnedResource | None:
+    """Something in a group of ours; the group's tags tell whose it is. None for a group that is none of ours.
+
+    `rates` are those of a region, which disks and addresses are priced at.
+    """
     whose = attempt_of(str(group["name"]))
     tags = _tags(group)
     if whose is None and LABEL_RUN not in tags:
         return None
-    kind = str(told["type"]).lower()
+    kind = str(reply["type"]).lower()
     machine = kind == _MACHINE
-    run_id, attempt = whose or (tags[LABEL_RUN], _number(tags.get(LABEL_ATTEMPT)))
+    run_id, attempt = whose or (tags[LABEL_RUN], number(tags.get(LABEL_ATTEMPT)))
+    region = str(reply.get("location") or group.get("location", ""))
     return OwnedResource(
         provider=PROVIDER,
-        region=str(told.get("location") or group.get("location", "")),
+        region=region,
         kind=KINDS.get(kind, kind),
-        id=str(group["name"]) if machine else str(told["id"]),
+        id=str(group["name"]) if machine else str(reply["id"]),
         run_id=RunId(tags.get(LABEL_RUN, run_id)),
-        created_at=_instant(told.get("createdTime")),
-        usd_per_hour=_price(KINDS.get(kind, kind), tags),
+        created_at=instant(reply.get("createdTime")),
+        usd_per_hour=_price(KINDS.get(kind, kind), tags, rates(region)),
         attempt=attempt,
         instance=machine,
-        deadline=_instant(tags.get(LABEL_DEADLINE)),
+        deadline=instant(tags.get(LABEL_DEADLINE)),
         client=tags.get(LABEL_CLIENT),
     )
 
 
-def _price(kind: str, tags: Mapping[str, str]) -> Decimal | None:
+def _price(kind: str, tags: Mapping[str, str], rates: PlaceRates | None) -> Decimal | None:
     """What the group's tags tell of it: lists tell neither a machine's price nor a disk's size."""
-    match kind:
-        case "machine":
-            return _decimal(tags.get(PRICE))
-        case "address":
-            return ADDRESS_USD_PER_HOUR
-        case "disk":
-            size_gib = _number(tags.get(DISK))
-            return size_gib * DISK_USD_PER_GB_MONTH / HOURS_PER_MONTH if size_gib else None
-        case _:
-            return None
+    if kind == "machine":
+        return _decimal(tags.get(PRICE))
+    if rates is None:
+        return None
+    if kind == "address":
+        return rates.address.usd
+    size_gib = number(tags.get(DISK)) if kind == "disk" else None
+    return size_gib * rates.disk.usd / HOURS_PER_MONTH if size_gib else None
 
 
-def _end(told: Mapping[str, Any], now: datetime) -> tuple[EndKind, str]:
-    if provisioning_of(told) == "failed" and not power_of(told):
-        error = failure_of(told)["error"]
+def _end(reply: Mapping[str, Any], now: datetime) -> tuple[EndKind, str]:
+    if provisioning_of(reply) == "failed" and not power_of(reply):
+        error = failure_of(reply)["error"]
         return EndKind.LOST, f"it never came up: {error['code']} {error['message']}".strip()
-    deadline = _instant(_tags(told).get(LABEL_DEADLINE))
-    power = power_of(told)
+    deadline = instant(_tags(reply).get(LABEL_DEADLINE))
+    power = power_of(reply)
     if deadline is not None and now >= deadline:
         return EndKind.DEADLINE, f"it was {power} at its deadline"
-    if told.get("properties", {}).get("priority") == "Spot" and power == "deallocated":
+    if reply.get("properties", {}).get("priority") == "Spot" and power == "deallocated":
         return EndKind.RECLAIMED, "spot took it back"
     return EndKind.LOST, f"it is {power}, and Azure does not say why"
 
 
-def _statuses(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    view = told.get("properties", {}).get("instanceView") or {}
-    found = view.get("statuses") or []
-    return [status for status in found if isinstance(status, Mapping)]
+def _statuses(reply: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    view = reply.get("properties", {}).get("instanceView") or {}
+    item = view.get("statuses") or []
+    return [status for status in item if isinstance(status, Mapping)]
 
 
-def _codes(told: Mapping[str, Any]) -> list[str]:
-    return [str(status.get("code", "")) for status in _statuses(told)]
+def _codes(reply: Mapping[str, Any]) -> list[str]:
+    return [str(status.get("code", "")) for status in _statuses(reply)]
 
 
-def _tags(told: Mapping[str, Any]) -> Mapping[str, str]:
-    return told.get("tags") or {}
-
-
-def _instant(text: object) -> datetime | None:
-    """Azure writes up to seven digits of a second, and Z."""
-    if not isinstance(text, str):
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
+def _tags(reply: Mapping[str, Any]) -> Mapping[str, str]:
+    return reply.get("tags") or {}
 
 
 def _decimal(text: str | None) -> Decimal | None:
