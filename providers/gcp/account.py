@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from providers.base import Check, PreflightState
+from providers.cloud.checks import ok, refused, unknown
 from providers.errors import (
     BadRequestError,
     CredentialsError,
@@ -14,14 +15,15 @@ from providers.errors import (
     PermissionDeniedError,
     ProviderError,
 )
+from providers.gcp.errors import SIGN_IN, error_of_reply, in_short, translated, unreadable
 from providers.gcp.settings import MACHINE_ACCOUNT
-from providers.gcp.translate import SIGN_IN, error_of_reply, in_short, translated, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from providers.base import Check
+    from providers.cloud.server_time import ServerClock
     from providers.gcp.settings import GcpSettings
-    from providers.server_time import ServerClock
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _SECONDS = 60.0
@@ -35,6 +37,10 @@ class Account:
         self.settings = settings
         self.clock = clock
         self._known: dict[str, Any] = {}
+        self._opened: Any = None
+        self._opening = threading.RLock()
+        self._lock = threading.RLock()
+        self._looking: dict[str, threading.RLock] = {}
 
     @cached_property
     def credentials(self) -> Any:
@@ -44,13 +50,13 @@ class Account:
     @cached_property
     def project(self) -> str:
         """The id of the project. Raises CredentialsError, BadRequestError."""
-        named = self.settings.project or self._signed_in[1]
-        if not named:
+        name = self.settings.project or self._signed_in[1]
+        if not name:
             raise BadRequestError(
                 "no Google Cloud project is named",
                 hint="set `project` in the table [gcp] of the settings, or GOOGLE_CLOUD_PROJECT",
             )
-        return str(named)
+        return str(name)
 
     @property
     def machine_account(self) -> str:
@@ -75,68 +81,69 @@ class Account:
             )
             if not 200 <= answer.status_code < 300:
                 raise error_of_reply(answer.status_code, answer.text, f"{service}{path}")
-            told = answer.json() if answer.content else {}
-        if not isinstance(told, dict):
+            reply = answer.json() if answer.content else {}
+        if not isinstance(reply, dict):
             raise unreadable(f"{service}{path}", "it is no object")
-        return told
+        return reply
 
     def once(self, what: str, look: Any) -> Any:
         """What `look()` gives, or the refusal that it raises: asked once for each `what`, and again only where there
         was no answer, or nobody was signed in."""
-        if what not in self._known:
-            try:
-                self._known[what] = look()
-            except (BadRequestError, InstanceNotFoundError, PermissionDeniedError) as error:
-                self._known[what] = error
-        found = self._known[what]
-        if isinstance(found, ProviderError):
-            raise found
-        return found
-
-    def checks(self) -> tuple[Check, ...]:
-        """Identity and billing: the lines of every preflight and of the doctor."""
-        return (self.identity(), self.billing())
+        with self._lock:
+            looking = self._looking.setdefault(what, threading.RLock())
+        with looking:
+            if what not in self._known:
+                try:
+                    self._known[what] = look()
+                except (BadRequestError, InstanceNotFoundError, PermissionDeniedError) as error:
+                    self._known[what] = error
+            item = self._known[what]
+        if isinstance(item, ProviderError):
+            raise item
+        return item
 
     def identity(self) -> Check:
         """Whether the sign-in is good for the project."""
         try:
             self.once("project", lambda: self.ask("GET", "compute", f"/compute/v1/projects/{self.project}"))
         except (CredentialsError, PermissionDeniedError, BadRequestError) as error:
-            return Check(name="identity", state=PreflightState.REFUSED, detail=in_short(error), fix=error.hint)
+            return refused("identity", in_short(error), error.hint)
         except ProviderError as error:
-            return Check(name="identity", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
-        return Check(name="identity", state=PreflightState.OK, detail=f"project {self.project}")
+            return unknown("identity", error.message, error.hint)
+        return ok("identity", f"project {self.project}")
 
     def billing(self) -> Check:
         """Whether the project has an open billing account, where one may look."""
         try:
             path = f"/v1/projects/{self.project}/billingInfo"
-            told = self.once("billing", lambda: self.ask("GET", "cloudbilling", path))
+            reply = self.once("billing", lambda: self.ask("GET", "cloudbilling", path))
         except ProviderError as error:
             detail = f"whether the project is billed cannot be seen: {in_short(error)}"
-            return Check(name="billing", state=PreflightState.UNKNOWN, detail=detail, fix=error.hint)
-        if not told.get("billingEnabled"):
+            return unknown("billing", detail, error.hint)
+        if not reply.get("billingEnabled"):
             fix = f"gcloud billing projects link {self.project} --billing-account ACCOUNT"
-            return Check(name="billing", state=PreflightState.REFUSED, detail="no billing account pays", fix=fix)
-        return Check(name="billing", state=PreflightState.OK, detail="a billing account pays")
+            return refused("billing", "no billing account pays", fix)
+        return ok("billing", "a billing account pays")
 
     def close(self) -> None:
-        if "_session" in self.__dict__:
-            self._session.close()
+        if self._opened is not None:
+            self._opened.close()
 
-    @cached_property
+    @property
     def _session(self) -> Any:
-        with translated("Google Cloud"):
-            from google.auth.transport.requests import AuthorizedSession
+        with self._opening, translated("Google Cloud"):
+            if self._opened is None:
+                from google.auth.transport.requests import AuthorizedSession
 
-            return self.heard_by(AuthorizedSession(self.credentials, max_refresh_attempts=1))
+                self._opened = self.heard_by(AuthorizedSession(self.credentials, max_refresh_attempts=1))
+            return self._opened
 
     def heard_by(self, session: Any) -> Any:
         """A session of requests, whose answers tell Google's time from now on; anything else is left as it is."""
 
         def hear(answer: Any, **_: Any) -> None:
             if self.clock is not None:
-                self.clock.heard(answer.headers.get("Date"))
+                self.clock.read_date(answer.headers.get("Date"))
 
         if hasattr(session, "hooks"):
             session.hooks["response"].append(hear)
@@ -151,6 +158,6 @@ class Account:
             if self.settings.endpoint is not None:  # what only speaks like Google knows nobody
                 return AnonymousCredentials(), None
             with contextlib.suppress(google.auth.exceptions.RefreshError):
-                found, project = google.auth.default(scopes=[SCOPE])
-                return found, project
+                item, project = google.auth.default(scopes=[SCOPE])
+                return item, project
         raise CredentialsError("the sign-in to Google Cloud has ended", hint=SIGN_IN)

@@ -6,7 +6,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from providers.gcp.translate import translated
+from providers.gcp.errors import translated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +26,13 @@ class Api(Protocol):
         """The operation that makes an instance."""
         ...
 
-    def wait(self, project: str, zone: str, operation: str) -> Json:
-        """The operation once it is done, or as it stands after two minutes."""
+    def insert_disk(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> Json:
+        """The operation that makes a disk."""
+        ...
+
+    def wait(self, project: str, zone: str, operation: str, seconds: float = _WAIT_SECONDS) -> Json:
+        """The operation once it is done, or as it stands after two minutes. Raises TransientError where that takes
+        longer than so many seconds."""
         ...
 
     def operations(self, project: str, zone: str, matching: str) -> list[Json]:
@@ -36,12 +41,14 @@ class Api(Protocol):
 
     def instance(self, project: str, zone: str, name: str) -> Json: ...
 
+    def disk(self, project: str, zone: str, name: str) -> Json: ...
+
     def console(self, project: str, zone: str, name: str) -> str:
         """What is left of the first serial port's output."""
         ...
 
-    def delete(self, kind: str, project: str, place: str, name: str) -> None:
-        """Ask for the end of something: `kind` is instances, disks (in a zone) or addresses (in a region)."""
+    def delete(self, kind: str, project: str, place: str, name: str) -> Json:
+        """The operation that ends something: `kind` is instances, disks (in a zone) or addresses (in a region)."""
         ...
 
     def everywhere(self, kind: str, project: str, matching: str, page: str) -> Json:
@@ -64,53 +71,68 @@ class GoogleApi:
 
     def insert(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> Json:
         with translated("compute/instances.insert"):
-            asked = self._types.InsertInstanceRequest(
+            request = self._types.InsertInstanceRequest(
                 project=project,
                 zone=zone,
                 request_id=request_id,
                 instance_resource=self._types.Instance.from_json(json.dumps(body)),
             )
-            return _json(self._client("Instances").insert_unary(asked, retry=None, timeout=_SECONDS))
+            return _json(self._client("Instances").insert_unary(request, retry=None, timeout=_SECONDS))
 
-    def wait(self, project: str, zone: str, operation: str) -> Json:
+    def insert_disk(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> Json:
+        with translated("compute/disks.insert"):
+            request = self._types.InsertDiskRequest(
+                project=project,
+                zone=zone,
+                request_id=request_id,
+                disk_resource=self._types.Disk.from_json(json.dumps(body)),
+            )
+            return _json(self._client("Disks").insert_unary(request, retry=None, timeout=_SECONDS))
+
+    def wait(self, project: str, zone: str, operation: str, seconds: float = _WAIT_SECONDS) -> Json:
         with translated("compute/zoneOperations.wait"):
-            asked = {"project": project, "zone": zone, "operation": operation}
-            return _json(self._client("ZoneOperations").wait(asked, retry=None, timeout=_WAIT_SECONDS))
+            request = {"project": project, "zone": zone, "operation": operation}
+            return _json(self._client("ZoneOperations").wait(request, retry=None, timeout=seconds))
 
     def operations(self, project: str, zone: str, matching: str) -> list[Json]:
         with translated("compute/zoneOperations.list"):
-            asked = {"project": project, "zone": zone, "order_by": "creationTimestamp desc"}
-            asked |= {"filter": matching} if matching else {}
-            page = next(self._client("ZoneOperations").list(asked, retry=None, timeout=_SECONDS).pages)
+            request = {"project": project, "zone": zone, "order_by": "creationTimestamp desc"}
+            request |= {"filter": matching} if matching else {}
+            page = next(self._client("ZoneOperations").list(request, retry=None, timeout=_SECONDS).pages)
             return list(_json(page).get("items", ()))
 
     def instance(self, project: str, zone: str, name: str) -> Json:
         with translated("compute/instances.get"):
-            asked = {"project": project, "zone": zone, "instance": name}
-            return _json(self._client("Instances").get(asked, retry=None, timeout=_SECONDS))
+            request = {"project": project, "zone": zone, "instance": name}
+            return _json(self._client("Instances").get(request, retry=None, timeout=_SECONDS))
+
+    def disk(self, project: str, zone: str, name: str) -> Json:
+        with translated("compute/disks.get"):
+            request = {"project": project, "zone": zone, "disk": name}
+            return _json(self._client("Disks").get(request, retry=None, timeout=_SECONDS))
 
     def console(self, project: str, zone: str, name: str) -> str:
         with translated("compute/instances.getSerialPortOutput"):
-            asked = {"project": project, "zone": zone, "instance": name}
-            told = self._client("Instances").get_serial_port_output(asked, retry=None, timeout=_SECONDS)
-            return str(told.contents)
+            request = {"project": project, "zone": zone, "instance": name}
+            reply = self._client("Instances").get_serial_port_output(request, retry=None, timeout=_SECONDS)
+            return str(reply.contents)
 
-    def delete(self, kind: str, project: str, place: str, name: str) -> None:
+    def delete(self, kind: str, project: str, place: str, name: str) -> Json:
         service, field, scope = _DELETES[kind]
         with translated(f"compute/{kind}.delete"):
-            asked = {"project": project, scope: place, field: name}
-            self._client(service).delete_unary(asked, retry=None, timeout=_SECONDS)
+            request = {"project": project, scope: place, field: name}
+            return _json(self._client(service).delete_unary(request, retry=None, timeout=_SECONDS))
 
     def everywhere(self, kind: str, project: str, matching: str, page: str) -> Json:
         with translated(f"compute/{kind}.aggregatedList"):
-            asked = {"project": project, "filter": matching, "page_token": page}
-            listed = self._client(_LISTS[kind]).aggregated_list(asked, retry=None, timeout=_SECONDS)
-            return _json(next(listed.pages))
+            request = {"project": project, "filter": matching, "page_token": page}
+            listing = self._client(_LISTS[kind]).aggregated_list(request, retry=None, timeout=_SECONDS)
+            return _json(next(listing.pages))
 
     def newest_image(self, project: str, family: str) -> Json:
         with translated("compute/images.getFromFamily"):
-            asked = {"project": project, "family": family}
-            return _json(self._client("Images").get_from_family(asked, retry=None, timeout=_SECONDS))
+            request = {"project": project, "family": family}
+            return _json(self._client("Images").get_from_family(request, retry=None, timeout=_SECONDS))
 
     @cached_property
     def _types(self) -> Any:
@@ -122,10 +144,10 @@ class GoogleApi:
         if service not in self._clients:
             make = getattr(self._types, f"{service}Client")
             options = {"api_endpoint": self._account.address("compute")}
-            made = make(credentials=self._account.credentials, client_options=options)
+            result = make(credentials=self._account.credentials, client_options=options)
             # The library's REST transport keeps its session to itself, and gives no headers with its answers.
-            self._account.heard_by(getattr(made.transport, "_session", None))
-            self._clients[service] = made
+            self._account.heard_by(getattr(result.transport, "_session", None))
+            self._clients[service] = result
         return self._clients[service]
 
 

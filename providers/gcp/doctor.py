@@ -7,20 +7,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from providers.base import Check, PreflightState
-from providers.check_lines import check_lines
+from providers.cloud.checks import LIMIT, Limit, check_lines, failed, ok, refused, unknown
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
-from providers.gcp.conditions import PREFIX
-from providers.gcp.insert import LABEL_OURS, OURS
+from providers.gcp.errors import OFF, in_short
 from providers.gcp.kinds import ALL_CPUS, ALL_GPUS
-from providers.gcp.permissions import ACT_AS, CLIENT_ROLES
-from providers.gcp.standing import FOR_TPUS, NEEDED, SERVICES, missing
-from providers.gcp.tpu.reaper import QUEUE, REGION
-from providers.gcp.translate import OFF, in_short
+from providers.gcp.permissions import ACT_AS, CLIENT_ROLES, PREFIX
+from providers.gcp.request import LABEL_OURS, OURS
+from providers.gcp.setup_steps import FOR_TPUS, NEEDED, SERVICES, missing_bindings
+from providers.gcp.tpu.deadline import QUEUE, REGION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from providers.gcp.standing import Standing
+    from providers.gcp.setup_steps import StandingResources
 
 _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 _SETUP = "plan setup gcp"
@@ -33,11 +32,11 @@ _SIZES = (8, 4, 2)
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas?project="
 
 
-def examine(at: Standing) -> Sequence[Check]:
+def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
     """Quotas come first, since they take longest: GPUs and vCPUs of all regions. Then who is signed in, billing, APIs,
     network, what may be done, the machines' account and what it may do, whether others work in the project, the queue
     that ends TPUs, the bucket. One line each. Creates nothing, raises nothing."""
-    looks: dict[str, Callable[[Standing], Check]] = {
+    looks: dict[str, Callable[[StandingResources], Check]] = {
         "GPUs": _gpus,
         "vCPUs": _cpus,
         "identity": lambda at: at.account.identity(),
@@ -52,27 +51,27 @@ def examine(at: Standing) -> Sequence[Check]:
         "timers": _timers,
         "bucket": _bucket,
     }
-    return check_lines({name: partial(_line, name, look, at) for name, look in looks.items()})
+    return check_lines({name: partial(look, at) for name, look in looks.items()}, partial(_of_error, at), limit)
 
 
-def _services(at: Standing) -> Check:
+def _services(at: StandingResources) -> Check:
     on = at.services()
     off = [name for name in SERVICES if name not in on]
     if not off:
-        return Check(name="services", state=_OK, detail=f"{', '.join(SERVICES)} are on")
+        return ok("services", f"{', '.join(SERVICES)} are on")
     fix = f"{_SETUP}, or gcloud services enable {' '.join(f'{name}.googleapis.com' for name in off)}"
     if not set(off) & set(NEEDED):
         why = "which TPUs v2 to v5e need" if set(off) & set(FOR_TPUS) else "which tells whether the project is billed"
         detail = f"{', '.join(off)} {'are' if len(off) > 1 else 'is'} off, {why}; the rest is on"
-        return Check(name="services", state=_OK, detail=detail, fix=fix)
-    return Check(name="services", state=_REFUSED, detail=f"{', '.join(off)} are off", fix=fix)
+        return ok("services", detail, fix)
+    return refused("services", f"{', '.join(off)} are off", fix)
 
 
-def _regions(at: Standing) -> Check:
+def _regions(at: StandingResources) -> Check:
     """Every region's answer, in one line. Whether a policy of the organisation closes one, only a create tells."""
     home = f"/compute/v1/projects/{at.project}"
-    listed = at.account.ask("GET", "compute", f"{home}/regions", {"maxResults": "500"})
-    status = {str(row["name"]): str(row.get("status") or "UP") for row in listed.get("items", ())}
+    entries = at.account.ask("GET", "compute", f"{home}/regions", {"maxResults": "500"})
+    status = {str(row["name"]): str(row.get("status") or "UP") for row in entries.get("items", ())}
     silent = _silent_regions(at.account.ask("GET", "compute", f"{home}/aggregated/instances", {"maxResults": "500"}))
     allowed = at.account.settings.regions
 
@@ -83,21 +82,21 @@ def _regions(at: Standing) -> Check:
             return status[name].lower()
         return "open" if not allowed or name in allowed else "open, not in the setting `regions`"
 
-    told = {name: answer(name) for name in sorted(status)}
-    groups = {said: [name for name in told if told[name] == said] for said in dict.fromkeys(told.values())}
-    detail = f"{len(told)} looked at; " + "; ".join(f"{said}: {', '.join(names)}" for said, names in groups.items())
-    missing = sorted(allowed - set(status))
-    detail += f"; set, but not open to this project: {', '.join(missing)}" if missing else ""
+    reply = {name: answer(name) for name in sorted(status)}
+    groups = {text: [name for name in reply if reply[name] == text] for text in dict.fromkeys(reply.values())}
+    detail = f"{len(reply)} looked at; " + "; ".join(f"{text}: {', '.join(names)}" for text, names in groups.items())
+    missing_names = sorted(allowed - set(status))
+    detail += f"; set, but not open to this project: {', '.join(missing_names)}" if missing_names else ""
     if "open" not in groups:
         fix = "name a region that is open in the setting `regions`" if allowed else "look again in a while"
         return Check(name="regions", state=_REFUSED if allowed else _UNKNOWN, detail=detail, fix=fix)
     return Check(name="regions", state=_UNKNOWN if silent else _OK, detail=detail)
 
 
-def _silent_regions(told: Mapping[str, Any]) -> frozenset[str]:
+def _silent_regions(reply: Mapping[str, Any]) -> frozenset[str]:
     """The regions of a list's places that could not be reached."""
-    warned = [place for place, rows in told.get("items", {}).items() if _is_unreached(rows.get("warning") or {})]
-    places = [place.rpartition("/")[2] for place in (*warned, *told.get("unreachables", ()))]
+    warned = [place for place, rows in reply.get("items", {}).items() if _is_unreached(rows.get("warning") or {})]
+    places = [place.rpartition("/")[2] for place in (*warned, *reply.get("unreachables", ()))]
     return frozenset(place.rpartition("-")[0] if re.search(r"-[a-z]$", place) else place for place in places)
 
 
@@ -105,64 +104,64 @@ def _is_unreached(warning: Mapping[str, Any]) -> bool:
     return warning.get("code") not in (None, "NO_RESULTS_ON_PAGE")
 
 
-def _network(at: Standing) -> Check:
+def _network(at: StandingResources) -> Check:
     name = at.network_name
     if at.network() is None:
         fix = f"{_SETUP} makes it, without a rule that lets anybody in; or name one of yours in the setting `network`"
-        return Check(name="network", state=_REFUSED, detail=f"there is no network {name!r}", fix=fix)
-    return Check(name="network", state=_OK, detail=name)
+        return refused("network", f"there is no network {name!r}", fix)
+    return ok("network", name)
 
 
-def _permissions(at: Standing) -> Check:
-    wanted = [name for role in CLIENT_ROLES for name in role.permissions]
-    lacking = sorted(set(wanted) - at.permitted(wanted))
+def _permissions(at: StandingResources) -> Check:
+    found_names = [name for role in CLIENT_ROLES for name in role.permissions]
+    lacking = sorted(set(found_names) - at.permitted(found_names))
     if lacking:
         names = " and ".join(at.role_name(role) for role in CLIENT_ROLES)
         fix = f"ask whoever owns the project for the roles {names} (docs/permissions/gcp has the commands)"
-        return Check(name="permissions", state=_REFUSED, detail=f"you may not {', '.join(lacking)}", fix=fix)
-    return Check(name="permissions", state=_OK, detail=f"all {len(wanted)} that launches take")
+        return refused("permissions", f"you may not {', '.join(lacking)}", fix)
+    return ok("permissions", f"all {len(found_names)} that launches take")
 
 
-def _machine_account(at: Standing) -> Check:
+def _machine_account(at: StandingResources) -> Check:
     """Also whether it may be given to a machine: that takes a permission on the account itself."""
     email = at.account.machine_account
-    found = at.machine_account()
-    if found is None:
-        return Check(name="machine account", state=_REFUSED, detail=f"there is no {email}", fix=_SETUP)
-    if found.get("disabled"):
+    entries = at.machine_account()
+    if entries is None:
+        return refused("machine account", f"there is no {email}", _SETUP)
+    if entries.get("disabled"):
         fix = f"gcloud iam service-accounts enable {email}"
-        return Check(name="machine account", state=_REFUSED, detail=f"{email} is switched off", fix=fix)
+        return refused("machine account", f"{email} is switched off", fix)
     path, body = f"/v1/projects/{at.project}/serviceAccounts/{email}:testIamPermissions", {"permissions": [ACT_AS]}
     if ACT_AS not in at.account.ask("POST", "iam", path, None, body).get("permissions", ()):
         fix = (
             f"gcloud iam service-accounts add-iam-policy-binding {email} --member user:YOU "
             "--role roles/iam.serviceAccountUser"
         )
-        return Check(name="machine account", state=_REFUSED, detail=f"you may not give {email} to a machine", fix=fix)
-    return Check(name="machine account", state=_OK, detail=email)
+        return refused("machine account", f"you may not give {email} to a machine", fix)
+    return ok("machine account", email)
 
 
-def _machine_roles(at: Standing) -> Check:
+def _machine_roles(at: StandingResources) -> Check:
     """The person's own account may have its rights from elsewhere: what is not seen is left open."""
-    lacking = [grant["role"].rpartition("/")[2] for grant in missing(at.grants(), at.policy())]
+    lacking = [grant["role"].rpartition("/")[2] for grant in missing_bindings(at.grants(), at.policy())]
     if not lacking:
         names = ", ".join(grant["role"].rpartition("/")[2] for grant in at.grants())
-        return Check(name="machine roles", state=_OK, detail=f"{names}, for what is ours")
+        return ok("machine roles", f"{names}, for what is ours")
     state = _REFUSED if at.account_is_ours else _UNKNOWN
     detail = f"{', '.join(lacking)} is not granted, or for more than it has to be"
     return Check(name="machine roles", state=state, detail=detail, fix=_SETUP)
 
 
-def _scope(at: Standing) -> Check:
+def _scope(at: StandingResources) -> Check:
     """Whether the project is for these runs alone: Google has no condition for TPUs and tasks (docs/permissions)."""
     path = f"/compute/v1/projects/{at.project}/aggregated/instances"
-    told = at.account.ask("GET", "compute", path, {"maxResults": "500"})
-    rows = [row for place in told.get("items", {}).values() for row in place.get("instances", ())]
+    reply = at.account.ask("GET", "compute", path, {"maxResults": "500"})
+    rows = [row for place in reply.get("items", {}).values() for row in place.get("instances", ())]
     others = [row for row in rows if (row.get("labels") or {}).get(LABEL_OURS) != OURS]
     if not others:
         detail = "the project holds no machines but those of runs"
-        return Check(name="scope", state=_OK, detail=detail)
-    more = " or more" if told.get("nextPageToken") else ""
+        return ok("scope", detail)
+    more = " or more" if reply.get("nextPageToken") else ""
     within = [row for row in others if str(row.get("name", "")).startswith(PREFIX)]
     reach = (
         f"{len(within)} of them begin with {PREFIX} and can be deleted by trainplan's roles"
@@ -170,43 +169,43 @@ def _scope(at: Standing) -> Check:
         else (f"trainplan's roles cannot delete them, since no name begins with {PREFIX}")
     )
     detail = f"the project holds {len(others)}{more} machines that are not of runs: {reach}; TPUs have no limit"
-    return Check(name="scope", state=_OK, detail=detail, fix="a project for these runs alone (docs/permissions)")
+    return ok("scope", detail, "a project for these runs alone (docs/permissions)")
 
 
-def _timers(at: Standing) -> Check:
-    found = at.queue()
-    if found is None:
+def _timers(at: StandingResources) -> Check:
+    entries = at.queue()
+    if entries is None:
         detail = f"there is no queue {QUEUE!r} in {REGION}, so no TPU v2 to v5e is launched; the rest does without"
-        return Check(name="timers", state=_OK, detail=detail, fix=_SETUP)
-    state = str(found.get("state", "RUNNING"))
+        return ok("timers", detail, _SETUP)
+    state = str(entries.get("state", "RUNNING"))
     if state != "RUNNING":
         fix = f"gcloud tasks queues resume {QUEUE} --location {REGION}"
         detail = f"the queue {QUEUE!r} in {REGION} is {state.lower()}: no TPU v2 to v5e is launched"
-        return Check(name="timers", state=_OK, detail=detail, fix=fix)
-    return Check(name="timers", state=_OK, detail=f"the queue {QUEUE!r} in {REGION} ends TPUs at their deadline")
+        return ok("timers", detail, fix)
+    return ok("timers", f"the queue {QUEUE!r} in {REGION} ends TPUs at their deadline")
 
 
-def _bucket(at: Standing) -> Check:
+def _bucket(at: StandingResources) -> Check:
     name = at.bucket.name
     if at.is_bucket():
-        return Check(name="bucket", state=_OK, detail=f"gs://{name}")
-    return Check(name="bucket", state=_OK, detail=f"gs://{name} is made by the first launch, in {at.bucket.location}")
+        return ok("bucket", f"gs://{name}")
+    return ok("bucket", f"gs://{name} is made by the first launch, in {at.bucket.location}")
 
 
-def _gpus(at: Standing) -> Check:
+def _gpus(at: StandingResources) -> Check:
     """The one quota that holds for every GPU; those of regions and markets are each offer's own."""
-    told = at.account.once("project", lambda: at.account.ask("GET", "compute", f"/compute/v1/projects/{at.project}"))
-    for row in told.get("quotas", ()):
+    reply = at.account.once("project", lambda: at.account.ask("GET", "compute", f"/compute/v1/projects/{at.project}"))
+    for row in reply.get("quotas", ()):
         if row.get("metric") == ALL_GPUS:
             limit, used = float(row.get("limit", 0)), float(row.get("usage", 0))
             detail = f"{ALL_GPUS}: {used:g} of {limit:g} in use"
             fix = "" if limit else f"ask for more at {_QUOTAS}{at.project}: {_TAKES}; {_MEANWHILE}"
-            return Check(name="GPUs", state=_OK, detail=detail, fix=fix)
+            return ok("GPUs", detail, fix)
     detail, fix = f"the quota {ALL_GPUS} is not shown", f"{_QUOTAS}{at.project}"
-    return Check(name="GPUs", state=_UNKNOWN, detail=detail, fix=fix)
+    return unknown("GPUs", detail, fix)
 
 
-def _cpus(at: Standing) -> Check:
+def _cpus(at: StandingResources) -> Check:
     """How large a machine without an accelerator may be, in all regions together and in the bucket's region."""
     project = at.account.once("project", lambda: at.account.ask("GET", "compute", f"/compute/v1/projects/{at.project}"))
     path = f"/compute/v1/projects/{at.project}/regions/{at.bucket.location}"
@@ -215,36 +214,32 @@ def _cpus(at: Standing) -> Check:
     names = [name for name in (ALL_CPUS, "CPUS") if name in rows]
     if not names:
         fix = f"{_QUOTAS}{at.project}"
-        return Check(name="vCPUs", state=_UNKNOWN, detail="no quota of vCPUs is shown", fix=fix)
-    shown = [f"{name} {rows[name].get('usage', 0):g} of {rows[name].get('limit', 0):g} in use" for name in names]
+        return unknown("vCPUs", "no quota of vCPUs is shown", fix)
+    lines = [f"{name} {rows[name].get('usage', 0):g} of {rows[name].get('limit', 0):g} in use" for name in names]
     room = min(float(rows[name].get("limit", 0)) - float(rows[name].get("usage", 0)) for name in names)
     fits = next((size for size in _SIZES if size <= room), 0)
     most = f"e2-standard-{fits} is the largest E2 in the catalog that fits" if fits else "no machine fits"
     fix = "" if fits == _SIZES[0] else f"ask for more at {_QUOTAS}{at.project}: {_TAKES}"
-    detail = f"{', '.join(shown)} ({at.bucket.location}): {most}"
+    detail = f"{', '.join(lines)} ({at.bucket.location}): {most}"
     return Check(name="vCPUs", state=_OK if fits else _REFUSED, detail=detail, fix=fix)
 
 
-def _line(name: str, look: Callable[[Standing], Check], at: Standing) -> Check:
-    try:
-        return look(at)
-    except ProviderError as error:
-        if error.code in OFF:
-            return _behind_what_is_off(name, error, at)
-        state = _REFUSED if isinstance(error, _REFUSING) and name == "identity" else _UNKNOWN
-        return Check(name=name, state=state, detail=error.message, fix=error.hint)
+def _of_error(at: StandingResources, name: str, error: ProviderError) -> Check:
+    if error.code in OFF:
+        return _behind_what_is_off(name, error, at)
+    return failed(name, error, _REFUSING if name == "identity" else ())
 
 
-def _behind_what_is_off(name: str, error: ProviderError, at: Standing) -> Check:
+def _behind_what_is_off(name: str, error: ProviderError, at: StandingResources) -> Check:
     """A line whose API the project does not use: what set-up makes is not there, and quotas are a new project's."""
     if name in ("GPUs", "vCPUs"):
         new = f"{ALL_GPUS} 0" if name == "GPUs" else "8 to 24 in a region"
         detail = f"not shown while the API compute is off; a new project has {new}"
         meanwhile = f"; {_MEANWHILE}" if name == "GPUs" else ""
         fix = f"{_SETUP} first; then ask for more at {_QUOTAS}{at.project}: {_TAKES}{meanwhile}"
-        return Check(name=name, state=_UNKNOWN, detail=detail, fix=fix)
+        return unknown(name, detail, fix)
     if name == "timers":
         detail = f"there is no queue {QUEUE!r} in {REGION}, so no TPU v2 to v5e is launched; the rest does without"
-        return Check(name=name, state=_OK, detail=detail, fix=_SETUP)
+        return ok(name, detail, _SETUP)
     state = _REFUSED if name in _MADE_BY_SETUP else _UNKNOWN
     return Check(name=name, state=state, detail=in_short(error), fix=_SETUP)

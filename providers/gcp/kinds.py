@@ -84,9 +84,9 @@ def instance_type_of(machine_type: str, attached: Sequence[tuple[str, int]]) -> 
     """
     if machine_type.startswith("n1-") and attached:
         accelerator, count = attached[0]
-        names = {known: name for name, (known, _) in _GPUS.items()}
+        names = {wanted_name: name for name, (wanted_name, _) in _GPUS.items()}
         return f"{machine_type}+{count}x{names.get(accelerator, accelerator)}"
-    return {known: name for name, known in _TPUS.items()}.get(machine_type, machine_type)
+    return {wanted_name: name for name, wanted_name in _TPUS.items()}.get(machine_type, machine_type)
 
 
 def needs(offer: Offer) -> Mapping[str, int]:
@@ -94,14 +94,14 @@ def needs(offer: Offer) -> Mapping[str, int]:
 
     None of them is looked up here for what Google counts elsewhere (H200 and newer, TPUs: by family, `counted`).
     """
-    needed: dict[str, int] = {}
+    document: dict[str, int] = {}
     gpu = _GPUS.get(offer.device)
     if gpu is not None:
-        needed[gpu[1]] = offer.device_count
+        document[gpu[1]] = offer.device_count
     series = kind_of(offer).machine_type.partition("-")[0]
     if series in _CPU_QUOTAS and offer.vcpus is not None:
-        needed[_CPU_QUOTAS[series]] = offer.vcpus
-    return needed
+        document[_CPU_QUOTAS[series]] = offer.vcpus
+    return document
 
 
 def counted_elsewhere(offer: Offer) -> bool:
@@ -113,4 +113,5 @@ def counted_elsewhere(offer: Offer) -> bool:
 
 
 def is_gpu(metric: str) -> bool:
+    """Whether a quota's metric counts GPUs."""
     return metric.endswith("_GPUS")

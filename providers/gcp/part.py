@@ -6,11 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pricing.offers import Offer
     from providers.base import (
-        Check,
         Instance,
         InstanceRef,
         LaunchRequest,
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
         Timers,
         VendorRequest,
     )
+    from providers.cloud.checks import Look
+    from providers.gcp.resolution import GoogleResolution
 
 PROVIDER = "gcp"
 TOKEN_MEMORY = timedelta(minutes=60)
@@ -26,7 +27,7 @@ TOKEN_MEMORY = timedelta(minutes=60)
 other references of Google's do, it is at least 60 minutes since the first request (https://google.aip.dev/155)."""
 
 
-class Part(Protocol):
+class GcpPart(Protocol):
     """The seam (providers.base.Provider) but for offers and store, with the same promises.
 
     Ids begin with a word of the part's own and a slash (`gce/ZONE/NAME`), so that what is found again by its id goes
@@ -51,8 +52,9 @@ class Part(Protocol):
         """The zones of the offer's region where it can be had; none where it is not to be had there."""
         ...
 
-    def checks(self, offer: Offer) -> Sequence[Check]:
-        """The part's lines of a preflight; those of the account come before (providers.gcp.account)."""
+    def looks(self, offer: Offer) -> Mapping[str, Look]:
+        """The part's lines of a preflight by their names; those of the account come before
+        (providers.gcp.preflight)."""
         ...
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
@@ -60,6 +62,10 @@ class Part(Protocol):
         ...
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest: ...
+
+    def resolution_type(self) -> type[GoogleResolution]:
+        """The class of what `resolve` puts into a request."""
+        ...
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]: ...
 

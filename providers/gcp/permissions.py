@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
 
 ACT_AS = "iam.serviceAccounts.actAs"
 """On the machines' service account alone, not on the project."""
@@ -35,6 +36,8 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "compute.instances.delete": ("compute.instances.delete",),
     "compute.instances.getSerialPortOutput": ("compute.instances.getSerialPortOutput",),
     "compute.instances.aggregatedList": ("compute.instances.list",),
+    "compute.disks.insert": ("compute.disks.create", "compute.disks.setLabels"),
+    "compute.disks.get": ("compute.disks.get",),
     "compute.disks.aggregatedList": ("compute.disks.list",),
     "compute.disks.delete": ("compute.disks.delete",),
     "compute.addresses.aggregatedList": ("compute.addresses.list",),
@@ -48,12 +51,14 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "compute.regions.get": ("compute.regions.get",),
     "compute.regions.list": ("compute.regions.list",),
     "compute.networks.get": ("compute.networks.get",),
-    # Cloud TPU API [P]; queued resources have no permissions of their own, those of nodes govern them [D]
+    # Cloud TPU API [P]; queued resources have no permissions of their own, those of nodes govern them [D]. That whoever
+    # attaches a data disk needs the permission to use it is assumed: Compute Engine asks so of its own machines
     "tpu.projects.locations.list": ("tpu.locations.list",),
     "tpu.projects.locations.acceleratorTypes.list": ("tpu.acceleratortypes.list",),
     "tpu.projects.locations.runtimeVersions.list": ("tpu.runtimeversions.list",),
     "tpu.projects.locations.queuedResources.create": (
         "tpu.nodes.create",
+        "compute.disks.use",
         ACT_AS,
     ),
     "tpu.projects.locations.queuedResources.get": ("tpu.nodes.get",),
@@ -102,6 +107,13 @@ SETUP_CALLS: Mapping[str, tuple[str, ...]] = {
     "cloudresourcemanager.projects.setIamPolicy": ("resourcemanager.projects.setIamPolicy",),
     "cloudtasks.projects.locations.queues.create": ("cloudtasks.queues.create",),
 }
+PREFIX = "plan-"
+"""What the name of each machine of ours begins with, and the names of its disks (providers.gcp.request.name_of)."""
+_INSTANCE = "compute.googleapis.com/Instance"
+_DISK = "compute.googleapis.com/Disk"
+_BUCKET = "storage.googleapis.com/Bucket"
+_OBJECT = "storage.googleapis.com/Object"
+_KINDS = {_INSTANCE: "instances", _DISK: "disks"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +140,11 @@ class Role:
         return f"{json.dumps(self.body, indent=2)}\n"
 
 
-def needed(methods: Iterable[str]) -> tuple[str, ...]:
+def permissions_for(methods: Iterable[str]) -> tuple[str, ...]:
     """The permissions of these calls on the project, sorted. Raises KeyError for a method that is in no row."""
     rows = {**CALLS, **SETUP_CALLS}
-    found = {permission for method in methods for permission in rows[method]}
-    return tuple(sorted(found - {ACT_AS}))
+    names = {permission for method in methods for permission in rows[method]}
+    return tuple(sorted(names - {ACT_AS}))
 
 
 _LOOKED_AT = (
@@ -155,7 +167,9 @@ _LOOKED_AT = (
 OWN = (
     "compute.disks.create",
     "compute.disks.delete",
+    "compute.disks.get",
     "compute.disks.setLabels",
+    "compute.disks.use",
     "compute.instances.create",
     "compute.instances.delete",
     "compute.instances.getSerialPortOutput",
@@ -171,7 +185,7 @@ OWN = (
 NOT_GRANTED = ("cloudresourcemanager.projects.getIamPolicy", "compute.addresses.delete")
 """The policy is the owner's to read, and the doctor does without. No launch reserves an address, and Google has no
 condition for addresses: one with our label is shown by plan sweep, and deleted by somebody who may."""
-_LAUNCHES = needed(method for method in CALLS if method not in NOT_GRANTED)
+_LAUNCHES = permissions_for(method for method in CALLS if method not in NOT_GRANTED)
 CLIENT = Role(
     id="trainplanClient",
     title="trainplan: launches",
@@ -187,8 +201,8 @@ CLIENT_OWN = Role(
 MACHINE = Role(
     id="trainplanMachine",
     title="trainplan: a machine that ends itself",
-    description="What a rented machine needs to delete itself; granted for machines with our names alone.",
-    permissions=("compute.instances.delete",),
+    description="What deletes a rented machine and the data disk of a TPU; granted for those with our names alone.",
+    permissions=("compute.disks.delete", "compute.instances.delete"),
 )
 TPU_END = Role(
     id="trainplanTpuEnd",
@@ -216,7 +230,7 @@ SETUP = Role(
     id="trainplanSetup",
     title="trainplan: set-up",
     description="What plan setup gcp needs to make what launches need of a project, and to remove it again.",
-    permissions=needed((*SETUP_CALLS, *_LOOKED_AT)),
+    permissions=permissions_for((*SETUP_CALLS, *_LOOKED_AT)),
 )
 FILES = {
     "client.json": CLIENT,
@@ -228,3 +242,51 @@ FILES = {
     "setup.json": SETUP,
 }
 """Names below docs/permissions/gcp."""
+
+
+def machines_alone() -> str:
+    """Machines and disks whose names are ours, and nothing else."""
+    return " || ".join(f"(resource.type == '{kind}' && {_is_named(kind)})" for kind in _KINDS)
+
+
+def read_runs_and_data(bucket: str) -> str:
+    """The bucket itself, which is what listing it asks for, and what lies below runs/ and data/."""
+    return f"resource.name == '{_name(bucket)}' || {_below(bucket, 'runs/', 'data/')}"
+
+
+def write_runs(bucket: str) -> str:
+    """What lies below runs/: data sets are not changed."""
+    return _below(bucket, "runs/")
+
+
+def ours_alone(bucket: str) -> str:
+    """For whoever launches: machines and disks with our names, the bucket, and what lies below runs/ and data/.
+
+    Each part lets other kinds through: a create may be judged by the project that it happens in, and so is a question
+    what somebody may do in the project. The role has permissions of these four kinds alone.
+    """
+    parts = [f"(resource.type != '{kind}' || {_is_named(kind)})" for kind in _KINDS]
+    parts.append(f"(resource.type != '{_BUCKET}' || resource.name == '{_name(bucket)}')")
+    parts.append(f"(resource.type != '{_OBJECT}' || {_below(bucket, 'runs/', 'data/')})")
+    return " && ".join(parts)
+
+
+def grants_alone(roles: Sequence[str]) -> str:
+    """For whoever sets up: no role is granted or taken away but these (full names).
+
+    https://cloud.google.com/iam/docs/setting-limits-on-granting-roles: what changes no grant has an empty list.
+    """
+    names = ", ".join(f"'{role}'" for role in roles)
+    return f"api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', []).hasOnly([{names}])"
+
+
+def _is_named(kind: str) -> str:
+    return f"resource.name.extract('/{_KINDS[kind]}/{{name}}').startsWith('{PREFIX}')"
+
+
+def _name(bucket: str) -> str:
+    return f"projects/_/buckets/{bucket}"
+
+
+def _below(bucket: str, *folders: str) -> str:
+    return " || ".join(f"resource.name.startsWith('{_name(bucket)}/objects/{folder}')" for folder in folders)

@@ -11,44 +11,45 @@ from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.money import HOURS_PER_MONTH
 from pricing.offers import Market, OfferQuery
-from providers.gcp.found import instant, last_of, region_of
+from providers.cloud.labels import instant
 from providers.gcp.kinds import instance_type_of
 from providers.gcp.part import PROVIDER
+from providers.gcp.reply import last_of, region_in, region_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 
-def usd_per_hour_of(kind: str, place: str, told: Mapping[str, Any], home: Path | None = None) -> Decimal | None:
+def usd_per_hour_of(kind: str, place: str, reply: Mapping[str, Any], home: Path | None = None) -> Decimal | None:
     """As the catalog of the state folder has it, None where it does not tell, or cannot be read: a list is not lost for
     want of a price. What has stopped bills no hours of its machine."""
     with contextlib.suppress(CatalogError), Catalog.open(current_catalog(home)) as catalog:
-        rates = catalog.rates[PROVIDER]
+        rates = catalog.rates[PROVIDER].at(region_in(place))
         if kind == "disks":
-            return Decimal(told.get("sizeGb") or 0) * rates.disk_usd_per_gb_month / HOURS_PER_MONTH
+            return Decimal(reply.get("sizeGb") or 0) * rates.disk.usd / HOURS_PER_MONTH
         if kind == "addresses":
-            return rates.address_usd_per_hour
-        if told.get("status") in ("TERMINATED", "STOPPED"):
+            return rates.address.usd
+        if reply.get("status") in ("TERMINATED", "STOPPED"):
             return Decimal(0)
-        spot = (told.get("scheduling") or {}).get("provisioningModel") == "SPOT"
+        spot = (reply.get("scheduling") or {}).get("provisioningModel") == "SPOT"
         market = Market.SPOT if spot else Market.ON_DEMAND
-        asked = OfferQuery(
+        query = OfferQuery(
             providers=frozenset({PROVIDER}),
             regions=frozenset({region_of(place)}),
-            instance_types=frozenset({_instance_type(told)}),
+            instance_types=frozenset({_instance_type(reply)}),
             markets=frozenset({str(market)}),
             include_retired=True,
         )
-        made = instant(told.get("creationTimestamp"))
-        offers = catalog.offers(asked, made.date() if made else date.max)
+        made_at = instant(reply.get("creationTimestamp"))
+        offers = catalog.offers(query, made_at.date() if made_at else date.max)
         return offers[0].usd_per_hour if offers else None
     return None
 
 
-def _instance_type(told: Mapping[str, Any]) -> str:
+def _instance_type(reply: Mapping[str, Any]) -> str:
     attached = [
         (last_of(str(row["acceleratorType"])), int(row["acceleratorCount"]))
-        for row in told.get("guestAccelerators") or ()
+        for row in reply.get("guestAccelerators") or ()
     ]
-    return instance_type_of(last_of(str(told.get("machineType", ""))), attached)
+    return instance_type_of(last_of(str(reply.get("machineType", ""))), attached)

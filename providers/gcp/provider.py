@@ -5,21 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pricing.current import offers_of
 from providers.base import Instance, Preflight, RunId, RunStore
+from providers.cloud.data_files import finder
+from providers.cloud.launch import Rented, mirrors_of
+from providers.cloud.listing import ListedResources, whole
+from providers.cloud.server_time import ServerClock
 from providers.errors import BadRequestError, IncompleteListingError, InstanceNotFoundError
+from providers.gcp import store
 from providers.gcp.account import Account
+from providers.gcp.api import GoogleApi
+from providers.gcp.compute import Machines
 from providers.gcp.doctor import examine
-from providers.gcp.part import PROVIDER, Part
-from providers.gcp.refusals import incomplete
+from providers.gcp.listing import LISTS
+from providers.gcp.part import PROVIDER, GcpPart
+from providers.gcp.preflight import checks
 from providers.gcp.settings import GcpSettings
 from providers.gcp.setup import GcpSetUp
-from providers.gcp.standing import Standing
-from providers.server_time import ServerClock
+from providers.gcp.setup_steps import Home, StandingResources
+from providers.gcp.tpu import provider as tpu
+from providers.stores.pending_uploads import Unfinished
+from providers.stores.settings import StoreSettings
+from providers.stores.store import run_store
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pricing.offers import Offer, OfferQuery
     from providers.base import (
         Check,
@@ -31,6 +45,13 @@ if TYPE_CHECKING:
         Timers,
         VendorRequest,
     )
+    from providers.gcp.resolution import GoogleResolution
+    from providers.stores.store import ObjectStore
+
+
+STORE = "storage"
+REGION = "us-central1"
+"""Where run directories are unless the setting `region` says otherwise."""
 
 
 def make(settings: ProviderSettings) -> GcpProvider:
@@ -38,9 +59,7 @@ def make(settings: ProviderSettings) -> GcpProvider:
 
     Raises BadRequestError for an option that is wrong.
     """
-    from providers.gcp.parts import made
-
-    return made(settings, Account(GcpSettings.of(settings), ServerClock(settings.now)))
+    return make_provider(settings, Account(GcpSettings.of(settings), ServerClock(settings.now)))
 
 
 @dataclass(frozen=True)
@@ -48,10 +67,10 @@ class GcpProvider:
     """`parts` are asked in order which of them an offer or an id belongs to; `account` is whose they all are."""
 
     account: Account
-    parts: Sequence[Part]
+    parts: Sequence[GcpPart]
     stores: Callable[[RunId], RunStore]
     now: Callable[[], datetime]
-    standing: Standing | None = None
+    standing: StandingResources | None = None
     """What set-up makes and the doctor looks at; without it there are neither."""
 
     @property
@@ -67,31 +86,34 @@ class GcpProvider:
         return min(part.token_memory for part in self.parts)
 
     def server_time_offset(self) -> timedelta | None:
-        """By the `Date` of the newest answer (providers.server_time.ServerTime)."""
+        """By the `Date` of the newest answer (providers.cloud.server_time.ServerTime)."""
         return self.account.clock.offset if self.account.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now().date())
 
     def preflight(self, offer: Offer) -> Preflight:
-        return Preflight(checks=(*self.account.checks(), *self._for(offer).checks(offer)))
+        return Preflight(checks=tuple(checks(self.account, self._for(offer), offer)))
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
         """By the quotas of project and regions (providers.base.QuotaTeller)."""
-        told: dict[Offer, str] = {}
+        reply: dict[Offer, str] = {}
         for part in self.parts:
             mine = [offer for offer in offers if part.takes(offer)]
-            told |= dict(zip(mine, part.shortfalls(mine), strict=True))
-        return [told.get(offer, "") for offer in offers]
+            reply |= dict(zip(mine, part.shortfalls(mine), strict=True))
+        return [reply.get(offer, "") for offer in offers]
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up zone, image and network (providers.base.Resolver)."""
         return self._for(request.offer).resolve(request)
 
+    def resolution_type(self, offer: Offer) -> type[GoogleResolution]:
+        return self._for(offer).resolution_type()
+
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
         """Each with the zones that have it (providers.base.Refiner); prices stay those of the catalog."""
-        asked = [(offer, tuple(self._for(offer).zones(offer))) for offer in offers]
-        return [replace(offer, zones=zones) for offer, zones in asked if zones]
+        offerss = [(offer, tuple(self._for(offer).zones(offer))) for offer in offers]
+        return [replace(offer, zones=zones) for offer, zones in offerss if zones]
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         return self._for(request.offer).requests(request)
@@ -109,17 +131,7 @@ class GcpProvider:
         return part.get(ref)
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
-        found: list[OwnedResource] = []
-        unanswered: list[str] = []
-        for part in self.parts:
-            try:
-                found += part.list_owned(run_id)
-            except IncompleteListingError as error:
-                found += error.found
-                unanswered += error.unanswered
-        if unanswered:
-            raise incomplete(found, unanswered)
-        return found
+        return whole((_listed(part, run_id) for part in self.parts), LISTS)
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
         part = self._of(ref.id)
@@ -154,12 +166,12 @@ class GcpProvider:
     def _set_up(self) -> GcpSetUp:
         return GcpSetUp(self._stands(), self.list_owned)
 
-    def _stands(self) -> Standing:
+    def _stands(self) -> StandingResources:
         if self.standing is None:
             raise BadRequestError("this provider was made for launches alone", hint="this is a mistake of the program")
         return self.standing
 
-    def _for(self, offer: Offer) -> Part:
+    def _for(self, offer: Offer) -> GcpPart:
         for part in self.parts:
             if part.takes(offer):
                 return part
@@ -167,5 +179,68 @@ class GcpProvider:
             f"{offer.instance_type}: nothing here launches it", hint="choose another offer; plan estimate shows some"
         )
 
-    def _of(self, identity: str) -> Part | None:
+    def _of(self, identity: str) -> GcpPart | None:
         return next((part for part in self.parts if part.owns(identity)), None)
+
+
+def _listed(part: GcpPart, run_id: RunId | None) -> ListedResources:
+    try:
+        return ListedResources(tuple(part.list_owned(run_id)))
+    except IncompleteListingError as error:
+        return ListedResources(error.resources, error.unanswered)
+
+
+def make_provider(settings: ProviderSettings, account: Account) -> GcpProvider:
+    """Nobody is asked anything. Where `endpoint` is set, machines are sent there too."""
+    stores = stores_of(settings)
+    rented = rented_of(settings, stores, endpoints_of(account.settings.machine_endpoint))
+    if account.clock is not None:
+        rented = replace(rented, now=account.clock.now)
+    api = GoogleApi(account)
+    parts = (Machines(api, account, rented), tpu.make_tpu_machines(account, rented, api))
+    return GcpProvider(account, parts, stores, settings.now, standing_of(settings, account))
+
+
+def standing_of(settings: ProviderSettings, account: Account) -> StandingResources:
+    """What set-up makes and the doctor looks at; the bucket's name is the project's, which is asked for when needed."""
+    store_settings = StoreSettings.of(settings, PROVIDER)
+
+    def home() -> Home:
+        return Home(
+            name=store.bucket_name(store_settings, account.project),
+            location=store.location_of(store_settings),
+            ours=store_settings.bucket is None,
+            settings=store.bucket_settings(store_settings.keep_days),
+        )
+
+    return StandingResources(account, home)
+
+
+def stores_of(settings: ProviderSettings) -> Callable[[RunId], ObjectStore]:
+    """Run directories in one bucket, which is opened with the first of them."""
+    bucket = cache(lambda: store.make(settings))
+    unfinished = Unfinished(settings.home / "uploads")
+    return cache(lambda run_id: run_store(bucket(), run_id, unfinished=unfinished))
+
+
+def rented_of(
+    settings: ProviderSettings, stores: Callable[[RunId], ObjectStore], endpoints: Mapping[str, str]
+) -> Rented:
+    """What the shared part of a launch needs to know of Google."""
+    return Rented(
+        cloud=PROVIDER,
+        service=STORE,
+        store=stores,
+        region=lambda: settings.options.get("region") or REGION,
+        now=settings.now,
+        mirrors=mirrors_of(settings),
+        endpoints=endpoints,
+        files=finder(PROVIDER, settings),
+    )
+
+
+def endpoints_of(endpoint: str | None) -> Mapping[str, str]:
+    """What a machine asks in Google's place (providers.cloud.bootstrap.Boot)."""
+    if endpoint is None:
+        return {}
+    return {name: endpoint.rstrip("/") for name in ("gcs", "compute", "tpu")}

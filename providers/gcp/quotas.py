@@ -1,181 +1,134 @@
-"""Whether a launch at Compute Engine would be let in: offered here, quotas, network. Looked up once each."""
+"""Quotas that Service Usage alone shows: those of the Cloud TPU API, and Compute Engine's by family of accelerator.
+
+How they are called is documented for few of them, and in several ways: they are known by their words.
+"""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pricing.offers import LifecycleState, Market
-from providers.base import Check, PreflightState
-from providers.errors import InstanceNotFoundError, ProviderError
-from providers.gcp import counted
-from providers.gcp.account import Account
-from providers.gcp.kinds import ALL_CPUS, ALL_GPUS, counted_elsewhere, is_gpu, kind_of, needs
-from providers.gcp.lists import Lists
+from pricing.offers import Market
+from providers.cloud.checks import ok, refused, unknown
+from providers.errors import ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pricing.offers import Offer
+    from providers.base import Check
+    from providers.gcp.account import Account
 
 _PAGE = "https://console.cloud.google.com/iam-admin/quotas"
-_PREEMPTIBLE = "PREEMPTIBLE_"
-_THREADS = 8
-"""Look-ups of regions at once."""
+_ROWS = "500"
+_API = {
+    "v2": re.compile(r"v2(?!\d)"),
+    "v3": re.compile(r"v3(?!\d)"),
+    "v4": re.compile(r"v4(?!\d)"),
+    "v5litepod": re.compile(r"v5[ _-]?(e(?![a-z])|lite)"),
+}
+"""Generations of the Cloud TPU API."""
+_FAMILIES = {
+    "TPU v5p": re.compile(r"ct5p|v5p"),
+    "TPU v6e": re.compile(r"ct6e|v6e"),
+    "H100": re.compile(r"h100(?!.?mega)"),
+    "H200": re.compile(r"h200"),
+    "B200": re.compile(r"(?<!g)b200"),
+    "RTX PRO 6000": re.compile(r"rtx.?pro.?6000"),
+}
+"""Devices of Compute Engine that the table of a region does not count."""
+GPUS = frozenset({"H100", "H200", "B200", "RTX PRO 6000"})
+"""Those of them that are GPUs, which the quota of GPUs in all regions counts as well."""
+_SPOT = re.compile(r"preempt|spot")
+_UNLIMITED = -1
 
 
-@dataclass(frozen=True)
-class Quotas:
-    """The part of a preflight that hangs on the offer; the account's is providers.gcp.account's."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaNeed:
+    """`words` is how a quota, or a bucket of it, calls what is needed, `count` what it counts of it: the number in an
+    accelerator type of the Cloud TPU API (cores to v4, chips from v5e on), devices at Compute Engine."""
 
-    account: Account
-    lists: Lists
+    what: str
+    service: str
+    words: re.Pattern[str]
+    count: int
+    spot: bool
+    region: str
+    zones: tuple[str, ...]
 
-    def checks(self, offer: Offer) -> Sequence[Check]:
-        rows = [self._offered(offer), *self._quotas(offer), self._network()]
-        if offer.lifecycle.state is LifecycleState.RETIRED:
-            detail = f"Google has ended it{f' on {offer.lifecycle.date}' if offer.lifecycle.date else ''}"
-            fix = f"rent {offer.lifecycle.successor}" if offer.lifecycle.successor else "choose another offer"
-            rows.append(Check(name="lifecycle", state=PreflightState.UNKNOWN, detail=detail, fix=fix))
-        return rows
-
-    def _offered(self, offer: Offer) -> Check:
-        try:
-            zones = self.lists.zones(offer)
-        except ProviderError as error:
-            return Check(name="offered", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
-        if not zones:
-            what = kind_of(offer).machine_type
-            fix = "choose another region; plan estimate --all shows them"
-            detail = f"no zone of {offer.region} has {what}, or not to this project"
-            return Check(name="offered", state=PreflightState.REFUSED, detail=detail, fix=fix)
-        return Check(name="offered", state=PreflightState.OK, detail=f"in {', '.join(zones)}")
-
-    def _quotas(self, offer: Offer) -> list[Check]:
-        try:
-            region = self.account.once(f"region/{offer.region}", lambda: self._asked(f"/regions/{offer.region}"))
-            project = self.account.once("project", lambda: self._asked(""))
-        except ProviderError as error:
-            return [Check(name="quota", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)]
-        here, everywhere = _table(region), _table(project)
-        rows = [self._regional(offer, metric, count, here) for metric, count in needs(offer).items()]
-        if counted_elsewhere(offer):
-            rows.append(self._of_its_family(offer))
-        if any(map(is_gpu, needs(offer))):
-            rows.append(self._global(offer, everywhere))
-        if ALL_CPUS in everywhere and offer.vcpus is not None and offer.market is not Market.SPOT:
-            rows.append(self._enough("all regions", [ALL_CPUS], offer.vcpus, everywhere))
-        return rows
-
-    def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """`providers.base.QuotaTeller.shortfalls`: each region's table is looked up once, several at a time."""
-        regions = list(dict.fromkeys(offer.region for offer in offers))
-        with ThreadPoolExecutor(_THREADS) as threads:
-            tables = dict(zip(regions, threads.map(self._limits_of, regions), strict=True))
-        everywhere = self._limits_of("")
-        told = [_too_small(offer, tables[offer.region], everywhere) for offer in offers]
-        return [why or self._too_few(offer) for why, offer in zip(told, offers, strict=True)]
-
-    def _too_few(self, offer: Offer) -> str:
-        """The quota of its family that is too small for it, "" where none is known to be."""
-        if not counted_elsewhere(offer):
-            return ""
-        found = self._of_its_family(offer)
-        return found.detail if found.state is PreflightState.REFUSED else ""
-
-    def _limits_of(self, region: str) -> dict[str, tuple[float, float]]:
-        """Of a region, "" for the project; empty where nobody tells."""
-        name, path = (f"region/{region}", f"/regions/{region}") if region else ("project", "")
-        try:
-            return _table(self.account.once(name, lambda: self._asked(path)))
-        except ProviderError:
-            return {}
-
-    def _of_its_family(self, offer: Offer) -> Check:
-        needed = counted.of_compute(offer)
-        if needed is not None:
-            return counted.check(self.account, needed)
-        detail = f"which quota counts {offer.device} is not known"
-        return Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page())
-
-    def _regional(self, offer: Offer, metric: str, count: int, table: dict[str, tuple[float, float]]) -> Check:
-        """Spot counts in a quota of its own where the project has one, and a machine that Google deletes within a
-        week may use that too (docs, limit-vm-runtime)."""
-        known = _counting(offer, metric, table)
-        if not known:
-            detail = f"the quota {metric} of {offer.region} is not shown"
-            return Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page())
-        return self._enough(f"{offer.region}", known, count, table)
-
-    def _global(self, offer: Offer, table: dict[str, tuple[float, float]]) -> Check:
-        """Spot counts there too: users of spot alone report that a limit of 0 let them have none (gcloudrig/gcloudrig
-        issue 44; fastai/course-v3 pull request 165, whose guide makes spot machines)."""
-        if ALL_GPUS not in table:
-            detail = f"the quota {ALL_GPUS} is not shown"
-            return Check(name="quota", state=PreflightState.UNKNOWN, detail=detail, fix=self._page())
-        return self._enough("all regions", [ALL_GPUS], offer.device_count, table)
-
-    def _enough(self, where: str, names: Sequence[str], count: int, table: dict[str, tuple[float, float]]) -> Check:
-        for name in names:
-            limit, used = table[name]
-            if used + count <= limit:
-                detail = f"{name}: {used:g} of {limit:g} in use in {where}"
-                return Check(name="quota", state=PreflightState.OK, detail=detail)
-        limit, used = table[names[0]]
-        detail = f"{names[0]}: {used:g} of {limit:g} in use in {where}, {count} more are needed"
-        fix = f"ask for at least {used + count:g} {names[0]} for {where}: {self._page()}"
-        return Check(name="quota", state=PreflightState.REFUSED, detail=detail, fix=fix)
-
-    def _network(self) -> Check:
-        name = self.account.settings.network
-        try:
-            self.account.once(f"network/{name}", lambda: self._asked(f"/global/networks/{name}"))
-        except InstanceNotFoundError:
-            detail = f"the project has no network {name!r}"
-            fix = "plan setup gcp makes one; or name one of yours in the setting `network`"
-            return Check(name="network", state=PreflightState.REFUSED, detail=detail, fix=fix)
-        except ProviderError as error:
-            return Check(name="network", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
-        return Check(name="network", state=PreflightState.OK, detail=name)
-
-    def _asked(self, path: str) -> dict[str, Any]:
-        return self.account.ask("GET", "compute", f"/compute/v1/projects/{self.account.project}{path}")
-
-    def _page(self) -> str:
-        return f"{_PAGE}?project={self.account.project}"
+    @property
+    def market(self) -> str:
+        return "spot" if self.spot else "on demand"
 
 
-def _counting(offer: Offer, metric: str, table: Mapping[str, tuple[float, float]]) -> list[str]:
-    """The quotas of a region that the offer may count in, the first one first; none where none is shown."""
-    spot = f"{_PREEMPTIBLE}{metric}"
-    preferred = (spot, metric) if offer.market is Market.SPOT else (metric, spot)
-    known = [name for name in preferred if name in table]
-    if known and offer.market is Market.SPOT and table[known[0]][0] > 0:
-        return known[:1]  # only a quota of 0 lets spot draw on the other
-    return known
+def of_tpu_api(offer: Offer) -> QuotaNeed:
+    """The quota of the Cloud TPU API in which an offer counts."""
+    generation, _, count = offer.instance_type.removeprefix("tpu-").rpartition("-")
+    return _needed(offer, generation, "tpu", _API[generation], int(count))
 
 
-def _too_small(
-    offer: Offer, here: Mapping[str, tuple[float, float]], everywhere: Mapping[str, tuple[float, float]]
-) -> str:
-    """Which quota is too small for one such machine with nothing in use, "" where none is known to be. Whether the
-    vCPUs of spot count in those of all regions is said nowhere that was read: there the create tells."""
-    for metric, count in needs(offer).items():
-        known = _counting(offer, metric, here)
-        if known and all(here[name][0] < count for name in known):
-            return f"{known[0]} in {offer.region}: {here[known[0]][0]:g}, {count} are needed"
+def of_compute(offer: Offer) -> QuotaNeed | None:
+    """None for a device whose quota nobody here knows by name."""
+    words = _FAMILIES.get(offer.device)
+    return None if words is None else _needed(offer, offer.device, "compute", words, offer.device_count)
+
+
+def check(account: Account, quota: QuotaNeed) -> Check:
+    """Whether the quotas of the service let it in; those of a service are asked for once."""
+    try:
+        metrics = account.once(f"quotas/{quota.service}", lambda: _metrics(account, quota.service))
+    except ProviderError as error:
+        return unknown("quota", error.message, error.hint)
+    return quota_check(metrics, quota, account.project)
+
+
+def quota_check(metrics: Sequence[Mapping[str, Any]], quota: QuotaNeed, project: str) -> Check:
+    """Whether the quotas let it in, by the largest that may be meant; UNKNOWN where none is."""
+    fitting = [(name, limit) for metric in metrics for name, limit in _limits(metric, quota)]
+    page = f"{_PAGE}?service={quota.service}.googleapis.com&project={project}"
+    if not fitting:
+        detail = f"no quota of {quota.service}.googleapis.com is shown for {quota.what}, {quota.market}"
+        return unknown("quota", detail, page)
+    name, limit = max(fitting, key=lambda row: float("inf") if row[1] == _UNLIMITED else row[1])
+    if limit == _UNLIMITED or limit >= quota.count:
+        text = "no limit" if limit == _UNLIMITED else f"at most {limit}"
+        return ok("quota", f"{name}: {text}, {quota.count} are needed")
+    detail = f"{name}: at most {limit} in {quota.region}, {quota.count} are needed"
+    fix = f"ask for at least {quota.count} {name}: {page}"
+    return refused("quota", detail, fix)
+
+
+def _needed(offer: Offer, what: str, service: str, words: re.Pattern[str], count: int) -> QuotaNeed:
     spot = offer.market is Market.SPOT
-    gpus = any(map(is_gpu, needs(offer))) or offer.device in counted.GPUS
-    counts = {ALL_GPUS: offer.device_count if gpus else 0, ALL_CPUS: 0 if spot else offer.vcpus or 0}
-    for name, count in counts.items():
-        if name in everywhere and everywhere[name][0] < count:
-            return f"{name}: {everywhere[name][0]:g}, {count} are needed"
-    return ""
+    return QuotaNeed(
+        what=what, service=service, words=words, count=count, spot=spot, region=offer.region, zones=offer.zones
+    )
 
 
-def _table(told: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    """Limit and usage by metric."""
-    return {
-        str(row["metric"]): (float(row.get("limit", 0)), float(row.get("usage", 0))) for row in told.get("quotas", ())
-    }
+def _metrics(account: Account, service: str) -> list[dict[str, Any]]:
+    path = f"/v1beta1/projects/{account.project}/services/{service}.googleapis.com/consumerQuotaMetrics"
+    rows: list[dict[str, Any]] = []
+    query = {"pageSize": _ROWS}
+    while True:
+        page = account.ask("GET", "serviceusage", path, query)
+        rows += page.get("metrics", ())
+        if not page.get("nextPageToken"):
+            return rows
+        query = {**query, "pageToken": str(page["nextPageToken"])}
+
+
+def _limits(metric: Mapping[str, Any], quota: QuotaNeed) -> Iterator[tuple[str, int]]:
+    """Name and limit of each bucket that counts what is needed where the offer is."""
+    name = str(metric.get("displayName") or metric.get("metric", ""))
+    words = f"{name} {metric.get('metric', '')}".lower()
+    if bool(_SPOT.search(words)) is not quota.spot:
+        return
+    for limit in metric.get("consumerQuotaLimits", ()):
+        for bucket in limit.get("quotaBuckets", ()):
+            where = dict(bucket.get("dimensions") or {})
+            zone, region = where.pop("zone", None), where.pop("region", None)
+            here = zone in (None, *quota.zones) and region in (None, quota.region)
+            called = f"{words} {' '.join(map(str, where.values())).lower()}"
+            if here and quota.words.search(called) and bucket.get("effectiveLimit") is not None:
+                yield name, int(bucket["effectiveLimit"])

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from providers.cloud.launch import known_options
+from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError
 from providers.gcp.part import PROVIDER
-from providers.regions import regions_of
-from providers.rented import known_options
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class GcpSettings:
         )
 
 
-def _fits(options: Mapping[str, str], key: str, pattern: re.Pattern[str], wanted: str) -> str:
+def _fits(options: Mapping[str, str], key: str, pattern: re.Pattern[str], name: str) -> str:
     value = options.get(key, "")
     if value and not pattern.fullmatch(value):
-        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {wanted}")
+        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {name}")
     return value

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from providers.base import OwnedResource, SetupStep, VendorRequest
+from providers.cloud.propagation import pause
+from providers.cloud.setup_steps import StepEngine
 from providers.errors import (
     BadRequestError,
     InstanceNotFoundError,
@@ -16,22 +17,29 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp import settling
+from providers.gcp.errors import POLICY, too_new_in_set_up
 from providers.gcp.permissions import CLIENT_OWN, CLIENT_ROLES, ROLES, Role
 from providers.gcp.settings import MACHINE_ACCOUNT
-from providers.gcp.settling import POLICY
-from providers.gcp.standing import SERVICES, Standing, missing, queue_body, with_grants, without_grants
-from providers.gcp.tpu.reaper import QUEUE, REGION, queue_name
-from providers.settling import pause, settled
+from providers.gcp.setup_steps import (
+    SERVICES,
+    StandingResources,
+    missing_bindings,
+    queue_body,
+    with_grants,
+    without_grants,
+)
+from providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
+
+if TYPE_CHECKING:
+    from providers.cloud.propagation import Pair
 
 OURS = "made by plan setup gcp"
 """The description of what can be removed again."""
 _DELETE_ROLE = "roles.delete"
 PAUSE_SECONDS = 3.0
-MOST_LOOKS = 60
+EFFECT_SECONDS = 180.0
 PATIENCE_SECONDS = 120.0
 """How long trouble of Google's own, or somebody else who changes the policy, may last."""
-_T = TypeVar("_T")
 _CONCURRENT = re.compile(r"concurrent", re.IGNORECASE)
 
 
@@ -39,7 +47,7 @@ _CONCURRENT = re.compile(r"concurrent", re.IGNORECASE)
 class GcpSetUp:
     """`owned` lists what runs have left anywhere; `wait` lets some seconds go by."""
 
-    at: Standing
+    at: StandingResources
     owned: Callable[[], Sequence[OwnedResource]]
     wait: Callable[[float], None] = pause
 
@@ -58,22 +66,27 @@ class GcpSetUp:
 
         Raises BadRequestError while machines of ours are there, which need all of it.
         """
-        left = self.owned()
-        if left:
+        resources = self.owned()
+        if resources:
+            first = resources[0]
             raise BadRequestError(
-                f"{len(left)} things of runs are still there: {left[0].kind} {left[0].id} in {left[0].region}",
+                f"{len(resources)} resources of runs still exist: {first.kind} {first.id} in {first.region}",
                 hint="plan stop or plan sweep ends them first",
             )
         return list(self._to_remove())
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
+        engine = StepEngine(
+            calls=_Calls(self.at),
+            sleep=self.wait,
+            pause_seconds=PAUSE_SECONDS,
+            trouble_seconds=PATIENCE_SECONDS,
+            effect_seconds=EFFECT_SECONDS,
+        )
         for call in step.calls:
-            if call.operation == POLICY:
-                self._change_policy(call, report)
-            else:
-                self._send(call, report)
-                if call.operation != _DELETE_ROLE and step.name == f"role {CLIENT_OWN.id}":
-                    self._tell_the_owner(report)
+            engine.carry_out(call, report)
+            if call.operation not in (POLICY, _DELETE_ROLE) and step.name == f"role {CLIENT_OWN.id}":
+                self._tell_the_owner(report)
 
     def _tell_the_owner(self, report: Callable[[str], None]) -> None:
         """How whoever launches gets their roles, with the condition as it has to be for this project and bucket."""
@@ -98,7 +111,7 @@ class GcpSetUp:
         if self.at.account_is_ours and ("iam" in off or self.at.machine_account() is None):
             yield self._machine_account()
         for role in ROLES:
-            yield from self._role(role, known=None if "iam" in off else self.at.role(role))
+            yield from self._role(role, entries=None if "iam" in off else self.at.role(role))
         if self.at.account_is_ours:
             yield from self._grants({} if "cloudresourcemanager" in off else self.at.policy())
         if "cloudtasks" in off or self.at.queue() is None:
@@ -116,29 +129,30 @@ class GcpSetUp:
 
     def _machine_account(self) -> SetupStep:
         path = f"/v1/projects/{self.at.project}/serviceAccounts"
-        shown = {"displayName": "trainplan: rented machines", "description": OURS}
-        body = {"accountId": MACHINE_ACCOUNT, "serviceAccount": shown}
+        document = {"displayName": "trainplan: rented machines", "description": OURS}
+        body = {"accountId": MACHINE_ACCOUNT, "serviceAccount": document}
         call = _call("iam", "serviceAccounts.create", "POST", path, body)
         return SetupStep(
             name="machine account", detail=f"{self.at.account.machine_account}, without keys", calls=(call,)
         )
 
-    def _role(self, role: Role, known: Mapping[str, Any] | None) -> Iterator[SetupStep]:
+    def _role(self, role: Role, entries: Mapping[str, Any] | None) -> Iterator[SetupStep]:
         home, calls = f"/v1/projects/{self.at.project}/roles", []
-        if known is None:
+        if entries is None:
             calls.append(_call("iam", "roles.create", "POST", home, {"roleId": role.id, "role": role.body}))
         else:
-            if known.get("deleted"):
+            if entries.get("deleted"):
                 calls.append(_call("iam", "roles.undelete", "POST", f"{home}/{role.id}:undelete", {}))
-            if tuple(sorted(known.get("includedPermissions", ()))) != role.permissions:
+            if tuple(sorted(entries.get("includedPermissions", ()))) != role.permissions:
                 calls.append(_call("iam", "roles.patch", "PATCH", f"{home}/{role.id}", role.body))
         if calls:
             who = "for you to grant to whoever launches" if role in CLIENT_ROLES else "for the machines' account"
-            detail = f"{role.id}, {len(role.permissions)} permissions (docs/permissions/gcp), {who}"
+            count = f"{len(role.permissions)} permission{'' if len(role.permissions) == 1 else 's'}"
+            detail = f"{role.id}, {count} (docs/permissions/gcp), {who}"
             yield SetupStep(name=f"role {role.id}", detail=detail, calls=tuple(calls))
 
     def _grants(self, policy: Mapping[str, Any]) -> Iterator[SetupStep]:
-        lacking = missing(self.at.grants(), policy)
+        lacking = missing_bindings(self.at.grants(), policy)
         if lacking:
             names = ", ".join(grant["role"].rpartition("/")[2] for grant in lacking)
             detail = (
@@ -164,7 +178,7 @@ class GcpSetUp:
     def _to_remove(self) -> Iterator[SetupStep]:
         project = self.at.project
         if self.at.account_is_ours:
-            there = [grant for grant in self.at.grants() if not missing([grant], self.at.policy())]
+            there = [grant for grant in self.at.grants() if not missing_bindings([grant], self.at.policy())]
             if there:
                 yield SetupStep(
                     name="grants",
@@ -172,8 +186,8 @@ class GcpSetUp:
                     calls=(self._policy_call("remove", there),),
                 )
         for role in reversed(ROLES):
-            known = self.at.role(role)
-            if known is not None and not known.get("deleted"):
+            entries = self.at.role(role)
+            if entries is not None and not entries.get("deleted"):
                 call = _call("iam", _DELETE_ROLE, "DELETE", f"/v1/{self.at.role_name(role)}")
                 yield SetupStep(name=f"role {role.id}", detail="kept by Google for a week", calls=(call,))
         yield from self._accounts_to_remove()
@@ -184,8 +198,8 @@ class GcpSetUp:
             yield SetupStep(name="network", detail=self.at.network_name, calls=(call,))
 
     def _accounts_to_remove(self) -> Iterator[SetupStep]:
-        found = self.at.machine_account() if self.at.account_is_ours else None
-        if found is not None and found.get("description") == OURS:
+        entries = self.at.machine_account() if self.at.account_is_ours else None
+        if entries is not None and entries.get("description") == OURS:
             email = self.at.account.machine_account
             path = f"/v1/projects/{self.at.project}/serviceAccounts/{email}"
             call = _call("iam", "serviceAccounts.delete", "DELETE", path)
@@ -198,59 +212,58 @@ class GcpSetUp:
         parameters = {"project": self.at.project, verb: [dict(grant) for grant in grants]}
         return VendorRequest(service="cloudresourcemanager", operation=POLICY, parameters=parameters)
 
-    def _change_policy(self, call: VendorRequest, report: Callable[[str], None]) -> None:
-        """Read, changed, and written back if nobody else has meanwhile; a new account or role may not be known yet."""
-        wanted: Mapping[str, Any] = call.parameters
 
-        def change() -> None:
-            policy = self.at.policy()
-            if "add" in wanted:
-                changed = with_grants(policy, wanted["add"])
-            else:
-                changed = without_grants(policy, wanted["remove"])
-            path = f"/v1/projects/{self.at.project}:setIamPolicy"
-            self.at.account.ask("POST", "cloudresourcemanager", path, None, {"policy": changed})
+@dataclass(frozen=True)
+class _Calls:
+    """`providers.cloud.setup_steps.SetUpCalls` for Google's calls."""
 
-        self._patiently(POLICY, change, report)
+    at: StandingResources
 
-    def _patiently(self, operation: str, send: Callable[[], _T], report: Callable[[str], None]) -> _T:
-        """What `send` gives, sent again while Google may not know yet what an earlier step made (providers.settling).
-
-        Raises ProviderError.
-        """
-        return settled(
-            partial(self._again, send), lambda error: settling.of_set_up(operation, error), self.wait, report
-        )
-
-    def _again(self, send: Callable[[], _T]) -> _T:
-        """The same for trouble of Google's own, and for a policy that somebody else has changed meanwhile."""
-        waited = 0.0
-        while True:
-            try:
-                return send()
-            except ProviderError as error:
-                if waited >= PATIENCE_SECONDS or not _may_pass(error):
-                    raise
-            self.wait(PAUSE_SECONDS)
-            waited += PAUSE_SECONDS
-
-    def _send(self, call: VendorRequest, report: Callable[[str], None]) -> None:
-        asked: Mapping[str, Any] = call.parameters
-        if asked["method"] != "DELETE" and self._patiently(call.operation, lambda: self._is_there(call), report):
-            return
+    def send(self, call: VendorRequest) -> Mapping[str, Any] | None:
+        if call.operation == POLICY:
+            self._change_policy(call.parameters)
+            return None
+        request: Mapping[str, Any] = call.parameters
+        if request["method"] != "DELETE" and self._is_there(call):
+            return None
         try:
-            told = self._patiently(
-                call.operation,
-                lambda: self.at.account.ask(
-                    asked["method"], call.service, asked["path"], asked.get("query"), asked.get("body")
-                ),
-                report,
+            return self.at.account.ask(
+                request["method"], call.service, request["path"], request.get("query"), request.get("body")
             )
         except InstanceNotFoundError:
-            if asked["method"] != "DELETE":
+            if request["method"] != "DELETE":
                 raise
-            return
-        self._until_done(call, told, report)
+            return None
+
+    def too_new(self, call: VendorRequest, error: ProviderError) -> Pair | None:
+        return too_new_in_set_up(call.operation, error)
+
+    def may_pass(self, call: VendorRequest, error: ProviderError) -> bool:  # noqa: ARG002
+        """Trouble of Google's own, and a policy that somebody else has changed meanwhile."""
+        changed = isinstance(error, BadRequestError) and bool(_CONCURRENT.search(error.message))
+        return changed or isinstance(error, (TransientError, UnrecognizedError))
+
+    def under_way(self, call: VendorRequest, answer: Mapping[str, Any] | None) -> str:
+        paths = {
+            "services.batchEnable": "/v1/{name}",
+            "networks.insert": f"/compute/v1/projects/{self.at.project}/global/operations/{{name}}",
+            "networks.delete": f"/compute/v1/projects/{self.at.project}/global/operations/{{name}}",
+        }
+        if answer is None or call.operation not in paths:
+            return ""
+        entries = self.at.account.ask("GET", call.service, paths[call.operation].format(name=answer.get("name")))
+        if entries.get("done") or entries.get("status") == "DONE":
+            _check(entries, call)
+            return ""
+        return f"{call.operation}: waiting until Google has done it"
+
+    def _change_policy(self, document: Mapping[str, Any]) -> None:
+        """Read, changed, and written back if nobody else has meanwhile."""
+        policy = self.at.policy()
+        adds = "add" in document
+        changed = with_grants(policy, document["add"]) if adds else without_grants(policy, document["remove"])
+        path = f"/v1/projects/{self.at.project}:setIamPolicy"
+        self.at.account.ask("POST", "cloudresourcemanager", path, None, {"policy": changed})
 
     def _is_there(self, call: VendorRequest) -> bool:
         """Whether a step that was cut off had made it already."""
@@ -267,30 +280,6 @@ class GcpSetUp:
     def _made_role(self, call: VendorRequest) -> Mapping[str, Any] | None:
         body: Any = call.parameters["body"]
         return next((self.at.role(role) for role in ROLES if role.id == body["roleId"]), None)
-
-    def _until_done(self, call: VendorRequest, told: Mapping[str, Any], report: Callable[[str], None]) -> None:
-        """What goes on after its answer is waited for."""
-        paths = {
-            "services.batchEnable": f"/v1/{told.get('name')}",
-            "networks.insert": f"/compute/v1/projects/{self.at.project}/global/operations/{told.get('name')}",
-            "networks.delete": f"/compute/v1/projects/{self.at.project}/global/operations/{told.get('name')}",
-        }
-        if call.operation not in paths:
-            return None
-        for number in range(MOST_LOOKS):
-            found = self.at.account.ask("GET", call.service, paths[call.operation])
-            if found.get("done") or found.get("status") == "DONE":
-                return _check(found, call)
-            if number == 0:
-                report(f"{call.operation}: waiting until Google has done it")
-            self.wait(PAUSE_SECONDS)
-        raise TransientError(f"{call.operation} is not done after {MOST_LOOKS * PAUSE_SECONDS:.0f} s", hint="try again")
-
-
-def _may_pass(error: ProviderError) -> bool:
-    """Whether the same call may be answered otherwise in a while."""
-    changed = isinstance(error, BadRequestError) and bool(_CONCURRENT.search(error.message))
-    return changed or isinstance(error, (TransientError, UnrecognizedError))
 
 
 def _check(operation: Mapping[str, Any], call: VendorRequest) -> None:

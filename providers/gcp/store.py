@@ -21,13 +21,14 @@ from providers.errors import (
     UnrecognizedError,
 )
 from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, Page, UploadLostError
+from providers.stores.places import DEFAULT_REGIONS
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from providers.base import ProviderSettings
-    from providers.stores.bucket import Part
+    from providers.stores.bucket import ObjectPart
 
 _SIGN_IN = "gcloud auth application-default login"
 _NOT_OURS = "name another bucket in the setting `bucket`"
@@ -61,18 +62,18 @@ _STATUSES: Mapping[int, tuple[type[ProviderError], str]] = {
 
 def make(settings: ProviderSettings) -> GcsBucket:
     """The bucket of these settings; `bucket`, `project`, `region`, `endpoint` and `keep_days` are options."""
-    given = StoreSettings.of(settings, "gcp")
+    store_settings = StoreSettings.of(settings, "gcp")
     with _translated("Google Cloud"):
-        return _made(given)
+        return _made(store_settings)
 
 
-def _made(given: StoreSettings) -> GcsBucket:
+def _made(store_settings: StoreSettings) -> GcsBucket:
     import google.auth
     from google.auth.credentials import AnonymousCredentials
     from google.auth.transport.requests import AuthorizedSession
 
-    endpoint = given.endpoint or given.environment.get("STORAGE_EMULATOR_HOST") or None
-    project = given.project or given.environment.get("GOOGLE_CLOUD_PROJECT") or None
+    endpoint = store_settings.endpoint or store_settings.environment.get("STORAGE_EMULATOR_HOST") or None
+    project = store_settings.project or store_settings.environment.get("GOOGLE_CLOUD_PROJECT") or None
     if endpoint is not None:  # what only speaks like Google knows nobody
         credentials, usual = AnonymousCredentials(), None
     else:
@@ -80,7 +81,7 @@ def _made(given: StoreSettings) -> GcsBucket:
     project = project or usual
     if project is None:
         raise BadRequestError("no Google Cloud project is named", hint="set `project`, or GOOGLE_CLOUD_PROJECT")
-    return GcsBucket(AuthorizedSession(credentials), endpoint or _ENDPOINT, given, project)
+    return GcsBucket(AuthorizedSession(credentials), endpoint or _ENDPOINT, store_settings, project)
 
 
 class GcsBucket:
@@ -89,14 +90,14 @@ class GcsBucket:
 
     provider = "gcp"
 
-    def __init__(self, session: Any, endpoint: str, given: StoreSettings, project: str) -> None:
+    def __init__(self, session: Any, endpoint: str, store_settings: StoreSettings, project: str) -> None:
         self.session = session
         self._endpoint = endpoint.rstrip("/")
         self._project = project
-        self._location = location_of(given)
-        self.name = bucket_name(given, project)
-        self.ours = given.bucket is None
-        self._keep_days = given.keep_days
+        self._location = location_of(store_settings)
+        self.name = bucket_name(store_settings, project)
+        self.ours = store_settings.bucket is None
+        self._keep_days = store_settings.keep_days
 
     @property
     def uri(self) -> str:
@@ -106,8 +107,8 @@ class GcsBucket:
         """In one call: there is never a bucket that is only half as it should be."""
         if self._is_mine():
             return
-        wanted = {"name": self.name, "location": self._location, **bucket_settings(self._keep_days)}
-        answer = self._ask("POST", "/storage/v1/b", {"project": self._project}, json=wanted)
+        document = {"name": self.name, "location": self._location, **bucket_settings(self._keep_days)}
+        answer = self._ask("POST", "/storage/v1/b", {"project": self._project}, json=document)
         if answer.status_code == _CONFLICT and not self._is_mine():
             raise PermissionDeniedError(f"{self.uri} belongs to somebody else", hint=_NOT_OURS, code="conflict")
         if answer.status_code != _CONFLICT:
@@ -132,17 +133,17 @@ class GcsBucket:
         if answer.status_code == _PAST_THE_END:
             return b""
         data = bytes(_judge(answer, self._named(key)).content)
-        told = re.search(r"md5=([^,\s]+)", answer.headers.get("x-goog-hash", ""))
-        if whole and told and told[1] != _md5(data):
-            raise TransientError(f"{self._named(key)}: what arrived is not what was sent", hint="try again")
+        match = re.search(r"md5=([^,\s]+)", answer.headers.get("x-goog-hash", ""))
+        if whole and match and match[1] != _md5(data):
+            raise TransientError(f"{self._named(key)}: the stored data differs from what was sent", hint="try again")
         return data
 
     def page(self, prefix: str, after: str) -> Page:
         query = {"prefix": prefix, "maxResults": str(_PAGE), "fields": "items(name,size),nextPageToken"}
         answer = self._ask("GET", self._objects, query | ({"pageToken": after} if after else {}))
-        found = _told(answer, self._named(prefix))
-        rows = tuple(Entry(row["name"], int(row["size"])) for row in found.get("items", ()))
-        return Page(rows, found.get("nextPageToken", ""))
+        item = _told(answer, self._named(prefix))
+        rows = tuple(Entry(row["name"], int(row["size"])) for row in item.get("items", ()))
+        return Page(rows, item.get("nextPageToken", ""))
 
     def delete(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -175,8 +176,8 @@ class GcsBucket:
     def _is_mine(self) -> bool:
         """Whether the project has a bucket of this name: one that only lets us in may be anybody's."""
         query = {"project": self._project, "prefix": self.name, "fields": "items(name)"}
-        found = _told(self._ask("GET", "/storage/v1/b", query), self.uri)
-        return any(row["name"] == self.name for row in found.get("items", ()))
+        item = _told(self._ask("GET", "/storage/v1/b", query), self.uri)
+        return any(row["name"] == self.name for row in item.get("items", ()))
 
     def _ask(self, method: str, path: str, query: Mapping[str, str], **more: Any) -> Any:
         with _translated(self.uri):
@@ -198,13 +199,13 @@ class GcsUpload:
         self._there = self._asked() if resumed else 0
         self._unsure = False
 
-    def holds(self, part: Part) -> bool:
+    def holds(self, part: ObjectPart) -> bool:
         if self._hashed == part.start:
             self._digest.update(part.data)
             self._hashed += len(part.data)
         return self._there >= self._hashed
 
-    def send(self, part: Part) -> None:
+    def send(self, part: ObjectPart) -> None:
         if self._unsure:
             self._there = self._asked()
         self._unsure = True
@@ -221,9 +222,9 @@ class GcsUpload:
     def finish(self) -> None:
         if self._result is None:
             self._asked()
-        told = (self._result or {}).get("md5Hash", "")
-        if told != base64.b64encode(self._digest.digest()).decode():
-            raise UploadLostError(f"{self._key}: what arrived is not what was sent")
+        reply = (self._result or {}).get("md5Hash", "")
+        if reply != base64.b64encode(self._digest.digest()).decode():
+            raise UploadLostError(f"{self._key}: the stored data differs from what was sent")
 
     def _asked(self) -> int:
         return self._sent(b"", f"bytes */{self._size}")
@@ -245,14 +246,14 @@ class GcsUpload:
             raise _said(answer, self._key)
 
 
-def location_of(given: StoreSettings) -> str:
+def location_of(store_settings: StoreSettings) -> str:
     """Where a bucket of ours is made."""
-    return given.region or "us-central1"
+    return store_settings.region or DEFAULT_REGIONS["gcp"]
 
 
-def bucket_name(given: StoreSettings, project: str) -> str:
+def bucket_name(store_settings: StoreSettings, project: str) -> str:
     """The person's own, or one that the project alone has."""
-    return given.bucket or f"trainplan-{re.sub(r'[^a-z0-9-]', '-', project)}-{location_of(given)}"
+    return store_settings.bucket or f"trainplan-{re.sub(r'[^a-z0-9-]', '-', project)}-{location_of(store_settings)}"
 
 
 def bucket_settings(keep_days: int) -> dict[str, object]:
@@ -297,11 +298,15 @@ def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except auth.TransportError as error:
-        raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+        raise TransientError(
+            f"{what} does not answer: {error}", hint="check the network connection, then try again"
+        ) from error
     except auth.GoogleAuthError as error:
-        raise CredentialsError(f"nobody is signed in to Google Cloud: {error}", hint=_SIGN_IN) from error
+        raise CredentialsError(f"there is no sign-in for Google Cloud: {error}", hint=_SIGN_IN) from error
     except requests.RequestException as error:
-        raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+        raise TransientError(
+            f"{what} does not answer: {error}", hint="check the network connection, then try again"
+        ) from error
 
 
 def _judge(answer: Any, what: str) -> Any:
@@ -322,8 +327,8 @@ def _told(answer: Any, what: str) -> Any:
 def _said(answer: Any, what: str) -> ProviderError:
     """What a plain reply says went wrong."""
     try:
-        said = answer.json()["error"]
-        reason, message = str((said.get("errors") or [{}])[0].get("reason", "")), str(said["message"])
+        value = answer.json()["error"]
+        reason, message = str((value.get("errors") or [{}])[0].get("reason", "")), str(value["message"])
     except (ValueError, KeyError, TypeError, AttributeError):
         reason, message = "", str(answer.text)[:300]
     return _error(answer.status_code, reason, f"{what}: {message}")

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from providers.errors import TransientError
-from providers.gcp.translate import translated
+from providers.gcp.errors import translated
 
 if TYPE_CHECKING:
     from providers.gcp.account import Account
@@ -91,9 +91,9 @@ class TpuCalls:
         from google.cloud import tpu_v2
 
         options = {"api_endpoint": self._account.address(TPU)}
-        made = tpu_v2.TpuClient(credentials=self._account.credentials, transport="rest", client_options=options)
-        self._account.heard_by(getattr(made.transport, "_session", None))
-        return made
+        result = tpu_v2.TpuClient(credentials=self._account.credentials, transport="rest", client_options=options)
+        self._account.heard_by(getattr(result.transport, "_session", None))
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,26 +142,26 @@ class TasksCalls:
         return AuthorizedSession(self._account.credentials, max_refresh_attempts=1)
 
 
-def pages(ask: Ask, operation: str, asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def pages(ask: Ask, operation: str, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Every page of a list. Raises what `ask` does, and TransientError for a page that comes again."""
     while True:
-        page = ask(operation, asked)
+        page = ask(operation, request)
         yield page
         following = page.get("nextPageToken")
         if not following:
             return
-        if following == asked.get("pageToken"):
+        if following == request.get("pageToken"):
             raise TransientError(f"{operation}: the same page comes again", hint="look again")
-        asked = {**asked, "pageToken": following}
+        request = {**request, "pageToken": following}
 
 
 def refusal_of(http_status: int, text: str) -> Refused:
     """What a reply's body says (https://cloud.google.com/apis/design/errors); without one, its HTTP status."""
     fallback = _STATUSES.get(http_status, "INTERNAL" if http_status >= 500 else "UNKNOWN")
     try:
-        told = json.loads(text)["error"]
-        status = str(told.get("status") or fallback)
-        return Refused(status, str(told.get("message", "")), [dict(row) for row in told.get("details", ())])
+        reply = json.loads(text)["error"]
+        status = str(reply.get("status") or fallback)
+        return Refused(status, str(reply.get("message", "")), [dict(row) for row in reply.get("details", ())])
     except (ValueError, KeyError, TypeError, AttributeError):
         return Refused(fallback, text[:300])
 
@@ -189,10 +189,10 @@ def _plain(answer: Any) -> dict[str, Any]:
     return dict(json_format.MessageToDict(message))
 
 
-def _operation(told: Any) -> dict[str, Any]:
+def _operation(reply: Any) -> dict[str, Any]:
     """Without its metadata and its result, which may be of a kind that this version does not know."""
-    error = {"code": told.error.code, "message": told.error.message} if told.HasField("error") else None
-    return {"name": told.name, "done": bool(told.done), **({"error": error} if error else {})}
+    error = {"code": reply.error.code, "message": reply.error.message} if reply.HasField("error") else None
+    return {"name": reply.name, "done": bool(reply.done), **({"error": error} if error else {})}
 
 
 def _snake(parameters: Mapping[str, Any]) -> dict[str, Any]:

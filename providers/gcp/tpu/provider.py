@@ -1,82 +1,78 @@
-"""Google's TPUs v2 to v5e: queued resources of the Cloud TPU API, and the tasks that end them."""
+"""Google's TPUs v2 to v5e: queued resources of the Cloud TPU API, their data disks, and the tasks that end both."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from providers.base import Instance, InstanceRef, InstanceState, OwnedResource, PreflightState, Timers
+from providers.cloud.launch import Rented
+from providers.cloud.listing import ListedResources, whole
+from providers.cloud.propagation import pause, settled
+from providers.cloud.regions import check_region
 from providers.errors import (
     BadRequestError,
     CapacityError,
-    CredentialsError,
-    IncompleteListingError,
     InstanceNotFoundError,
-    MachineError,
     PermissionDeniedError,
-    ProviderError,
     QuotaError,
 )
-from providers.gcp import counted, settling
+from providers.gcp import quotas
 from providers.gcp.account import Account
-from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, label_text
+from providers.gcp.errors import CREATE_TPU, too_new_for_machine, too_new_for_task
 from providers.gcp.part import PROVIDER, TOKEN_MEMORY, word_of
-from providers.gcp.tpu import checks, reaper
-from providers.gcp.tpu.api import PAGE, TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls, pages
-from providers.gcp.tpu.create import ADDRESS, CREATE, RUNTIME, checked, create_call, place_for, takes, trainable
-from providers.gcp.tpu.finding import Each, Found, asked_for, dead, made_by, threads
-from providers.gcp.tpu.runtimes import runtime_for
-from providers.gcp.tpu.startup import as_shell
-from providers.gcp.tpu.translate import (
-    NODE,
-    TASK,
-    WORD,
-    Place,
-    error_of,
-    instance,
-    is_off,
-    operation_error,
-    owned_node,
-    owned_resource,
-    owned_task,
-    place_of,
-    said_of,
-)
-from providers.regions import check_region
-from providers.rented import Rented
-from providers.settling import pause, settled
+from providers.gcp.request import label_text
+from providers.gcp.tpu import data_disk, deadline
+from providers.gcp.tpu import preflight as checks
+from providers.gcp.tpu.api import TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls
+from providers.gcp.tpu.data_disk import DataDisks
+from providers.gcp.tpu.errors import error_of, is_off, operation_error
+from providers.gcp.tpu.listing import Each, TpuLists, threads
+from providers.gcp.tpu.reply import NODE, TASK, WORD, TpuLocation, asked_for, dead, instance, place_of, said_of
+from providers.gcp.tpu.request import CREATE, as_shell, create_call, made_by, place_for, takes, trainable
+from providers.gcp.tpu.resolution import TpuResolution, resolve
+from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
-    from providers.base import Check, LaunchRequest, RunId, VendorRequest
+    from providers.base import LaunchRequest, RunId, VendorRequest
+    from providers.cloud.checks import Look
+    from providers.gcp.api import Api
 
 LISTING_LAG = timedelta(seconds=30)
 """Nobody publishes one; the API answers after a create with an operation whose target may take seconds to be there."""
 Answer = TypeVar("Answer")
 
 
-def made(account: Account, rented: Rented) -> TpuMachines:
+def make_tpu_machines(account: Account, rented: Rented, api: Api) -> TpuMachines:
     """Nobody is asked anything."""
-    return TpuMachines(account, rented, TpuCalls(account), TasksCalls(account), rented.now)
+    return TpuMachines(account, rented, TpuCalls(account), TasksCalls(account), DataDisks(api), rented.now)
 
 
 @dataclass
 class TpuMachines:
-    """`providers.gcp.part.Part` over the Cloud TPU API (`tpu`) and Cloud Tasks (`tasks`). `each` looks at zones."""
+    """`providers.gcp.part.GcpPart` over the Cloud TPU API (`tpu`) and Cloud Tasks (`tasks`). `each` looks at zones.
+
+    Its data disks (`disks`) are listed and deleted by the part for Compute Engine, as all disks with our labels are.
+    """
 
     account: Account
     rented: Rented
     tpu: Calls
     tasks: Calls
+    disks: DataDisks
     now: Callable[[], datetime]
     each: Each = threads
     sleep: Callable[[float], None] = pause
     """Lets seconds go by until what was just made is known."""
-    _known_zones: tuple[str, ...] | None = field(default=None, init=False)
+
+    @cached_property
+    def _lists(self) -> TpuLists:
+        return TpuLists(self.account, self._ask_tpu, self.tasks, self.each)
 
     @property
     def listing_lag(self) -> timedelta:
@@ -101,12 +97,12 @@ class TpuMachines:
                 return ()
             raise
 
-    def checks(self, offer: Offer) -> Sequence[Check]:
-        return checks.of_offer(self.account, self._ask_tpu, self._ask_tasks, offer)
+    def looks(self, offer: Offer) -> Mapping[str, Look]:
+        return checks.looks(self.account, self._ask_tpu, self._ask_tasks, offer)
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
         """By the quotas of the Cloud TPU API, as far as their words tell which is meant."""
-        told = [counted.check(self.account, counted.of_tpu_api(offer)) for offer in offers]
+        told = [quotas.check(self.account, quotas.of_tpu_api(offer)) for offer in offers]
         return [check.detail if check.state is PreflightState.REFUSED else "" for check in told]
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
@@ -120,47 +116,45 @@ class TpuMachines:
                 f"{request.offer.instance_type} in {request.offer.region}: no zone of it is known",
                 hint="choose another region; plan estimate shows some",
             )
-        if request.deadline + reaper.AFTER[-1] > self.now() + reaper.LONGEST:
+        if request.deadline + deadline.DISK_AFTER[-1] > self.now() + deadline.LONGEST:
             raise BadRequestError(
-                f"run {request.run_id}: its deadline is more than {reaper.LONGEST.days} days away, and nothing would "
+                f"run {request.run_id}: its deadline is more than {deadline.LONGEST.days} days away, and nothing would "
                 "end a TPU so late",
                 hint="set an earlier deadline",
             )
         checks.queue_runs(self._ask_tasks, project)
         request = self.rented.with_data(request)
         trainable(request)  # now that the size of its data is known
-        return replace(
-            request,
-            resolved={
-                **request.resolved,
-                PROJECT: project,
-                ZONE: zone,
-                RUNTIME: runtime_for(self._ask_tpu, project, zone, request.offer),
-                ADDRESS: self.account.address(TPU),
-                MACHINE_ACCOUNT: self.account.machine_account,
-                **self.rented.resolved(request),
-            },
-        )
+        if data_disk.size_gib(request):
+            data_disk.refuse_without_quota(self.account, request)
+        return replace(request, resolution=resolve(request, zone, self.rented, self.account, self._ask_tpu))
+
+    def resolution_type(self) -> type[TpuResolution]:
+        return TpuResolution
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
-        checked(request)
-        place, project = place_for(request), request.resolved[PROJECT]
+        trainable(request)
+        resolution, place = resolution_of(request, TpuResolution), place_for(request)
+        project = resolution.project
         end = {"kind": "tpu_delete", "project": project, "zone": place.zone, "queued_resource": place.name}
-        part = self.rented.machine(request, end)
-        ends = reaper.Ends(
+        gib = data_disk.size_gib(request)
+        part = self.rented.machine(request, end, data_disk_gib=gib)
+        ends = deadline.Ends(
             project=project,
             name=place.full(project, "queuedResources"),
-            address=request.resolved[ADDRESS],
-            account=request.resolved[MACHINE_ACCOUNT],
+            address=resolution.tpu_address,
+            account=resolution.machine_account,
+            disk_url=data_disk.delete_url(request, place) if gib else "",
         )
+        disk = (data_disk.insert_call(request, place),) if gib else ()
         create = create_call(request, as_shell(part.user_data), self.account.settings)
-        return (*self.rented.puts(part), *reaper.task_calls(request, ends), create)
+        return (*self.rented.puts(part), *deadline.task_calls(request, ends), *disk, create)
 
     def timers(self, request: LaunchRequest) -> Timers:
         return Timers(machine=request.deadline, cloud=request.deadline)
 
     def launch(self, request: LaunchRequest) -> Instance:
-        if not request.calls and not request.resolved:
+        if not request.calls and not request.resolution:
             request = self.resolve(request)
         calls = request.calls or tuple(self.requests(request))
         create = next((call for call in calls if call.operation == CREATE), None)
@@ -176,25 +170,13 @@ class TpuMachines:
 
     def get(self, ref: InstanceRef) -> Instance:
         place = place_of(ref.id)
-        found = self._look(place) if place else None
-        if found is None:
+        machine = self._look(place) if place else None
+        if machine is None:
             raise InstanceNotFoundError(f"there is no queued resource {ref.id}")
-        return found
+        return machine
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
-        found: list[OwnedResource] = []
-        unanswered: list[str] = []
-        for part in (*self._in_zones(), self._in_queue(run_id)):
-            found += [row for row in part.resources if run_id is None or row.run_id in (run_id, label_text(run_id))]
-            unanswered += part.unanswered
-        if unanswered:
-            raise IncompleteListingError(
-                f"{len(unanswered)} lists of TPUs did not come whole: {unanswered[0]}",
-                found=tuple(found),
-                unanswered=tuple(unanswered),
-                hint="look again when they answer",
-            )
-        return found
+        return whole((_of_run(listing, run_id) for listing in self._lists.look(run_id)), "lists of TPUs")
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
         """A queued resource takes its node and, once its own end has begun, its timers with it."""
@@ -214,42 +196,53 @@ class TpuMachines:
     def logs(self, ref: InstanceRef) -> Iterator[str]:
         """How the API says that it stands: a TPU has no console that could be read."""
         place = place_of(ref.id)
-        told = self._told(place) if place else None
-        if told is None:
+        pair = self._told(place) if place else None
+        if pair is None:
             raise InstanceNotFoundError(f"there is no queued resource {ref.id}")
-        yield from said_of(*told)
+        yield from said_of(*pair)
 
-    def _made(self, request: LaunchRequest, calls: Sequence[VendorRequest], place: Place) -> Instance:
-        made: list[str] = []
-        for call in calls:
-            if self.rented.is_put(call):
-                self.rented.put(request.run_id, call)
-            elif call.operation == reaper.CREATE_TASK:
-                if not self._armed(call):
-                    return dead(request, place, "what this attempt made has ended, and its timers are gone")
-                made.append(reaper.task_name(call))
-            else:
-                self._create(call, made)
+    def _made(self, request: LaunchRequest, calls: Sequence[VendorRequest], place: TpuLocation) -> Instance:
+        timers: list[str] = []
+        disk = ""
+        try:
+            for call in calls:
+                if self.rented.is_put(call):
+                    self.rented.put(request.run_id, call)
+                elif call.operation == deadline.CREATE_TASK:
+                    if not self._armed(call):
+                        return dead(request, place, "what this attempt made has ended, and its timers are gone")
+                    timers.append(deadline.task_name(call))
+                elif call.operation == data_disk.INSERT:
+                    disk = data_disk.name_made(call)
+                    self.disks.make(call)
+                else:
+                    self._create(call, disk)
+        except (CapacityError, QuotaError):
+            self._take_back(place, disk, timers)
+            raise
         return self._look(place) or asked_for(request, place)
 
-    def _create(self, call: VendorRequest, made: Sequence[str]) -> None:
-        """Ask for it. Where the place has none for us, nothing is left: the timers go too."""
+    def _take_back(self, place: TpuLocation, disk: str, timers: Sequence[str]) -> None:
+        """What a refused place was asked for: nothing of it is left when the refusal is told, its timers last."""
+        with contextlib.suppress(InstanceNotFoundError):
+            self._delete(place, WORD)
+        if disk:
+            self.disks.remove(disk)
+        for name in timers:
+            self._disarm(name)
+
+    def _create(self, call: VendorRequest, disk: str) -> None:
+        """Ask for it; `disk` is the full name of its data disk, "" for none."""
         try:
-            too_new = partial(settling.of_machine, settling.CREATE_TPU, account=self.account)
-            told = settled(partial(self._create_sent, call), too_new, self.sleep)
-            refused = operation_error(told, f"{TPU} {CREATE}") if told else None
+            too_new = partial(too_new_for_machine, CREATE_TPU, account=self.account, disk=disk)
+            reply = settled(partial(self._create_sent, call), too_new, self.sleep)
         except InstanceNotFoundError as error:
-            refused = BadRequestError(error.message, hint="look at zone, type and runtime version")
-        except (CapacityError, QuotaError) as error:
-            refused = error
-        if refused is None:
-            return
-        if isinstance(refused, CapacityError | QuotaError):
-            with contextlib.suppress(InstanceNotFoundError):
-                self._delete(made_by(call), WORD)
-            for name in made:
-                self._disarm(name)
-        raise refused
+            raise BadRequestError(error.message, hint="look at zone, type and runtime version") from error
+        refused = operation_error(reply, f"{TPU} {CREATE}") if reply else None
+        if isinstance(refused, InstanceNotFoundError):
+            raise BadRequestError(refused.message, hint="look at zone, type and runtime version") from refused
+        if refused is not None:
+            raise refused
 
     def _create_sent(self, call: VendorRequest) -> dict[str, Any]:
         """The answer to the create; an empty one where there is such a queued resource already."""
@@ -261,14 +254,14 @@ class TpuMachines:
             raise error_of(error, f"{TPU} {CREATE}", TPU) from error
 
     def _armed(self, call: VendorRequest) -> bool:
-        send = partial(self._of_tasks, reaper.CREATE_TASK, partial(reaper.armed, self.tasks, call))
+        send = partial(self._of_tasks, deadline.CREATE_TASK, partial(deadline.armed, self.tasks, call))
         try:
-            return settled(send, settling.of_task, self.sleep)
+            return settled(send, too_new_for_task, self.sleep)
         except PermissionDeniedError as error:
             if not isinstance(error.__cause__, InstanceNotFoundError):
                 raise
             raise PermissionDeniedError(
-                f"nothing would end the TPU without this computer, so none is made: {error.message}",
+                f"no timer in the cloud would end the TPU without this computer, so none is created: {error.message}",
                 hint="plan setup gcp",
                 code=error.code,
             ) from error
@@ -278,11 +271,11 @@ class TpuMachines:
         path = f"attempts/{request.attempt}/status.json"
         return path in self.rented.store(request.run_id).list(f"attempts/{request.attempt}")
 
-    def _look(self, place: Place) -> Instance | None:
-        told = self._told(place)
-        return instance(*told) if told else None
+    def _look(self, place: TpuLocation) -> Instance | None:
+        pair = self._told(place)
+        return instance(*pair) if pair else None
 
-    def _told(self, place: Place) -> tuple[Mapping[str, Any], Mapping[str, Any] | None] | None:
+    def _told(self, place: TpuLocation) -> tuple[Mapping[str, Any], Mapping[str, Any] | None] | None:
         """The queued resource, and its node where there is one; None: there is none."""
         project = self.account.project
         resource = self._unless_gone("GetQueuedResource", {"name": place.full(project, "queuedResources")})
@@ -293,12 +286,12 @@ class TpuMachines:
             node = self._unless_gone("GetNode", {"name": place.full(project, "nodes")})
         return resource, node
 
-    def _delete(self, place: Place, word: str) -> None:
+    def _delete(self, place: TpuLocation, word: str) -> None:
         """The queued resource with its node; the node alone where nothing else is left."""
         project = self.account.project
-        asked = {"name": place.full(project, "queuedResources"), "force": True}
+        request = {"name": place.full(project, "queuedResources"), "force": True}
         try:
-            self.tpu.call("DeleteQueuedResource", asked)
+            self.tpu.call("DeleteQueuedResource", request)
         except Refused as error:
             if error.status == "NOT_FOUND":
                 if word == NODE:
@@ -306,84 +299,46 @@ class TpuMachines:
             elif not self._is_going(place):
                 raise error_of(error, f"{TPU} DeleteQueuedResource", TPU) from error
 
-    def _is_going(self, place: Place) -> bool:
+    def _is_going(self, place: TpuLocation) -> bool:
         """Whether it is being deleted already, or gone: a second delete may be refused for the first."""
-        found = self._look(place)
-        return found is None or found.state is InstanceState.STOPPING
+        machine = self._look(place)
+        return machine is None or machine.state is InstanceState.STOPPING
 
     def _delete_timer(self, name: str) -> None:
         """A timer goes last: not before the end of what it ends has begun."""
-        known = reaper.read_task({"name": name})
-        if known is None or self._is_going(Place(known.zone, known.ends)):
+        task = deadline.read_task({"name": name})
+        if task is None or self._has_done(task):
             self._disarm(name)
 
-    def _disarm(self, name: str) -> None:
-        self._of_tasks("DeleteTask", partial(reaper.disarm, self.tasks, name))
+    def _has_done(self, task: deadline.Task) -> bool:
+        """Whether the end of what the task ends has begun."""
+        place = TpuLocation(task.zone, task.ends)
+        if task.is_of_disk:
+            return self.disks.is_going(data_disk.full_name(self.account.project, place))
+        return self._is_going(place)
 
-    def _timers_of(self, place: Place) -> list[str]:
-        project = self.account.project
-        there = self._of_tasks("ListTasks", lambda: list(reaper.tasks(self.tasks, project, None)))
+    def _disarm(self, name: str) -> None:
+        self._of_tasks("DeleteTask", partial(deadline.disarm, self.tasks, name))
+
+    def _timers_of(self, place: TpuLocation) -> list[str]:
+        """Of the queued resource and its node; those of a data disk stay until that goes."""
+        there = [task for task in self._lists.tasks_of(None) if not task.is_of_disk]
         return [task.name for task in there if (task.zone, task.ends) == (place.zone, place.name)]
 
-    def _in_zones(self) -> Iterable[Found]:
+    def _unless_gone(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any] | None:
         try:
-            zones = self._zones()
-        except (CredentialsError, MachineError):
-            raise
-        except ProviderError as error:
-            return [] if is_off(error) else [Found(unanswered=(f"the zones of TPUs: {error.message}",))]
-        return self.each(self._in_zone, zones)
-
-    def _in_zone(self, zone: str) -> Found:
-        found: list[OwnedResource] = []
-        unanswered: list[str] = []
-        asked = {"parent": f"projects/{self.account.project}/locations/{zone}", "pageSize": PAGE}
-        for operation, rows, owned in _LISTS:
-            try:
-                for page in pages(self._ask_tpu, operation, asked):
-                    found += [known for known in map(owned, page.get(rows, ())) if known is not None]
-                    unanswered += [f"{place}: unreachable" for place in page.get("unreachable", ())]
-            except (CredentialsError, MachineError):
-                raise
-            except CapacityError:
-                break  # a zone that is not open to the project has nothing of it
-            except ProviderError as error:
-                unanswered.append(f"{zone}: {error.message}")
-        return Found(tuple(found), tuple(unanswered))
-
-    def _in_queue(self, run_id: RunId | None) -> Found:
-        try:
-            return Found(tuple(self._of_tasks("ListTasks", lambda: self._timers_there(run_id))))
-        except (CredentialsError, MachineError):
-            raise
-        except ProviderError as error:
-            return Found() if is_off(error) else Found(unanswered=(f"the queue {reaper.QUEUE}: {error.message}",))
-
-    def _timers_there(self, run_id: RunId | None) -> list[OwnedResource]:
-        return [owned_task(task) for task in reaper.tasks(self.tasks, self.account.project, run_id)]
-
-    def _zones(self) -> tuple[str, ...]:
-        """Every zone of the API. Raises ProviderError."""
-        if self._known_zones is None:
-            asked = {"name": f"projects/{self.account.project}", "pageSize": PAGE}
-            listed = pages(self._ask_tpu, "ListLocations", asked)
-            self._known_zones = tuple(str(row["locationId"]) for page in listed for row in page.get("locations", ()))
-        return self._known_zones
-
-    def _unless_gone(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-        try:
-            return self._ask_tpu(operation, asked)
+            return self._ask_tpu(operation, request)
         except InstanceNotFoundError:
             return None
 
-    def _ask_tpu(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask_tpu(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return self.tpu.call(operation, asked)
+            return self.tpu.call(operation, request)
         except Refused as error:
             raise error_of(error, f"{TPU} {operation}", TPU) from error
 
-    def _ask_tasks(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return self._of_tasks(operation, lambda: self.tasks.call(operation, asked))
+    def _ask_tasks(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        return self._of_tasks(operation, lambda: self.tasks.call(operation, request))
 
     def _of_tasks(self, operation: str, call: Callable[[], Answer]) -> Answer:
         """What Cloud Tasks answers; what is none as an error of ours."""
@@ -393,7 +348,7 @@ class TpuMachines:
             raise error_of(error, f"{TASKS} {operation}", TASKS) from error
 
 
-_LISTS: Sequence[tuple[str, str, Callable[[Mapping[str, Any]], OwnedResource | None]]] = (
-    ("ListQueuedResources", "queuedResources", owned_resource),
-    ("ListNodes", "nodes", owned_node),
-)
+def _of_run(listing: ListedResources, run_id: RunId | None) -> ListedResources:
+    """What of a list belongs to a run, or to any."""
+    mine = tuple(row for row in listing.resources if run_id is None or row.run_id in (run_id, label_text(run_id)))
+    return ListedResources(mine, listing.unanswered)

@@ -13,6 +13,7 @@ from tests.contract.gcp import Client, TimedGcp
 from tests.contract.harness import Ask, request
 from tests.doubles.google.process import Google, Process
 from tests.doubles.google.scenario import FaultRule, Scenario
+from tests.doubles.google.server import GoogleServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,6 +53,13 @@ def google() -> Iterator[Google]:
     process = Process()
     yield process
     process.close()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[GoogleServer]:
+    """A server in this process, into whose world a test may reach; each test begins with a new world."""
+    with GoogleServer() as made:
+        yield made
 
 
 @pytest.fixture

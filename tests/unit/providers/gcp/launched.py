@@ -10,9 +10,10 @@ import pytest
 from providers.base import InstanceRef, InstanceState
 from providers.errors import PermissionDeniedError
 from providers.gcp.permissions import CLIENT_ROLES
+from tests.builders import LARGE_DATA
 from tests.contract.gcp import Client
 from tests.contract.harness import Ask, request, wait_for
-from tests.contract.tpu import TpuClient, make_ready
+from tests.contract.tpu import DiskClient, TpuClient, make_ready
 from tests.doubles.google.iam import Iam
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.doubles.google.server import GoogleServer
 
-KINDS: dict[str, type[Client]] = {"machine": Client, "tpu": TpuClient}
+KINDS: dict[str, type[Client]] = {"machine": Client, "tpu": TpuClient, "tpu with a data disk": DiskClient}
 GRANTED = frozenset(name for role in CLIENT_ROLES for name in role.permissions)
 
 
@@ -34,7 +35,8 @@ def launched(server: GoogleServer, kind: str, home: Path) -> set[str]:
     make_ready(client)
     server.host.world.table(Iam).granted = GRANTED
     provider = client.provider()
-    run = request(provider, Ask(run_id="r1", lasting=timedelta(hours=1)))
+    large = LARGE_DATA if KINDS[kind] is DiskClient else {}
+    run = request(provider, Ask(run_id="r1", lasting=timedelta(hours=1), job=large))
     provider.preflight(run.offer)
     provider.refine([run.offer])
     ref = provider.launch(run).ref

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from providers.gcp.conditions import (
+from providers.gcp.permissions import (
+    CALLS,
+    CLIENT_OWN,
+    ROLES,
     grants_alone,
     machines_alone,
     ours_alone,
     read_runs_and_data,
     write_runs,
 )
-from providers.gcp.permissions import CALLS, CLIENT_OWN, ROLES
 from tests.conftest import ROOT
 from tests.doubles.google.conditions import Evaluator, Resource, extracted
-from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.launched import KINDS, launched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.doubles.google.server import GoogleServer
     from tests.doubles.google.world import Call
 
 BUCKET = "trainplan-p-us-central1"
@@ -91,9 +92,9 @@ def test_whoever_launches_reaches_nothing_of_somebody_elses(foreign: Resource) -
     assert not Evaluator(ours_alone(BUCKET)).holds(foreign)
 
 
-@pytest.mark.parametrize("foreign", [*SOMEBODYS, disk("plan-r1-1"), RUN, PROJECT_ITSELF], ids=str)
-def test_a_machine_deletes_machines_of_ours_alone(foreign: Resource) -> None:
-    assert Evaluator(machines_alone()).holds(OUR_MACHINE)
+@pytest.mark.parametrize("foreign", [*SOMEBODYS, RUN, PROJECT_ITSELF], ids=str)
+def test_a_machine_deletes_machines_and_disks_of_ours_alone(foreign: Resource) -> None:
+    assert all(Evaluator(machines_alone()).holds(own) for own in (OUR_MACHINE, disk("plan-r1-1")))
     assert not Evaluator(machines_alone()).holds(foreign)
 
 
@@ -128,12 +129,6 @@ def test_the_files_of_the_conditions_are_the_conditions() -> None:
     assert setup == {"title": "trainplan", "expression": grants_alone(machines)}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[GoogleServer]:
-    with GoogleServer() as made:
-        yield made
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_call_of_a_launch_holds_under_the_condition(server: GoogleServer, tmp_path: Path, kind: str) -> None:
     """From the preflight to the sweep: the machine, disk, bucket or object that each call is about."""
@@ -143,7 +138,8 @@ def test_every_call_of_a_launch_holds_under_the_condition(server: GoogleServer, 
     (own,) = buckets
     condition = Evaluator(ours_alone(own))
     assert {found.type.rpartition("/")[2] for found in about} >= {"Object", "Bucket"}
-    assert any(found.type.endswith("Instance") for found in about) or kind == "tpu"
+    assert any(found.type.endswith("Instance") for found in about) or kind != "machine"
+    assert any(found.type.endswith("Disk") for found in about) or kind == "tpu"
     assert [found for found in about if not condition.holds(found)] == []
 
 
@@ -152,6 +148,9 @@ def _about(call: Call) -> Resource | None:
     if not set(CALLS.get(call.method, ())) & set(CLIENT_OWN.permissions):
         return None
     _, kind, verb = call.method.rsplit(".", 2)
+    if call.method.startswith("tpu."):
+        disks = call.body["tpu"]["nodeSpec"][0]["node"].get("dataDisks", ())
+        return disk(disks[0]["sourceDisk"].rpartition("/")[2]) if disks else None
     if call.method.startswith("compute."):
         name = call.path.get("instance") or call.path.get("disk") or call.body["name"]
         return (machine if kind == "instances" else disk)(name)

@@ -125,7 +125,7 @@ def test_what_is_not_googles_is_remembered_against_the_test(google: Google) -> N
     ):
         data = None if body is None else json.dumps(body).encode()
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(urllib.request.Request(f"{google.url}{path}", data=data, method=method), timeout=30)
+            urllib.request.urlopen(urllib.request.Request(f"{google.url}{path}", data=data, method=method), timeout=300)
         caught.value.close()
     assert len(google.control("calls")["violations"]) == 3
     google.control("reset", {})

@@ -18,12 +18,13 @@ from tests.doubles.google import tasks
 from tests.doubles.google.machines import Disk, Machine, table_of
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule
-from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.doubles.google.server import GoogleServer
 
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 LINES = [
@@ -41,12 +42,6 @@ LINES = [
     "timers",
     "bucket",
 ]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[GoogleServer]:
-    with GoogleServer() as made:
-        yield made
 
 
 @pytest.fixture
@@ -208,7 +203,7 @@ def test_the_double_refuses_what_was_told_and_nothing_else(first_day: Project, n
     query = OfferQuery(instance_types=frozenset({name}), regions=frozenset({"us-central1"}))
     offer = next(one for one in client.provider(only=name).offers(query) if one.market is Market.ON_DEMAND)
     provider = client.provider()
-    asked = provider.resolve(replace(request(provider), offer=offer, resolved={}))
+    asked = provider.resolve(replace(request(provider), offer=offer, resolution=None))
     if is_let_in:
         assert provider.launch(asked).run_id == asked.run_id
     else:

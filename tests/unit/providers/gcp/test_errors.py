@@ -20,7 +20,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.translate import CODES, Said, error_of, error_of_operation, error_of_reply, in_short
+from providers.gcp.errors import CODES, ErrorDetail, error_of, error_of_operation, error_of_reply, in_short
 
 if TYPE_CHECKING:
     from tests.unit.providers.gcp.conftest import World
@@ -59,6 +59,16 @@ REPLIES: list[tuple[int, str, str, type[ProviderError]]] = [
     (503, "insufficientCapacity", "no capacity", CapacityError),
     (403, "somethingNew", "nobody has seen this", UnrecognizedError),
     (418, "", "a teapot", UnrecognizedError),
+    # A reply without a reason is judged by its status, as RFC 9110 defines it.
+    (400, "", "Bad Request", BadRequestError),
+    (401, "", "Unauthorized", CredentialsError),
+    (403, "", "Forbidden", PermissionDeniedError),
+    (404, "", "Not Found", InstanceNotFoundError),
+    (408, "", "Request Timeout", TransientError),
+    (412, "", "Precondition Failed", BadRequestError),
+    (500, "", "Internal Server Error", TransientError),
+    (503, "", "Service Unavailable", TransientError),
+    (504, "", "Gateway Timeout", TransientError),
 ]
 OPERATIONS: list[tuple[str, int, type[ProviderError]]] = [
     ("ZONE_RESOURCE_POOL_EXHAUSTED", 503, CapacityError),
@@ -125,7 +135,9 @@ def test_a_quota_is_named_by_its_details_or_else_by_the_text() -> None:
         ((), "Quota 'CPUS' exceeded.  Limit: 8.0 in region us-east1.", "CPUS"),
         ((), "too much", "unknown"),
     ):
-        error = error_of(Said(code="QUOTA_EXCEEDED", status=403, message=text, details=details), "compute/insert")
+        error = error_of(
+            ErrorDetail(code="QUOTA_EXCEEDED", status=403, message=text, details=details), "compute/insert"
+        )
         assert isinstance(error, QuotaError)
         assert error.quota == name
         assert "quotas" in error.hint
@@ -133,25 +145,25 @@ def test_a_quota_is_named_by_its_details_or_else_by_the_text() -> None:
 
 def test_the_quota_over_all_regions_says_so() -> None:
     text = "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 0.0 globally."
-    error = error_of(Said(code="quotaExceeded", status=403, message=text), "compute/insert")
+    error = error_of(ErrorDetail(code="quotaExceeded", status=403, message=text), "compute/insert")
     assert isinstance(error, QuotaError)
     assert error.everywhere
     assert "all regions" in error.hint
-    here = error_of(Said(code="quotaExceeded", status=403, message="Quota 'CPUS' exceeded."), "compute/insert")
+    here = error_of(ErrorDetail(code="quotaExceeded", status=403, message="Quota 'CPUS' exceeded."), "compute/insert")
     assert isinstance(here, QuotaError)
     assert not here.everywhere
 
 
 def test_a_stockout_tells_where_there_is_room() -> None:
     info = {"errorInfo": {"metadatas": {"zonesAvailable": "us-central1-a,us-central1-f"}}}
-    said = Said(code="ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", status=503, message="no", details=(info,))
+    said = ErrorDetail(code="ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", status=503, message="no", details=(info,))
     error = error_of(said, "compute/insert")
     assert isinstance(error, CapacityError)
     assert error.elsewhere == ("us-central1-a", "us-central1-f")
 
 
 def test_an_api_that_is_off_says_how_to_switch_it_on() -> None:
-    error = error_of(Said(code="accessNotConfigured", status=403, message="off"), "tpu/v2/projects/p")
+    error = error_of(ErrorDetail(code="accessNotConfigured", status=403, message="off"), "tpu/v2/projects/p")
     assert error.hint == "plan setup gcp switches it on, or gcloud services enable tpu.googleapis.com"
     assert in_short(error) == "the API tpu is off in this project"
 
@@ -198,6 +210,6 @@ def test_a_create_whose_reply_cannot_be_read_is_found_again(world: World) -> Non
 @pytest.mark.parametrize("text", GARBLED[:2])
 def test_a_reply_without_googles_library_is_read_with_the_same_care(world: World, text: str) -> None:
     world.script("compute.projects.get", effect="garbled", message=text, times=None)
-    (identity,) = [check for check in world.provider.account.checks() if check.name == "identity"]
+    identity = world.provider.account.identity()
     assert identity.state is PreflightState.UNKNOWN
     assert "cannot be read" in identity.detail

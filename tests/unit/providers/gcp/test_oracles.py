@@ -11,13 +11,13 @@ from google.cloud import compute_v1
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_RUN, ProviderSettings
 from providers.errors import InstanceNotFoundError
 from providers.gcp import api
-from providers.gcp.found import _STATES, KINDS, instance_of, is_done, last_of, parts_of, why_ended
-from providers.gcp.insert import LABEL_OURS, OURS
-from providers.gcp.lists import Lists
+from providers.gcp.errors import error_of_operation, error_of_reply
+from providers.gcp.listing import Lists
 from providers.gcp.permissions import FILES
+from providers.gcp.preflight import _table
 from providers.gcp.provider import make
-from providers.gcp.quotas import _table
-from providers.gcp.translate import error_of_operation, error_of_reply
+from providers.gcp.reply import _STATES, KINDS, instance_of, is_done, last_of, parts_of, why_ended
+from providers.gcp.request import LABEL_OURS, OURS
 from tests.doubles.clock import NOON
 from tests.doubles.google import permissions
 

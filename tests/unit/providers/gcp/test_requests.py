@@ -16,12 +16,13 @@ import yaml
 from pricing.catalog import Catalog
 from pricing.offers import Market, OfferQuery
 from providers.base import LaunchRequest, RunId
+from providers.cloud.launch import Rented
 from providers.errors import BadRequestError
 from providers.gcp.account import Account
-from providers.gcp.insert import attempt_of, instant_of, name_of, token_of
-from providers.gcp.machines import Machines
+from providers.gcp.compute import Machines
+from providers.gcp.request import attempt_of, instant_of, name_of, token_of
+from providers.gcp.resolution import ComputeResolution
 from providers.gcp.settings import GcpSettings
-from providers.rented import Rented
 from tests.builders import TODAY, a_job
 from tests.doubles.clock import NOON
 from tests.doubles.google.discovery import description
@@ -33,17 +34,18 @@ if TYPE_CHECKING:
     from providers.base import VendorRequest
     from tests.conftest import Golden
 
-RESOLVED = {
-    "image_digest": f"sha256:{'5' * 64}",
-    "run_uri": "gs://trainplan-a-project-us-central1/runs/261121-0badcafe",
-    "run_region": "us-central1",
-    "boot_deadline": "2026-11-21T12:45:00+00:00",
-    "project": "a-project",
-    "machine_account": "trainplan-machine@a-project.iam.gserviceaccount.com",
-    "least_disk_gib": "100",
-    "image": "projects/an-image-project/global/images/an-image-v20261101",
-    "image_gib": "50",
-}
+RESOLUTION = ComputeResolution(
+    image_digest=f"sha256:{'5' * 64}",
+    run_uri="gs://trainplan-a-project-us-central1/runs/261121-0badcafe",
+    run_region="us-central1",
+    boot_deadline=NOON + timedelta(minutes=45),
+    project="a-project",
+    machine_account="trainplan-machine@a-project.iam.gserviceaccount.com",
+    zone="us-central1-a",
+    least_disk_gib=100,
+    image="projects/an-image-project/global/images/an-image-v20261101",
+    image_gib=50,
+)
 _OF_THE_CLOUD = ("deadline", "boot_deadline", "device", "end", "framework", "images", "privileged")
 """What spec.json says that hangs on the cloud; the rest is every machine's (test_machine_part.py)."""
 KINDS = [
@@ -81,11 +83,11 @@ def a_request(instance_type: str, market: Market, region: str, zone: str, **chan
         run_id=RunId("261121-0badcafe"),
         attempt=2,
         offer=offer_of(instance_type, market, region),
-        job_json=a_job(framework="jax" if instance_type.startswith("tpu-") else "tensorflow").to_json(),
+        job=a_job(framework="jax" if instance_type.startswith("tpu-") else "tensorflow"),
         deadline=NOON + timedelta(hours=2),
         zone=zone,
         client="0123456789abcdef",
-        resolved={**RESOLVED, "zone": zone},
+        resolution=replace(RESOLUTION, zone=zone),
     )
     return replace(made, **changes)
 
@@ -133,7 +135,7 @@ def test_the_same_request_gives_the_same_bytes() -> None:
 def test_a_name_and_a_token_are_of_one_attempt() -> None:
     assert name_of(t4()) == "plan-261121-0badcafe-2"
     assert attempt_of(name_of(t4())) == ("261121-0badcafe", 2)
-    others = [t4(attempt=3), t4(run_id=RunId("x")), t4(resolved={**RESOLVED, "zone": "us-central1-b"})]
+    others = [t4(attempt=3), t4(run_id=RunId("x")), t4(resolution=replace(RESOLUTION, zone="us-central1-b"))]
     assert len({token_of(request) for request in (t4(), *others)}) == 4
 
 
@@ -172,8 +174,8 @@ def test_an_accelerator_stops_for_maintenance_and_is_not_started_again(market: M
 
 
 def test_the_disk_has_room_for_image_and_data() -> None:
-    imagenet = a_job(data={"name": "imagenet"}).to_json()
-    size = body_of(t4(job_json=imagenet))["disks"][0]["initializeParams"]["diskSizeGb"]
+    imagenet = a_job(data={"name": "imagenet"})
+    size = body_of(t4(job=imagenet))["disks"][0]["initializeParams"]["diskSizeGb"]
     assert size == str(100 + 280)
 
 
@@ -185,8 +187,8 @@ def test_a_network_of_ones_own_is_used() -> None:
 
 
 def test_what_was_not_looked_up_is_not_sent() -> None:
-    with pytest.raises(BadRequestError, match="image"):
-        machines().requests(t4(resolved={name: value for name, value in RESOLVED.items() if name != "image"}))
+    with pytest.raises(BadRequestError, match="was not looked up"):
+        machines().requests(t4(resolution=None))
 
 
 def test_its_timers() -> None:

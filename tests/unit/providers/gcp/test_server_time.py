@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from providers.base import ProviderSettings
+from providers.cloud.server_time import ServerClock, ServerTime
 from providers.errors import ProviderError
 from providers.gcp.account import Account
 from providers.gcp.api import GoogleApi
 from providers.gcp.provider import make
 from providers.gcp.settings import GcpSettings
 from providers.gcp.tpu.api import TpuCalls
-from providers.server_time import ServerClock, ServerTime
 from tests.contract.gcp import PROJECT
 from tests.doubles.clock import NOON
 

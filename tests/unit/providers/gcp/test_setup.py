@@ -10,8 +10,7 @@ import pytest
 
 from providers.base import SetUp
 from providers.errors import BadRequestError, PermissionDeniedError
-from providers.gcp.conditions import machines_alone, ours_alone, read_runs_and_data, write_runs
-from providers.gcp.permissions import CLIENT_ROLES, ROLES
+from providers.gcp.permissions import CLIENT_ROLES, ROLES, machines_alone, ours_alone, read_runs_and_data, write_runs
 from providers.gcp.provider import make
 from tests.contract.gcp import PROJECT
 from tests.doubles.google import iam, tasks
@@ -36,12 +35,6 @@ EVERYTHING = [
 ]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[GoogleServer]:
-    with GoogleServer() as made:
-        yield made
-
-
 @pytest.fixture
 def project(server: GoogleServer, tmp_path: Path) -> Iterator[Project]:
     reset(server)
@@ -55,6 +48,9 @@ def test_a_bare_project_is_told_what_it_lacks_and_nothing_is_made(project: Proje
     steps = project.provider.lacking()
     assert [step.name for step in steps] == EVERYTHING
     assert all(step.detail and step.calls for step in steps)
+    told = {step.name: step.detail for step in steps}
+    assert ", 1 permission (" in told["role trainplanTpuEnd"]
+    assert ", 2 permissions (" in told["role trainplanMachine"]
     assert not {
         method for method in project.methods() if method.endswith((".create", ".insert", "Enable", "setIamPolicy"))
     }
@@ -104,6 +100,20 @@ def test_a_grant_without_its_condition_is_replaced(project: Project, beside: boo
     assert [row.get("condition") for row in project.iam.policy["bindings"] if row["role"] == role] == [
         {"title": "machines of trainplan", "expression": machines_alone()}
     ]
+    assert project.provider.lacking() == []
+
+
+def test_a_project_from_before_there_were_data_disks_is_named_and_brought_up_to_date(project: Project) -> None:
+    """Without it Cloud Tasks may not delete the disk of a TPU whose client never comes back."""
+    project.set_up()
+    role = f"projects/{PROJECT}/roles/trainplanMachine"
+    project.iam.roles[role] = {**project.iam.roles[role], "includedPermissions": ["compute.instances.delete"]}
+    (grant,) = [row for row in project.iam.policy["bindings"] if row["role"] == role]
+    machines, _, _ = machines_alone().partition(" || ")
+    grant["condition"] = {"title": "machines of trainplan", "expression": machines}
+    assert "trainplanMachine is not granted" in project.lines()["machine roles"].detail
+    assert [step.name for step in project.set_up()] == ["role trainplanMachine", "grants"]
+    assert "compute.disks.delete" in project.iam.roles[role]["includedPermissions"]
     assert project.provider.lacking() == []
 
 

@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.offers import Market, OfferQuery
-from providers.billed import (
+from providers.cloud.bill import (
     ADDRESS,
     BUCKET,
     DISK,
@@ -26,19 +27,20 @@ from providers.billed import (
     Bill,
     BilledThing,
     Price,
+    Tariff,
     hourly,
-    rated,
     whose,
 )
+from providers.cloud.labels import instant
+from providers.cloud.server_time import ServerClock
 from providers.errors import BadRequestError, CredentialsError, MachineError, ProviderError
 from providers.gcp.account import Account
-from providers.gcp.found import instant, last_of, region_of
+from providers.gcp.errors import OFF
 from providers.gcp.part import PROVIDER
 from providers.gcp.prices import usd_per_hour_of
+from providers.gcp.reply import last_of, region_in, region_of
 from providers.gcp.settings import GcpSettings
 from providers.gcp.store import bucket_name
-from providers.gcp.translate import OFF
-from providers.server_time import ServerClock
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -57,18 +59,24 @@ def make(settings: ProviderSettings) -> Billed:
 
 @dataclass(frozen=True)
 class Billed:
+    """What bills in a project."""
+
     account: Account
     store: StoreSettings
     threads: int = 16
 
+    @property
+    def _tariff(self) -> Tariff:
+        return Tariff(PROVIDER, self.account.settings.home)
+
     def list_billed(self) -> Bill:
-        """As providers.billed.BillTeller has it."""
+        """As providers.cloud.bill.BillTeller has it."""
         project = self.account.project
         looks: list[tuple[str, Look]] = [
             ("machines", lambda: self._everywhere(project, "instances", self._machine)),
-            ("disks", lambda: self._everywhere(project, "disks", _disk)),
-            ("addresses", lambda: self._everywhere(project, "addresses", _address)),
-            ("forwarding rules", lambda: self._everywhere(project, "forwardingRules", _rule)),
+            ("disks", lambda: self._everywhere(project, "disks", partial(_disk, self._tariff))),
+            ("addresses", lambda: self._everywhere(project, "addresses", partial(_address, self._tariff))),
+            ("forwarding rules", lambda: self._everywhere(project, "forwardingRules", partial(_rule, self._tariff))),
             ("snapshots", lambda: self._snapshots(project)),
             ("buckets", lambda: self._buckets(project)),
         ]
@@ -89,20 +97,20 @@ class Billed:
     def _pages(self, service: str, path: str, query: Mapping[str, str] | None = None) -> Iterator[Mapping[str, Any]]:
         page: dict[str, str] = {}
         while True:
-            told = self.account.ask("GET", service, path, {**(query or {}), **page})
-            yield told
-            if not told.get("nextPageToken"):
+            reply = self.account.ask("GET", service, path, {**(query or {}), **page})
+            yield reply
+            if not reply.get("nextPageToken"):
                 return
-            page = {"pageToken": str(told["nextPageToken"])}
+            page = {"pageToken": str(reply["nextPageToken"])}
 
     def _everywhere(
-        self, project: str, kind: str, shown: Callable[[str, Mapping[str, Any]], Iterator[BilledThing]]
+        self, project: str, kind: str, show: Callable[[str, Mapping[str, Any]], Iterator[BilledThing]]
     ) -> Iterator[BilledThing]:
         """Raises BadRequestError where the list says that a place is missing from it."""
-        for told in self._pages("compute", f"/compute/v1/projects/{project}/aggregated/{kind}"):
-            for scope, rows in (told.get("items") or {}).items():
+        for reply in self._pages("compute", f"/compute/v1/projects/{project}/aggregated/{kind}"):
+            for scope, rows in (reply.get("items") or {}).items():
                 for row in rows.get(kind) or ():
-                    yield from shown(last_of(scope), row)
+                    yield from show(last_of(scope), row)
                 warning = rows.get("warning") or {}
                 if warning.get("code") not in (None, "NO_RESULTS_ON_PAGE"):
                     raise BadRequestError(f"{last_of(scope)} is missing: {warning.get('message', '')}", hint="")
@@ -117,22 +125,20 @@ class Billed:
         for interface in row.get("networkInterfaces") or ():
             for access in interface.get("accessConfigs") or ():
                 if access.get("natIP"):
-                    what = f"of {row['name']}, in use"
-                    yield _thing(
-                        ADDRESS, zone, {**row, "name": access["natIP"]}, what, rated(PROVIDER, "address in use")
-                    )
+                    what, price = f"of {row['name']}, in use", self._tariff.price("address in use", region_of(zone))
+                    yield _thing(ADDRESS, zone, {**row, "name": access["natIP"]}, what, price)
 
     def _snapshots(self, project: str) -> Iterator[BilledThing]:
-        for told in self._pages("compute", f"/compute/v1/projects/{project}/global/snapshots"):
-            for row in told.get("items") or ():
+        for reply in self._pages("compute", f"/compute/v1/projects/{project}/global/snapshots"):
+            for row in reply.get("items") or ():
                 size = int(row.get("storageBytes") or 0) / 1024**3
-                price = rated(PROVIDER, SNAPSHOT, size)
+                price = self._tariff.price(SNAPSHOT, "", size)
                 yield _thing(SNAPSHOT, _GLOBAL, row, f"{size:.1f} GiB stored of {row.get('diskSizeGb')} GiB", price)
 
     def _buckets(self, project: str) -> Iterator[BilledThing]:
         ours = bucket_name(self.store, project)
-        for told in self._pages("storage", "/storage/v1/b", {"project": project}):
-            for row in told.get("items") or ():
+        for reply in self._pages("storage", "/storage/v1/b", {"project": project}):
+            for row in reply.get("items") or ():
                 yield BilledThing(
                     provider=PROVIDER,
                     region=str(row.get("location", _GLOBAL)).lower(),
@@ -149,8 +155,8 @@ class Billed:
         try:
             places = [
                 str(row["locationId"])
-                for told in self._pages("tpu", f"/v2/projects/{project}/locations")
-                for row in told.get("locations") or ()
+                for reply in self._pages("tpu", f"/v2/projects/{project}/locations")
+                for row in reply.get("locations") or ()
             ]
         except (CredentialsError, MachineError):
             raise
@@ -162,27 +168,27 @@ class Billed:
 
     def _tpus(self, project: str, place: str) -> Iterator[BilledThing]:
         home = f"/v2/projects/{project}/locations/{place}"
-        for told in self._pages("tpu", f"{home}/nodes"):
-            for row in told.get("nodes") or ():
+        for reply in self._pages("tpu", f"{home}/nodes"):
+            for row in reply.get("nodes") or ():
                 spot = (row.get("schedulingConfig") or {}).get("spot") is True
                 kind = str(row.get("acceleratorType", ""))
                 price = hourly(self._tpu_usd_per_hour(kind, place, spot=spot), "catalog")
                 what = f"{kind} {'spot' if spot else 'on demand'}, {row.get('state')}"
-                made = {**row, "name": last_of(str(row["name"])), "creationTimestamp": row.get("createTime")}
-                yield _thing(TPU, place, made, what, price)
-        for told in self._pages("tpu", f"{home}/queuedResources"):
-            for row in told.get("queuedResources") or ():
+                document = {**row, "name": last_of(str(row["name"])), "creationTimestamp": row.get("createTime")}
+                yield _thing(TPU, place, document, what, price)
+        for reply in self._pages("tpu", f"{home}/queuedResources"):
+            for row in reply.get("queuedResources") or ():
                 state = str((row.get("state") or {}).get("state", ""))
                 nodes = ((row.get("tpu") or {}).get("nodeSpec") or [{}])[0].get("node") or {}
-                made = {
+                document = {
                     "name": last_of(str(row["name"])), "creationTimestamp": row.get("createTime"),
                     "labels": nodes.get("labels") or {},
                 }  # fmt: skip
                 free = Price(Decimal(0), "a queued request bills nothing until its node is there")
-                yield _thing(REQUEST, place, made, f"{nodes.get('acceleratorType', 'TPU')}, {state}", free)
+                yield _thing(REQUEST, place, document, f"{nodes.get('acceleratorType', 'TPU')}, {state}", free)
 
     def _tpu_usd_per_hour(self, kind: str, place: str, *, spot: bool) -> Decimal | None:
-        asked = OfferQuery(
+        query = OfferQuery(
             providers=frozenset({PROVIDER}),
             regions=frozenset({region_of(place)}),
             instance_types=frozenset({f"tpu-{kind}"}),
@@ -190,28 +196,28 @@ class Billed:
             include_retired=True,
         )
         with contextlib.suppress(CatalogError), Catalog.open(current_catalog(self.account.settings.home)) as catalog:
-            offers = catalog.offers(asked, date.max)
+            offers = catalog.offers(query, date.max)
             return offers[0].usd_per_hour if offers else None
         return None
 
 
-def _disk(zone: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
+def _disk(tariff: Tariff, zone: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
     kind, size = last_of(str(row.get("type", ""))) or "disk", int(row.get("sizeGb") or 0)
     state = "in use" if row.get("users") else "attached to nothing"
-    yield _thing(DISK, zone, row, f"{kind} {size} GiB, {state}", rated(PROVIDER, kind, size))
+    yield _thing(DISK, zone, row, f"{kind} {size} GiB, {state}", tariff.price(kind, region_in(zone), size))
 
 
-def _address(place: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
+def _address(tariff: Tariff, place: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
     """Reserved ones; inside networks they are free."""
     if row.get("addressType") == "INTERNAL":
         return
     used = row.get("status") == "IN_USE"
     if not used:  # one in use is shown with its machine
-        yield _thing(ADDRESS, place, row, "reserved and unused", rated(PROVIDER, ADDRESS))
+        yield _thing(ADDRESS, place, row, "reserved and unused", tariff.price(ADDRESS, region_in(place)))
 
 
-def _rule(place: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
-    yield _thing(LOAD_BALANCER, place, row, "forwarding rule", rated(PROVIDER, LOAD_BALANCER))
+def _rule(tariff: Tariff, place: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
+    yield _thing(LOAD_BALANCER, place, row, "forwarding rule", tariff.price(LOAD_BALANCER, region_in(place)))
 
 
 def _thing(kind: str, place: str, row: Mapping[str, Any], what: str, price: Price) -> BilledThing:

@@ -6,14 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from planner.cli import build
 from planner.cli.person import Nobody
-from planner.client import own_client
-from planner.journal import Journal
-from planner.run import Outcome
-from planner.runner import Runner, request_for
+from planner.home.client import own_client
+from planner.runs.journal.journal import Journal
+from planner.runs.run import Outcome
+from planner.runs.runner import Runner, request_for
 from planner.settings import Settings
 from providers.base import EndKind, RunId
 from tests.builders import a_job
@@ -22,23 +20,16 @@ from tests.doubles.clock import NOON
 from tests.doubles.google import tpu
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
-from tests.doubles.google.server import GoogleServer
 from tests.faults.tpu import SCENARIOS, USD_PER_HOUR, targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from planner.receipt import Receipt
-    from planner.run import Run
+    from planner.runs.receipt import Receipt
+    from planner.runs.run import Run
+    from tests.doubles.google.server import GoogleServer
 
 FIXED_USD = 0.01
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[GoogleServer]:
-    with GoogleServer() as made:
-        yield made
 
 
 def trained(server: GoogleServer, home: Path, scenario: dict[str, Any], market: str) -> tuple[Run, Receipt]:

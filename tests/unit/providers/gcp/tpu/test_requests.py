@@ -18,21 +18,20 @@ import yaml
 
 from pricing.catalog import Catalog
 from pricing.offers import Market, Offer, OfferQuery
-from providers.agent.spec import File
 from providers.base import LaunchRequest, ProviderSettings, RunId, VendorRequest
-from providers.bootstrap import Boot, shell_parts, start_up
+from providers.cloud.bootstrap import Boot, shell_parts, start_up
+from providers.cloud.checks import check_lines
+from providers.cloud.launch import BOOT_ALLOWANCE, Rented
 from providers.errors import BadRequestError
 from providers.gcp.account import Account
-from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, name_of
 from providers.gcp.provider import make
+from providers.gcp.request import name_of
 from providers.gcp.settings import GcpSettings
-from providers.gcp.tpu import reaper
-from providers.gcp.tpu.create import ADDRESS, RUNTIME, takes, trainable
+from providers.gcp.tpu import deadline
+from providers.gcp.tpu.data_disk import DataDisks
 from providers.gcp.tpu.provider import TpuMachines
-from providers.gcp.tpu.runtimes import chosen
-from providers.gcp.tpu.startup import as_shell
-from providers.machine import IMAGE_DIGEST
-from providers.rented import BOOT_ALLOWANCE, BOOT_DEADLINE, RUN_REGION, RUN_URI, Rented
+from providers.gcp.tpu.request import as_shell, takes
+from providers.gcp.tpu.resolution import TpuResolution, choose_version
 from tests.builders import TODAY, a_job
 
 if TYPE_CHECKING:
@@ -59,34 +58,37 @@ def an_offer(instance_type: str = "tpu-v3-8", market: Market = Market.ON_DEMAND)
         return catalog.offers(asked, TODAY)[0]
 
 
+RESOLUTION = TpuResolution(
+    image_digest=f"sha256:{'5' * 64}",
+    run_uri="gs://trainplan-a-project-us-central1/runs/261121-0000abcd",
+    run_region="us-central1",
+    boot_deadline=NOON + BOOT_ALLOWANCE,
+    project="a-project",
+    machine_account="trainplan-machine@a-project.iam.gserviceaccount.com",
+    zone="us-central1-a",
+    runtime_version="tpu-ubuntu2204-base",
+    tpu_address="https://tpu.googleapis.com",
+)
+
+
 def machines(**settings: Any) -> TpuMachines:
     """Nobody answers: what is asked here is pure."""
     given = GcpSettings(project="a-project", endpoint="http://nowhere", **settings)
     rented = Rented(cloud="gcp", service="storage", store=_nothing, region=lambda: "us-central1", now=lambda: NOON)
-    return TpuMachines(Account(given), rented, _nothing, _nothing, lambda: NOON)  # type: ignore[arg-type]
+    disks = DataDisks(_nothing)  # type: ignore[arg-type]
+    return TpuMachines(Account(given), rented, _nothing, _nothing, disks, lambda: NOON)  # type: ignore[arg-type]
 
 
 def a_request(offer: Offer | None = None, **changes: Any) -> LaunchRequest:
-    resolved = {
-        PROJECT: "a-project",
-        ZONE: "us-central1-a",
-        RUNTIME: "tpu-ubuntu2204-base",
-        ADDRESS: "https://tpu.googleapis.com",
-        MACHINE_ACCOUNT: "trainplan-machine@a-project.iam.gserviceaccount.com",
-        IMAGE_DIGEST: f"sha256:{'5' * 64}",
-        RUN_URI: "gs://trainplan-a-project-us-central1/runs/261121-0000abcd",
-        RUN_REGION: "us-central1",
-        BOOT_DEADLINE: (NOON + BOOT_ALLOWANCE).isoformat(),
-    }
     made = LaunchRequest(
         run_id=RunId("261121-0000abcd"),
         attempt=2,
         offer=offer or an_offer(),
-        job_json=a_job().to_json(),
+        job=a_job(),
         deadline=NOON + timedelta(hours=8),
         zone="us-central1-a",
         client="c0ffee0123456789",
-        resolved=resolved,
+        resolution=RESOLUTION,
     )
     return replace(made, **changes)
 
@@ -134,7 +136,7 @@ def test_names_are_the_attempts_and_tell_it() -> None:
     request = a_request()
     (first, *_) = [call for call in calls_of(request) if call.operation == "CreateTask"]
     task: Any = first.parameters["task"]
-    known = reaper.read_task({**task, "createTime": "2026-11-21T12:00:00Z"})
+    known = deadline.read_task({**task, "createTime": "2026-11-21T12:00:00Z"})
     assert known is not None
     assert (known.run_id, known.attempt, known.client) == (request.run_id, 2, request.client)
     assert (known.zone, known.ends, known.deadline) == ("us-central1-a", name_of(request), request.deadline)
@@ -144,11 +146,13 @@ def test_names_are_the_attempts_and_tell_it() -> None:
 @pytest.mark.parametrize("text", ["Ab_c.d/é-1", "", "a__b", "_5f", "x" * 60])
 def test_what_is_no_name_of_a_task_is_spelled_out(text: str) -> None:
     request = a_request(run_id=RunId(f"r{text}"), client=text)
-    ends = reaper.Ends(project="p", name="projects/p/locations/z-a/queuedResources/n", address="https://x", account="a")
-    call = reaper.task_calls(request, ends)[0]
-    name = reaper.task_name(call).rpartition("/")[2]
+    ends = deadline.Ends(
+        project="p", name="projects/p/locations/z-a/queuedResources/n", address="https://x", account="a"
+    )
+    call = deadline.task_calls(request, ends)[0]
+    name = deadline.task_name(call).rpartition("/")[2]
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,500}", name)
-    known = reaper.read_task({"name": f"q/{name}"})
+    known = deadline.read_task({"name": f"q/{name}"})
     assert known is not None
     assert (known.run_id, known.client) == (request.run_id, text)
 
@@ -157,7 +161,7 @@ def test_what_is_no_name_of_a_task_is_spelled_out(text: str) -> None:
     "name", ["mine", "trainplan__r__x__c__z__0", "trainplan__r__1__c__z", "trainplan__r__1__c__z__x"]
 )
 def test_other_tasks_are_none_of_ours(name: str) -> None:
-    assert reaper.read_task({"name": f"projects/p/locations/l/queues/trainplan/tasks/{name}"}) is None
+    assert deadline.read_task({"name": f"projects/p/locations/l/queues/trainplan/tasks/{name}"}) is None
 
 
 def test_spot_is_asked_for_as_spot_alone() -> None:
@@ -187,7 +191,7 @@ def test_a_slice_of_several_machines_is_refused_with_the_reason() -> None:
         machines().requests(request)
     with pytest.raises(BadRequestError, match="slice of 4 machines"):
         machines().resolve(request)
-    (line,) = machines().checks(request.offer)
+    (line,) = check_lines(machines().looks(request.offer))
     assert "slice of 4 machines" in line.detail
 
 
@@ -196,7 +200,7 @@ def test_a_slice_of_several_machines_is_refused_with_the_reason() -> None:
     [("tpu-v3-8", 100, True), ("tpu-v3-8", 104, False), ("tpu-v4-8", 100, False), ("tpu-v5litepod-8", 100, True)],
 )
 def test_a_batch_divides_over_cores_not_chips(instance_type: str, batch: int, refused: bool) -> None:
-    request = a_request(an_offer(instance_type), job_json=a_job(global_batch_size=batch).to_json())
+    request = a_request(an_offer(instance_type), job=a_job(global_batch_size=batch))
     if not refused:
         assert machines().requests(request)
         return
@@ -206,48 +210,9 @@ def test_a_batch_divides_over_cores_not_chips(instance_type: str, batch: int, re
         assert "multiple" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("gigabytes", "told", "refused"),
-    [
-        (75, "the job", False),
-        (76, "the job", True),
-        (75, "files", False),
-        (76, "files", True),
-        # One archive is there beside what is in it.
-        (37, "an archive", False),
-        (38, "an archive", True),
-        (73, "archives", False),
-        (75, "archives", True),
-    ],
-)
-def test_data_that_has_no_room_on_its_disk_is_refused_before_anything_is_made(
-    gigabytes: int, told: str, refused: bool
-) -> None:
-    """100 GiB less 30 for system and container are 75.2 GB."""
-    size, parts = gigabytes * 10**9, {"files": 75, "an archive": 1, "archives": 75}.get(told, 0)
-    data: dict[str, Any] = {"url": "gs://images/train", "images": 1000}
-    if told == "the job":
-        data["size_bytes"] = size
-    net = {"preset": "vgg16", "image_size": 64, "classes": 10}
-    part = File(
-        path="", uri="gs://x/y", to="data/y", sha256="", size_bytes=size // max(parts, 1), unpack=told != "files"
-    )
-    request = a_request(job_json=a_job(data=data, model=net).to_json(), data=(part,) * parts)
-    if not refused:
-        trainable(request)
-        return
-    for asked in (machines().requests, machines().resolve):
-        with pytest.raises(BadRequestError, match="100 GiB") as caught:
-            asked(request)
-        assert "whose disk a launch sizes" in caught.value.hint
-
-
-@pytest.mark.parametrize("missing", [PROJECT, ZONE, RUNTIME, ADDRESS, MACHINE_ACCOUNT, BOOT_DEADLINE])
-def test_what_was_not_looked_up_is_named(missing: str) -> None:
-    request = a_request()
-    known = {name: value for name, value in request.resolved.items() if name != missing}
-    with pytest.raises(BadRequestError, match=missing):
-        machines().requests(replace(request, resolved=known))
+def test_what_was_not_looked_up_is_not_sent() -> None:
+    with pytest.raises(BadRequestError, match="was not looked up"):
+        machines().requests(a_request(resolution=None))
 
 
 def test_a_deadline_that_no_task_reaches_is_refused() -> None:
@@ -271,7 +236,7 @@ def test_a_place_without_a_zone_is_refused() -> None:
     ],
 )
 def test_the_runtime_version_is_one_that_is_there(wanted: str, listed: list[str], found: str | None) -> None:
-    assert chosen(wanted, listed) == found
+    assert choose_version(wanted, listed) == found
 
 
 # --- the start-up text as a shell script ---------------------------------------------------------------------------

@@ -10,9 +10,20 @@ from typing import Any
 
 from providers.errors import InstanceNotFoundError
 from providers.gcp.account import Account
-from providers.gcp.conditions import machines_alone, ours_alone, read_runs_and_data, write_runs
-from providers.gcp.permissions import CLIENT, CLIENT_OWN, MACHINE, READS, TPU_END, WRITES, Role
-from providers.gcp.tpu.reaper import queue_name
+from providers.gcp.permissions import (
+    CLIENT,
+    CLIENT_OWN,
+    MACHINE,
+    READS,
+    TPU_END,
+    WRITES,
+    Role,
+    machines_alone,
+    ours_alone,
+    read_runs_and_data,
+    write_runs,
+)
+from providers.gcp.tpu.deadline import queue_name
 
 NEEDED = ("compute", "storage", "iam", "cloudresourcemanager")
 FOR_TPUS = ("tpu", "cloudtasks")
@@ -33,7 +44,7 @@ class Home:
 
 
 @dataclass
-class Standing:
+class StandingResources:
     """Each look is one call, or a page of them; none is remembered. Raises ProviderError."""
 
     account: Account
@@ -50,12 +61,12 @@ class Standing:
     def services(self) -> frozenset[str]:
         """Those that are on, without `.googleapis.com`."""
         path, query = f"/v1/projects/{self.project}/services", {"filter": "state:ENABLED", "pageSize": "200"}
-        found: set[str] = set()
+        names: set[str] = set()
         while True:
             page = self.account.ask("GET", "serviceusage", path, query)
-            found |= {row["config"]["name"].removesuffix(".googleapis.com") for row in page.get("services", ())}
+            names |= {row["config"]["name"].removesuffix(".googleapis.com") for row in page.get("services", ())}
             if not page.get("nextPageToken"):
-                return frozenset(found)
+                return frozenset(names)
             query = {**query, "pageToken": str(page["nextPageToken"])}
 
     def network(self) -> Mapping[str, Any] | None:
@@ -109,10 +120,10 @@ class Standing:
 
     def _grant(self, role: Role, title: str = "", expression: str = "") -> Binding:
         member = f"serviceAccount:{self.account.machine_account}"
-        given: dict[str, Any] = {"role": self.role_name(role), "members": [member]}
+        values: dict[str, Any] = {"role": self.role_name(role), "members": [member]}
         if expression:
-            given["condition"] = {"title": title, "expression": expression}
-        return given
+            values["condition"] = {"title": title, "expression": expression}
+        return values
 
     def queue(self) -> Mapping[str, Any] | None:
         return self._there("cloudtasks", f"/v2/{queue_name(self.project)}")
@@ -123,8 +134,8 @@ class Standing:
     def permitted(self, permissions: Sequence[str]) -> frozenset[str]:
         """Which of these whoever is signed in has on the project."""
         path, body = f"/v1/projects/{self.project}:testIamPermissions", {"permissions": list(permissions)}
-        told = self.account.ask("POST", "cloudresourcemanager", path, None, body)
-        return frozenset(told.get("permissions", ()))
+        reply = self.account.ask("POST", "cloudresourcemanager", path, None, body)
+        return frozenset(reply.get("permissions", ()))
 
     def _there(self, service: str, path: str) -> Mapping[str, Any] | None:
         try:
@@ -133,26 +144,26 @@ class Standing:
             return None
 
 
-def missing(wanted: Sequence[Binding], policy: Mapping[str, Any]) -> list[Binding]:
+def missing_bindings(documents: Sequence[Binding], policy: Mapping[str, Any]) -> list[Binding]:
     """The grants that a policy does not have as they are wanted, one binding each: also those that it has without their
     condition, or under another one besides."""
-    return [grant for grant in wanted if _conditions(grant, policy) != {_condition(grant)}]
+    return [grant for grant in documents if _conditions(grant, policy) != {_condition(grant)}]
 
 
 def with_grants(policy: Mapping[str, Any], grants: Sequence[Binding]) -> dict[str, Any]:
     """The policy with these in the place of whatever else their members have in the same roles; in the version that
     knows conditions."""
-    cleared = without_grants(policy, missing(grants, policy))
-    bindings = [*cleared["bindings"], *(dict(grant) for grant in missing(grants, policy))]
+    cleared = without_grants(policy, missing_bindings(grants, policy))
+    bindings = [*cleared["bindings"], *(dict(grant) for grant in missing_bindings(grants, policy))]
     return {**cleared, "bindings": bindings}
 
 
 def without_grants(policy: Mapping[str, Any], grants: Sequence[Binding]) -> dict[str, Any]:
     """The policy without these members in these roles; what others have in them stays."""
-    gone = {(grant["role"], member) for grant in grants for member in grant["members"]}
+    pairs = {(grant["role"], member) for grant in grants for member in grant["members"]}
     bindings = []
     for binding in policy.get("bindings", ()):
-        members = [member for member in binding.get("members", ()) if (binding["role"], member) not in gone]
+        members = [member for member in binding.get("members", ()) if (binding["role"], member) not in pairs]
         if members:
             bindings.append({**binding, "members": members})
     return {**policy, "version": 3, "bindings": bindings}

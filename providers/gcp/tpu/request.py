@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pricing.devices import cores_of, data_room_bytes
+import yaml
+
+from pricing.devices import cores_of
 from pricing.offers import Market
-from providers.agent.spec import bytes_on_disk
 from providers.base import VendorRequest
+from providers.cloud.launch import BOOT_ALLOWANCE
 from providers.errors import BadRequestError
 from providers.gcp.account import SCOPE
-from providers.gcp.insert import MACHINE_ACCOUNT, PROJECT, ZONE, labels_of, token_of
 from providers.gcp.kinds import TPU_API
+from providers.gcp.request import labels_of, token_of
+from providers.gcp.tpu import data_disk
 from providers.gcp.tpu.api import TPU
-from providers.gcp.tpu.reaper import resource_id, rfc3339
-from providers.gcp.tpu.translate import Place
-from providers.rented import BOOT_ALLOWANCE, BOOT_DEADLINE
-from workloads.job import job_from_json
+from providers.gcp.tpu.deadline import resource_id, rfc3339
+from providers.gcp.tpu.reply import TpuLocation
+from providers.gcp.tpu.resolution import TpuResolution
+from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
     from providers.base import LaunchRequest
     from providers.gcp.settings import GcpSettings
+    from workloads.job import TrainingJob
+
 
 CREATE = "CreateQueuedResource"
-RUNTIME = "runtime_version"
-ADDRESS = "tpu_address"
-"""Names in a request's `resolved`, beside those of Compute Engine."""
 LONGEST_WAIT = timedelta(minutes=20)
 """How long a request waits in the queue. What comes later would have too little of its boot deadline left."""
 _LEAST_WAIT = timedelta(minutes=1)
-_NEEDED = (PROJECT, ZONE, RUNTIME, ADDRESS, MACHINE_ACCOUNT, BOOT_DEADLINE)
+_HEAD = """\
+#!/bin/sh
+# trainplan: this machine trains one run and then ends itself, at the latest at its deadline.
+# The machine's start-up text (a cloud-init document), part by part, at every boot: doing it again changes nothing.
+"""
+_WRAPPED = 76
 
 
 def takes(offer: Offer) -> bool:
@@ -54,55 +62,40 @@ def why_not(offer: Offer) -> str:
     return ""
 
 
-def why_not_batch(offer: Offer, job_json: str) -> str:
+def why_not_batch(offer: Offer, job: TrainingJob) -> str:
     """Why the job's batch cannot be trained on the offer's cores, "" where it can: its chips are not what counts."""
-    batch = job_from_json(job_json).micro_batch_size
+    batch = job.micro_batch_size
     cores = offer.device_count * cores_of(offer.device)
     if batch % cores:
         return f"{offer.instance_type} trains on {cores} cores at once, over which a batch of {batch} does not divide"
     return ""
 
 
-def why_no_room(request: LaunchRequest) -> str:
-    """Why the data cannot lie on the machine's disk, "" where it can."""
-    room_bytes = data_room_bytes(request.offer.device)
-    needed_bytes = max(bytes_on_disk(request.data), job_from_json(request.job_json).data_bytes or 0)
-    if room_bytes is not None and needed_bytes > room_bytes:
-        return (
-            f"{request.offer.instance_type} has a disk of 100 GiB, and nobody can ask for a larger one: "
-            f"{room_bytes / 1e9:.0f} GB of it are left for data, which takes {needed_bytes / 1e9:.0f} GB while it comes"
-        )
-    return ""
-
-
-def place_for(request: LaunchRequest) -> Place:
+def place_for(request: LaunchRequest) -> TpuLocation:
     """Where what the request makes is found again."""
-    return Place(request.resolved[ZONE], resource_id(request.run_id, request.attempt))
+    return TpuLocation(resolution_of(request, TpuResolution).zone, resource_id(request.run_id, request.attempt))
 
 
 def trainable(request: LaunchRequest) -> None:
     """Raises BadRequestError for a slice, a batch or data that cannot be trained here."""
     if reason := why_not(request.offer):
         raise BadRequestError(reason, hint="choose a slice of one machine; plan estimate shows them")
-    if reason := why_not_batch(request.offer, request.job_json):
+    if reason := why_not_batch(request.offer, request.job):
         raise BadRequestError(reason, hint="make the batch a multiple of it; 8 for each core fill it best")
-    if reason := why_no_room(request):
-        raise BadRequestError(reason, hint="choose a machine whose disk a launch sizes: TPU v5p, v6e, or a GPU")
+    if reason := data_disk.why_too_large(request):
+        raise BadRequestError(reason, hint="train on a part of the data")
 
 
-def checked(request: LaunchRequest) -> LaunchRequest:
-    """The request, where all that it needs was looked up. Raises BadRequestError."""
-    trainable(request)
-    missing = [name for name in _NEEDED if not request.resolved.get(name)]
-    if missing:
-        raise BadRequestError(f"run {request.run_id}: {', '.join(missing)} was not looked up", hint="launch it anew")
-    return request
+def made_by(create: VendorRequest) -> TpuLocation:
+    """Where what a create asks for is found again."""
+    parent = str(create.parameters["parent"])
+    return TpuLocation(parent.rpartition("/")[2], str(create.parameters["queuedResourceId"]))
 
 
 def create_call(request: LaunchRequest, startup_script: str, settings: GcpSettings) -> VendorRequest:
     """Pure, for a request that was checked."""
     place = place_for(request)
-    parent = f"projects/{request.resolved[PROJECT]}/locations/{place.zone}"
+    parent = f"projects/{resolution_of(request, TpuResolution).project}/locations/{place.zone}"
     node = {"parent": parent, "nodeId": place.name, "node": _node(request, startup_script, settings)}
     body: dict[str, Any] = {
         "tpu": {"nodeSpec": [node]},
@@ -121,18 +114,55 @@ def create_call(request: LaunchRequest, startup_script: str, settings: GcpSettin
 
 def _wait_until(request: LaunchRequest) -> datetime:
     """Until when it may wait, and at most a quarter of the time that it has: another zone is to have its chance."""
-    began = datetime.fromisoformat(request.resolved[BOOT_DEADLINE]) - BOOT_ALLOWANCE
+    began = resolution_of(request, TpuResolution).boot_deadline - BOOT_ALLOWANCE
     return began + min(LONGEST_WAIT, max((request.deadline - began) / 4, _LEAST_WAIT))
 
 
 def _node(request: LaunchRequest, startup_script: str, settings: GcpSettings) -> dict[str, Any]:
+    resolution = resolution_of(request, TpuResolution)
     subnetwork = {"subnetwork": settings.subnetwork} if settings.subnetwork else {}
+    disks = data_disk.attached(resolution.project, place_for(request)) if data_disk.size_gib(request) else []
     return {
         "acceleratorType": accelerator_type(request.offer),
-        "runtimeVersion": request.resolved[RUNTIME],
+        "runtimeVersion": resolution.runtime_version,
         # Without an address of its own it reaches no registry; nothing listens on it.
         "networkConfig": {"network": settings.network, **subnetwork, "enableExternalIps": True},
-        "serviceAccount": {"email": request.resolved[MACHINE_ACCOUNT], "scope": [SCOPE]},
+        "serviceAccount": {"email": resolution.machine_account, "scope": [SCOPE]},
         "labels": labels_of(request),
         "metadata": {"startup-script": startup_script, "block-project-ssh-keys": "true"},
+        **({"dataDisks": disks} if disks else {}),
     }
+
+
+def as_shell(document: str) -> str:
+    """A script that does what cloud-init would do with the document: `bootcmd`, `write_files`, `runcmd`.
+
+    Raises ValueError for a document with anything else in it.
+    """
+    parts: dict[str, Any] = yaml.safe_load(document)
+    names = {"bootcmd", "write_files", "runcmd"}
+    if set(parts) - names:
+        raise ValueError(f"no shell for {', '.join(sorted(set(parts) - names))}")
+    text = "".join(_file(entry) for entry in parts.get("write_files", ()))
+    return _HEAD + _commands(parts.get("bootcmd", ())) + text + _commands(parts.get("runcmd", ()))
+
+
+def _commands(texts: list[str]) -> str:
+    """Each in a shell of its own, as cloud-init does it: one that ends early ends nothing else."""
+    return "".join(f"(\n{text.rstrip()}\n)\n" for text in texts)
+
+
+def _file(entry: dict[str, str]) -> str:
+    """Whole or not at all: a machine that loses power meanwhile has the old file or the new one."""
+    if set(entry) - {"path", "content", "encoding"}:
+        raise ValueError(f"no shell for a file with {', '.join(sorted(entry))}")
+    packed = entry.get("encoding") == "gz+b64"
+    text = "".join(entry["content"].split()) if packed else base64.b64encode(entry["content"].encode()).decode()
+    lines = "\n".join(text[start : start + _WRAPPED] for start in range(0, len(text), _WRAPPED))
+    unpacked = " | gunzip" if packed else ""
+    path = entry["path"]
+    return (
+        f"mkdir -p \"$(dirname '{path}')\"\n"
+        f"base64 -d <<'END'{unpacked} >'{path}.new'\n{lines}\nEND\n"
+        f"mv '{path}.new' '{path}'\n"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from providers.base import (
@@ -17,12 +16,14 @@ from providers.base import (
     OwnedResource,
     RunId,
 )
-from providers.gcp.insert import instant_of
+from providers.cloud.labels import instant, number
+from providers.gcp.errors import error_of_operation
 from providers.gcp.part import PROVIDER
-from providers.gcp.translate import error_of_operation
+from providers.gcp.request import instant_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
     from decimal import Decimal
 
 INSTANCE = "gce"
@@ -74,7 +75,13 @@ def parts_of(identity: str) -> tuple[str, str, str] | None:
 
 
 def region_of(zone: str) -> str:
+    """The region of a zone."""
     return zone.rpartition("-")[0]
+
+
+def region_in(place: str) -> str:
+    """The region of a zone (`us-central1-a`) or of a region."""
+    return region_of(place) if len(place.rpartition("-")[2]) == 1 else place
 
 
 def last_of(link: str) -> str:
@@ -82,22 +89,22 @@ def last_of(link: str) -> str:
     return link.rpartition("/")[2]
 
 
-def instance_of(told: Mapping[str, Any], operations: Iterable[Mapping[str, Any]] = ()) -> Instance:
+def instance_of(reply: Mapping[str, Any], operations: Iterable[Mapping[str, Any]] = ()) -> Instance:
     """An instance as it is shown; `operations` are those on it, the newest first, where it has stopped."""
-    labels = told.get("labels") or {}
-    state = _STATES.get(str(told.get("status")), InstanceState.RUNNING)
-    zone, name = last_of(str(told["zone"])), str(told["name"])
+    labels = reply.get("labels") or {}
+    state = _STATES.get(str(reply.get("status")), InstanceState.RUNNING)
+    zone, name = last_of(str(reply["zone"])), str(reply["name"])
     over = Over()
     if state is InstanceState.ENDED:
-        stopped = instant(told.get("lastStopTimestamp"))
-        shown = Over(reason=f"Google shows it {told['status']}", at=stopped)
-        over = why_ended(operations) or _by_its_deadline(told, stopped) or shown
+        stopped_at = instant(reply.get("lastStopTimestamp"))
+        shown = Over(reason=f"Google shows it {reply['status']}", at=stopped_at)
+        over = why_ended(operations) or _by_its_deadline(reply, stopped_at) or shown
     return Instance(
         ref=InstanceRef(provider=PROVIDER, region=region_of(zone), id=id_of("instances", zone, name)),
         state=state,
         run_id=RunId(labels.get(LABEL_RUN, "")),
-        attempt=_number(labels.get(LABEL_ATTEMPT)) or 0,
-        launched_at=instant(told.get("creationTimestamp")),
+        attempt=number(labels.get(LABEL_ATTEMPT)) or 0,
+        launched_at=instant(reply.get("creationTimestamp")),
         end=over.end,
         reason=over.reason,
         ended_at=over.at,
@@ -116,9 +123,9 @@ def why_ended(operations: Iterable[Mapping[str, Any]]) -> Over | None:
     """What the operations on a machine say of why it is over; None where they do not."""
     for operation in operations:
         at = instant(operation.get("endTime") or operation.get("insertTime"))
-        found = _WHY.get(str(operation.get("operationType")))
-        if found is not None:
-            return Over(*found, at)
+        pair = _WHY.get(str(operation.get("operationType")))
+        if pair is not None:
+            return Over(*pair, at)
         failed = error_of_operation(operation, "compute/instances.insert") if is_insert(operation) else None
         if failed is not None:
             return Over(EndKind.LOST, failed.message, at)
@@ -126,43 +133,36 @@ def why_ended(operations: Iterable[Mapping[str, Any]]) -> Over | None:
 
 
 def is_insert(operation: Mapping[str, Any]) -> bool:
+    """Whether the operation creates a machine."""
     return operation.get("operationType") == "insert"
 
 
 def is_done(operation: Mapping[str, Any]) -> bool:
+    """Whether the operation has ended, well or not."""
     return operation.get("status") == _DONE
 
 
-def owned_of(kind: str, place: str, told: Mapping[str, Any], usd_per_hour: Decimal | None) -> OwnedResource:
+def owned_of(kind: str, place: str, reply: Mapping[str, Any], usd_per_hour: Decimal | None) -> OwnedResource:
     """Something of ours in a list of that kind."""
-    labels = told.get("labels") or {}
+    labels = reply.get("labels") or {}
     return OwnedResource(
         provider=PROVIDER,
         region=place if kind == "addresses" else region_of(place),
         kind=KINDS[kind][1],
-        id=id_of(kind, place, str(told["name"])),
+        id=id_of(kind, place, str(reply["name"])),
         run_id=RunId(labels.get(LABEL_RUN, "")),
-        created_at=instant(told.get("creationTimestamp")),
+        created_at=instant(reply.get("creationTimestamp")),
         usd_per_hour=usd_per_hour,
-        attempt=_number(labels.get(LABEL_ATTEMPT)),
+        attempt=number(labels.get(LABEL_ATTEMPT)),
         instance=kind == "instances",
         deadline=instant_of(labels.get(LABEL_DEADLINE)),
         client=labels.get(LABEL_CLIENT),
     )
 
 
-def instant(text: str | None) -> datetime | None:
-    """An instant as Google writes it (RFC 3339)."""
-    return datetime.fromisoformat(text) if text else None
-
-
-def _by_its_deadline(told: Mapping[str, Any], stopped: datetime | None) -> Over | None:
+def _by_its_deadline(reply: Mapping[str, Any], stopped_at: datetime | None) -> Over | None:
     """A machine that has stopped at its deadline or later has ended itself by its timer."""
-    deadline = instant_of((told.get("labels") or {}).get(LABEL_DEADLINE))
-    if deadline is None or stopped is None or stopped < deadline:
+    deadline = instant_of((reply.get("labels") or {}).get(LABEL_DEADLINE))
+    if deadline is None or stopped_at is None or stopped_at < deadline:
         return None
-    return Over(EndKind.DEADLINE, "it ended itself at its deadline", stopped)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
+    return Over(EndKind.DEADLINE, "it ended itself at its deadline", stopped_at)

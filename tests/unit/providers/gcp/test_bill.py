@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from providers.billed import Bill
-from providers.gcp.billed import make
+from providers.cloud.bill import Bill
+from providers.gcp.bill import make
 from tests.contract.gcp import Client
 
 if TYPE_CHECKING:

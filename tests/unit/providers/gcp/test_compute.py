@@ -9,53 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pricing.catalog import Catalog
-from pricing.offers import LifecycleState, Market, OfferQuery
-from providers.base import EndKind, InstanceRef, InstanceState, PreflightState, RunId
+from pricing.offers import OfferQuery
+from providers.base import EndKind, InstanceRef, InstanceState, RunId
 from providers.errors import (
     BadRequestError,
     CapacityError,
-    CredentialsError,
     IncompleteListingError,
     InstanceNotFoundError,
     QuotaError,
     TransientError,
 )
-from providers.gcp import counted
 from providers.gcp.account import Account
 from providers.gcp.api import GoogleApi
 from providers.gcp.provider import make
 from providers.gcp.settings import GcpSettings
-from tests.builders import TODAY
 from tests.contract.gcp import OFFER, PROJECT, Client
+from tests.unit.providers.gcp.places import ZONE, an_offer, in_zone, spot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pricing.offers import Offer
     from providers.base import LaunchRequest, ProviderSettings
     from tests.unit.providers.gcp.conftest import World
 
 INSERT, LIST = "compute.instances.insert", "compute.instances.aggregatedList"
-ZONE = "us-central1-a"
-
-
-def in_zone(world: World, zone: str = ZONE, **changes: Any) -> LaunchRequest:
-    """A request for a place in us-central1, looked up."""
-    found = world.request(**changes)
-    offer = an_offer(OFFER, found.offer.market)
-    return world.provider.resolve(replace(found, offer=offer, zone=zone, resolved={}))
-
-
-def an_offer(name: str, market: Market = Market.ON_DEMAND, region: str = "us-central1") -> Offer:
-    asked = OfferQuery(providers=frozenset({"gcp"}), instance_types=frozenset({name}), markets=frozenset({market}))
-    with Catalog.open() as catalog:
-        return next(offer for offer in catalog.offers(asked, TODAY) if offer.region == region)
-
-
-def spot(world: World) -> LaunchRequest:
-    found = in_zone(world)
-    return world.provider.resolve(replace(found, offer=an_offer(OFFER, Market.SPOT), resolved={}))
 
 
 def launched(world: World, request: LaunchRequest) -> InstanceRef:
@@ -190,15 +167,15 @@ def test_where_the_plan_names_no_zone_each_attempt_takes_another(world: World) -
     offer = an_offer(OFFER)
     zones = []
     for attempt in (1, 2, 3, 4, 5):
-        run = replace(world.request(attempt=attempt), offer=offer, zone=None, resolved={})
-        zones.append(world.provider.resolve(run).resolved["zone"])
+        run = replace(world.request(attempt=attempt), offer=offer, zone=None, resolution=None)
+        zones.append(world.provider.resolve(run).resolution.zone)
     assert zones == [f"us-central1-{letter}" for letter in "abcfa"]
 
 
 def test_a_region_that_does_not_have_it_has_no_room(world: World) -> None:
     offer = replace(an_offer(OFFER), region="europe-north9")
     with pytest.raises(CapacityError) as caught:
-        world.provider.resolve(replace(world.request(), offer=offer, resolved={}))
+        world.provider.resolve(replace(world.request(), offer=offer, resolution=None))
     assert "nvidia-tesla-t4" in caught.value.message
 
 
@@ -211,9 +188,9 @@ def test_live_zones_replace_what_the_catalog_says(make_world: Callable[..., Worl
 
 
 def test_the_image_is_the_newest_of_its_family_and_is_written_down(world: World) -> None:
-    known = in_zone(world).resolved
-    assert known["image"].startswith("projects/deeplearning-platform-release/global/images/common-cu129-")
-    assert "/family/" not in known["image"]
+    resolution = in_zone(world).resolution
+    assert resolution.image.startswith("projects/deeplearning-platform-release/global/images/common-cu129-")
+    assert "/family/" not in resolution.image
     assert len(world.calls("compute.images.getFromFamily")) == 1
 
 
@@ -333,7 +310,7 @@ def test_a_list_that_is_not_whole_is_told_with_what_came(world: World, rule: dic
     world.script(**{**rule, "times": None})
     with pytest.raises(IncompleteListingError) as caught:
         world.provider.list_owned()
-    assert ref.id in {owned.id for owned in caught.value.found}
+    assert ref.id in {owned.id for owned in caught.value.resources}
     assert caught.value.unanswered
 
 
@@ -374,158 +351,6 @@ def _ended(world: World) -> None:
             world.provider.delete(owned)
         world.google.sleep(30)
     assert world.provider.list_owned() == []
-
-
-# --- whether one would be let in -------------------------------------------------------------------------------------
-
-
-def checks(world: World, offer: Offer | None = None) -> dict[str, PreflightState]:
-    """The worst of each name."""
-    order = [PreflightState.OK, PreflightState.UNKNOWN, PreflightState.REFUSED]
-    found: dict[str, PreflightState] = {}
-    for check in world.provider.preflight(offer or an_offer(OFFER)).checks:
-        found[check.name] = max(found.get(check.name, PreflightState.OK), check.state, key=order.index)
-    return found
-
-
-def test_a_preflight_looks_at_everything_that_can_refuse(world: World) -> None:
-    assert set(checks(world)) == {"identity", "billing", "offered", "quota", "network"}
-    assert set(checks(world).values()) == {PreflightState.OK}
-
-
-@pytest.mark.parametrize(
-    ("scenario", "name"),
-    [
-        ({"billing": False}, "billing"),
-        ({"networks": ()}, "network"),
-        ({"closed_zones": tuple(f"us-central1-{letter}" for letter in "abcf")}, "offered"),
-        ({"quotas": {"us-central1": {"NVIDIA_T4_GPUS": 0, "PREEMPTIBLE_NVIDIA_T4_GPUS": 0}}}, "quota"),
-        ({"quotas": {"us-central1": {"CPUS": 3}}}, "quota"),
-        ({"quotas": {"global": {"GPUS_ALL_REGIONS": 0}}}, "quota"),
-    ],
-)
-def test_a_preflight_refuses(make_world: Callable[..., World], scenario: dict[str, Any], name: str) -> None:
-    world = make_world(**scenario)
-    assert checks(world)[name] is PreflightState.REFUSED
-    assert all(check.fix for check in world.provider.preflight(an_offer(OFFER)).checks if check.state == "refused")
-
-
-def test_a_quota_that_is_too_small_names_what_to_ask_for(make_world: Callable[..., World]) -> None:
-    world = make_world(quotas={"us-central1": {"NVIDIA_T4_GPUS": 0, "PREEMPTIBLE_NVIDIA_T4_GPUS": 0}})
-    (refused,) = [check for check in world.provider.preflight(an_offer(OFFER)).checks if check.state == "refused"]
-    assert "NVIDIA_T4_GPUS" in refused.detail
-    assert "at least 1" in refused.fix
-    assert "project=a-project" in refused.fix
-
-
-def test_spot_counts_in_the_gpus_of_all_regions(make_world: Callable[..., World]) -> None:
-    """A preflight says so, a launch leaves it out, and the double refuses it."""
-    world = make_world(quotas={"global": {"GPUS_ALL_REGIONS": 0}})
-    offer = an_offer(OFFER, Market.SPOT)
-    assert checks(world, offer)["quota"] is PreflightState.REFUSED
-    assert world.provider.shortfalls([offer]) == ["GPUS_ALL_REGIONS: 0, 1 are needed"]
-    with pytest.raises(QuotaError):
-        world.provider.launch(spot(world))
-
-
-def test_a_family_without_a_quota_is_left_out_of_a_plan(world: World) -> None:
-    known = an_offer("tpu-v6e-4", region="asia-northeast1")
-    v5p = replace(known, instance_type="tpu-v5p-8", device="TPU v5p")
-    assert world.provider.shortfalls([known, v5p]) == [
-        "", "TPUs per TPU family: at most 0 in asia-northeast1, 4 are needed",
-    ]  # fmt: skip
-
-
-def test_what_had_no_answer_is_asked_again(world: World) -> None:
-    """A process that lives on does not keep that nobody answered, or that nobody was signed in."""
-    run = replace(world.request(), offer=an_offer(OFFER), zone=ZONE, resolved={})
-    provider = world.another()
-    for rule in ({"effect": "lost_reply"}, {"status": 401, "code": "authError"}):
-        world.script("compute.images.getFromFamily", **rule)
-        with pytest.raises((TransientError, CredentialsError)):
-            provider.resolve(run)
-    assert provider.resolve(run).resolved["image"]
-
-
-def test_on_demand_may_use_the_quota_of_spot(make_world: Callable[..., World]) -> None:
-    """Google lets a machine that it deletes within a week count there."""
-    world = make_world(quotas={"us-central1": {"NVIDIA_T4_GPUS": 0, "PREEMPTIBLE_NVIDIA_T4_GPUS": 1}})
-    assert checks(world)["quota"] is PreflightState.OK
-
-
-def test_the_second_preflight_asks_nobody(world: World) -> None:
-    world.provider.preflight(an_offer(OFFER))
-    before = len(world.google.control("calls")["calls"])
-    world.provider.preflight(an_offer(OFFER))
-    assert len(world.google.control("calls")["calls"]) == before
-
-
-def test_what_cannot_be_seen_is_unknown(world: World) -> None:
-    world.script("cloudbilling.projects.getBillingInfo", status=403, code="forbidden", times=None)
-    world.script("compute.regions.get", status=403, code="forbidden", times=None)
-    found = checks(world)
-    assert (found["billing"], found["quota"]) == (PreflightState.UNKNOWN, PreflightState.UNKNOWN)
-    assert found["identity"] is PreflightState.OK
-
-
-@pytest.mark.parametrize(("status", "code"), [(401, "authError"), (403, "forbidden")])
-def test_who_is_not_let_in_is_refused(world: World, status: int, code: str) -> None:
-    world.script("compute.projects.get", status=status, code=code, times=None)
-    assert checks(world)["identity"] is PreflightState.REFUSED
-
-
-def test_what_is_retired_says_so(world: World) -> None:
-    offer = an_offer(OFFER)
-    retired = replace(offer, lifecycle=replace(offer.lifecycle, state=LifecycleState.RETIRED))
-    assert checks(world, retired)["lifecycle"] is PreflightState.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("offer", "market", "state"),
-    [
-        ("tpu-v6e-8", Market.ON_DEMAND, PreflightState.OK),
-        ("tpu-v6e-8", Market.SPOT, PreflightState.UNKNOWN),  # no quota of spot is shown
-    ],
-)
-def test_what_a_region_does_not_count_is_counted_by_family(
-    world: World, offer: str, market: Market, state: PreflightState
-) -> None:
-    assert checks(world, an_offer(offer, market, region="asia-northeast1"))["quota"] is state
-
-
-def test_a_family_without_a_quota_is_refused_with_what_to_ask_for(world: World) -> None:
-    known = an_offer("tpu-v6e-4", region="asia-northeast1")
-    v5p = replace(known, instance_type="tpu-v5p-8", device="TPU v5p")
-    (refused,) = [row for row in world.provider.preflight(v5p).checks if row.name == "quota"]
-    assert refused.state is PreflightState.REFUSED
-    assert "TPUs per TPU family: at most 0 in asia-northeast1, 4 are needed" in refused.detail
-    assert "service=compute.googleapis.com" in refused.fix
-    elsewhere = replace(v5p, region="us-east5", zones=("us-east5-a",))
-    (unknown,) = [row for row in world.provider.preflight(elsewhere).checks if row.name == "quota"]
-    assert unknown.state is PreflightState.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("family", "market", "limit", "fits"),
-    [
-        ("NVIDIA_H200", "on demand", 8, True),
-        ("NVIDIA_H200", "on demand", 4, False),
-        ("NVIDIA_H100", "on demand", 8, None),
-        ("NVIDIA_H200", "preemptible", 8, None),
-    ],
-)
-def test_a_bucket_is_known_by_its_family(family: str, market: str, limit: int, fits: bool | None) -> None:
-    metric = {
-        "metric": "compute.googleapis.com/x",
-        "displayName": f"GPUs per family, {market}",
-        "consumerQuotaLimits": [
-            {"quotaBuckets": [{"effectiveLimit": str(limit), "dimensions": {"gpu_family": family}}]}
-        ],
-    }
-    needed = counted.of_compute(replace(an_offer(OFFER), device="H200", device_count=8))
-    assert needed is not None
-    state = counted.standing([metric], needed, "p").state
-    assert state is {True: PreflightState.OK, False: PreflightState.REFUSED, None: PreflightState.UNKNOWN}[fits]
 
 
 # --- being made ------------------------------------------------------------------------------------------------------

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from providers.base import LABEL_RUN
+from providers.cloud.listing import ListedResources, whole
 from providers.errors import CredentialsError, MachineError, ProviderError, TransientError
 from providers.gcp.account import Account
 from providers.gcp.api import Api
-from providers.gcp.found import owned_of
-from providers.gcp.insert import LABEL_OURS, OURS, label_text
+from providers.gcp.errors import OFF
 from providers.gcp.kinds import kind_of
 from providers.gcp.prices import usd_per_hour_of
-from providers.gcp.refusals import incomplete
-from providers.gcp.translate import OFF
+from providers.gcp.reply import owned_of
+from providers.gcp.request import LABEL_OURS, OURS, label_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pricing.offers import Offer
     from providers.base import OwnedResource, RunId
 
+
+LISTS = "of Google's lists"
 _BILLED = ("instances", "disks", "addresses")
 _EMPTY = "NO_RESULTS_ON_PAGE"
 """The one warning of a list that takes nothing away: any other says that something may be missing."""
@@ -45,32 +47,39 @@ class Lists:
     def owned(self, run_id: RunId | None) -> Sequence[OwnedResource]:
         """Everything with our label. Raises IncompleteListingError where a place has not answered."""
         label, value = (LABEL_OURS, OURS) if run_id is None else (LABEL_RUN, label_text(run_id))
-        found: list[OwnedResource] = []
-        unanswered: list[str] = []
         project = self.account.project  # without one there is nothing to list
+        lists: list[ListedResources] = []
         for kind in _BILLED:
-            try:
-                for place, told, warned in self._everything(kind, project, f'labels.{label}="{value}"'):
-                    unanswered += warned
-                    found += [
-                        owned_of(kind, place, row, usd_per_hour_of(kind, place, row, self.account.settings.home))
-                        for row in told
-                        if (row.get("labels") or {}).get(label) == value
-                    ]
-            except (CredentialsError, MachineError):
-                raise
-            except ProviderError as error:
-                if error.code in OFF:  # what the project has never used has nothing
-                    return []
-                unanswered.append(f"{kind}: {error.message}")
-        if unanswered:
-            raise incomplete(found, unanswered)
-        return found
+            listing = self._told(kind, project, label, value)
+            if listing is None:  # what the project has never used has nothing
+                return []
+            lists.append(listing)
+        return whole(lists, LISTS)
+
+    def _told(self, kind: str, project: str, label: str, value: str) -> ListedResources | None:
+        """What of one kind has the label; None where the project does not use the API."""
+        resources: list[OwnedResource] = []
+        unanswered: list[str] = []
+        try:
+            for place, replies, warned in self._everything(kind, project, f'labels.{label}="{value}"'):
+                unanswered += warned
+                resources += [
+                    owned_of(kind, place, row, usd_per_hour_of(kind, place, row, self.account.settings.home))
+                    for row in replies
+                    if (row.get("labels") or {}).get(label) == value
+                ]
+        except (CredentialsError, MachineError):
+            raise
+        except ProviderError as error:
+            if error.code in OFF:
+                return None
+            unanswered.append(f"{kind}: {error.message}")
+        return ListedResources(tuple(resources), tuple(unanswered))
 
     def _having(self, kind: str, name: str) -> frozenset[str]:
         def look() -> frozenset[str]:
             rows = self._everything(kind, self.account.project, f'name="{name}"')
-            return frozenset(place for place, told, _ in rows if any(row.get("name") == name for row in told))
+            return frozenset(place for place, replies, _ in rows if any(row.get("name") == name for row in replies))
 
         return frozenset(self.account.once(f"{kind}/{name}", look))
 
@@ -80,15 +89,15 @@ class Lists:
         """(zone or region, what is there, what may be missing), page by page."""
         page = ""
         while True:
-            told = self.api.everywhere(kind, project, matching, page)
-            missing = [f"{kind} in {place}" for place in told.get("unreachables", ())]
-            missing += _warned(told, f"{kind} everywhere")
-            for scope, rows in (told.get("items") or {}).items():
+            reply = self.api.everywhere(kind, project, matching, page)
+            missing_names = [f"{kind} in {place}" for place in reply.get("unreachables", ())]
+            missing_names += _warned(reply, f"{kind} everywhere")
+            for scope, rows in (reply.get("items") or {}).items():
                 place = scope.rpartition("/")[2]
                 yield place, list(rows.get(kind) or ()), _warned(rows, f"{kind} in {place}")
-            if missing:
-                yield "", [], missing
-            following = str(told.get("nextPageToken") or "")
+            if missing_names:
+                yield "", [], missing_names
+            following = str(reply.get("nextPageToken") or "")
             if not following:
                 return
             if following == page:
@@ -96,7 +105,7 @@ class Lists:
             page = following
 
 
-def _warned(told: Mapping[str, Any], what: str) -> list[str]:
-    warning = told.get("warning") or {}
+def _warned(reply: Mapping[str, Any], what: str) -> list[str]:
+    warning = reply.get("warning") or {}
     code = str(warning.get("code") or "")
     return [] if code in ("", _EMPTY) else [f"{what}: {code}: {warning.get('message', '')}"]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from providers.cloud.propagation import Pair, pair_of
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -22,9 +23,13 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
+from providers.gcp.part import PROVIDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from providers.gcp.account import Account
+
 
 SIGN_IN = "gcloud auth application-default login"
 EXISTS = "alreadyExists"
@@ -39,7 +44,10 @@ _BILLING = "the project needs a billing account that is open"
 _GRANT = "ask whoever owns the project for the role in docs/permissions/gcp"
 _WAIT = "wait a little"
 _AGAIN = "try again"
-_LOOK = "look at the machine type, the image and the network named, then launch it anew"
+_LOOK = "look at the machine type, the image and the network named, then launch it again"
+POLICY = "projects.setIamPolicy"
+INSERT, CREATE_TPU, CREATE_TASK = "instances.insert", "queuedResources.create", "tasks.create"
+_MISSING = ("does not exist", "not found")
 
 
 class Reaction(NamedTuple):
@@ -55,8 +63,8 @@ CODES: Mapping[str, Reaction] = {
     "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": Reaction(CapacityError, _ELSEWHERE),
     "RESOURCE_POOL_EXHAUSTED": Reaction(CapacityError, _ELSEWHERE),
     "insufficientCapacity": Reaction(CapacityError, _ELSEWHERE),
-    "UNSUPPORTED_OPERATION": Reaction(CapacityError, "it was taken back while it was made; another zone may keep it"),
-    "RESOURCE_NOT_FOUND": Reaction(CapacityError, "it went while it was made; another zone may keep it"),
+    "UNSUPPORTED_OPERATION": Reaction(CapacityError, "it was taken back while it was being created; try another zone"),
+    "RESOURCE_NOT_FOUND": Reaction(CapacityError, "it disappeared while it was being created; try another zone"),
     # The account may not have so many.
     "QUOTA_EXCEEDED": Reaction(QuotaError, _QUOTA),
     "quotaExceeded": Reaction(QuotaError, _QUOTA),
@@ -85,7 +93,7 @@ CODES: Mapping[str, Reaction] = {
     "INVALID_FIELD_VALUE": Reaction(BadRequestError, _LOOK),
     "VPC_NOT_FOUND": Reaction(BadRequestError, "name a network in the setting `network`, or run plan setup gcp"),
     "conditionNotMet": Reaction(BadRequestError, _LOOK),
-    EXISTS: Reaction(BadRequestError, "something else in the project has this name: delete it, or launch anew"),
+    EXISTS: Reaction(BadRequestError, "another resource of the project has this name: delete it, or launch again"),
     **{code: Reaction(BadRequestError, "delete what holds it first") for code in IN_USE},
     "notFound": Reaction(InstanceNotFoundError),
     # Google's own trouble; whether the call took effect is to be looked up.
@@ -127,7 +135,7 @@ _SAID: Sequence[tuple[re.Pattern[str], Reaction]] = (
     ),
     (
         re.compile(r"This user agent is not allowed to use the machine type"),
-        Reaction(BadRequestError, "Google lets nobody rent it this way: choose another offer"),
+        Reaction(BadRequestError, "Google does not rent it in this way: choose another offer"),
     ),
 )
 _QUOTA_NAME = re.compile(r"[Qq]uota '([^']+)'")
@@ -135,7 +143,7 @@ _GLOBAL = ("GPUS_ALL_REGIONS", "GPUS-ALL-REGIONS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ErrorDetail:
     """One thing that Google says went wrong. `status` 0: it came in an operation that says none."""
 
     code: str
@@ -149,19 +157,19 @@ class Said:
         return next((dict(row["errorInfo"]) for row in self.details if row.get("errorInfo")), {})
 
 
-def error_of(said: Said, what: str) -> ProviderError:
+def error_of(error: ErrorDetail, what: str) -> ProviderError:
     """The error of ours that a code of Google's calls for; one in no table stays unrecognized."""
-    reaction = _reaction(said)
-    message = f"{what}: {said.message or said.code}"
+    reaction = _reaction(error)
+    message = f"{what}: {error.message or error.code}"
     if reaction is None:
         hint = "look up what exists; the code is Google's own"
-        return UnrecognizedError(f"Google says {said.code or said.status}: {message}", hint=hint, code=said.code)
+        return UnrecognizedError(f"Google says {error.code or error.status}: {message}", hint=hint, code=error.code)
     if reaction.kind is QuotaError:
-        return _quota(said, message)
+        return _quota(error, message)
     if reaction.kind is CapacityError:
-        return CapacityError(message, elsewhere=_elsewhere(said), hint=reaction.hint, code=said.code)
+        return CapacityError(message, elsewhere=_elsewhere(error), hint=reaction.hint, code=error.code)
     hint = reaction.hint.format(api=what.partition("/")[0])
-    return reaction.kind(message, hint=hint, code=said.code or str(said.status))
+    return reaction.kind(message, hint=hint, code=error.code or str(error.status))
 
 
 def in_short(error: ProviderError) -> str:
@@ -172,14 +180,14 @@ def in_short(error: ProviderError) -> str:
 def error_of_reply(status: int, text: str, what: str) -> ProviderError:
     """The error that a reply's body tells."""
     try:
-        told = json.loads(text)["error"]
-        rows = told.get("errors") or [{}]
-        details = [dict(row) for row in told.get("details", ())]
+        reply = json.loads(text)["error"]
+        rows = reply.get("errors") or [{}]
+        details = [dict(row) for row in reply.get("details", ())]
         reason = str(rows[0].get("reason") or next((row["reason"] for row in details if row.get("reason")), ""))
-        message = str(told.get("message", ""))
+        message = str(reply.get("message", ""))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         reason, message = "", text[:300]
-    return error_of(Said(code=reason, status=status, message=message), what)
+    return error_of(ErrorDetail(code=reason, status=status, message=message), what)
 
 
 def error_of_operation(operation: Mapping[str, Any], what: str) -> ProviderError | None:
@@ -190,8 +198,10 @@ def error_of_operation(operation: Mapping[str, Any], what: str) -> ProviderError
     row = rows[0]
     status = int(operation.get("httpErrorStatusCode") or 0)
     details = tuple(row.get("errorDetails") or ())
-    said = Said(code=str(row.get("code", "")), status=status, message=str(row.get("message", "")), details=details)
-    return error_of(said, what)
+    error = ErrorDetail(
+        code=str(row.get("code", "")), status=status, message=str(row.get("message", "")), details=details
+    )
+    return error_of(error, what)
 
 
 @contextlib.contextmanager
@@ -211,50 +221,101 @@ def translated(what: str) -> Iterator[None]:
     except core.GoogleAPICallError as error:
         raise error_of(_call_said(error), what) from error
     except auth.TransportError as error:
-        raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+        raise TransientError(
+            f"{what} does not answer: {error}", hint="check the network connection, then try again"
+        ) from error
     except auth.GoogleAuthError as error:
-        raise CredentialsError(f"nobody is signed in to Google Cloud: {error}", hint=SIGN_IN) from error
+        raise CredentialsError(f"there is no sign-in for Google Cloud: {error}", hint=SIGN_IN) from error
     except (requests.RequestException, core.RetryError) as error:
-        raise TransientError(f"{what} does not answer: {error}", hint="look at the network, then try again") from error
+        raise TransientError(
+            f"{what} does not answer: {error}", hint="check the network connection, then try again"
+        ) from error
 
 
 def unreadable(what: str, why: object) -> TransientError:
     """The error of a reply that is none of Google's: whether the call took effect is to be looked up."""
-    hint = "try again; if it stays so, look at what stands between this computer and Google"
+    hint = "try again; if it happens again, check proxies and firewalls between this computer and Google"
     return TransientError(f"{what}: the reply cannot be read: {why}", hint=hint)
 
 
-def _call_said(error: Any) -> Said:
+def _call_said(error: Any) -> ErrorDetail:
     """What a GoogleAPICallError carries."""
     rows: Sequence[Any] = error.errors or ({},)
     first = rows[0] if isinstance(rows[0], dict) else {}
     code = str(first.get("reason") or error.reason or "")
-    return Said(code=code, status=int(error.code or 0), message=str(error.message))
+    return ErrorDetail(code=code, status=int(error.code or 0), message=str(error.message))
 
 
-def _reaction(said: Said) -> Reaction | None:
-    if said.status in (400, 403, 404, 412):
+def _reaction(error: ErrorDetail) -> Reaction | None:
+    if error.status in (400, 403, 404, 412):
         for pattern, reaction in _SAID:
-            if pattern.search(said.message):
+            if pattern.search(error.message):
                 return reaction
-    found = CODES.get(said.code)
+    found = CODES.get(error.code)
     if found is not None:
         return found
     # A code that nobody knows may be a stockout as well as a fault: only a reply without one is judged by its status.
-    return None if said.code else _STATUSES.get(said.status)
+    return None if error.code else _STATUSES.get(error.status)
 
 
-def _quota(said: Said, message: str) -> QuotaError:
-    info: Mapping[str, Any] = next((row["quotaInfo"] for row in said.details if row.get("quotaInfo")), {})
-    named = _QUOTA_NAME.search(said.message)
-    name = str(info.get("limitName") or (named[1] if named else "") or "unknown")
+def _quota(error: ErrorDetail, message: str) -> QuotaError:
+    info: Mapping[str, Any] = next((row["quotaInfo"] for row in error.details if row.get("quotaInfo")), {})
+    match = _QUOTA_NAME.search(error.message)
+    name = str(info.get("limitName") or (match[1] if match else "") or "unknown")
     # By its own name in messages (GPUS_ALL_REGIONS), by that of its limit in details.
-    everywhere = any(word in f"{name} {said.message}" for word in _GLOBAL)
+    everywhere = any(word in f"{name} {error.message}" for word in _GLOBAL)
     hint = f"this one counts all regions together: {_QUOTA}" if everywhere else _QUOTA
-    return QuotaError(message, quota=name, everywhere=everywhere, hint=hint, code=said.code)
+    return QuotaError(message, quota=name, everywhere=everywhere, hint=hint, code=error.code)
 
 
-def _elsewhere(said: Said) -> tuple[str, ...]:
+def _elsewhere(error: ErrorDetail) -> tuple[str, ...]:
     """The zones that a stockout recommends."""
-    told = str((said.info.get("metadatas") or {}).get("zonesAvailable", ""))
-    return tuple(zone.strip() for zone in told.split(",") if zone.strip())
+    text = str((error.info.get("metadatas") or {}).get("zonesAvailable", ""))
+    return tuple(zone.strip() for zone in text.split(",") if zone.strip())
+
+
+def too_new_in_set_up(operation: str, error: ProviderError) -> Pair | None:
+    """For a call of `plan setup gcp`, which has made what is not found in a step before."""
+    if error.code in OFF:
+        return pair_of(PROVIDER, "API", operation)
+    words = error.message.lower()
+    if operation != POLICY or not isinstance(error, BadRequestError) or not any(text in words for text in _MISSING):
+        return None
+    # Of a role Google also says where it looked for it; an account is named by its address.
+    return pair_of(PROVIDER, "role" if "role (" in words else "service account", operation)
+
+
+def too_new_for_machine(operation: str, error: ProviderError, account: Account, disk: str = "") -> Pair | None:
+    """For the create of a machine: what it names is too new where another API of Google's has it, else it is wrong.
+    `disk` is the full name of its data disk, "" for none."""
+    if not isinstance(error, (BadRequestError, InstanceNotFoundError)):
+        return None
+    words = error.message.lower()
+    if not any(text in words for text in _MISSING):
+        return None
+    if "serviceaccount" in words or "service account" in words:
+        path = f"/v1/projects/{account.project}/serviceAccounts/{account.machine_account}"
+        return pair_of(PROVIDER, "service account", operation) if _may_be_there(account, "iam", path) else None
+    if "networks/" in words:
+        path = f"/compute/v1/projects/{account.project}/global/networks/{account.settings.network}"
+        return pair_of(PROVIDER, "network", operation) if _may_be_there(account, "compute", path) else None
+    if disk and "disk" in words:
+        path = f"/compute/v1/{disk}"
+        return pair_of(PROVIDER, "data disk", operation) if _may_be_there(account, "compute", path) else None
+    return None
+
+
+def too_new_for_task(error: ProviderError) -> Pair | None:
+    """For a timer of a TPU, whose queue was there a moment ago."""
+    return pair_of(PROVIDER, "queue", CREATE_TASK) if isinstance(error, InstanceNotFoundError) else None
+
+
+def _may_be_there(account: Account, service: str, path: str) -> bool:
+    """False where the API that has such things does not have it; nobody may be let look, which tells nothing."""
+    try:
+        account.ask("GET", service, path)
+    except InstanceNotFoundError:
+        return False
+    except ProviderError:
+        return True
+    return True

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.offers import Market
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, VendorRequest
-from providers.errors import BadRequestError
+from providers.cloud.launch import BOOT_ALLOWANCE
 from providers.gcp.account import SCOPE
-from providers.gcp.conditions import PREFIX
 from providers.gcp.kinds import kind_of
-from providers.rented import BOOT_ALLOWANCE, BOOT_DEADLINE
-from workloads.job import job_from_json
+from providers.gcp.permissions import PREFIX
+from providers.gcp.resolution import ComputeResolution, GoogleResolution
+from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,13 +27,6 @@ SERVICE = "compute"
 INSERT = "instances.insert"
 LABEL_OURS = "trainplan"
 OURS = "1"
-PROJECT = "project"
-ZONE = "zone"
-IMAGE = "image"
-IMAGE_GIB = "image_gib"
-LEAST_GIB = "least_disk_gib"
-MACHINE_ACCOUNT = "machine_account"
-"""Names in a request's `resolved`."""
 CLOUD_GRACE = timedelta(minutes=5)
 """From the machine's own deadline to Google's: time for a last checkpoint."""
 _LEAST_RUN, _MOST_RUN = timedelta(seconds=30), timedelta(days=120)
@@ -53,13 +46,15 @@ def name_of(request: LaunchRequest) -> str:
 
 def attempt_of(name: str) -> tuple[str, int]:
     """Run and attempt out of a machine's name; ("", 0) for a name that is none of ours."""
-    found = _MACHINE.fullmatch(name)
-    return (found["run"], int(found["attempt"])) if found else ("", 0)
+    match = _MACHINE.fullmatch(name)
+    return (match["run"], int(match["attempt"])) if match else ("", 0)
 
 
-def token_of(request: LaunchRequest) -> str:
-    """The requestId of an attempt in its zone."""
-    return str(uuid.uuid5(_SPACE, f"{request.run_id}\n{request.attempt}\n{request.resolved.get(ZONE, '')}"))
+def token_of(request: LaunchRequest, what: str = "") -> str:
+    """The requestId of an attempt in its zone; `what` tells its creates apart, where it has several."""
+    zone = resolution_of(request, GoogleResolution).zone
+    words = (request.run_id, str(request.attempt), zone, *([what] if what else []))
+    return str(uuid.uuid5(_SPACE, "\n".join(words)))
 
 
 def labels_of(request: LaunchRequest) -> dict[str, str]:
@@ -74,6 +69,7 @@ def labels_of(request: LaunchRequest) -> dict[str, str]:
 
 
 def label_text(value: str) -> str:
+    """A value as a label may hold it: lower case, at most 63 characters."""
     return _LABEL.sub("-", value.lower())[:63]
 
 
@@ -87,19 +83,16 @@ def instant_of(label: str | None) -> datetime | None:
 
 def run_duration(request: LaunchRequest) -> timedelta:
     """How long Google lets the machine run: until some minutes after its own deadline, from when it was looked up."""
-    began = datetime.fromisoformat(request.resolved[BOOT_DEADLINE]) - BOOT_ALLOWANCE
+    began = resolution_of(request, GoogleResolution).boot_deadline - BOOT_ALLOWANCE
     return min(max(request.deadline + CLOUD_GRACE - began, _LEAST_RUN), _MOST_RUN)
 
 
 def insert_call(request: LaunchRequest, user_data: str, settings: GcpSettings) -> VendorRequest:
     """Pure, for a request that was resolved. Raises BadRequestError for one that was not."""
-    known = request.resolved
-    missing = [name for name in (PROJECT, ZONE, IMAGE, MACHINE_ACCOUNT, BOOT_DEADLINE) if not known.get(name)]
-    if missing:
-        raise BadRequestError(f"run {request.run_id}: {', '.join(missing)} was not looked up", hint="launch it anew")
+    resolution = resolution_of(request, ComputeResolution)
     parameters: dict[str, object] = {
-        "project": known[PROJECT],
-        "zone": known[ZONE],
+        "project": resolution.project,
+        "zone": resolution.zone,
         "requestId": token_of(request),
         "body": _body(request, user_data, settings),
     }
@@ -107,7 +100,8 @@ def insert_call(request: LaunchRequest, user_data: str, settings: GcpSettings) -
 
 
 def _body(request: LaunchRequest, user_data: str, settings: GcpSettings) -> dict[str, Any]:
-    zone, kind = request.resolved[ZONE], kind_of(request.offer)
+    resolution, kind = resolution_of(request, ComputeResolution), kind_of(request.offer)
+    zone = resolution.zone
     body: dict[str, Any] = {
         "name": name_of(request),
         "machineType": f"zones/{zone}/machineTypes/{kind.machine_type}",
@@ -116,7 +110,7 @@ def _body(request: LaunchRequest, user_data: str, settings: GcpSettings) -> dict
         "networkInterfaces": [_interface(request.offer.region, settings)],
         "scheduling": _scheduling(request),
         "metadata": {"items": _metadata(request, user_data)},
-        "serviceAccounts": [{"email": request.resolved[MACHINE_ACCOUNT], "scopes": [SCOPE]}],
+        "serviceAccounts": [{"email": resolution.machine_account, "scopes": [SCOPE]}],
         # The images' NVIDIA modules are not signed for Secure Boot.
         "shieldedInstanceConfig": {"enableVtpm": True, "enableIntegrityMonitoring": True, "enableSecureBoot": False},
     }
@@ -127,23 +121,22 @@ def _body(request: LaunchRequest, user_data: str, settings: GcpSettings) -> dict
 
 
 def _disk(request: LaunchRequest) -> dict[str, Any]:
-    zone = request.resolved[ZONE]
-    wanted = {
-        "sourceImage": request.resolved[IMAGE],
+    resolution = resolution_of(request, ComputeResolution)
+    document = {
+        "sourceImage": resolution.image,
         "diskSizeGb": str(disk_gib(request)),
-        "diskType": f"zones/{zone}/diskTypes/{kind_of(request.offer).disk_type}",
+        "diskType": f"zones/{resolution.zone}/diskTypes/{kind_of(request.offer).disk_type}",
         "labels": labels_of(request),
     }
-    return {"boot": True, "autoDelete": True, "initializeParams": wanted}
+    return {"boot": True, "autoDelete": True, "initializeParams": document}
 
 
 def disk_gib(request: LaunchRequest) -> int:
     """The image and what is installed, and the data as it is fetched and unpacked."""
-    sent = sum(file.size_bytes for file in request.data)
-    data = max(sent, job_from_json(request.job_json).data_bytes or 0)
-    known = request.resolved
-    base = max(int(known.get(IMAGE_GIB) or 0), int(known.get(LEAST_GIB) or 0))
-    return base + math.ceil(2 * data / _GIB)
+    sent_bytes = sum(file.size_bytes for file in request.data)
+    data = max(sent_bytes, request.job.data_bytes or 0)
+    resolution = resolution_of(request, ComputeResolution)
+    return max(resolution.image_gib, resolution.least_disk_gib) + math.ceil(2 * data / _GIB)
 
 
 def _interface(region: str, settings: GcpSettings) -> dict[str, Any]:

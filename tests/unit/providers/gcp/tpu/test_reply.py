@@ -21,22 +21,8 @@ from providers.errors import (
     UnrecognizedError,
 )
 from providers.gcp.tpu.api import Refused, refusal_of
-from providers.gcp.tpu.translate import (
-    CODES,
-    INFO,
-    NODES,
-    RESOURCES,
-    SAID,
-    error_of,
-    instance,
-    is_off,
-    operation_error,
-    owned_node,
-    owned_resource,
-    place_of,
-    ref_of,
-    said_of,
-)
+from providers.gcp.tpu.errors import CODES, INFO, SAID, error_of, is_off, operation_error
+from providers.gcp.tpu.reply import NODES, RESOURCES, instance, owned_node, owned_resource, place_of, ref_of, said_of
 
 NAME = "projects/p/locations/us-central1-b/queuedResources/plan-r1-2"
 LABELS = {
@@ -114,13 +100,30 @@ def test_a_quota_is_named() -> None:
     assert found.quota == "TPUV4s/us"
 
 
-@pytest.mark.parametrize("reason", INFO)
+REASONS: dict[str, type[ProviderError]] = {
+    "SERVICE_DISABLED": PermissionDeniedError,
+    "BILLING_DISABLED": PermissionDeniedError,
+    "IAM_PERMISSION_DENIED": PermissionDeniedError,
+    "RATE_LIMIT_EXCEEDED": ThrottledError,
+    "ACCESS_TOKEN_EXPIRED": CredentialsError,
+}
+"""What each of Google's own reasons (google/api/error_reason.proto) means for a launch, by Google's comment on it."""
+
+
+@pytest.mark.parametrize("reason", REASONS)
 def test_a_reason_says_more_than_its_code(reason: str) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}]
-    found = error_of(Refused("PERMISSION_DENIED", "no", details), "tpu", "tpu")
-    assert (type(found), found.code) == (INFO[reason].kind, reason)
+    found = error_of(Refused("UNKNOWN", "no", details), "tpu", "tpu")
+    assert (type(found), found.code) == (REASONS[reason], reason)
     assert is_off(found) is (reason == "SERVICE_DISABLED")
     assert "{" not in found.hint
+
+
+def test_every_reason_is_one_of_googles() -> None:
+    from google.api import error_reason_pb2
+
+    assert set(REASONS) == set(INFO)
+    assert set(INFO) <= set(error_reason_pb2.ErrorReason.keys())
 
 
 def test_no_code_of_google_rpc_is_forgotten() -> None:

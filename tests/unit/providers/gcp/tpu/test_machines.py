@@ -78,12 +78,6 @@ class Desk:
         return list(self.provider.list_owned(RUN))
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[GoogleServer]:
-    with GoogleServer() as made:
-        yield made
-
-
 @pytest.fixture
 def make_desk(server: GoogleServer, tmp_path: Path) -> Iterator[Callable[..., Desk]]:
     def made(**scenario: Any) -> Desk:
@@ -151,7 +145,7 @@ def test_without_a_queue_nothing_is_launched(desk: Desk) -> None:
     run = desk.request()
     desk.world.table(tasks.Tasks).queues.clear()
     for refused in (lambda: desk.request(), lambda: desk.provider.launch(run)):
-        with pytest.raises(PermissionDeniedError, match="nothing would end") as caught:
+        with pytest.raises(PermissionDeniedError, match="no timer in the cloud would end") as caught:
             refused()
         assert caught.value.hint == "plan setup gcp"
     assert desk.resources == []

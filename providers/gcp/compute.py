@@ -9,25 +9,28 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from providers.base import LABEL_ATTEMPT, LABEL_RUN, Instance, InstanceRef, InstanceState, RunId, Timers
-from providers.errors import BadRequestError, CapacityError, InstanceNotFoundError
-from providers.gcp import found, insert, settling
+from providers.cloud.launch import Rented
+from providers.cloud.propagation import pause, settled
+from providers.cloud.regions import check_region
+from providers.errors import BadRequestError, InstanceNotFoundError
+from providers.gcp import reply
+from providers.gcp import request as insert
 from providers.gcp.account import Account
 from providers.gcp.api import Api
-from providers.gcp.kinds import TPU_API, kind_of
-from providers.gcp.lists import Lists
+from providers.gcp.errors import EXISTS, IN_USE, INSERT, error_of_operation, too_new_for_machine
+from providers.gcp.kinds import TPU_API
+from providers.gcp.listing import Lists
 from providers.gcp.part import PROVIDER, TOKEN_MEMORY
-from providers.gcp.quotas import Quotas
-from providers.gcp.translate import EXISTS, IN_USE, error_of_operation
-from providers.launchable import host_image
-from providers.regions import check_region
-from providers.rented import Rented, hardware
-from providers.settling import pause, settled
+from providers.gcp.preflight import Quotas
+from providers.gcp.resolution import ComputeResolution, resolve
+from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pricing.offers import Offer
-    from providers.base import Check, LaunchRequest, OwnedResource, VendorRequest
+    from providers.base import LaunchRequest, OwnedResource, VendorRequest
+    from providers.cloud.checks import Look
     from providers.gcp.api import Json
 
 WAITS = 3
@@ -39,7 +42,7 @@ _LOG_LINES = 1000
 
 @dataclass(frozen=True)
 class Machines:
-    """`providers.gcp.part.Part` on Compute Engine."""
+    """`providers.gcp.part.GcpPart` on Compute Engine."""
 
     api: Api
     account: Account
@@ -59,14 +62,14 @@ class Machines:
         return not offer.instance_type.startswith(TPU_API)
 
     def owns(self, identity: str) -> bool:
-        return found.parts_of(identity) is not None
+        return reply.parts_of(identity) is not None
 
     def zones(self, offer: Offer) -> tuple[str, ...]:
         """The zones of the offer's region that have its machine type, and its accelerator."""
         return self._lists.zones(offer)
 
-    def checks(self, offer: Offer) -> Sequence[Check]:
-        return Quotas(self.account, self._lists).checks(offer)
+    def looks(self, offer: Offer) -> Mapping[str, Look]:
+        return Quotas(self.account, self._lists).looks(offer)
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
         return Quotas(self.account, self._lists).shortfalls(offers)
@@ -74,28 +77,17 @@ class Machines:
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         check_region(request.offer.region, self.account.settings.regions, PROVIDER)
         request = self.rented.with_data(request)
-        known = dict(self.rented.resolved(request))
-        host = host_image(hardware(request.offer))
-        if host.kind != "gce_family":
-            raise BadRequestError(f"{request.offer.instance_type}: {host.reason or host.source}", hint="choose another")
-        known.setdefault(insert.PROJECT, self.account.project)
-        known.setdefault(insert.MACHINE_ACCOUNT, self.account.machine_account)
-        known.setdefault(insert.LEAST_GIB, str(host.least_disk_gib))
-        if insert.ZONE not in known:
-            known[insert.ZONE] = request.zone or self._a_zone(request)
-        if insert.IMAGE not in known:
-            image = self.account.once(host.image, lambda: self._newest(host.image))
-            link = str(image["selfLink"])
-            known[insert.IMAGE] = link[link.index("projects/") :]
-            known[insert.IMAGE_GIB] = str(image.get("diskSizeGb", 0))
-        return replace(request, resolved=known)
+        return replace(request, resolution=resolve(request, self.rented, self._lists))
+
+    def resolution_type(self) -> type[ComputeResolution]:
+        return ComputeResolution
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
-        known = request.resolved
+        resolution = resolution_of(request, ComputeResolution)
         end = {
             "kind": "gcp_delete",
-            "project": known.get(insert.PROJECT, ""),
-            "zone": known.get(insert.ZONE, ""),
+            "project": resolution.project,
+            "zone": resolution.zone,
             "name": insert.name_of(request),
         }
         part = self.rented.machine(request, end)
@@ -107,7 +99,7 @@ class Machines:
         return Timers(machine=request.deadline, cloud=cloud)
 
     def launch(self, request: LaunchRequest) -> Instance:
-        calls = request.calls or self.requests(self.resolve(request))
+        calls = request.calls or self.requests(request if request.resolution else self.resolve(request))
         create: Mapping[str, Any] = calls[-1].parameters
         project, zone = str(create["project"]), str(create["zone"])
         # A requestId is remembered for a while only, and a machine that has ended leaves no name: the operation stays.
@@ -119,27 +111,27 @@ class Machines:
         name = str(create["body"]["name"])
         if operation is not None:
             self._wait(project, zone, operation)
-        return self._made(request, found.id_of("instances", zone, name))
+        return self._made(request, reply.id_of("instances", zone, name))
 
     def get(self, ref: InstanceRef) -> Instance:
-        place = found.parts_of(ref.id)
+        place = reply.parts_of(ref.id)
         if place is None or place[0] != "instances":
             raise InstanceNotFoundError(f"{ref.id!r} is no machine of Compute Engine")
         project, (_, zone, name) = self.account.project, place
         try:
-            told = self.api.instance(project, zone, name)
+            reply_body = self.api.instance(project, zone, name)
         except InstanceNotFoundError:
             return self._gone(ref, zone, name)
-        seen = found.instance_of(told)
-        if seen.state is InstanceState.ENDED:
-            return found.instance_of(told, self._operations_on(project, zone, name))
-        return seen
+        instance = reply.instance_of(reply_body)
+        if instance.state is InstanceState.ENDED:
+            return reply.instance_of(reply_body, self._operations_on(project, zone, name))
+        return instance
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return self._lists.owned(run_id)
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
-        place = found.parts_of(ref.id)
+        place = reply.parts_of(ref.id)
         if place is None:
             return
         kind, where, name = place
@@ -157,7 +149,7 @@ class Machines:
             self.rented.ask_to_stop(self.get(ref).run_id)
 
     def logs(self, ref: InstanceRef) -> Iterator[str]:
-        place = found.parts_of(ref.id)
+        place = reply.parts_of(ref.id)
         if place is None or place[0] != "instances":
             raise InstanceNotFoundError(f"{ref.id!r} is no machine of Compute Engine")
         _, zone, name = place
@@ -167,26 +159,10 @@ class Machines:
     def _lists(self) -> Lists:
         return Lists(self.api, self.account)
 
-    def _newest(self, path: str) -> Json:
-        """The newest image of a family that is named as projects/PROJECT/global/images/family/FAMILY."""
-        _, project, *_, family = path.split("/")
-        return self.api.newest_image(project, family)
-
-    def _a_zone(self, request: LaunchRequest) -> str:
-        """Another one for each attempt, where the plan names none."""
-        zones = self.zones(request.offer)
-        if not zones:
-            kind, region = kind_of(request.offer), request.offer.region
-            raise CapacityError(
-                f"no zone of {region} has {kind.machine_type}{f' with {kind.accelerator}' if kind.accelerator else ''}",
-                hint="choose another region",
-            )
-        return zones[(request.attempt - 1) % len(zones)]
-
     def _insert_before(self, create: Mapping[str, Any]) -> Json | None:
         """The operation of this very insert, if it was ever sent."""
-        sent = self._operations_on(str(create["project"]), str(create["zone"]), str(create["body"]["name"]))
-        return next((row for row in sent if row.get("clientOperationId") == create["requestId"]), None)
+        documents = self._operations_on(str(create["project"]), str(create["zone"]), str(create["body"]["name"]))
+        return next((row for row in documents if row.get("clientOperationId") == create["requestId"]), None)
 
     def _inserted(self, create: Mapping[str, Any]) -> Json | None:
         """The operation; None where a machine of this name is there and is this attempt's."""
@@ -197,7 +173,7 @@ class Machines:
             return self.api.insert(project, zone, body, str(create["requestId"]))
 
         try:
-            return settled(send, lambda error: settling.of_machine(settling.INSERT, error, self.account), self.sleep)
+            return settled(send, lambda error: too_new_for_machine(INSERT, error, self.account), self.sleep)
         except InstanceNotFoundError as error:
             hint = "look at the zone, the network and the service account that are named; plan doctor gcp looks too"
             raise BadRequestError(error.message, hint=hint, code=error.code) from error
@@ -213,7 +189,7 @@ class Machines:
     def _wait(self, project: str, zone: str, operation: Json) -> None:
         """Until the operation is done, or for so long that it will be. Raises what it failed with."""
         for _ in range(WAITS):
-            if found.is_done(operation):
+            if reply.is_done(operation):
                 break
             operation = self.api.wait(project, zone, str(operation["name"]))
         error = error_of_operation(operation, f"compute/instances.insert in {zone}")
@@ -231,13 +207,13 @@ class Machines:
     def _gone(self, ref: InstanceRef, zone: str, name: str) -> Instance:
         """What operations say of a machine that is not there: not yet, or not any more."""
         operations = self._operations_on(self.account.project, zone, name)
-        under_way = any(found.is_insert(row) and not found.is_done(row) for row in operations)
-        why = found.why_ended(operations)
+        under_way = any(reply.is_insert(row) and not reply.is_done(row) for row in operations)
+        why = reply.why_ended(operations)
         if why is None and not under_way:
             raise InstanceNotFoundError(f"{name} is not in {zone}")
         run, attempt = insert.attempt_of(name)
         state = InstanceState.PENDING if why is None else InstanceState.ENDED
-        over = why or found.Over()
+        over = why or reply.Over()
         return Instance(
             ref=ref,
             state=state,
@@ -253,4 +229,4 @@ class Machines:
             rows = self.api.operations(project, zone, f'targetLink eq ".*/instances/{name}"')
         except BadRequestError:  # should Google not filter by it, the newest of all will do
             rows = self.api.operations(project, zone, "")
-        return [row for row in rows if found.last_of(str(row.get("targetLink", ""))) == name]
+        return [row for row in rows if reply.last_of(str(row.get("targetLink", ""))) == name]

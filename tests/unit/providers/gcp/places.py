@@ -1,0 +1,35 @@
+"""Places of Compute Engine that tests ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pricing.catalog import Catalog
+from pricing.offers import Market, OfferQuery
+from tests.builders import TODAY
+from tests.contract.gcp import OFFER
+
+if TYPE_CHECKING:
+    from pricing.offers import Offer
+    from providers.base import LaunchRequest
+    from tests.unit.providers.gcp.conftest import World
+ZONE = "us-central1-a"
+
+
+def in_zone(world: World, zone: str = ZONE, **changes: Any) -> LaunchRequest:
+    """A request for a place in us-central1, looked up."""
+    found = world.request(**changes)
+    offer = an_offer(OFFER, found.offer.market)
+    return world.provider.resolve(replace(found, offer=offer, zone=zone, resolution=None))
+
+
+def an_offer(name: str, market: Market = Market.ON_DEMAND, region: str = "us-central1") -> Offer:
+    asked = OfferQuery(providers=frozenset({"gcp"}), instance_types=frozenset({name}), markets=frozenset({market}))
+    with Catalog.open() as catalog:
+        return next(offer for offer in catalog.offers(asked, TODAY) if offer.region == region)
+
+
+def spot(world: World) -> LaunchRequest:
+    found = in_zone(world)
+    return world.provider.resolve(replace(found, offer=an_offer(OFFER, Market.SPOT), resolution=None))
