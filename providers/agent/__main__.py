@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
-from providers.agent.agent import Agent, Machine
+from providers.agent.agent import Agent
 from providers.agent.clock import Clock
 from providers.agent.end import End
 from providers.agent.endings import RESTARTING, Ending, failed
 from providers.agent.loop import drive, until
+from providers.agent.machine import AgentMachine
 from providers.agent.processes import MachineProcesses, Processes
-from providers.agent.reading import Access
+from providers.agent.requests import Access
 from providers.agent.spec import Paths, SpecError, read_spec
 from providers.agent.status import FINAL, Status, last_said
 from providers.agent.store import RefusedError, patiently
@@ -43,18 +44,18 @@ def main(arguments: list[str]) -> int:
         return 2
 
 
-def machine(boot: Path, spec: Path, paths: Paths, clock: Clock, processes: Processes) -> Machine:
+def machine(boot: Path, spec: Path, paths: Paths, clock: Clock, processes: Processes) -> AgentMachine:
     """What the files say. Raises SpecError and OSError."""
     try:
-        found: dict[str, Any] = json.loads(boot.read_text(encoding="utf-8"))
-        access = Access(found, now=clock.now)
+        entries: dict[str, Any] = json.loads(boot.read_text(encoding="utf-8"))
+        access = Access(entries, now=clock.now)
     except (ValueError, KeyError) as error:
         raise SpecError(f"{boot}: {error}") from error
     store = open_store(access)
-    return Machine(read_spec(spec.read_text(encoding="utf-8")), paths, clock, processes, access, store)
+    return AgentMachine(read_spec(spec.read_text(encoding="utf-8")), paths, clock, processes, access, store)
 
 
-def act(arguments: list[str], here: Machine) -> int:
+def act(arguments: list[str], here: AgentMachine) -> int:
     """What was asked for, on this machine."""
     verb = arguments[0] if arguments else ""
     if verb == "run":
@@ -77,7 +78,7 @@ def act(arguments: list[str], here: Machine) -> int:
     return 0
 
 
-def speak(here: Machine, ending: Ending) -> None:
+def speak(here: AgentMachine, ending: Ending) -> None:
     """The last status, where no last word was said before."""
     here.paths.make()
     copy = here.paths.root / "status.json"
@@ -93,7 +94,8 @@ def speak(here: Machine, ending: Ending) -> None:
         sys.stderr.write(f"trainplan: {error}\n")
 
 
-def end(here: Machine) -> None:
+def end(here: AgentMachine) -> None:
+    """End this machine, as the specification of its run says."""
     End(here.spec.end, here.access, here.processes, here.clock).machine()
 
 

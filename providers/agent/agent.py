@@ -7,28 +7,29 @@ import hashlib
 import shutil
 import sys
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Callable, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from providers.agent import gate, images, output
 from providers.agent.checkpoints import Checkpoints
-from providers.agent.clock import Clock
 from providers.agent.container import Container, EngineError
+from providers.agent.downloads import FetchError, fetch
 from providers.agent.endings import STORE_REFUSED, EndedError, Ending, failed
-from providers.agent.fetching import FetchError, fetch
 from providers.agent.loop import TICK_SECONDS, drive, together, until
 from providers.agent.notices import Notices
-from providers.agent.processes import KEPT_BYTES, TIMED_OUT, Done, Processes, Running
-from providers.agent.reading import Access
-from providers.agent.spec import Paths, Spec
+from providers.agent.processes import ProcessResult, watched
+from providers.agent.signatures import ATTEMPT, OUTPUT_MANIFEST, Vouching, attempt_path, progress_path
 from providers.agent.status import FINAL, Status, last_said
-from providers.agent.store import RefusedError, Steps, Store, patiently
-from providers.agent.training import Training
+from providers.agent.store import RefusedError, Steps, patiently
+from providers.agent.training import Attempt, Training
 from providers.agent.vault import Redactor, SecretError, resolve, write_env_file
-from providers.agent.vouching import ATTEMPT, OUTPUT_MANIFEST, Vouching, attempt_path, progress_path
 from providers.agent.watch import Watch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from providers.agent.machine import AgentMachine
 
 SETUP_SECONDS = 1800.0
 CHECK_SECONDS = 600.0
@@ -39,23 +40,10 @@ _LAST_SECONDS = 30.0
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Machine:
-    """What the agent works with; every part can be another in a test."""
-
-    spec: Spec
-    paths: Paths
-    clock: Clock
-    processes: Processes
-    access: Access
-    store: Store
-    free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
-
-
 class Agent:
     """Runs the attempt. Whatever happens, `run` returns how it ended, and status.json says the same."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: AgentMachine) -> None:
         self.machine = machine
         machine.paths.make()
         self.container = Container(machine.processes)
@@ -72,7 +60,7 @@ class Agent:
         self._earlier = last_said(copy)
         self.status = Status(machine.store, machine.spec, machine.clock, copy, Redactor())
         self.watch = Watch(machine, self.status, self.notices)
-        self.training = Training(self)
+        self.training = Training(Attempt(machine, self.container, self.checkpoints, self.status, self.watch))
 
     def run(self) -> Ending:
         """Never raises for what goes wrong on the machine."""
@@ -92,7 +80,8 @@ class Agent:
     def _story(self) -> Steps[Ending]:
         try:
             image, env_file = yield from self._unless_ended(self._made_ready())
-            return (yield from self.training.run(image, env_file))
+            ending = yield from self.training.run(image, env_file)
+            return (yield from self._bring_home(ending))
         except EndedError as ended:
             return ended.ending
         except EngineError as error:
@@ -109,33 +98,35 @@ class Agent:
         self.status.change("fetching", "fetching the image, the data and the last checkpoint")
         self.container.close_metadata()
         spec = self.machine.spec
-        pulling = images.pull(spec.images, self.container, self.machine.access, self.watched)
+        pulling = images.pull(spec.images, self.container, self.machine.access, partial(watched, self.machine.clock))
         image = yield from together(self.machine.clock, self._fetched(), pulling)
         self.status.details["image"] = image
         self.status.change("preparing", "preparing the container")
         env_file = yield from self._secrets()
         if spec.setup:
-            done = yield from self._once(image, spec.setup, SETUP_SECONDS)
-            if done.code:
-                raise EndedError(failed("SETUP_FAILED", f"what the trainer needs could not be installed:\n{done.said}"))
+            process = yield from self._once(image, spec.setup, SETUP_SECONDS)
+            if process.code:
+                raise EndedError(
+                    failed("SETUP_FAILED", f"what the trainer needs could not be installed:\n{process.said}")
+                )
         if spec.device.kind != "cpu":
             yield from self._checked(image)
         return image, env_file
 
     def _fetched(self) -> Steps[None]:
         """The job, the files, and the checkpoint to go on from."""
-        self.status.details["fetched_bytes"] = yield from fetch(self.machine, told=self._has_come)
-        found = yield from self.checkpoints.restore()
-        if found:
-            self.status.details["resumed_from"] = found
+        self.status.details["fetched_bytes"] = yield from fetch(self.machine, report=self._has_come)
+        value = yield from self.checkpoints.restore()
+        if value:
+            self.status.details["resumed_from"] = value
         if self.checkpoints.remark:
             self.status.warn(self.checkpoints.remark)
         yield from patiently(self.training.logs.go_on)
 
-    def _has_come(self, done: int, total: int) -> None:
+    def _has_come(self, done_count: int, total: int) -> None:
         """Said with the next heartbeat: a large data set takes its time."""
-        self.status.details["fetched_bytes"] = done
-        self.status.set("fetching", f"fetching: {done / 1e9:.1f} of {total / 1e9:.1f} GB are here")
+        self.status.details["fetched_bytes"] = done_count
+        self.status.set("fetching", f"fetching: {done_count / 1e9:.1f} of {total / 1e9:.1f} GB are here")
 
     def _secrets(self) -> Steps[Path | None]:
         """Resolved into an environment file in memory; None where there are none."""
@@ -163,7 +154,9 @@ class Agent:
         device = self.machine.spec.device
         self.status.change("checking", f"looking for {device.count} x {device.name} in the container")
         looking = self.machine.processes.start(gate.look(device))
-        outside = gate.judged((yield from self.watched(looking, gate.LIMIT_SECONDS)), gate.least_on_host(device))
+        outside = gate.judge_gate(
+            (yield from watched(self.machine.clock, looking, gate.LIMIT_SECONDS)), gate.least_on_host(device)
+        )
         inside = yield from self._once(image, gate.program(device, self.machine.spec.framework), CHECK_SECONDS)
         self.status.details["accelerator"] = self.status.redactor.text(inside.said[-500:])
         if outside.code or inside.code or gate.PASSED not in inside.said:
@@ -172,29 +165,11 @@ class Agent:
                 f"nothing was trained\nthe machine says:\n{outside.said}\nthe container says:\n{inside.said}"
             )
             raise EndedError(failed("ACCELERATOR_NOT_VISIBLE", text))
-        self.training.devices_seen = gate.seen(outside)
+        self.training.devices_seen = gate.count_devices(outside)
 
-    def _once(self, image: str, command: tuple[str, ...], seconds: float) -> Steps[Done]:
+    def _once(self, image: str, command: tuple[str, ...], seconds: float) -> Steps[ProcessResult]:
         spec, paths = self.machine.spec, self.machine.paths
-        return (yield from self.watched(self.container.once(spec, paths, image, command), seconds))
-
-    def watched(self, running: Running, seconds: float) -> Steps[Done]:
-        """A command that goes on beside, to its end; it is killed after so many seconds, or when nobody waits."""
-        limit = self.machine.clock.steady() + seconds
-        said = b""
-        try:
-            while running.poll() is None and self.machine.clock.steady() < limit:
-                said = (said + running.read(KEPT_BYTES))[-KEPT_BYTES:]
-                yield 0.5
-        finally:
-            late = running.poll() is None
-            running.kill()
-            running.rest(5.0)
-        while data := running.read(KEPT_BYTES):
-            said = (said + data)[-KEPT_BYTES:]
-        code = TIMED_OUT if late else running.poll()
-        note = f"\nno end after {seconds:.0f} s" if late else ""
-        return Done(TIMED_OUT if code is None else code, said.decode(errors="replace") + note)
+        return (yield from watched(self.machine.clock, self.container.once(spec, paths, image, command), seconds))
 
     def _unless_ended(self, steps: Steps[Result]) -> Steps[Result]:
         """The steps; raises EndedError as soon as something has asked for the end."""
@@ -211,12 +186,12 @@ class Agent:
                     return result
             yield max(0.0, min(TICK_SECONDS, due - self.machine.clock.steady()))
 
-    def bring_home(self, ending: Ending) -> Steps[Ending]:
+    def _bring_home(self, ending: Ending) -> Steps[Ending]:
         """The results after a good end, else the newest checkpoint; then what is left of progress and log.
 
         What that makes of the ending.
         """
-        by = self.last_instant(ending)
+        by = self._last_instant(ending)
         if ending.state == "done":
             ending = yield from self._results(ending, by)
         else:
@@ -251,7 +226,7 @@ class Agent:
     def _output(self) -> Path:
         return self.machine.paths.run_dir / output.FOLDER
 
-    def last_instant(self, ending: Ending) -> float:
+    def _last_instant(self, ending: Ending) -> float:
         """Until when anything may be brought home (unix)."""
         spec, now = self.machine.spec, self.machine.clock.now()
         latest = min(spec.deadline - _LAST_SECONDS, now + spec.store_patience_seconds)
@@ -264,7 +239,7 @@ class Agent:
         if ending.reason == STORE_REFUSED:  # the store takes no last word
             sys.stderr.write(f"trainplan: {STORE_REFUSED}: {self.status.redactor.text(ending.message)}\n")
             return
-        by = max(self.last_instant(ending), clock.now() + 1.0) + _LAST_SECONDS / 2
+        by = max(self._last_instant(ending), clock.now() + 1.0) + _LAST_SECONDS / 2
         with contextlib.suppress(RefusedError):
             drive(until(clock, by, patiently(self.status.write, 1.0)), lambda: False, clock)
         if ending.notice is not None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 
-from providers.agent.s3 import asked
-from providers.agent.store import judged
+from providers.agent.s3 import signed_request
+from providers.agent.store import raise_for_status
 
 if TYPE_CHECKING:
-    from providers.agent.reading import Access
+    from providers.agent.requests import Access
 
 
 class BlobStore:
@@ -32,30 +32,30 @@ class BlobStore:
         status, _, body = self._ask("GET", self._access.url(path), headers)
         if status == 416:
             return b""
-        judged(status, body, path, reads=True)
+        raise_for_status(status, body, path, reads=True)
         return body
 
     def list(self, prefix: str) -> dict[str, int]:
         root = self._access.prefix.strip("/")
         start = f"{root}/{prefix}".strip("/") + "/"
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         marker = ""
         while True:
             query = {"restype": "container", "comp": "list", "prefix": start, **({"marker": marker} if marker else {})}
             url = f"{self._access.bucket()}?{urlencode(query, quote_via=quote, safe='')}"
             page = ElementTree.fromstring(self.call("GET", url, prefix, {}).decode("utf-8-sig"))
             for row in page.iter("Blob"):
-                found[row.findtext("Name", "")[len(root) + 1 if root else 0 :]] = int(
+                counts[row.findtext("Name", "")[len(root) + 1 if root else 0 :]] = int(
                     row.findtext("Properties/Content-Length", "0")
                 )
             marker = page.findtext("NextMarker") or ""
             if not marker:
-                return found
+                return counts
 
     def delete(self, path: str) -> None:
         status, _, body = self._ask("DELETE", self._access.url(path), {})
         if status != 404:
-            judged(status, body, path)
+            raise_for_status(status, body, path)
 
     def begin(self, path: str, size: int) -> BlobUpload:
         del size
@@ -63,14 +63,14 @@ class BlobStore:
 
     def call(self, method: str, url: str, what: str, headers: dict[str, str], body: bytes | None = None) -> bytes:
         status, _, text = self._ask(method, url, headers, body)
-        judged(status, text, what)
+        raise_for_status(status, text, what)
         return text
 
     def _ask(
         self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
     ) -> tuple[int, dict[str, str], bytes]:
         dated = {"x-ms-date": formatdate(self._access.now(), usegmt=True), **headers}
-        return asked(self._access, method, url, dated, body)
+        return signed_request(self._access, method, url, dated, body)
 
 
 class BlobUpload:
@@ -96,4 +96,5 @@ class BlobUpload:
 
 
 def md5(data: bytes) -> str:
+    """The MD5 of some bytes in base64, as `Content-MD5` has it."""
     return base64.b64encode(hashlib.md5(data).digest()).decode()

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.agent import vouching
+from providers.agent import signatures
 from providers.agent.plain_file import NotPlainError, is_plain, open_plain, plain_folder, remove_below, written_whole
+from providers.agent.signatures import Vouching
 from providers.agent.store import Steps, download, patiently, upload
-from providers.agent.vouching import Vouching
 
 if TYPE_CHECKING:
     from providers.agent.clock import Clock
@@ -51,14 +51,14 @@ class Checkpoints:
 
     def restore(self) -> Steps[str]:
         """Bring the newest whole one to the disk; its name, "" where there is none."""
-        found = yield from patiently(partial(self._store.list, FOLDER))
-        for name in sorted(_whole(found), reverse=True):
+        counts = yield from patiently(partial(self._store.list, FOLDER))
+        for name in sorted(_whole(counts), reverse=True):
             before = self.stored
             self.stored = self.stored or name
             if (self._local / name / MARK).is_file():
                 return name
             try:
-                if (yield from self._fetch(name, found)):
+                if (yield from self._fetch(name, counts)):
                     if not self._vouching.is_on:
                         self.remark = f"checkpoint {name} is not vouched for: the run began without a key"
                     return name
@@ -79,21 +79,21 @@ class Checkpoints:
         self.under_way = name
         try:
             folder = self._linked(name)
-            began, sent = self._clock.steady(), 0
+            began, sent_bytes = self._clock.steady(), 0
             digests, sent_digests = _digests((folder / MARK).read_bytes()), dict[str, str]()
             for path in sorted(folder.iterdir(), key=lambda path: (path.name == MARK, path.name)):
                 if path.name == MARK and self._vouching.is_on:
                     sent_digests[MARK] = sha256_of(path)
                     record = self._vouching.record(name, sent_digests)
-                    yield from patiently(partial(self._store.put, f"{FOLDER}/{name}/{vouching.NAME}", record))
+                    yield from patiently(partial(self._store.put, f"{FOLDER}/{name}/{signatures.NAME}", record))
                 digest = yield from upload(self._store, f"{FOLDER}/{name}/{path.name}", path)
                 if digests.get(path.name, digest) != digest:
                     self.bad.add(name)
                     return False
                 sent_digests[path.name] = digest
-                sent += path.stat().st_size
+                sent_bytes += path.stat().st_size
             self.stored = name
-            self.bytes_per_second = sent / max(0.001, self._clock.steady() - began)
+            self.bytes_per_second = sent_bytes / max(0.001, self._clock.steady() - began)
         except (FileNotFoundError, NotPlainError):
             return False
         finally:
@@ -120,33 +120,33 @@ class Checkpoints:
             for entry in names:
                 os.link(entry, self._spool / entry, src_dir_fd=folder, follow_symlinks=False)
         for path in list(self._spool.iterdir()):
-            if not is_plain(path) or path.name == vouching.NAME:
+            if not is_plain(path) or path.name == signatures.NAME:
                 remove_below(self._spool, path)
         if not (self._spool / MARK).is_file():
             raise FileNotFoundError(name)
         return self._spool
 
     def _prune(self) -> Steps[None]:
-        found = yield from patiently(partial(self._store.list, FOLDER))
-        kept = sorted(_whole(found), reverse=True)[:KEPT]
-        old = [path for path in found if (name := _name_of(path)) and name not in kept and name < self.stored]
+        counts = yield from patiently(partial(self._store.list, FOLDER))
+        names = sorted(_whole(counts), reverse=True)[:KEPT]
+        old = [path for path in counts if (name := _name_of(path)) and name not in names and name < self.stored]
         # The mark goes first: what is half removed must not look whole.
         for path in sorted(old, key=lambda path: (not path.endswith("/" + MARK), path)):
             yield from patiently(partial(self._store.delete, path))
 
-    def _fetch(self, name: str, found: dict[str, int]) -> Steps[bool]:
+    def _fetch(self, name: str, counts: dict[str, int]) -> Steps[bool]:
         target = self._local / name
         remove_below(self._top, target)
-        paths = [path for path in found if _name_of(path) == name]
+        paths = [path for path in counts if _name_of(path) == name]
         try:
             mark = yield from patiently(partial(self._store.get, f"{FOLDER}/{name}/{MARK}"))
             digests = yield from self._promised(name, mark)
             for path in paths:
                 file = path.split("/", 2)[2]
-                if file not in (MARK, vouching.NAME) and Path(file).name == file:
+                if file not in (MARK, signatures.NAME) and Path(file).name == file:
                     if self._vouching.is_on and file not in digests:
                         raise NotVouchedError(path)
-                    digest = yield from download(self._store, path, target / file, found[path], self._top)
+                    digest = yield from download(self._store, path, target / file, counts[path], self._top)
                     if digests.get(file, digest) != digest:
                         if self._vouching.is_on:
                             raise NotVouchedError(path)
@@ -169,9 +169,9 @@ class Checkpoints:
         """The SHA-256 of each file of a stored checkpoint but its mark. Raises NotVouchedError, and ValueError."""
         if not self._vouching.is_on:
             return _digests(mark)
-        path = f"{FOLDER}/{name}/{vouching.NAME}"
+        path = f"{FOLDER}/{name}/{signatures.NAME}"
         try:
-            raw = yield from patiently(partial(self._store.get, path, 0, vouching.MOST_BYTES + 1))
+            raw = yield from patiently(partial(self._store.get, path, 0, signatures.MOST_BYTES + 1))
         except KeyError:
             raw = b""
         files = self._vouching.files(name, raw)
@@ -181,6 +181,7 @@ class Checkpoints:
 
 
 def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
     with open_plain(path) as file:
         for data in iter(partial(file.read, 1024 * 1024), b""):
@@ -190,8 +191,8 @@ def sha256_of(path: Path) -> str:
 
 def _digests(mark: bytes) -> dict[str, str]:
     """What complete.json says of its files; a container of the person's need not say it. Raises ValueError."""
-    found = json.loads(mark)
-    files = found.get("files") if isinstance(found, dict) else None
+    document = json.loads(mark)
+    files = document.get("files") if isinstance(document, dict) else None
     return files if isinstance(files, dict) else {}
 
 
@@ -204,5 +205,5 @@ def _name_of(path: str) -> str:
     return parts[1] if len(parts) > 2 and parts[0] == FOLDER and _is_name(parts[1]) else ""
 
 
-def _whole(found: dict[str, int]) -> set[str]:
-    return {name for path in found if path.endswith("/" + MARK) and (name := _name_of(path))}
+def _whole(counts: dict[str, int]) -> set[str]:
+    return {name for path in counts if path.endswith("/" + MARK) and (name := _name_of(path))}

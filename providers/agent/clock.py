@@ -26,7 +26,7 @@ def stamp(unix: float) -> str:
 
 def unix(text: str) -> float:
     """Seconds since 1970 of an aware ISO 8601 instant. Raises ValueError."""
-    found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
-    if found.tzinfo is None:
+    instant = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+    if instant.tzinfo is None:
         raise ValueError(f"{text} has no time zone")
-    return found.timestamp()
+    return instant.timestamp()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Sequence
 
 if TYPE_CHECKING:
-    from providers.agent.processes import Done, Processes, Running
+    from providers.agent.processes import Processes, ProcessResult, Running
     from providers.agent.spec import Paths, Spec
 
 NAME = "trainplan-job"
@@ -16,7 +16,7 @@ STOP_SECONDS = 110
 RUN_DIR = "/run-dir"
 TPU_ACCESS = ("--privileged", "--network", "host")
 """libtpu reads the slice's layout (`tpu-env`) from the metadata service, and its parts talk to each other on the
-machine's own addresses (docs/adr/0022). What trains on a TPU can therefore become the machine's identity."""
+machine's own addresses (docs/adr/0018). What trains on a TPU can therefore become the machine's identity."""
 METADATA_ADDRESSES = ("169.254.169.254/32", "168.63.129.16/32")
 """The metadata service of every cloud, and Azure's host agent."""
 _QUICK_SECONDS = 60.0
@@ -90,9 +90,9 @@ class Container:
 
     def login(self, host: str, user: str, password: str) -> None:
         words = ("docker", "login", "--username", user, "--password-stdin", host)
-        done = self._processes.run(words, _QUICK_SECONDS, password)
-        if done.code:
-            raise EngineError(f"login to {host}: {done.last_line}")
+        process = self._processes.run(words, _QUICK_SECONDS, password)
+        if process.code:
+            raise EngineError(f"login to {host}: {process.last_line}")
 
     def pull(self, image: str) -> Running:
         return self._processes.start(("docker", "pull", "--quiet", image))
@@ -116,11 +116,11 @@ class Container:
 
     def exit(self) -> Exit | None:
         """How it ended; None while it runs."""
-        said = self._must(("docker", "inspect", "--format", "{{json .State}}", NAME)).said
+        text = self._must(("docker", "inspect", "--format", "{{json .State}}", NAME)).said
         try:
-            state = json.loads(said)
+            state = json.loads(text)
         except ValueError as error:
-            raise EngineError(f"docker inspect: {said[:300]}") from error
+            raise EngineError(f"docker inspect: {text[:300]}") from error
         if state.get("Status") not in ("exited", "dead"):
             return None
         return Exit(int(state["ExitCode"]), bool(state.get("OOMKilled")), str(state.get("Error") or ""))
@@ -132,8 +132,8 @@ class Container:
     def inside(self, words: Sequence[str]) -> Running:
         return self._processes.start(("docker", "exec", NAME, *words))
 
-    def _must(self, words: Sequence[str]) -> Done:
-        done = self._processes.run(words, _QUICK_SECONDS)
-        if done.code:
-            raise EngineError(f"{' '.join(words[:2])}: {done.last_line}")
-        return done
+    def _must(self, words: Sequence[str]) -> ProcessResult:
+        process = self._processes.run(words, _QUICK_SECONDS)
+        if process.code:
+            raise EngineError(f"{' '.join(words[:2])}: {process.last_line}")
+        return process

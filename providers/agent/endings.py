@@ -40,6 +40,7 @@ class EndedError(Exception):
 
 
 def failed(reason: str, message: str) -> Ending:
+    """An ending of a training that failed."""
     return Ending("failed", reason, message)
 
 
@@ -56,15 +57,15 @@ _BY_CODE = {
 }
 
 
-def judged(exited: Exit, asked: Ending | None, said: str) -> Ending:
-    """How it ended. `asked` is why the container was told to end, if it was; `said` the trainer's own last words."""
+def judge_ending(exited: Exit, requested_end: Ending | None, message: str) -> Ending:
+    """How it ended. `requested_end`: why the container was told to end; `message`: the trainer's last words."""
     if exited.code == 0:
-        ending = Ending("done", "DONE", "done", by=asked.by if asked else None)
-        return replace(ending, notice=asked.notice if asked else None, exit_code=0)
-    if asked is not None:
-        return replace(asked, exit_code=exited.code)
+        ending = Ending("done", "DONE", "done", by=requested_end.by if requested_end else None)
+        return replace(ending, notice=requested_end.notice if requested_end else None, exit_code=0)
+    if requested_end is not None:
+        return replace(requested_end, exit_code=exited.code)
     code = 86 if exited.out_of_memory and exited.code == 137 else exited.code
     text = f"the trainer ended with exit code {code}"
     ending = _BY_CODE.get(code, failed("TRAINING_FAILED", text))
-    parts = [ending.message, *(part for part in (said, exited.error) if part and part != ending.message)]
+    parts = [ending.message, *(part for part in (message, exited.error) if part and part != ending.message)]
     return replace(ending, message=": ".join(parts), exit_code=exited.code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from providers.agent.processes import Done
+    from providers.agent.processes import ProcessResult
     from providers.agent.spec import Device
 
 LOOK_SECONDS = 60.0
@@ -74,11 +74,11 @@ def look(device: Device) -> tuple[str, ...]:
     return _GPUS if device.kind == "gpu" else _CHIPS
 
 
-def judged(done: Done, count: int) -> Done:
+def judge_gate(process: ProcessResult, count: int) -> ProcessResult:
     """The same with a code that is not 0 where fewer than `count` are shown."""
-    if done.code or seen(done) >= count:
-        return done
-    return type(done)(1, f"{done.said}\n{seen(done)} of {count}")
+    if process.code or count_devices(process) >= count:
+        return process
+    return type(process)(1, f"{process.said}\n{count_devices(process)} of {count}")
 
 
 def least_on_host(device: Device) -> int:
@@ -86,6 +86,6 @@ def least_on_host(device: Device) -> int:
     return device.count if device.kind == "gpu" else -(-device.count // 2)
 
 
-def seen(done: Done) -> int:
+def count_devices(process: ProcessResult) -> int:
     """One line for each device."""
-    return sum(1 for line in done.said.splitlines() if line.strip())
+    return sum(1 for line in process.said.splitlines() if line.strip())

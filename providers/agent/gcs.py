@@ -8,11 +8,11 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from providers.agent.s3 import asked
-from providers.agent.store import AwayError, RefusedError, judged
+from providers.agent.s3 import signed_request
+from providers.agent.store import AwayError, RefusedError, raise_for_status
 
 if TYPE_CHECKING:
-    from providers.agent.reading import Access
+    from providers.agent.requests import Access
 
 
 class GcsStore:
@@ -23,24 +23,24 @@ class GcsStore:
 
     def put(self, path: str, data: bytes) -> None:
         url = self._upload_url(path, "media")
-        status, _, body = asked(self._access, "POST", url, {}, data)
-        judged(status, body, path)
+        status, _, body = signed_request(self._access, "POST", url, {}, data)
+        raise_for_status(status, body, path)
         check_md5(body, hashlib.md5(data).digest(), path)
 
     def get(self, path: str, start: int = 0, size: int | None = None) -> bytes:
         last = "" if size is None else str(start + size - 1)
         headers = {} if start == 0 and size is None else {"range": f"bytes={start}-{last}"}
-        status, _, body = asked(self._access, "GET", self._access.url(path) + "?alt=media", headers)
+        status, _, body = signed_request(self._access, "GET", self._access.url(path) + "?alt=media", headers)
         if status == 416:
             return b""
-        judged(status, body, path, reads=True)
+        raise_for_status(status, body, path, reads=True)
         return body
 
     def list(self, prefix: str) -> dict[str, int]:
         root = self._access.prefix.strip("/")
         start = f"{root}/{prefix}".strip("/") + "/"
         place = self._access.end("gcs", "https://storage.googleapis.com")
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         token = ""
         while True:
             query = {
@@ -49,24 +49,24 @@ class GcsStore:
                 **({"pageToken": token} if token else {}),
             }
             url = f"{place}/storage/v1/b/{self._access.place}/o?{urlencode(query, quote_via=quote)}"
-            status, _, body = asked(self._access, "GET", url, {})
-            judged(status, body, prefix)
+            status, _, body = signed_request(self._access, "GET", url, {})
+            raise_for_status(status, body, prefix)
             page = json.loads(body)
             for row in page.get("items", []):
-                found[row["name"][len(root) + 1 if root else 0 :]] = int(row["size"])
+                counts[row["name"][len(root) + 1 if root else 0 :]] = int(row["size"])
             token = page.get("nextPageToken", "")
             if not token:
-                return found
+                return counts
 
     def delete(self, path: str) -> None:
-        status, _, body = asked(self._access, "DELETE", self._access.url(path), {})
+        status, _, body = signed_request(self._access, "DELETE", self._access.url(path), {})
         if status != 404:
-            judged(status, body, path)
+            raise_for_status(status, body, path)
 
     def begin(self, path: str, size: int) -> GcsUpload:
         headers = {"x-upload-content-length": str(size)}
-        status, answered, body = asked(self._access, "POST", self._upload_url(path, "resumable"), headers, b"")
-        judged(status, body, path)
+        status, answered, body = signed_request(self._access, "POST", self._upload_url(path, "resumable"), headers, b"")
+        raise_for_status(status, body, path)
         return GcsUpload(self._access, answered["location"], path, size)
 
     def _upload_url(self, path: str, kind: str) -> str:
@@ -111,17 +111,17 @@ class GcsUpload:
         return int(headers["range"].rpartition("-")[2]) + 1 if "range" in headers else 0
 
     def _send(self, data: bytes, span: str) -> tuple[int, dict[str, str]]:
-        status, headers, body = asked(self._access, "PUT", self._session, {"content-range": span}, data)
+        status, headers, body = signed_request(self._access, "PUT", self._session, {"content-range": span}, data)
         if status in (404, 410):
             raise RefusedError(f"{self._path}: Google has forgotten the upload")
         if status != 308:
-            judged(status, body, self._path)
+            raise_for_status(status, body, self._path)
             self._result = body
         return status, headers
 
 
 def check_md5(reply: bytes, digest: bytes, path: str) -> None:
     """Raises AwayError where Google has something else than was sent, so that it is sent again."""
-    told = json.loads(reply or b"{}").get("md5Hash")
-    if told is not None and base64.b64decode(told) != digest:
-        raise AwayError(f"{path}: what arrived is not what was sent")
+    reply_body = json.loads(reply or b"{}").get("md5Hash")
+    if reply_body is not None and base64.b64decode(reply_body) != digest:
+        raise AwayError(f"{path}: the stored data differs from what was sent")

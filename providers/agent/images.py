@@ -9,8 +9,8 @@ from providers.agent.registries import host_of, login_for
 
 if TYPE_CHECKING:
     from providers.agent.container import Container
-    from providers.agent.processes import Done, Running
-    from providers.agent.reading import Access
+    from providers.agent.processes import ProcessResult, Running
+    from providers.agent.requests import Access
     from providers.agent.store import Steps
 
 ROUNDS = 4
@@ -26,7 +26,7 @@ def pull(
     images: tuple[str, ...],
     container: Container,
     access: Access,
-    watched: Callable[[Running, float], Steps[Done]],
+    watched: Callable[[Running, float], Steps[ProcessResult]],
 ) -> Steps[str]:
     """The reference that was pulled. Every registry in order, several times over. Raises ImageError."""
     words: dict[str, str] = {}
@@ -37,13 +37,13 @@ def pull(
             pause *= 2
         for image in images:
             try:
-                if known := login_for(access, image):
-                    container.login(host_of(image), *known)
+                if pair := login_for(access, image):
+                    container.login(host_of(image), *pair)
             except (EngineError, OSError, ValueError, KeyError) as error:
                 words[image] = str(error)
                 continue
-            done = yield from watched(container.pull(image), PULL_SECONDS)
-            if done.code == 0:
+            process = yield from watched(container.pull(image), PULL_SECONDS)
+            if process.code == 0:
                 return image
-            words[image] = done.last_line
+            words[image] = process.last_line
     raise ImageError("; ".join(f"{image}: {word}" for image, word in words.items()))

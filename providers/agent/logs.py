@@ -43,14 +43,14 @@ class LogTail:
 
     def pull(self, source: Running, redactor: Redactor) -> bool:
         """Read on, a bounded piece. True: there was something new."""
-        heard = False
+        was_heard = False
         for _ in range(_READS):
             data = source.read(_READ_BYTES)
             if not data:
                 break
-            heard = True
+            was_heard = True
             self.add(data, redactor)
-        return heard
+        return was_heard
 
     def add(self, data: bytes, redactor: Redactor) -> None:
         text, newline, self._line = (self._line + data).rpartition(b"\n")
@@ -58,8 +58,8 @@ class LogTail:
         if len(self._line) > _LONGEST_LINE:
             # A line without end: told in pieces, but never one that could end within a secret.
             whole = redactor.clean(self._line)
-            held = min(redactor.longest, len(whole))
-            clean, self._line = clean + whole[: len(whole) - held], whole[len(whole) - held :]
+            held_count = min(redactor.longest, len(whole))
+            clean, self._line = clean + whole[: len(whole) - held_count], whole[len(whole) - held_count :]
         self._take(clean)
 
     def push(self) -> None:

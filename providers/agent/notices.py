@@ -11,12 +11,11 @@ from urllib.parse import urlencode
 from providers.agent.clock import unix
 
 if TYPE_CHECKING:
-    from providers.agent.reading import Access
+    from providers.agent.requests import Access
 
 GOOGLE_SECONDS = 30.0
 """Spot: 30 s, best effort (Google's documentation, in a copy of 2026)."""
 AZURE_SECONDS = 30.0
-AWS_SECONDS = 120.0
 _EVENTS = "/metadata/scheduledevents?" + urlencode({"api-version": "2020-07-01"})
 
 
@@ -39,9 +38,9 @@ class Notices:
 
     def look(self) -> Notice | None:
         """A notice, None for none (or nobody to ask)."""
-        ask = {"aws": self._aws, "gcp": self._google, "azure": self._azure}.get(self._access.boot["cloud"])
+        ask = ASKS.get(self._access.boot["cloud"])
         try:
-            return ask() if ask else None
+            return ask(self) if ask else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -64,8 +63,8 @@ class Notices:
             self._token = {}
         if status != 200:
             return None
-        found = json.loads(body)
-        return Notice(at=unix(found["time"]), text=f"EC2 takes the machine back ({found['action']})")
+        item = json.loads(body)
+        return Notice(at=unix(item["time"]), text=f"EC2 takes the machine back ({item['action']})")
 
     def _google(self) -> Notice | None:
         flavour = {"Metadata-Flavor": "Google"}
@@ -97,3 +96,7 @@ class Notices:
         # An event that has started says no time any more.
         at = parsedate_to_datetime(when).timestamp() if when else self._access.now() + AZURE_SECONDS
         return Notice(at=at, text=f"Azure takes the machine back ({event['EventType']})", event=str(event["EventId"]))
+
+
+ASKS = {"aws": Notices._aws, "gcp": Notices._google, "azure": Notices._azure}
+"""How a machine of each cloud asks."""

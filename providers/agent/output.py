@@ -42,13 +42,13 @@ def push(store: Store, folder: Path, vouched: Callable[[bytes], Steps[None]] = _
         digest = sha256_of(path)
         if promised.get(name, digest) != digest:
             raise OutputError(f"{name} is not what the trainer's manifest says")
-        sent = yield from upload(store, f"{FOLDER}/{name}", path)
-        if sent != digest:
+        text = yield from upload(store, f"{FOLDER}/{name}", path)
+        if text != digest:
             raise OutputError(f"{name} changed while it was sent")
         rows.append({"path": name, "size_bytes": path.stat().st_size, "sha256": digest})
-    missing = sorted(set(promised) - {row["path"] for row in rows})
-    if missing or not rows:
-        raise OutputError(f"the container ended well, but left no {', '.join(missing) or 'output'}")
+    missing_names = sorted(set(promised) - {row["path"] for row in rows})
+    if missing_names or not rows:
+        raise OutputError(f"the container ended well, but left no {', '.join(missing_names) or 'output'}")
     manifest = json.dumps(rows, indent=1).encode()
     yield from vouched(manifest)
     yield from patiently(partial(store.put, f"{FOLDER}/{MANIFEST}", manifest))

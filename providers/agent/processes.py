@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from typing import IO, Any, Sequence
 
+    from providers.agent.clock import Clock
+    from providers.agent.store import Steps
+
 KEPT_BYTES = 16_384
 """Of what a command says, the end is kept."""
 NOT_STARTED = 127
@@ -18,7 +21,7 @@ TIMED_OUT = 124
 
 
 @dataclass(frozen=True)
-class Done:
+class ProcessResult:
     """`said` is the end of stdout and stderr together."""
 
     code: int
@@ -50,11 +53,30 @@ class Running(Protocol):
 class Processes(Protocol):
     """What commands are run with."""
 
-    def run(self, words: Sequence[str], seconds: float, given: str = "") -> Done:
-        """To its end, at most so many seconds; `given` on its stdin. A command that is not there is code 127."""
+    def run(self, words: Sequence[str], seconds: float, value: str = "") -> ProcessResult:
+        """To its end, at most so many seconds; `value` on its stdin. A command that is not there is code 127."""
         ...
 
     def start(self, words: Sequence[str]) -> Running: ...
+
+
+def watched(clock: Clock, running: Running, seconds: float) -> Steps[ProcessResult]:
+    """A command that goes on beside, to its end; it is killed after so many seconds, or when nobody waits."""
+    limit = clock.steady() + seconds
+    said = b""
+    try:
+        while running.poll() is None and clock.steady() < limit:
+            said = (said + running.read(KEPT_BYTES))[-KEPT_BYTES:]
+            yield 0.5
+    finally:
+        late = running.poll() is None
+        running.kill()
+        running.rest(5.0)
+    while data := running.read(KEPT_BYTES):
+        said = (said + data)[-KEPT_BYTES:]
+    code = TIMED_OUT if late else running.poll()
+    note = f"\nno end after {seconds:.0f} s" if late else ""
+    return ProcessResult(TIMED_OUT if code is None else code, said.decode(errors="replace") + note)
 
 
 class MachineProcesses:
@@ -63,13 +85,13 @@ class MachineProcesses:
     def __init__(self, environment: dict[str, str] | None = None) -> None:
         self._environment = environment
 
-    def run(self, words: Sequence[str], seconds: float, given: str = "") -> Done:
-        with tempfile.TemporaryFile() as said:
+    def run(self, words: Sequence[str], seconds: float, value: str = "") -> ProcessResult:
+        with tempfile.TemporaryFile() as output_file:
             try:
                 ran = subprocess.run(
                     list(words),
-                    input=given.encode(),
-                    stdout=said,
+                    input=value.encode(),
+                    stdout=output_file,
                     stderr=subprocess.STDOUT,
                     timeout=seconds,
                     check=False,
@@ -77,10 +99,10 @@ class MachineProcesses:
                 )
                 code = ran.returncode
             except subprocess.TimeoutExpired:
-                return Done(TIMED_OUT, f"{_end(said)}\nno end after {seconds:.0f} s")
+                return ProcessResult(TIMED_OUT, f"{_end(output_file)}\nno end after {seconds:.0f} s")
             except OSError as error:
-                return Done(NOT_STARTED, f"{words[0]}: {error.strerror}")
-            return Done(code, _end(said))
+                return ProcessResult(NOT_STARTED, f"{words[0]}: {error.strerror}")
+            return ProcessResult(code, _end(output_file))
 
     def start(self, words: Sequence[str]) -> Running:
         return _Beside(words, self._environment)
@@ -123,11 +145,11 @@ class _Beside:
             return
         os.set_blocking(self._pipe.fileno(), True)
         try:
-            said, _ = self._process.communicate(timeout=seconds)
+            data, _ = self._process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             self.kill()
-            said, _ = self._process.communicate()
-        self._left = said or b""
+            data, _ = self._process.communicate()
+        self._left = data or b""
 
     def kill(self) -> None:
         if self._process is not None and self.poll() is None:

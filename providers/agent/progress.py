@@ -88,19 +88,19 @@ class ProgressTail:
             return b""
 
     def _keeps(self, line: bytes) -> bool:
-        said = progress_line(line)
-        if said is None:
+        document = progress_line(line)
+        if document is None:
             return False
-        event = said["event"]
-        self.last = said
+        event = document["event"]
+        self.last = document
         if event == "start":
-            self.first = said
+            self.first = document
         if self._size > (2 if event in ("epoch", "end") else 1) * MOST_BYTES:
             return False
-        return event != "step" or self._is_due(said)
+        return event != "step" or self._is_due(document)
 
-    def _is_due(self, said: dict[str, Any]) -> bool:
-        when = instant(said.get("time"))
+    def _is_due(self, document: dict[str, Any]) -> bool:
+        when = instant(document.get("time"))
         if when is None:
             return False
         at = when.timestamp()

@@ -8,10 +8,10 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from providers.agent.reading import signed
+from providers.agent.requests import signed
 
 if TYPE_CHECKING:
-    from providers.agent.reading import Access
+    from providers.agent.requests import Access
 
 _ECR = re.compile(r"^(\d+)\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?$")
 _GOOGLE = re.compile(r"^([a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io)$")
@@ -30,14 +30,25 @@ def login_for(access: Access, image: str) -> tuple[str, str] | None:
 
     Raises OSError or ValueError where the cloud gives none.
     """
-    host, cloud = host_of(image), access.boot["cloud"]
-    if cloud == "aws" and (found := _ECR.match(host)):
-        return _ecr(access, found.group(1), found.group(2), found.group(3) or "")
-    if cloud == "gcp" and _GOOGLE.match(host):
-        return "oauth2accesstoken", access.credentials()
-    if cloud == "azure" and _AZURE.match(host):
-        return "00000000-0000-0000-0000-000000000000", _acr(access, host)
-    return None
+    pair = REGISTRIES.get(access.boot["cloud"])
+    host = pair[0].match(host_of(image)) if pair else None
+    return pair[1](access, host) if pair and host else None
+
+
+def _aws(access: Access, host: re.Match[str]) -> tuple[str, str]:
+    return _ecr(access, host.group(1), host.group(2), host.group(3) or "")
+
+
+def _google(access: Access, host: re.Match[str]) -> tuple[str, str]:  # noqa: ARG001 - one form for all
+    return "oauth2accesstoken", access.credentials()
+
+
+def _azure(access: Access, host: re.Match[str]) -> tuple[str, str]:
+    return "00000000-0000-0000-0000-000000000000", _acr(access, host.group())
+
+
+REGISTRIES = {"aws": (_ECR, _aws), "gcp": (_GOOGLE, _google), "azure": (_AZURE, _azure)}
+"""Each cloud's own registry: its hosts, and how a machine logs in there."""
 
 
 def _ecr(access: Access, account: str, region: str, dot_cn: str) -> tuple[str, str]:
@@ -46,16 +57,16 @@ def _ecr(access: Access, account: str, region: str, dot_cn: str) -> tuple[str, s
     headers = {"content-type": "application/x-amz-json-1.1", "x-amz-target": target}
     body = json.dumps({"registryIds": [account]}).encode()
     headers = signed("POST", url, headers, body, (region, "ecr"), (access.credentials(), access.now()))
-    found = json.loads(_answered(access, url, headers, body))
-    user, _, password = base64.b64decode(found["authorizationData"][0]["authorizationToken"]).decode().partition(":")
+    item = json.loads(_answered(access, url, headers, body))
+    user, _, password = base64.b64decode(item["authorizationData"][0]["authorizationToken"]).decode().partition(":")
     return user, password
 
 
 def _acr(access: Access, host: str) -> str:
     url = access.end("acr", f"https://{host}") + "/oauth2/exchange"
-    asked = {"grant_type": "access_token", "service": host, "access_token": access.credentials(_ARM)}
+    request = {"grant_type": "access_token", "service": host, "access_token": access.credentials(_ARM)}
     headers = {"content-type": "application/x-www-form-urlencoded"}
-    return str(json.loads(_answered(access, url, headers, urlencode(asked).encode()))["refresh_token"])
+    return str(json.loads(_answered(access, url, headers, urlencode(request).encode()))["refresh_token"])
 
 
 def _answered(access: Access, url: str, headers: dict[str, str], body: bytes) -> bytes:

@@ -7,10 +7,10 @@ from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from providers.agent.store import AwayError, DeniedError, RefusedError, judged
+from providers.agent.store import AwayError, DeniedError, RefusedError, raise_for_status
 
 if TYPE_CHECKING:
-    from providers.agent.reading import Access
+    from providers.agent.requests import Access
 
 
 class S3Store:
@@ -29,29 +29,29 @@ class S3Store:
         status, _, body = self._ask("GET", self._access.url(path), headers)
         if status == 416:
             return b""
-        judged(status, body, path, reads=True)
+        raise_for_status(status, body, path, reads=True)
         return body
 
     def list(self, prefix: str) -> dict[str, int]:
         root = self._access.prefix.strip("/")
         start = f"{root}/{prefix}".strip("/") + "/"
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         token = ""
         while True:
-            asked = {"list-type": "2", "prefix": start, **({"continuation-token": token} if token else {})}
-            url = f"{self._access.bucket()}/?{urlencode(asked, quote_via=quote, safe='')}"
+            request = {"list-type": "2", "prefix": start, **({"continuation-token": token} if token else {})}
+            url = f"{self._access.bucket()}/?{urlencode(request, quote_via=quote, safe='')}"
             page = ElementTree.fromstring(self.call("GET", url, prefix)[1])
             for row in page.findall("{*}Contents"):
                 key = row.findtext("{*}Key", "")
-                found[key[len(root) + 1 if root else 0 :]] = int(row.findtext("{*}Size", "0"))
+                counts[key[len(root) + 1 if root else 0 :]] = int(row.findtext("{*}Size", "0"))
             token = page.findtext("{*}NextContinuationToken", "")
             if not token:
-                return found
+                return counts
 
     def delete(self, path: str) -> None:
         status, _, body = self._ask("DELETE", self._access.url(path), {})
         if status != 404:
-            judged(status, body, path)
+            raise_for_status(status, body, path)
 
     def begin(self, path: str, size: int) -> S3Upload:
         del size
@@ -63,13 +63,13 @@ class S3Store:
         self, method: str, url: str, what: str, headers: dict[str, str] | None = None, body: bytes | None = None
     ) -> tuple[dict[str, str], bytes]:
         status, answered, text = self._ask(method, url, headers or {}, body)
-        judged(status, text, what)
+        raise_for_status(status, text, what)
         return answered, text
 
     def _ask(
         self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
     ) -> tuple[int, dict[str, str], bytes]:
-        return asked(self._access, method, url, headers, body)
+        return signed_request(self._access, method, url, headers, body)
 
 
 class S3Upload:
@@ -108,7 +108,7 @@ class S3Upload:
             raise AwayError(f"{self._path}: {text[:300].decode(errors='replace')}")
 
 
-def asked(
+def signed_request(
     access: Access, method: str, url: str, headers: dict[str, str], body: bytes | None = None
 ) -> tuple[int, dict[str, str], bytes]:
     """The reply of a store; refused credentials are fetched anew for the next call. Raises AwayError, DeniedError."""

@@ -34,8 +34,8 @@ def instant(text: object) -> datetime | None:
         return None
     try:
         # Python 3.8 does not read the Z.
-        found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
-        return found if found.utcoffset() is not None and found.year in _YEARS else None
+        moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+        return moment if moment.utcoffset() is not None and moment.year in _YEARS else None
     except (ValueError, OverflowError):
         return None
 
@@ -73,9 +73,9 @@ _FIELDS: dict[str, Check] = {
     **dict.fromkeys(("device_kind", "device_name", "strategy", "framework", "framework_version"), _is_text),
     **dict.fromkeys(("name", "message", "state"), _is_text),
     **dict.fromkeys(("device_count", "images", "steps_per_epoch", "epochs", "total_steps"), _is_count),
-    **dict.fromkeys(("resumed_from_step", "epoch", "step", "hold_out_images"), _is_count),
+    **dict.fromkeys(("resumed_from_step", "epoch", "step", "hold_out_images", "best_epoch"), _is_count),
     **dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy"), _is_figure),
-    "hold_out_accuracy": _is_figure,
+    **dict.fromkeys(("hold_out_accuracy", "hold_out_top5", "validation_top5"), _is_figure),
     "images_per_second": _is_rate,
     **dict.fromkeys(("seconds", "train_seconds"), _is_seconds),
 }
@@ -84,6 +84,7 @@ _NEEDED = {
     "phase": ("name", "seconds"),
     "checkpoint": ("step",),
     "warning": ("message",),
+    "early_end": ("epoch",),
 }
 
 
@@ -100,20 +101,20 @@ def progress_line(raw: bytes) -> Line | None:
         return None
     if any(name not in line for name in _NEEDED.get(event, ())):
         return None
-    kept = {name: value for name, value in line.items() if _is_scalar(value)}
-    return kept if all(_FIELDS.get(name, _is_scalar)(value) for name, value in line.items()) else None
+    entries = {name: value for name, value in line.items() if _is_scalar(value)}
+    return entries if all(_FIELDS.get(name, _is_scalar)(value) for name, value in line.items()) else None
 
 
 def status_record(raw: bytes) -> Line:
     """The fields of a status.json that can be used; {} where it cannot be read."""
     record = json_object(raw, STATUS_BYTES) or {}
-    kept = {
+    entries = {
         name: str(record[name])[: 2 * MOST_TEXT]
         for name in ("state", "reason", "message")
         if isinstance(record.get(name), str)
     }
     when = record.get("time")
-    return {**kept, "time": when} if _is_instant(when) else kept
+    return {**entries, "time": when} if _is_instant(when) else entries
 
 
 def manifest_rows(raw: bytes) -> list[tuple[str, str]] | None:
@@ -128,8 +129,8 @@ def manifest_rows(raw: bytes) -> list[tuple[str, str]] | None:
 def manifest_sizes(raw: bytes) -> dict[str, int]:
     """The bytes of each file for which a manifest tells them, by its path."""
     rows = json_value(raw, MANIFEST_BYTES)
-    named = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    sizes = {row["path"]: row.get("size_bytes") for row in named if _is_path(row.get("path"))}
+    documents = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    sizes = {row["path"]: row.get("size_bytes") for row in documents if _is_path(row.get("path"))}
     return {path: size for path, size in sizes.items() if isinstance(size, int) and _is_count(size)}
 
 
@@ -146,8 +147,8 @@ def _is_sha256(value: object) -> bool:
 
 def json_object(raw: bytes, most_bytes: int) -> Line | None:
     """The JSON object in these bytes; None where there is none, or it is too large or nested too deeply."""
-    found = json_value(raw, most_bytes)
-    return found if isinstance(found, dict) else None
+    item = json_value(raw, most_bytes)
+    return item if isinstance(item, dict) else None
 
 
 def json_value(raw: bytes, most_bytes: int) -> Any:

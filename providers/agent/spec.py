@@ -127,7 +127,7 @@ def read_spec(text: str) -> Spec:
 
 def _spec(raw: dict[str, Any]) -> Spec:
     device = raw["device"]
-    given = {
+    values = {
         name: raw[name]
         for name in (
             "memory_gib",
@@ -155,7 +155,7 @@ def _spec(raw: dict[str, Any]) -> Spec:
         files=tuple(_file(row) for row in raw.get("files") or ()),
         privileged=bool(raw.get("privileged")),
         end=dict(raw.get("end") or {"kind": "power_off"}),
-        **given,
+        **values,
     )
 
 

@@ -87,7 +87,7 @@ def keep(path: Path, data: bytes) -> None:
 def last_said(copy: Path) -> dict[str, Any]:
     """What an earlier life of the agent wrote last; empty for nothing."""
     try:
-        found = json.loads(copy.read_bytes())
+        document = json.loads(copy.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}

@@ -62,7 +62,7 @@ class RefusedError(Exception):
     """The store will not do this, however often it is asked."""
 
 
-def judged(status: int, body: bytes, what: str, *, reads: bool = False) -> None:
+def raise_for_status(status: int, body: bytes, what: str, *, reads: bool = False) -> None:
     """Nothing for a success. Raises AwayError or RefusedError, and KeyError where a read found nothing.
 
     Missing permission is AwayError: roles take minutes to arrive (Azure: up to 30). So is a bucket that is not there.
@@ -89,8 +89,8 @@ def patiently(action: Callable[[], Answer], pause: float = FIRST_PAUSE) -> Steps
             pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def upload(store: Store, path: str, source: Path, sent: Callable[[int], object] = int) -> Steps[str]:
-    """One file in parts; its SHA-256 in hex. `sent` hears of the bytes. Raises OSError where it cannot be read."""
+def upload(store: Store, path: str, source: Path, report: Callable[[int], object] = int) -> Steps[str]:
+    """One file in parts; its SHA-256 in hex. `report` hears of the bytes. Raises OSError where it cannot be read."""
     digest, start = hashlib.sha256(), 0
     large: Any = None
     with open_plain(source) as file:
@@ -106,7 +106,7 @@ def upload(store: Store, path: str, source: Path, sent: Callable[[int], object] 
             large = large or (yield from patiently(partial(store.begin, path, size)))
             yield from patiently(partial(large.part, start // PART_BYTES, data, start))
             start += len(data)
-            sent(len(data))
+            report(len(data))
             yield 0.0
     if large:
         yield from patiently(large.finish)

@@ -10,7 +10,7 @@ from providers.agent.s3 import S3Store
 from providers.agent.spec import SpecError
 
 if TYPE_CHECKING:
-    from providers.agent.reading import Access
+    from providers.agent.requests import Access
     from providers.agent.store import Store
 
 

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from providers.agent import endings, gate
-from providers.agent.container import STOP_SECONDS, EngineError, create_arguments
-from providers.agent.endings import Ending, failed
+from providers.agent.checkpoints import Checkpoints
+from providers.agent.container import STOP_SECONDS, Container, EngineError, create_arguments
+from providers.agent.endings import EndedError, Ending, failed
 from providers.agent.logs import LogTail
 from providers.agent.loop import Chore, Duty
+from providers.agent.machine import AgentMachine
 from providers.agent.plain_file import NotPlainError, plain_bytes
+from providers.agent.processes import watched
 from providers.agent.progress import ProgressTail, Pulse
 from providers.agent.schema import STATUS_BYTES, status_record
+from providers.agent.status import Status
 from providers.agent.store import RefusedError, patiently
+from providers.agent.watch import Watch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from providers.agent.agent import Agent
     from providers.agent.container import Exit
-    from providers.agent.processes import Done, Running
+    from providers.agent.processes import ProcessResult, Running
     from providers.agent.store import Steps
     from providers.agent.vault import Redactor
 
@@ -38,13 +43,24 @@ _LEAST_GRACE = 5
 _UPLOAD_RESERVE = 8.0
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """What one attempt is trained with."""
+
+    machine: AgentMachine
+    container: Container
+    checkpoints: Checkpoints
+    status: Status
+    watch: Watch
+
+
 class Training:
     """From `docker create` to the container's end; `look` is called between everything else."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, attempt: Attempt) -> None:
         self.devices_seen = 0
-        self._agent = agent
-        machine = agent.machine
+        self._attempt = attempt
+        machine = attempt.machine
         folder = machine.spec.folder
         self._local = machine.paths.run_dir / folder
         self._progress = ProgressTail(
@@ -74,7 +90,7 @@ class Training:
         """True: there is more to do at once."""
         if self._follow is None:
             return False
-        now = self._agent.machine.clock.steady()
+        now = self._attempt.machine.clock.steady()
         for duty in self._duties:
             duty.when_due(now)
         self._look_again.when_due(now)
@@ -84,52 +100,53 @@ class Training:
         return self._chore.due
 
     def run(self, image: str, env_file: Path | None) -> Steps[Ending]:
-        """Raises EngineError where the container cannot be made."""
-        agent, machine = self._agent, self._agent.machine
+        """How the container ended. Raises EngineError where it cannot be made, EndedError where something has asked for
+        the end before it was started."""
+        attempt, machine = self._attempt, self._attempt.machine
         words = create_arguments(machine.spec, machine.paths, image, None if env_file is None else str(env_file))
         try:
-            agent.container.create(words)
+            attempt.container.create(words)
         finally:
             if env_file is not None:
                 env_file.unlink()
-        if agent.watch.ending is not None:
-            return agent.watch.ending
-        agent.container.start()
-        self._follow = agent.container.follow()
+        if attempt.watch.ending is not None:
+            raise EndedError(attempt.watch.ending)
+        attempt.container.start()
+        self._follow = attempt.container.follow()
         machine.paths.running_mark.touch()
-        agent.watch.training = True
+        attempt.watch.training = True
         self._pulse.beat()
-        agent.status.change("running", "training")
+        attempt.status.change("running", "training")
         try:
             exited = yield from self._to_its_end()
-            ending = endings.judged(exited, agent.watch.ending, self._last_said())
+            ending = endings.judge_ending(exited, attempt.watch.ending, self._last_said())
         except EngineError as error:
             ending = failed("ENGINE", f"Docker no longer knows the container: {error}")
         self._ended = True
-        agent.status.change("stopping", f"{ending.message}; bringing everything home")
-        return (yield from agent.bring_home(ending))
+        attempt.status.change("stopping", f"{ending.message}; bringing everything home")
+        return ending
 
     def progress_sha256(self) -> Steps[str]:
         """Of all of the progress, once it is stored; "" where the store refuses it."""
         try:
-            yield from self._progress.finish(self._agent.status.redactor)
+            yield from self._progress.finish(self._attempt.status.redactor)
         except (RefusedError, OSError):  # `told_all` says so
             return ""
         return self._progress.stored_sha256
 
     def told_all(self) -> Steps[None]:
         """What progress and log still hold, and what only somebody who repairs the trainer wants to read."""
-        redactor = self._agent.status.redactor
+        redactor = self._attempt.status.redactor
         try:
             yield from self._tell(redactor)
         except (RefusedError, OSError) as error:
-            self._agent.status.warn(f"not all of progress and log was sent: {error}")
+            self._attempt.status.warn(f"not all of progress and log was sent: {error}")
 
     def last_checkpoint(self, by: float) -> Steps[None]:
         """The newest one where it fits into the time; else the one that is on its way."""
-        checkpoints = self._agent.checkpoints
+        checkpoints = self._attempt.checkpoints
         name = checkpoints.waiting()
-        fits = self._agent.machine.clock.now() + checkpoints.seconds_for(name) <= by
+        fits = self._attempt.machine.clock.now() + checkpoints.seconds_for(name) <= by
         if self._chore.busy and (checkpoints.under_way == name or not fits):
             while self._chore.busy:
                 self._go_on()
@@ -139,7 +156,7 @@ class Training:
             try:
                 yield from checkpoints.push(name)
             except (RefusedError, OSError) as error:
-                self._agent.status.warn(f"the last checkpoint was not sent: {error}")
+                self._attempt.status.warn(f"the last checkpoint was not sent: {error}")
         self._note_checkpoint()
 
     def _tell(self, redactor: Redactor) -> Steps[None]:
@@ -153,12 +170,12 @@ class Training:
             data = redactor.clean(plain_bytes(trace, _TRACE_BYTES, max(0, size - _TRACE_BYTES)))
         except (NotPlainError, OSError):
             return
-        store = self._agent.machine.store
-        yield from patiently(partial(store.put, f"{self._agent.machine.spec.folder}/log/traceback.txt", data))
+        store = self._attempt.machine.store
+        yield from patiently(partial(store.put, f"{self._attempt.machine.spec.folder}/log/traceback.txt", data))
 
     def _to_its_end(self) -> Steps[Exit]:
         """Raises EngineError where Docker has lost the container, or itself."""
-        watch, container = self._agent.watch, self._agent.container
+        watch, container = self._attempt.watch, self._attempt.container
         stopper: Running | None = None
         failures = 0
         while True:
@@ -182,90 +199,90 @@ class Training:
                 stopper = None
             if watch.ending is not None and stopper is None:
                 stopper = container.stop(self._grace(watch.ending))
-                self._agent.status.change("stopping", f"{watch.ending.message}; the trainer writes a checkpoint")
+                self._attempt.status.change("stopping", f"{watch.ending.message}; the trainer writes a checkpoint")
             yield 1.0
 
     def _grace(self, ending: Ending) -> int:
         """Seconds from SIGTERM to SIGKILL: what is left, less what it takes to bring the checkpoint home."""
-        machine = self._agent.machine
-        left = min(ending.by or machine.spec.deadline, machine.spec.deadline) - machine.clock.now()
-        sending = self._agent.checkpoints.seconds_for(self._agent.checkpoints.stored)
-        return int(max(_LEAST_GRACE, min(STOP_SECONDS, left - sending - _UPLOAD_RESERVE)))
+        machine = self._attempt.machine
+        remaining = min(ending.by or machine.spec.deadline, machine.spec.deadline) - machine.clock.now()
+        sending = self._attempt.checkpoints.seconds_for(self._attempt.checkpoints.stored)
+        return int(max(_LEAST_GRACE, min(STOP_SECONDS, remaining - sending - _UPLOAD_RESERVE)))
 
     def _pull(self) -> None:
-        redactor = self._agent.status.redactor
+        redactor = self._attempt.status.redactor
         moved = self._progress.pull(redactor)
         if self._follow is not None:
             moved = self.logs.pull(self._follow, redactor) or moved
         if moved:
-            self._heard_at = self._agent.machine.clock.now()
+            self._heard_at = self._attempt.machine.clock.now()
             self._pulse.beat()
             self._fell_back()
 
     def _fell_back(self) -> None:
         """The trainer's own word on what it trains."""
-        promised = self._agent.machine.spec.device
+        promised = self._attempt.machine.spec.device
         uses = self._progress.first.get("device_kind", promised.kind)
         if uses != promised.kind:
             text = f"the trainer uses a {uses}, where {promised.count} x {promised.name} was rented"
-            self._agent.watch.ask(failed("ACCELERATOR_NOT_VISIBLE", text))
+            self._attempt.watch.ask(failed("ACCELERATOR_NOT_VISIBLE", text))
 
     def _hung(self) -> None:
-        limit = self._agent.machine.spec.hung_seconds
+        limit = self._attempt.machine.spec.hung_seconds
         if limit and self._pulse.silent_seconds > limit:
             text = f"neither progress nor a line of output for {limit / 60:.0f} minutes; the container was stopped"
-            self._agent.watch.ask(failed("HUNG", text))
+            self._attempt.watch.ask(failed("HUNG", text))
 
     def _checkpoint(self) -> None:
         # Once the end is asked for, `last_checkpoint` decides what still fits.
-        asked = self._ended or self._agent.watch.ending is not None
-        if asked or self._chore.busy or self._agent.machine.clock.steady() < self._not_before:
+        was_asked = self._ended or self._attempt.watch.ending is not None
+        if was_asked or self._chore.busy or self._attempt.machine.clock.steady() < self._not_before:
             return
-        if name := self._agent.checkpoints.waiting():
-            self._chore.begin(self._agent.checkpoints.push(name))
+        if name := self._attempt.checkpoints.waiting():
+            self._chore.begin(self._attempt.checkpoints.push(name))
 
     def _go_on(self) -> None:
         try:
             self._chore.go_on()
         except (RefusedError, OSError) as error:
-            self._not_before = self._agent.machine.clock.steady() + RETRY_SECONDS
-            self._agent.status.details["warning"] = self._agent.status.redactor.text(
+            self._not_before = self._attempt.machine.clock.steady() + RETRY_SECONDS
+            self._attempt.status.details["warning"] = self._attempt.status.redactor.text(
                 f"a checkpoint was not sent: {error}"
             )
         self._note_checkpoint()
 
     def _note_checkpoint(self) -> None:
-        if self._agent.checkpoints.stored:
-            self._agent.status.details["checkpoint"] = self._agent.checkpoints.stored
+        if self._attempt.checkpoints.stored:
+            self._attempt.status.details["checkpoint"] = self._attempt.checkpoints.stored
 
     def _accelerator(self) -> None:
-        if self._agent.machine.spec.device.kind != "cpu" and not self._looking.busy:
+        if self._attempt.machine.spec.device.kind != "cpu" and not self._looking.busy:
             self._looking.begin(self._looked())
 
     def _looked(self) -> Steps[None]:
         """Twice not seen is lost: a driver under load may be slow to answer once."""
-        agent = self._agent
-        where, done = yield from self._seen_by()
-        if not done.code:
+        attempt = self._attempt
+        where, process = yield from self._seen_by()
+        if not process.code:
             return
         yield gate.CONFIRM_SECONDS
-        where, done = yield from self._seen_by()
-        if not done.code:
+        where, process = yield from self._seen_by()
+        if not process.code:
             return
         # A container that has just ended sees nothing either.
-        if agent.container.exit() is None:
-            text = f"{where} has lost the accelerator while it trained:\n{done.said}"
-            agent.watch.ask(Ending("interrupted", "ACCELERATOR_LOST", text))
+        if attempt.container.exit() is None:
+            text = f"{where} has lost the accelerator while it trained:\n{process.said}"
+            attempt.watch.ask(Ending("interrupted", "ACCELERATOR_LOST", text))
 
-    def _seen_by(self) -> Steps[tuple[str, Done]]:
+    def _seen_by(self) -> Steps[tuple[str, ProcessResult]]:
         """The machine's own view; where that is good, the view from within the running container."""
-        agent, words = self._agent, gate.look(self._agent.machine.spec.device)
-        done = yield from agent.watched(agent.machine.processes.start(words), gate.LIMIT_SECONDS)
-        done = gate.judged(done, self.devices_seen)
-        if done.code:
-            return "the machine", done
-        done = yield from agent.watched(agent.container.inside(words), gate.LIMIT_SECONDS)
-        return "the container", gate.judged(done, self.devices_seen)
+        attempt, words = self._attempt, gate.look(self._attempt.machine.spec.device)
+        process = yield from watched(attempt.machine.clock, attempt.machine.processes.start(words), gate.LIMIT_SECONDS)
+        process = gate.judge_gate(process, self.devices_seen)
+        if process.code:
+            return "the machine", process
+        process = yield from watched(attempt.machine.clock, attempt.container.inside(words), gate.LIMIT_SECONDS)
+        return "the container", gate.judge_gate(process, self.devices_seen)
 
     def _last_said(self) -> str:
         """The message of the trainer's own status.json."""

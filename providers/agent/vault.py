@@ -9,12 +9,12 @@ import re
 from typing import TYPE_CHECKING, Iterable, Mapping
 from urllib.parse import quote, urlsplit
 
-from providers.agent.reading import signed
+from providers.agent.requests import signed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from providers.agent.reading import Access
+    from providers.agent.requests import Access
 
 # Each form is matched whole, so that no part of a reference can lead a call to another host. Sources: the regions as
 # botocore's endpoints.json has them for each partition; the characters of names and the twelve digits of an account in
@@ -89,8 +89,8 @@ class Redactor:
             data = data.replace(form, _COVER.encode())
         return data
 
-    def text(self, said: str) -> str:
-        return self.clean(said.encode()).decode(errors="replace")
+    def text(self, message: str) -> str:
+        return self.clean(message.encode()).decode(errors="replace")
 
 
 def _forms(value: str) -> Iterable[str]:
@@ -124,9 +124,9 @@ def _from_aws(access: Access, place: str) -> str:
     body = json.dumps({"SecretId": secret}).encode()
     headers = {"content-type": "application/x-amz-json-1.1", "x-amz-target": "secretsmanager.GetSecretValue"}
     headers = signed("POST", url, headers, body, (region, "secretsmanager"), (access.credentials(), access.now()))
-    found = json.loads(_answered(access, "POST", url, headers, body))
-    value = found.get("SecretString")
-    text = base64.b64decode(found["SecretBinary"]).decode() if value is None else str(value)
+    document = json.loads(_answered(access, "POST", url, headers, body))
+    value = document.get("SecretString")
+    text = base64.b64decode(document["SecretBinary"]).decode() if value is None else str(value)
     return str(json.loads(text)[field]) if field else text
 
 
@@ -134,8 +134,8 @@ def _from_google(access: Access, place: str) -> str:
     if not _GOOGLE.fullmatch(place):
         raise SecretError(f"gcp-sm:{place} is not projects/P/secrets/S/versions/V")
     url = access.end("gcp_secrets", "https://secretmanager.googleapis.com") + f"/v1/{quote(place)}:access"
-    found = json.loads(_answered(access, "GET", url, {"authorization": f"Bearer {access.credentials()}"}))
-    return base64.b64decode(found["payload"]["data"]).decode()
+    document = json.loads(_answered(access, "GET", url, {"authorization": f"Bearer {access.credentials()}"}))
+    return base64.b64decode(document["payload"]["data"]).decode()
 
 
 def _from_azure(access: Access, place: str) -> str:
@@ -145,8 +145,8 @@ def _from_azure(access: Access, place: str) -> str:
     resource = f"https://{parts.group('suffix')}"
     host = f"https://{parts.group('vault')}.{parts.group('suffix')}"
     url = access.end("key_vault", host) + f"{parts.group('path')}?api-version=7.4"
-    found = json.loads(_answered(access, "GET", url, {"authorization": f"Bearer {access.credentials(resource)}"}))
-    return str(found["value"])
+    document = json.loads(_answered(access, "GET", url, {"authorization": f"Bearer {access.credentials(resource)}"}))
+    return str(document["value"])
 
 
 def _answered(access: Access, method: str, url: str, headers: dict[str, str], body: bytes | None = None) -> bytes:

@@ -10,7 +10,7 @@ from providers.agent.loop import Duty
 from providers.agent.status import HEARTBEAT_SECONDS
 
 if TYPE_CHECKING:
-    from providers.agent.agent import Machine
+    from providers.agent.machine import AgentMachine
     from providers.agent.notices import Notices
     from providers.agent.status import Status
 
@@ -31,7 +31,7 @@ _RESTARTS = ("reboot.target", "kexec.target")
 class Watch:
     """`ending` is why the attempt ends, once something has asked for it."""
 
-    def __init__(self, machine: Machine, status: Status, notices: Notices) -> None:
+    def __init__(self, machine: AgentMachine, status: Status, notices: Notices) -> None:
         self.ending: Ending | None = None
         self.training = False
         """Set once the container trains: the boot deadline is met."""
@@ -77,8 +77,8 @@ class Watch:
 
     def _comes_back(self) -> bool:
         """Whether what systemd is about is a restart; where it does not say, the machine is taken to go for good."""
-        done = self._machine.processes.run(("systemctl", "list-jobs", "--no-legend", "--no-pager"), 10.0)
-        return any(target in done.said for target in _RESTARTS)
+        process = self._machine.processes.run(("systemctl", "list-jobs", "--no-legend", "--no-pager"), 10.0)
+        return any(target in process.said for target in _RESTARTS)
 
     def _notice(self) -> None:
         if self.ending is not None and self.ending.notice is not None:

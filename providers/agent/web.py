@@ -93,8 +93,8 @@ def _asked(url: str, start: int, size: int, opens: Opens) -> Any:
         if error.code in _LATER or error.code >= 500:
             raise OSError(f"{url}: {error.code}") from error
         raise WebError(f"{url} answers {error.code} {error.reason}; it has to be open to everybody") from error
-    said = answer.headers.get("Content-Range" if answer.status == 206 else "Content-Length")
-    total = (said or "").rpartition("/")[2]
+    value = answer.headers.get("Content-Range" if answer.status == 206 else "Content-Length")
+    total = (value or "").rpartition("/")[2]
     if total.isdigit() and int(total) != size:
         answer.close()
         raise WebError(f"{url} has {total} bytes now, not {size}")

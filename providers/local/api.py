@@ -11,6 +11,8 @@ from typing import Protocol
 
 
 class EngineName(StrEnum):
+    """The container engines that are used by their command line."""
+
     DOCKER = "docker"
     PODMAN = "podman"
 
@@ -25,6 +27,8 @@ class ContainerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
+    """A folder of this computer (`source`) that the container sees at `target`."""
+
     source: str
     target: str
     read_only: bool = False

@@ -35,6 +35,8 @@ class Completed:
 
 
 class Runner(Protocol):
+    """Runs command lines on this computer."""
+
     def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
         """Run to its end. Raises TransientError when it takes longer."""
         ...
@@ -52,7 +54,7 @@ class SystemRunner:
 
     def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -67,11 +69,11 @@ class SystemRunner:
         except OSError as error:
             return Completed(exit_code=126, stdout="", stderr=f"{command[0]}: {error.strerror}")
         except subprocess.TimeoutExpired:
-            told = " ".join(command[:3])
+            text = " ".join(command[:3])
             raise TransientError(
-                f"`{told}` did not answer within {timeout_seconds:.0f} s", hint=f"see whether {command[0]} still works"
+                f"`{text}` did not answer within {timeout_seconds:.0f} s", hint=f"see whether {command[0]} still works"
             ) from None
-        return Completed(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+        return Completed(exit_code=process.returncode, stdout=process.stdout, stderr=process.stderr)
 
     def follow(self, command: Sequence[str], report: Callable[[str], None]) -> Completed:
         with tempfile.TemporaryFile("w+", encoding="utf-8") as kept:

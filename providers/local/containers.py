@@ -9,17 +9,15 @@ from pricing.devices import CPU_DEVICE
 from providers.base import LABEL_CLIENT, LABEL_RUN, Check, Instance, LaunchRequest, PreflightState, VendorRequest
 from providers.errors import InstanceNotFoundError, MachineError
 from providers.local.api import ContainerStatus, Engine
-from providers.local.here import LOG_LINES, Held, Here, room_checks
+from providers.local.here import LOG_LINES, Here, LocalResource, room_checks
 from providers.local.image import Accelerator, TrainerImage, choose_base, ensure
-from providers.local.records import Place, attempt_key
+from providers.local.records import AttemptPlace, attempt_key
 from providers.local.translate import (
     container_spec,
     deadline_of,
-    framework_of,
     instance,
     is_ours,
     job_in_container,
-    own_container,
 )
 from workloads.job import Framework
 
@@ -45,33 +43,33 @@ class ContainerHost:
         return self.engine.name
 
     def checks(self, offer: Offer) -> Sequence[Check]:
-        wanted = self._trainer_image(Framework.TENSORFLOW, offer)
-        there = self.engine.has_image(wanted.tag)
+        image = self._trainer_image(Framework.TENSORFLOW, offer)
+        there = self.engine.has_image(image.tag)
         return (
             Check(
                 name="image",
                 state=PreflightState.OK if there else PreflightState.UNKNOWN,
-                detail=wanted.tag if there else f"{wanted.tag} is not built yet",
+                detail=image.tag if there else f"{image.tag} is not built yet",
                 fix="" if there else "launch builds it, which takes a minute or two",
             ),
-            *room_checks(self.here, 0 if there else wanted.size_bytes),
+            *room_checks(self.here, 0 if there else image.size_bytes),
         )
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
         if self.engine.has_image(self._image(request)):
             return
-        if own := own_container(request):
+        if own := request.job.container:
             self.engine.pull(own, report)
             return
-        wanted = self._trainer_image(framework_of(request), request.offer)
+        image = self._trainer_image(request.job.framework, request.offer)
         free = self.here.free_bytes(self.here.home)
-        if free < wanted.size_bytes:
+        if free < image.size_bytes:
             raise MachineError(
-                f"{free / 1e9:.1f} GB free; the trainer image takes about {wanted.size_bytes / 1e9:.0f} GB",
+                f"{free / 1e9:.1f} GB free; the trainer image takes about {image.size_bytes / 1e9:.0f} GB",
                 hint=f"free some space: {self.name} system df",
             )
         flags = self.here.settings.build_flags
-        ensure(wanted, self.engine, report, flags=flags, environment=self.here.environment)
+        ensure(image, self.engine, report, flags=flags, environment=self.here.environment)
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         spec = self._spec(request)
@@ -82,24 +80,24 @@ class ContainerHost:
         )
 
     def launch(self, request: LaunchRequest) -> Instance:
-        place = Place(host=self.name, key=attempt_key(request.run_id, request.attempt))
-        known = self._ours(place) or self._created(request, place)
-        if known.status is ContainerStatus.CREATED:
-            self.engine.start(known.name)
+        place = AttemptPlace(host=self.name, key=attempt_key(request.run_id, request.attempt))
+        container = self._ours(place) or self._created(request, place)
+        if container.status is ContainerStatus.CREATED:
+            self.engine.start(container.name)
         return self.get(place)
 
-    def get(self, place: Place) -> Instance:
-        known = self._ours(place)
-        if known is None:
+    def get(self, place: AttemptPlace) -> Instance:
+        container = self._ours(place)
+        if container is None:
             raise InstanceNotFoundError(f"{self.name} has no container {place.key.name}")
-        return instance(place, known, asked_to_stop=self.here.records.asked_to_stop(place.key))
+        return instance(place, container, asked_to_stop=self.here.records.asked_to_stop(place.key))
 
-    def held(self) -> Iterator[Held]:
+    def list_resources(self) -> Iterator[LocalResource]:
         for container in self.engine.containers(LABEL_RUN):
             if key := is_ours(container):
                 running = container.status is ContainerStatus.RUNNING
-                place = Place(host=self.name, key=key)
-                yield Held(
+                place = AttemptPlace(host=self.name, key=key)
+                yield LocalResource(
                     place=place,
                     kind="container",
                     created_at=container.created_at,
@@ -108,42 +106,42 @@ class ContainerHost:
                     deadline=deadline_of(container),
                 )
 
-    def stop(self, place: Place) -> None:
-        known = self._ours(place)
-        asked = self.here.records.asked_to_stop(place.key)
-        if known is None or known.status is not ContainerStatus.RUNNING or asked:
+    def stop(self, place: AttemptPlace) -> None:
+        container = self._ours(place)
+        was_asked = self.here.records.asked_to_stop(place.key)
+        if container is None or container.status is not ContainerStatus.RUNNING or was_asked:
             return
-        self.engine.signal(known.name, "TERM")
+        self.engine.signal(container.name, "TERM")
         self.here.records.ask_to_stop(place.key)
 
-    def delete(self, place: Place) -> None:
+    def delete(self, place: AttemptPlace) -> None:
         if self._ours(place) is not None:
             self.engine.remove(place.key.name)
         self.here.records.forget(place.key)
 
-    def logs(self, place: Place) -> Sequence[str]:
+    def logs(self, place: AttemptPlace) -> Sequence[str]:
         return self.engine.logs(place.key.name, LOG_LINES)
 
-    def _ours(self, place: Place) -> Container | None:
-        known = self.engine.container(place.key.name)
-        return known if known is not None and is_ours(known) == place.key else None
+    def _ours(self, place: AttemptPlace) -> Container | None:
+        container = self.engine.container(place.key.name)
+        return container if container is not None and is_ours(container) == place.key else None
 
-    def _created(self, request: LaunchRequest, place: Place) -> Container:
+    def _created(self, request: LaunchRequest, place: AttemptPlace) -> Container:
         spec = self._spec(request)
         if not self.engine.has_image(spec.image):
             raise MachineError(f"the image {spec.image} is not there", hint=_MISSING_HINT)
-        self.here.make_room(request, job_in_container(request.job_json))
+        self.here.make_room(request, job_in_container(request.job))
         try:
             self.engine.create(spec)
         except MachineError:
-            known = self._ours(place)  # somebody else may have been faster with the same attempt
-            if known is None:
+            container = self._ours(place)  # somebody else may have been faster with the same attempt
+            if container is None:
                 raise
-            return known
-        known = self._ours(place)
-        if known is None:
+            return container
+        container = self._ours(place)
+        if container is None:
             raise MachineError(f"{self.name} made {spec.name}, and it is gone again", hint="launch it again")
-        return known
+        return container
 
     def _spec(self, request: LaunchRequest) -> ContainerSpec:
         gpus = self.here.gpus(request.offer)
@@ -153,8 +151,8 @@ class ContainerHost:
         return container_spec(request, self._image(request), self.here.folders(request.run_id), gpus)
 
     def _image(self, request: LaunchRequest) -> str:
-        own = own_container(request) or self.image
-        return own or self._trainer_image(framework_of(request), request.offer).tag
+        own = request.job.container or self.image
+        return own or self._trainer_image(request.job.framework, request.offer).tag
 
     def _trainer_image(self, framework: Framework, offer: Offer) -> TrainerImage:
         return TrainerImage(

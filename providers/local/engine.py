@@ -41,19 +41,19 @@ def probe(program: EngineName, runner: Runner) -> EngineInfo | None:
     A `docker` that is Podman in disguise is told by its answer, and spoken to as Podman.
     """
     try:
-        done = runner.run([program, "info", "--format", "{{json .}}"], timeout_seconds=_PROBE_SECONDS)
-        told = json.loads(done.stdout) if done.exit_code == 0 else {}
+        process = runner.run([program, "info", "--format", "{{json .}}"], timeout_seconds=_PROBE_SECONDS)
+        reply = json.loads(process.stdout) if process.exit_code == 0 else {}
     except (TransientError, ValueError):
         return None
-    if isinstance(told.get("host"), dict):
-        rootless = bool(told["host"].get("security", {}).get("rootless"))
+    if isinstance(reply.get("host"), dict):
+        rootless = bool(reply["host"].get("security", {}).get("rootless"))
         return EngineInfo(
-            name=EngineName.PODMAN, version=str(told.get("version", {}).get("Version")), rootless=rootless
+            name=EngineName.PODMAN, version=str(reply.get("version", {}).get("Version")), rootless=rootless
         )
-    if told.get("ServerVersion"):
-        rootless = any("rootless" in str(option) for option in told.get("SecurityOptions") or ())
+    if reply.get("ServerVersion"):
+        rootless = any("rootless" in str(option) for option in reply.get("SecurityOptions") or ())
         owner = None if rootless else _this_user()
-        return EngineInfo(name=EngineName.DOCKER, version=str(told["ServerVersion"]), rootless=rootless, owner=owner)
+        return EngineInfo(name=EngineName.DOCKER, version=str(reply["ServerVersion"]), rootless=rootless, owner=owner)
     return None
 
 
@@ -96,12 +96,12 @@ class CliEngine:
         self._change(("start", name), f"could not start the container {name}")
 
     def container(self, name: str) -> Container | None:
-        done = self._run(("container", "inspect", name))
-        if done.exit_code == 0:
-            return _container(json.loads(done.stdout)[0])
+        process = self._run(("container", "inspect", name))
+        if process.exit_code == 0:
+            return _container(json.loads(process.stdout)[0])
         # No container of this name, or no answer: only the list of all names tells the two apart.
         if name in self._query(("ps", "--all", "--format", "{{.Names}}")).stdout.replace(",", " ").split():
-            raise TransientError(f"{self.name} could not tell about {name}: {done.complaint}")
+            raise TransientError(f"{self.name} could not tell about {name}: {process.complaint}")
         return None
 
     def containers(self, label: str) -> Sequence[Container]:
@@ -111,35 +111,35 @@ class CliEngine:
             ids = self._query((*_ALL, "--filter", f"label={label}")).stdout.split()
             if not ids:
                 return []
-            done = self._run(("container", "inspect", *ids))
-            if done.exit_code == 0:
-                return [_container(told) for told in json.loads(done.stdout)]
-            complaint = done.complaint
+            process = self._run(("container", "inspect", *ids))
+            if process.exit_code == 0:
+                return [_container(reply) for reply in json.loads(process.stdout)]
+            complaint = process.complaint
         raise TransientError(f"{self.name} could not list its containers: {complaint}")
 
     def signal(self, name: str, signal: str) -> None:
-        done = self._run(("kill", "--signal", signal, name))
-        known = self.container(name) if done.exit_code else None
-        if known and known.status is ContainerStatus.RUNNING:
-            raise TransientError(f"{self.name} could not signal {name}: {done.complaint}")
+        process = self._run(("kill", "--signal", signal, name))
+        container = self.container(name) if process.exit_code else None
+        if container and container.status is ContainerStatus.RUNNING:
+            raise TransientError(f"{self.name} could not signal {name}: {process.complaint}")
 
     def remove(self, name: str) -> None:
         # Killed first: Podman's rm gives a running container ten seconds to end.
         self._run(("kill", "--signal", "KILL", name))
-        done = self._run(("rm", "--force", "--volumes", name), _CHANGE_SECONDS)
-        if done.exit_code and self.container(name) is not None:
-            raise TransientError(f"{self.name} could not remove {name}: {done.complaint}")
+        process = self._run(("rm", "--force", "--volumes", name), _CHANGE_SECONDS)
+        if process.exit_code and self.container(name) is not None:
+            raise TransientError(f"{self.name} could not remove {name}: {process.complaint}")
 
     def logs(self, name: str, lines: int) -> Sequence[str]:
-        done = self._run(("logs", "--tail", str(lines), name))
-        return (done.stdout + done.stderr).splitlines() if done.exit_code == 0 else []
+        process = self._run(("logs", "--tail", str(lines), name))
+        return (process.stdout + process.stderr).splitlines() if process.exit_code == 0 else []
 
     def has_image(self, tag: str) -> bool:
         return self._run(("image", "inspect", "--format", "{{.Id}}", tag)).exit_code == 0
 
     def images(self, label: str) -> Sequence[str]:
-        done = self._query(("images", "--filter", f"label={label}", "--format", "{{.Repository}}:{{.Tag}}"))
-        return [line for line in done.stdout.split() if "<none>" not in line]
+        process = self._query(("images", "--filter", f"label={label}", "--format", "{{.Repository}}:{{.Tag}}"))
+        return [line for line in process.stdout.split() if "<none>" not in line]
 
     def build(self, spec: BuildSpec, report: Callable[[str], None]) -> None:
         words = (
@@ -168,21 +168,21 @@ class CliEngine:
         return self._runner.run([self.name, *arguments], timeout_seconds=seconds)
 
     def _query(self, arguments: Sequence[str]) -> Completed:
-        done = self._run(arguments)
-        if done.exit_code:
-            raise TransientError(f"{self.name} does not answer: {done.complaint}", hint=f"try `{self.name} info`")
-        return done
+        process = self._run(arguments)
+        if process.exit_code:
+            raise TransientError(f"{self.name} does not answer: {process.complaint}", hint=f"try `{self.name} info`")
+        return process
 
     def _change(self, arguments: Sequence[str], failure: str) -> None:
-        done = self._run(arguments, _CHANGE_SECONDS)
-        if done.exit_code:
-            raise MachineError(f"{self.name} {failure}: {done.complaint}", hint=f"try `{self.name} info`")
+        process = self._run(arguments, _CHANGE_SECONDS)
+        if process.exit_code:
+            raise MachineError(f"{self.name} {failure}: {process.complaint}", hint=f"try `{self.name} info`")
 
     def _follow(self, words: Sequence[str], report: Callable[[str], None], failure: str) -> None:
-        done = self._runner.follow(words, report)
-        if done.exit_code:
-            tail = "\n".join(done.stdout.splitlines()[-_BUILD_TAIL_LINES:])
-            if _NO_BUILDX in done.stdout:
+        process = self._runner.follow(words, report)
+        if process.exit_code:
+            tail = "\n".join(process.stdout.splitlines()[-_BUILD_TAIL_LINES:])
+            if _NO_BUILDX in process.stdout:
                 hint = "install Docker's build component (Debian and Ubuntu: apt install docker-buildx)"
                 raise MachineError(f"{failure}: {_NO_BUILDX}", hint=hint)
             raise MachineError(f"{failure}:\n{tail}", hint="build_flags and base_image steer how it is built")
@@ -218,15 +218,15 @@ def _limits(spec: ContainerSpec) -> tuple[str, ...]:
     return words
 
 
-def _container(told: Mapping[str, Any]) -> Container:
-    state = told["State"]
+def _container(reply: Mapping[str, Any]) -> Container:
+    state = reply["State"]
     status = _status(str(state["Status"]))
     return Container(
-        id=str(told["Id"]),
-        name=str(told["Name"]).lstrip("/"),
-        labels={str(key): str(value) for key, value in (told["Config"].get("Labels") or {}).items()},
+        id=str(reply["Id"]),
+        name=str(reply["Name"]).lstrip("/"),
+        labels={str(key): str(value) for key, value in (reply["Config"].get("Labels") or {}).items()},
         status=status,
-        created_at=_instant(str(told["Created"])),
+        created_at=_instant(str(reply["Created"])),
         exit_code=int(state["ExitCode"]) if status is ContainerStatus.EXITED else None,
         out_of_memory=bool(state.get("OOMKilled")),
         error=str(state.get("Error") or ""),

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from providers.base import Check, Instance, LaunchRequest, PreflightState, RunId, VendorRequest
 from providers.errors import BadRequestError, MachineError
+from providers.hardware import GIB, HostHardware
 from providers.local.inside import make_folder
-from providers.local.machine import GIB, Machine
 from providers.local.offers import gpu_indices
-from providers.local.records import Place, Records
+from providers.local.records import AttemptPlace, Records
 from providers.local.settings import LocalSettings
 from providers.local.store import FolderStore
 from providers.local.translate import Folders, image_folder
-from workloads.job import job_from_json
 from workloads.layers import parameters
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
+    from workloads.job import TrainingJob
 
 LOG_LINES = 200
 LOG_BYTES = 4 * 1024 * 1024
@@ -35,10 +35,10 @@ _COPIES, _SLOTS, _BYTES_PER_VALUE = 4, 3, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class LocalResource:
     """Something of ours that exists: an attempt's container or process. `client` is the label of who made it."""
 
-    place: Place
+    place: AttemptPlace
     kind: str
     created_at: datetime | None
     running: bool
@@ -60,15 +60,15 @@ class Host(Protocol):
 
     def launch(self, request: LaunchRequest) -> Instance: ...
 
-    def get(self, place: Place) -> Instance: ...
+    def get(self, place: AttemptPlace) -> Instance: ...
 
-    def held(self) -> Iterator[Held]: ...
+    def list_resources(self) -> Iterator[LocalResource]: ...
 
-    def stop(self, place: Place) -> None: ...
+    def stop(self, place: AttemptPlace) -> None: ...
 
-    def delete(self, place: Place) -> None: ...
+    def delete(self, place: AttemptPlace) -> None: ...
 
-    def logs(self, place: Place) -> Sequence[str]: ...
+    def logs(self, place: AttemptPlace) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Here:
     home: Path
     settings: LocalSettings
     environment: Mapping[str, str]
-    machine: Callable[[], Machine]
+    machine: Callable[[], HostHardware]
     device_name: Callable[[str], str | None]
     free_bytes: Callable[[Path], int]
     memory_bytes: Callable[[], int | None]
@@ -95,23 +95,25 @@ class Here:
 
     def gpus(self, offer: Offer) -> tuple[int, ...]:
         """The GPUs of an offer by number, none for the processor. Raises MachineError where they are not there."""
-        found = gpu_indices(self.machine(), offer.device, offer.device_count, self.device_name)
-        if found is None:
+        values = gpu_indices(self.machine(), offer.device, offer.device_count, self.device_name)
+        if values is None:
             raise MachineError(
                 f"this machine has no {offer.device_count} x {offer.device}", hint="nvidia-smi lists what it has"
             )
-        return found
+        return values
 
-    def make_room(self, request: LaunchRequest, job_json: str, extra_bytes: int = 0) -> None:
-        """Make the folders and write the job. Raises MachineError for a full disk, BadRequestError for a folder
-        of images that is not there."""
+    def make_room(self, request: LaunchRequest, job: TrainingJob, extra_bytes: int = 0) -> None:
+        """Make the folders and write the job as its trainer reads it.
+
+        Raises MachineError for a full disk, BadRequestError for a folder of images that is not there.
+        """
         folder = image_folder(request)
         if folder is not None and not (folder.is_absolute() and folder.is_dir()):
             raise BadRequestError(f"data.path: {folder} is no folder of this machine")
-        needed, free = needed_bytes(request.job_json) + extra_bytes, self.free_bytes(self.home)
-        if free < needed:
+        need, free = needed_bytes(request.job) + extra_bytes, self.free_bytes(self.home)
+        if free < need:
             raise MachineError(
-                f"the disk of {self.home} has {free / 1e9:.1f} GB free; this run needs about {needed / 1e9:.1f} GB",
+                f"the disk of {self.home} has {free / 1e9:.1f} GB free; this run needs about {need / 1e9:.1f} GB",
                 hint="free some space, or set PLAN_HOME to a larger disk",
             )
         folders = self.folders(request.run_id)
@@ -123,18 +125,14 @@ class Here:
             raise MachineError(
                 f"{folders.run_dir}: {error.strerror}", hint="set PLAN_HOME to a folder of yours"
             ) from error
-        store.put("job.json", job_json.encode())
+        store.put("job.json", job.to_json().encode())
 
 
-def needed_bytes(job_json: str) -> int:
-    """Disk that a run takes for checkpoints, model and a data set it downloads. Raises BadRequestError."""
-    try:
-        job = job_from_json(job_json)
-    except ValueError as error:
-        raise BadRequestError(f"the request's job is none: {error}") from error
-    known = job.known_data
+def needed_bytes(job: TrainingJob) -> int:
+    """Disk that a run takes for checkpoints, model and a data set it downloads."""
+    data_set = job.known_data
     checkpoints = parameters(job.net()) * _BYTES_PER_VALUE * _SLOTS * _COPIES
-    return LEAST_DISK_BYTES + checkpoints + (2 * known.download_bytes if known else 0)
+    return LEAST_DISK_BYTES + checkpoints + (2 * data_set.download_bytes if data_set else 0)
 
 
 def free_bytes(folder: Path) -> int:
@@ -146,12 +144,12 @@ def free_bytes(folder: Path) -> int:
 def room_checks(here: Here, extra_bytes: int = 0) -> tuple[Check, Check]:
     """Memory and disk as they are now."""
     free, memory = here.free_bytes(here.home), here.memory_bytes()
-    needed = LEAST_DISK_BYTES + extra_bytes
+    need = LEAST_DISK_BYTES + extra_bytes
     disk = Check(
         name="disk",
-        state=PreflightState.OK if free >= needed else PreflightState.REFUSED,
-        detail=f"{free / 1e9:.1f} GB free at {here.home}, about {needed / 1e9:.1f} GB needed",
-        fix="" if free >= needed else "free some space, or set PLAN_HOME to a larger disk",
+        state=PreflightState.OK if free >= need else PreflightState.REFUSED,
+        detail=f"{free / 1e9:.1f} GB free at {here.home}, about {need / 1e9:.1f} GB needed",
+        fix="" if free >= need else "free some space, or set PLAN_HOME to a larger disk",
     )
     if memory is None:
         return disk, Check(name="memory", state=PreflightState.UNKNOWN, detail="this system does not tell")

@@ -44,6 +44,8 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy"
 
 
 class Accelerator(StrEnum):
+    """What the trainer image computes on."""
+
     CPU = "cpu"
     NVIDIA = "nvidia"
 
@@ -138,8 +140,8 @@ def _context(image: TrainerImage) -> Iterator[Path]:
 @contextlib.contextmanager
 def _secrets(environment: Mapping[str, str]) -> Iterator[dict[str, Path]]:
     secrets = {}
-    given = [Path(environment[name]) for name in _CERTIFICATES if environment.get(name)]
-    if certificates := next((path for path in given if path.is_file()), None):
+    paths = [Path(environment[name]) for name in _CERTIFICATES if environment.get(name)]
+    if certificates := next((path for path in paths if path.is_file()), None):
         secrets["ca"] = certificates
     with tempfile.TemporaryDirectory(prefix="trainplan-pip-") as folder:
         if settings := pip_settings(environment):
@@ -152,10 +154,10 @@ def pip_settings(environment: Mapping[str, str]) -> str:
     """The person's pip settings that a build must share (index, trusted hosts), as a pip.conf; empty for none."""
     config = configparser.RawConfigParser()
     config.read(environment.get("PIP_CONFIG_FILE", ""), encoding="utf-8")
-    given = {key: environment[name] for name, key in _PIP_SETTINGS.items() if environment.get(name)}
-    if given and not config.has_section("global"):
+    values = {key: environment[name] for name, key in _PIP_SETTINGS.items() if environment.get(name)}
+    if values and not config.has_section("global"):
         config.add_section("global")
-    for key, value in given.items():
+    for key, value in values.items():
         config.set("global", key, value)
     text = io.StringIO()
     config.write(text)
@@ -172,5 +174,5 @@ def _trainer_root() -> Path:
 
 
 def _trainer_files() -> list[Path]:
-    found = (path for path in _trainer_root().rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return sorted(found)
+    file_path = (path for path in _trainer_root().rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return sorted(file_path)

@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING
 from pricing.devices import CPU_DEVICE
 from pricing.grades import Market, PriceGrade
 from pricing.offers import Offer, OfferQuery
+from providers.hardware import canonical_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from providers.local.machine import Gpu, Machine
+    from providers.hardware import Gpu, HostHardware
 
 PROVIDER = "local"
 REGION = "this-machine"
 INSTANCE_TYPE = "this machine"
-
-_MAKERS = ("NVIDIA ", "Tesla ", "Quadro ", "GeForce ")
-# Names of nvidia-smi that no spelling of a price list leads to.
-_SPELLINGS = {"h100 80gb hbm3": "H100", "a100 sxm": "A100-40GB", "gh200 480gb": "GH200"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +30,7 @@ class OwnPrice:
     as_of: date
 
 
-def offers(machine: Machine, price: OwnPrice, device_name: Callable[[str], str | None]) -> tuple[Offer, ...]:
+def offers(machine: HostHardware, price: OwnPrice, device_name: Callable[[str], str | None]) -> tuple[Offer, ...]:
     """The processor first, then one, two, four, ... GPUs of each kind and all of them.
 
     `device_name` leads a spelling to the canonical device, or None; a GPU that it does not know keeps the name
@@ -62,24 +59,13 @@ def matches(offer: Offer, query: OfferQuery) -> bool:
 
 
 def gpu_indices(
-    machine: Machine, device: str, count: int, device_name: Callable[[str], str | None]
+    machine: HostHardware, device: str, count: int, device_name: Callable[[str], str | None]
 ) -> tuple[int, ...] | None:
     """The numbers of the first `count` GPUs of a device, none for the processor; None: there are not so many."""
     if device == CPU_DEVICE:
         return ()
     found = [gpu.index for gpu in machine.gpus if canonical_device(gpu.name, device_name) == device]
     return tuple(found[:count]) if len(found) >= count else None
-
-
-def canonical_device(name: str, device_name: Callable[[str], str | None]) -> str:
-    """The device that `nvidia-smi` means by a name, or that name without its maker."""
-    short = name
-    for maker in _MAKERS:
-        short = short.removeprefix(maker)
-    for spelling in (name, _SPELLINGS.get(short.lower(), short)):
-        if known := device_name(spelling):
-            return known
-    return short
 
 
 def _counts(total: int) -> Iterator[int]:
@@ -90,7 +76,9 @@ def _counts(total: int) -> Iterator[int]:
     yield total
 
 
-def _offer(machine: Machine, price: OwnPrice, device: str, count: int, device_memory_gib: float | None = None) -> Offer:
+def _offer(
+    machine: HostHardware, price: OwnPrice, device: str, count: int, device_memory_gib: float | None = None
+) -> Offer:
     return Offer(
         provider=PROVIDER,
         region=REGION,

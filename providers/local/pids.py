@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ class Process:
 
 
 def this_process() -> Process:
+    """The process that runs this code."""
     return Process(pid=os.getpid(), birth=birth(os.getpid()) or "")
 
 
@@ -47,9 +47,7 @@ def birth(pid: int) -> str | None:
     """What tells this process from a later one of the same pid; None: there is none, or it only waits to be reaped."""
     if sys.platform == "linux":
         return _linux_birth(pid)
-    if sys.platform == "win32":
-        return _windows_birth(pid)
-    return _asked_birth(pid)
+    return created_at(pid)
 
 
 @contextlib.contextmanager
@@ -75,30 +73,12 @@ def _linux_birth(pid: int) -> str | None:
     return None if state in "ZX" else f"{boot} {fields[_STARTED_FIELD - 1]}"
 
 
-def _asked_birth(pid: int) -> str | None:
-    done = subprocess.run(
-        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False, env={"LC_ALL": "C"}
-    )
-    state, _, started = done.stdout.strip().partition(" ")
-    return None if done.returncode or state.startswith("Z") else started.strip()
+def created_at(pid: int) -> str | None:
+    """The instant at which the system says a process began, where there is no /proc; None as for `birth`."""
+    import psutil
 
-
-def _windows_birth(pid: int) -> str | None:
-    import ctypes
-
-    query_limited_information, still_active = 0x1000, 259
-    windll = getattr(ctypes, "windll", None)
-    if windll is None:
-        return None
-    kernel = windll.kernel32
-    handle = kernel.OpenProcess(query_limited_information, False, pid)
-    if not handle:
-        return None
     try:
-        created, *others = (ctypes.c_ulonglong() for _ in range(4))
-        code = ctypes.c_ulong()
-        known = kernel.GetProcessTimes(handle, ctypes.byref(created), *map(ctypes.byref, others))
-        running = kernel.GetExitCodeProcess(handle, ctypes.byref(code)) and code.value == still_active
-        return str(created.value) if known and running else None
-    finally:
-        kernel.CloseHandle(handle)
+        item = psutil.Process(pid)
+        return None if item.status() == psutil.STATUS_ZOMBIE else repr(item.create_time())
+    except psutil.Error:
+        return None

@@ -14,15 +14,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from providers.base import Check, Instance, InstanceState, LaunchRequest, PreflightState, VendorRequest
+from providers.cloud.exit_codes import how_it_ended
 from providers.errors import InstanceNotFoundError, MachineError, TransientError
-from providers.exits import how_it_ended
-from providers.local.here import LOG_BYTES, LOG_LINES, Held, Here, room_checks
+from providers.local.here import LOG_BYTES, LOG_LINES, Here, LocalResource, room_checks
 from providers.local.inside import open_inside
 from providers.local.pids import Process
-from providers.local.records import PROCESS, Place, attempt_key
+from providers.local.records import PROCESS, AttemptPlace, attempt_key
 from providers.local.store import write_whole
 from providers.local.supervise import EXIT, REQUEST, SUPERVISOR, TRAINER
-from providers.local.translate import framework_of, own_trainer, process_request
+from providers.local.translate import own_trainer, process_request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,12 +51,12 @@ class ProcessHost:
 
     def checks(self, offer: Offer) -> Sequence[Check]:
         del offer
-        missing = self._missing("tensorflow")
+        gap = self._missing("tensorflow")
         trainer = Check(
             name="trainer",
-            state=PreflightState.REFUSED if missing else PreflightState.OK,
-            detail=missing or "trains in a process of this Python: no limits on memory, no container",
-            fix="install Docker or Podman, or the extra trainplan[train]" if missing else "",
+            state=PreflightState.REFUSED if gap else PreflightState.OK,
+            detail=gap or "trains in a process of this Python: no limits on memory, no container",
+            fix="install Docker or Podman, or the extra trainplan[train]" if gap else "",
         )
         return (trainer, *room_checks(self.here))
 
@@ -67,13 +67,13 @@ class ProcessHost:
         return (VendorRequest(service=PROCESS, operation="start", parameters=self._wanted(request)),)
 
     def launch(self, request: LaunchRequest) -> Instance:
-        place = Place(host=PROCESS, key=attempt_key(request.run_id, request.attempt))
+        place = AttemptPlace(host=PROCESS, key=attempt_key(request.run_id, request.attempt))
         folder = self.here.records.folder(place.key)
         if not (folder / SUPERVISOR).exists():
             self._start(request, folder)
         return self.get(place)
 
-    def get(self, place: Place) -> Instance:
+    def get(self, place: AttemptPlace) -> Instance:
         folder = self.here.records.folder(place.key)
         if self.here.records.host_of(place.key) != PROCESS:
             raise InstanceNotFoundError(f"there is no process {place.key.name}")
@@ -92,14 +92,16 @@ class ProcessHost:
         end, reason = how_it_ended(seen.exit_code)
         return replace(alive, exit_code=seen.exit_code, end=end, reason=reason)
 
-    def held(self) -> Iterator[Held]:
+    def list_resources(self) -> Iterator[LocalResource]:
         for place in self.here.records.places():
             if place.host == PROCESS:
                 folder = self.here.records.folder(place.key)
                 running = _look(folder).state is not InstanceState.ENDED
-                yield Held(place=place, kind="process", created_at=_written_at(folder / "host"), running=running)
+                yield LocalResource(
+                    place=place, kind="process", created_at=_written_at(folder / "host"), running=running
+                )
 
-    def stop(self, place: Place) -> None:
+    def stop(self, place: AttemptPlace) -> None:
         """The supervisor passes it on, once. Without one the trainer is told here, and `get` says RUNNING until it
         follows, so that whoever asked asks again."""
         self.here.records.ask_to_stop(place.key)
@@ -108,14 +110,14 @@ class ProcessHost:
         if trainer and not (supervisor and supervisor.alive):
             trainer.signal(signal.SIGTERM)
 
-    def delete(self, place: Place) -> None:
+    def delete(self, place: AttemptPlace) -> None:
         folder = self.here.records.folder(place.key)
         for name in (TRAINER, SUPERVISOR):
-            if found := _process(folder / name):
-                found.kill()
+            if process := _process(folder / name):
+                process.kill()
         self.here.records.forget(place.key)
 
-    def logs(self, place: Place) -> Sequence[str]:
+    def logs(self, place: AttemptPlace) -> Sequence[str]:
         run_dir = self.here.folders(place.key.run_id).run_dir
         try:
             with open_inside(run_dir, run_dir / "attempts" / str(place.key.attempt) / "log" / "trainer.log") as log:
@@ -131,14 +133,14 @@ class ProcessHost:
         return process_request(request, self.program, folders, self.here.gpus(request.offer))
 
     def _start(self, request: LaunchRequest, folder: Path) -> None:
-        if missing := self._missing(framework_of(request)):
-            raise MachineError(missing, hint="install Docker or Podman, or the extra trainplan[train]")
-        wanted = self._wanted(request)
-        self.here.make_room(request, request.job_json)
-        write_whole(folder / REQUEST, json.dumps(wanted).encode())
+        if gap := self._missing(request.job.framework):
+            raise MachineError(gap, hint="install Docker or Podman, or the extra trainplan[train]")
+        document = self._wanted(request)
+        self.here.make_room(request, request.job)
+        write_whole(folder / REQUEST, json.dumps(document).encode())
         command = [sys.executable, "-P", "-m", "providers.local.supervise", "start", str(folder)]
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -150,8 +152,8 @@ class ProcessHost:
             )
         except subprocess.TimeoutExpired:
             raise TransientError("the trainer's process did not come up in time") from None
-        if done.returncode:
-            raise MachineError(f"the trainer's process did not start: {done.stderr.strip()[-300:]}")
+        if process.returncode:
+            raise MachineError(f"the trainer's process did not start: {process.stderr.strip()[-300:]}")
 
     def _missing(self, framework: str) -> str:
         return "" if self.installed(framework) else f"no container engine is used, and this Python has no {framework}"
@@ -174,13 +176,13 @@ def _look(folder: Path) -> _Seen:
     else:
         seen = _Seen(state=InstanceState.PENDING)
     # Read last: the supervisor may have written it, and ended, while we looked.
-    told = _read(folder / EXIT)
-    return seen if told is None else _Seen(state=InstanceState.ENDED, exit_code=int(told["exit_code"]))
+    reply = _read(folder / EXIT)
+    return seen if reply is None else _Seen(state=InstanceState.ENDED, exit_code=int(reply["exit_code"]))
 
 
 def _process(path: Path) -> Process | None:
-    told = _read(path)
-    return None if told is None else Process(pid=int(told["pid"]), birth=str(told["birth"]))
+    reply = _read(path)
+    return None if reply is None else Process(pid=int(reply["pid"]), birth=str(reply["birth"]))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

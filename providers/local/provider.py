@@ -18,15 +18,15 @@ from providers.errors import (
     ProviderError,
     TransientError,
 )
+from providers.hardware import available_memory_bytes, this_machine
 from providers.local.api import Engine, EngineName
 from providers.local.command import Runner, SystemRunner
 from providers.local.containers import ContainerHost
 from providers.local.engine import CliEngine, probe
 from providers.local.here import Here, free_bytes
-from providers.local.machine import available_memory_bytes, this_machine
 from providers.local.offers import PROVIDER, REGION, OwnPrice, matches, offers
 from providers.local.process import ProcessHost
-from providers.local.records import PROCESS, Place, attempt_key, place_of
+from providers.local.records import PROCESS, AttemptPlace, attempt_key, place_of
 from providers.local.settings import EngineChoice, parse_settings
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from pricing.offers import Offer, OfferQuery
     from providers.base import Instance, InstanceRef, LaunchRequest, ProviderSettings, RunId, RunStore, VendorRequest
-    from providers.local.here import Held, Host
-    from providers.local.machine import Machine
+    from providers.hardware import HostHardware
+    from providers.local.here import Host, LocalResource
 
 
 def make(settings: ProviderSettings) -> LocalProvider:
@@ -55,19 +55,19 @@ def make(settings: ProviderSettings) -> LocalProvider:
 
 class _Look:
     @cached_property
-    def machine(self) -> Machine:
+    def machine(self) -> HostHardware:
         return this_machine()
 
 
 def engines_of(runner: Runner) -> Callable[[EngineName], Engine | None]:
     """Finds an engine by its name, once; None: it does not answer."""
-    found: dict[EngineName, Engine | None] = {}
+    entries: dict[EngineName, Engine | None] = {}
 
     def find(name: EngineName) -> Engine | None:
-        if name not in found:
+        if name not in entries:
             info = probe(name, runner)
-            found[name] = CliEngine(info, runner) if info else None
-        return found[name]
+            entries[name] = CliEngine(info, runner) if info else None
+        return entries[name]
 
     return find
 
@@ -96,13 +96,13 @@ class LocalProvider:
         return timedelta(hours=24)
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> HostHardware:
         """What this machine is; its `fingerprint` is what measurements taken here are kept under."""
         return self.here.machine()
 
     def server_time_offset(self) -> timedelta | None:
-        """Not known (providers.server_time.ServerTime): this computer may have slept, its clock may have been set. The
-        supervisor beside each trainer keeps the deadline."""
+        """Not known (providers.cloud.server_time.ServerTime): this computer may have slept, its clock may have been
+        set. The supervisor beside each trainer keeps the deadline."""
         return None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
@@ -131,7 +131,7 @@ class LocalProvider:
 
     def launch(self, request: LaunchRequest) -> Instance:
         host = self._host_of(request)
-        place = Place(host=host.name, key=attempt_key(request.run_id, request.attempt))
+        place = AttemptPlace(host=host.name, key=attempt_key(request.run_id, request.attempt))
         self.here.records.keep(place)
         try:
             return host.launch(request)
@@ -145,21 +145,25 @@ class LocalProvider:
         return self._at(place).get(place)
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
-        found: list[OwnedResource] = []
+        resources: list[OwnedResource] = []
         silent: list[TransientError] = []
         for find in self._everywhere():
             try:
-                found += [self._owned(held) for held in find().held() if run_id in (None, held.place.key.run_id)]
+                resources += [
+                    self._owned(holder)
+                    for holder in find().list_resources()
+                    if run_id in (None, holder.place.key.run_id)
+                ]
             except TransientError as error:
                 silent.append(error)
         if silent:
             raise IncompleteListingError(
                 silent[0].message,
-                found=tuple(found),
+                resources=tuple(resources),
                 unanswered=tuple(error.message for error in silent),
                 hint=silent[0].hint,
             )
-        return found
+        return resources
 
     def stop(self, ref: InstanceRef) -> None:
         place = place_of(ref.id)
@@ -182,8 +186,8 @@ class LocalProvider:
     def _host_of(self, request: LaunchRequest) -> Host:
         """Where the attempt already is, so that it never runs twice; else where the settings put it."""
         key = attempt_key(request.run_id, request.attempt)
-        kept = self.here.records.host_of(key)
-        return self._at(Place(host=kept, key=key)) if kept else self._chosen()
+        text = self.here.records.host_of(key)
+        return self._at(AttemptPlace(host=text, key=key)) if text else self._chosen()
 
     def _chosen(self) -> Host:
         choice = self.here.settings.engine
@@ -197,7 +201,7 @@ class LocalProvider:
             return self.process
         raise MachineError(f"{choice} does not answer", hint=f"see `{choice} info`, or set engine to auto or process")
 
-    def _at(self, place: Place) -> Host:
+    def _at(self, place: AttemptPlace) -> Host:
         if place.host == PROCESS:
             return self.process
         engine = self.find_engine(EngineName(place.host))
@@ -211,29 +215,29 @@ class LocalProvider:
         """Finds each host that there is, or that an attempt of ours is in: then it raises TransientError where that
         one does not answer."""
         yield lambda: self.process
-        needed = {place.host: place for place in self.here.records.places()}
+        places = {place.host: place for place in self.here.records.places()}
         for name in EngineName:
             engine = self.find_engine(name)
             if engine is not None and engine.name is name:
                 yield partial(self._containers, engine)
-            elif name in needed:
-                yield partial(self._at, needed[name])
+            elif name in places:
+                yield partial(self._at, places[name])
 
     def _containers(self, engine: Engine) -> ContainerHost:
         return ContainerHost(here=self.here, engine=engine, image=self.image)
 
-    def _owned(self, held: Held) -> OwnedResource:
+    def _owned(self, holder: LocalResource) -> OwnedResource:
         return OwnedResource(
             provider=PROVIDER,
             region=REGION,
-            kind=held.kind,
-            id=held.place.ref.id,
-            run_id=held.place.key.run_id,
-            created_at=held.created_at,
-            usd_per_hour=self.here.settings.usd_per_hour if held.running else None,
-            attempt=held.place.key.attempt,
-            client=held.client,
-            deadline=held.deadline,
+            kind=holder.kind,
+            id=holder.place.ref.id,
+            run_id=holder.place.key.run_id,
+            created_at=holder.created_at,
+            usd_per_hour=self.here.settings.usd_per_hour if holder.running else None,
+            attempt=holder.place.key.attempt,
+            client=holder.client,
+            deadline=holder.deadline,
         )
 
 

@@ -38,7 +38,7 @@ class AttemptKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class AttemptPlace:
     """An attempt, and what it runs in: `docker`, `podman` or `process`."""
 
     host: str
@@ -56,13 +56,13 @@ def attempt_key(run_id: RunId, attempt: int) -> AttemptKey:
     return AttemptKey(run_id=run_id, attempt=attempt)
 
 
-def place_of(provider_id: str) -> Place:
+def place_of(provider_id: str) -> AttemptPlace:
     """The place that `Place.ref` made this id of. Raises InstanceNotFoundError for any other id."""
     host, _, name = provider_id.partition(":")
     run_id, _, attempt = name.removeprefix(_PREFIX).rpartition("-")
     if host not in HOSTS or not name.startswith(_PREFIX) or not run_id or not attempt.isdigit():
         raise InstanceNotFoundError(f"this machine never had an instance {provider_id!r}")
-    return Place(host=host, key=AttemptKey(run_id=RunId(run_id), attempt=int(attempt)))
+    return AttemptPlace(host=host, key=AttemptKey(run_id=RunId(run_id), attempt=int(attempt)))
 
 
 class Records:
@@ -81,7 +81,7 @@ class Records:
         except OSError:
             return None
 
-    def keep(self, place: Place) -> None:
+    def keep(self, place: AttemptPlace) -> None:
         """Written before anything is asked for. Raises MachineError where the disk does not take it."""
         folder = self.folder(place.key)
         try:
@@ -103,14 +103,14 @@ class Records:
         """Remove the record in one step, so that nobody who is about to write into it can bring half of it back."""
         with (
             contextlib.suppress(FileNotFoundError),
-            tempfile.TemporaryDirectory(prefix=".gone-", dir=self._root) as gone,
+            tempfile.TemporaryDirectory(prefix=".gone-", dir=self._root) as text,
         ):
-            self.folder(key).rename(Path(gone) / key.name)
+            self.folder(key).rename(Path(text) / key.name)
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[AttemptPlace]:
         """Every attempt that was started and not deleted."""
         for folder in sorted(self._root.glob(f"{_PREFIX}*-*")):
             run_id, _, attempt = folder.name.removeprefix(_PREFIX).rpartition("-")
             key = AttemptKey(run_id=RunId(run_id), attempt=int(attempt) if attempt.isdigit() else 0)
             if host := self.host_of(key):
-                yield Place(host=host, key=key)
+                yield AttemptPlace(host=host, key=key)

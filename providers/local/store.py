@@ -84,9 +84,9 @@ class FolderStore:
         for parent, _, names in os.walk(folder):
             for path in (Path(parent) / name for name in names if not name.endswith(_PARTIAL)):
                 with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-                    seen = path.lstat()
-                    if stat.S_ISREG(seen.st_mode):
-                        yield path.relative_to(self.root).as_posix(), seen.st_size
+                    stat_result = path.lstat()
+                    if stat.S_ISREG(stat_result.st_mode):
+                        yield path.relative_to(self.root).as_posix(), stat_result.st_size
 
     def _at(self, path: str) -> Path:
         pure = PurePosixPath(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, Instance, InstanceState, RunId
-from providers.exits import how_it_ended
+from providers.cloud.exit_codes import how_it_ended
 from providers.local.api import ContainerSpec, ContainerStatus, Mount
-from providers.local.records import AttemptKey, Place
-from workloads.datasets import DATASETS
-from workloads.job import Framework
+from providers.local.records import AttemptKey, AttemptPlace
 
 if TYPE_CHECKING:
     from providers.base import LaunchRequest
     from providers.local.api import Container
+    from workloads.job import TrainingJob
 
 GRACE_SECONDS = 60
 """Between the asking and the killing: time enough to write a checkpoint of the largest net to a slow disk."""
@@ -75,13 +73,11 @@ def container_spec(request: LaunchRequest, image: str, folders: Folders, gpus: t
     )
 
 
-def job_in_container(job_json: str) -> str:
+def job_in_container(job: TrainingJob) -> TrainingJob:
     """The job as the trainer in the container reads it: a folder of images is where it is mounted."""
-    job = json.loads(job_json)
-    if job["data"].get("path") is None:
-        return job_json
-    job["data"]["path"] = IMAGES_DIR
-    return json.dumps(job, sort_keys=True, indent=1)
+    if job.data.path is None:
+        return job
+    return job.model_copy(update={"data": job.data.model_copy(update={"path": IMAGES_DIR})})
 
 
 def process_request(
@@ -106,30 +102,17 @@ def own_trainer() -> tuple[str, ...]:
 
 def fetches(request: LaunchRequest) -> bool:
     """Whether the trainer needs the network: for a data set it downloads, or an address."""
-    data = json.loads(request.job_json)["data"]
-    if data.get("url") is not None:
-        return True
-    known = DATASETS.get(data.get("name") or "")
-    return known is not None and known.download_bytes > 0
-
-
-def framework_of(request: LaunchRequest) -> Framework:
-    return Framework(json.loads(request.job_json).get("framework", Framework.TENSORFLOW))
-
-
-def own_container(request: LaunchRequest) -> str | None:
-    """The image that the job names, if any."""
-    image = json.loads(request.job_json).get("container")
-    return None if image is None else str(image)
+    data_set = request.job.known_data
+    return request.job.data.url is not None or (data_set is not None and data_set.download_bytes > 0)
 
 
 def image_folder(request: LaunchRequest) -> Path | None:
     """The folder of this machine that the job trains on, if any."""
-    path = json.loads(request.job_json)["data"].get("path")
+    path = request.job.data.path
     return None if path is None else Path(path)
 
 
-def instance(place: Place, container: Container, *, asked_to_stop: bool) -> Instance:
+def instance(place: AttemptPlace, container: Container, *, asked_to_stop: bool) -> Instance:
     """The instance that a container is."""
     alive = Instance(
         ref=place.ref,
@@ -138,10 +121,10 @@ def instance(place: Place, container: Container, *, asked_to_stop: bool) -> Inst
         attempt=place.key.attempt,
         launched_at=container.created_at,
     )
-    return alive if alive.state is not InstanceState.ENDED else ended(alive, container)
+    return alive if alive.state is not InstanceState.ENDED else ended_instance(alive, container)
 
 
-def ended(alive: Instance, container: Container) -> Instance:
+def ended_instance(alive: Instance, container: Container) -> Instance:
     """The same instance with how its container ended."""
     end, reason = how_it_ended(container.exit_code, out_of_memory=container.out_of_memory)
     reason = f"{reason} ({container.error})" if container.error else reason

@@ -8,6 +8,7 @@ from pathlib import Path
 
 
 def main(arguments: list[str]) -> int:
+    """Start or serve the simulated cloud of a home. Returns the exit code."""
     action, home = arguments
     return start(Path(home)) if action == "start" else _serve(Path(home))
 

@@ -34,6 +34,8 @@ class DisconnectedError(Exception):
 
 
 class Api(Protocol):
+    """The calls of the simulated cloud."""
+
     def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """One call. Raises RefusedError or DisconnectedError, or MachineError where no simulated cloud comes up."""
         ...
@@ -72,12 +74,12 @@ class HttpApi:
     def sleep(self, seconds: float) -> None:
         until = self.now() + timedelta(seconds=seconds)
         while True:
-            told = self.ask(TIME, {"until": until.isoformat()})
-            left = (until - datetime.fromisoformat(told["now"])).total_seconds()
-            if left <= 0:
+            reply = self.ask(TIME, {"until": until.isoformat()})
+            remaining = (until - datetime.fromisoformat(reply["now"])).total_seconds()
+            if remaining <= 0:
                 return
-            if told["speed"]:
-                time.sleep(left / told["speed"])  # noqa: TID251  its seconds are parts of real ones
+            if reply["speed"]:
+                time.sleep(remaining / reply["speed"])  # noqa: TID251  its seconds are parts of real ones
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """A request to any path; a body makes it a POST."""

@@ -12,6 +12,7 @@ from pricing.devices import CPU_DEVICE
 from pricing.grades import Market, PriceGrade
 from pricing.money import HOURS_PER_MONTH, Billing
 from pricing.offers import Offer
+from pricing.side_rates import BUCKET, GB, GB_MONTH, HOUR, INTERNET, flat_rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,14 +35,23 @@ DISK_GB = 100
 RATES = ProviderRates(
     provider=PROVIDER,
     billing=BILLING,
-    disk_usd_per_gb_month=Decimal("0.10"),
-    address_usd_per_hour=Decimal("0.005"),
-    egress_usd_per_gb=Decimal("0.09"),
-    object_storage_usd_per_gb_month=Decimal("0.02"),
-    sources=(("all", PRICE_SOURCE),),
+    disk_kind="disk",
+    address_kind="address",
+    side=flat_rates(
+        {
+            "disk": (Decimal("0.10"), GB_MONTH),
+            "address": (Decimal("0.005"), HOUR),
+            INTERNET: (Decimal("0.09"), GB),
+            BUCKET: (Decimal("0.02"), GB_MONTH),
+        },
+        PRICE_SOURCE,
+        PRICES_AS_OF,
+    ),
+    billing_source=PRICE_SOURCE,
 )
-DISK_USD_PER_HOUR = (DISK_GB * RATES.disk_usd_per_gb_month / HOURS_PER_MONTH).quantize(Decimal("0.000001"))
-ADDRESS_USD_PER_HOUR = RATES.address_usd_per_hour
+_ANYWHERE = RATES.at("sim-east")
+DISK_USD_PER_HOUR = (DISK_GB * _ANYWHERE.disk.usd / HOURS_PER_MONTH).quantize(Decimal("0.000001"))
+ADDRESS_USD_PER_HOUR = _ANYWHERE.address.usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

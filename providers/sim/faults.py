@@ -38,11 +38,11 @@ def _matches(fault: Fault, operation: str, parameters: Mapping[str, object], now
         return False
     if fault.effect is Effect.WARNING and not operation.startswith("List"):
         return False
-    return all(_has(parameters.get(name), wanted) for name, wanted in fault.where.items())
+    return all(_has(parameters.get(name), wanted_name) for name, wanted_name in fault.where.items())
 
 
-def _has(given: object, wanted: str) -> bool:
-    return given is not None and wanted in ("*", str(given))
+def _has(value: object, name: str) -> bool:
+    return value is not None and name in ("*", str(value))
 
 
 def _strikes(fault: Fault, seed: int) -> bool:

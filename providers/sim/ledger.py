@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from providers.sim.tables import State
-    from providers.sim.values import Machine, Thing
+    from providers.sim.values import SimMachine, Thing
 
 
 def ledger(state: State, now: datetime) -> dict[str, Any]:
@@ -47,9 +47,9 @@ def most_at_once(spans: Iterable[tuple[datetime, datetime | None]]) -> int:
     return most
 
 
-def _machine(machine: Machine, now: datetime) -> dict[str, Any]:
+def _machine(machine: SimMachine, now: datetime) -> dict[str, Any]:
     end = machine.ended_at or now
-    left = machine.state is not MachineState.TERMINATED
+    is_left = machine.state is not MachineState.TERMINATED
     row = {"kind": "instance", "zone": machine.zone, "instance_type": machine.instance_type, "market": machine.market}
     usd = amount(UsdPerHour(machine.usd_per_hour), end - machine.created_at, BILLING)
     return _row(machine, usd) | row | {
@@ -57,7 +57,7 @@ def _machine(machine: Machine, now: datetime) -> dict[str, Any]:
         "gone_at": _text(machine.gone_at),
         "deadline": _text(machine.deadline),
         "why": machine.why.value if machine.why else None,
-        "left": left,
+        "left": is_left,
     }  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def _thing(thing: Thing, now: datetime) -> dict[str, Any]:
     return _row(thing, usd) | {"kind": thing.kind.value, "instance": thing.machine, "left": thing.ended_at is None}
 
 
-def _row(resource: Machine | Thing, usd: Decimal) -> dict[str, Any]:
+def _row(resource: SimMachine | Thing, usd: Decimal) -> dict[str, Any]:
     return {
         "id": resource.id,
         "region": resource.region,
@@ -79,7 +79,7 @@ def _row(resource: Machine | Thing, usd: Decimal) -> dict[str, Any]:
     }
 
 
-def _run(run: str, rows: list[dict[str, Any]], machines: list[Machine]) -> dict[str, Any]:
+def _run(run: str, rows: list[dict[str, Any]], machines: list[SimMachine]) -> dict[str, Any]:
     mine = [machine for machine in machines if str(machine.labels.get(LABEL_RUN)) == run]
     of_run = [row for row in rows if str(row["run"]) == run]
     return {

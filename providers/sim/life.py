@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, assert_never
 
 from providers.base import LABEL_ATTEMPT, LABEL_RUN
+from providers.cloud.labels import number
 from providers.sim.catalogue import TYPES
 from providers.sim.draws import between, waiting_hours
 from providers.sim.scenario import Scenario
 from providers.sim.training import Trainer, images_per_second, newest_checkpoint
-from providers.sim.values import Course, Event, Incident, Machine, MachineState, Why
+from providers.sim.values import Course, Event, Incident, MachineState, SimMachine, Why
 
 if TYPE_CHECKING:
     from providers.sim.training import Write
@@ -25,7 +26,7 @@ class Rules:
     scenario: Scenario
     trainer: Trainer
     incidents: tuple[Incident, ...]
-    reclaims_per_hour: Callable[[Machine], float]
+    reclaims_per_hour: Callable[[SimMachine], float]
     job_json: Callable[[str], str | None]
     marks: Callable[[str], Iterable[bytes]]
 
@@ -35,31 +36,31 @@ class Moment:
     """Something that is due, and what it makes of the machine; of two at one instant the first listed counts."""
 
     at: datetime
-    make: Callable[[Machine, datetime], Machine]
+    make: Callable[[SimMachine, datetime], SimMachine]
 
 
-def next_moment(machine: Machine, rules: Rules) -> Moment | None:
+def next_moment(machine: SimMachine, rules: Rules) -> Moment | None:
     """What happens to it next if nobody calls; None: nothing any more."""
     match machine.state:
         case MachineState.PENDING:
-            found = [
+            moments = [
                 *_cloud_timer(machine, rules),
-                Moment(machine.boots_at, lambda known, at: _boots(known, at, rules)),
+                Moment(machine.boots_at, lambda instance, at: _boots(instance, at, rules)),
             ]
         case MachineState.RUNNING:
-            found = [*_taken(machine, rules), *_timers(machine, rules), *_trainer(machine, rules)]
+            moments = [*_taken(machine, rules), *_timers(machine, rules), *_trainer(machine, rules)]
         case MachineState.STOPPED:
-            found = list(_cloud_timer(machine, rules))
+            moments = list(_cloud_timer(machine, rules))
         case MachineState.SHUTTING_DOWN:
-            found = [Moment(machine.gone_at, _gone)] if machine.gone_at else []
+            moments = [Moment(machine.gone_at, _gone)] if machine.gone_at else []
         case MachineState.TERMINATED:
-            found = []
+            moments = []
         case _:
             assert_never(machine.state)
-    return min(found, key=lambda moment: moment.at, default=None)
+    return min(moments, key=lambda moment: moment.at, default=None)
 
 
-def ended(machine: Machine, at: datetime, why: Why, scenario: Scenario) -> Machine:
+def ended_machine(machine: SimMachine, at: datetime, why: Why, scenario: Scenario) -> SimMachine:
     """The machine as it begins to shut down: from now on it bills nothing."""
     if machine.state in (MachineState.SHUTTING_DOWN, MachineState.TERMINATED):
         return machine
@@ -73,7 +74,7 @@ def ended(machine: Machine, at: datetime, why: Why, scenario: Scenario) -> Machi
     )
 
 
-def told(machine: Machine, until: datetime, trainer: Trainer) -> tuple[Machine, list[Write]]:
+def write_progress(machine: SimMachine, until: datetime, trainer: Trainer) -> tuple[SimMachine, list[Write]]:
     """What its trainer has written by then, and the machine that has written it."""
     if machine.course is None or machine.told_until is None or machine.trainer_end is not None:
         return machine, []
@@ -82,39 +83,43 @@ def told(machine: Machine, until: datetime, trainer: Trainer) -> tuple[Machine, 
     return replace(machine, told_until=until), list(trainer.writes(machine.course, machine.told_until, until))
 
 
-def _cloud_timer(machine: Machine, rules: Rules) -> Iterator[Moment]:
+def _cloud_timer(machine: SimMachine, rules: Rules) -> Iterator[Moment]:
     if machine.cloud_timer_at is not None and rules.scenario.cloud_timer_works:
-        yield Moment(machine.cloud_timer_at, lambda known, at: ended(known, at, Why.CLOUD_TIMER, rules.scenario))
+        yield Moment(
+            machine.cloud_timer_at, lambda instance, at: ended_machine(instance, at, Why.CLOUD_TIMER, rules.scenario)
+        )
 
 
-def _timers(machine: Machine, rules: Rules) -> Iterator[Moment]:
+def _timers(machine: SimMachine, rules: Rules) -> Iterator[Moment]:
     yield from _cloud_timer(machine, rules)
     if machine.deadline is not None and rules.scenario.machine_timer_works:
         due = max(machine.deadline, machine.boots_at)
-        yield Moment(due, lambda known, at: ended(known, at, Why.MACHINE_TIMER, rules.scenario))
+        yield Moment(due, lambda instance, at: ended_machine(instance, at, Why.MACHINE_TIMER, rules.scenario))
 
 
-def _trainer(machine: Machine, rules: Rules) -> Iterator[Moment]:
+def _trainer(machine: SimMachine, rules: Rules) -> Iterator[Moment]:
     course = machine.course
     if course is None or machine.trainer_end is not None:
         return
-    asked = min((at for at in (machine.asked_at, machine.noticed_at) if at is not None), default=None)
-    ending = rules.trainer.ends(course) if asked is None else rules.trainer.stops(course, max(asked, course.began_at))
+    asked_at = min((at for at in (machine.asked_at, machine.noticed_at) if at is not None), default=None)
+    ending = (
+        rules.trainer.ends(course) if asked_at is None else rules.trainer.stops(course, max(asked_at, course.began_at))
+    )
     if ending is not None:
         due = ending
-        yield Moment(due.at, lambda known, at: _trained(replace(known, trainer_end=due), at, rules))
+        yield Moment(due.at, lambda instance, at: _trained(replace(instance, trainer_end=due), at, rules))
 
 
-def _trained(machine: Machine, at: datetime, rules: Rules) -> Machine:
+def _trained(machine: SimMachine, at: datetime, rules: Rules) -> SimMachine:
     """Its trainer has ended, and the machine ends itself; one that is being taken back waits for that."""
-    asked, noticed = machine.asked_at, machine.noticed_at
-    taken = noticed is not None and (asked is None or noticed <= asked)
-    if taken and machine.trainer_end is not None and machine.trainer_end.state == "stopped":
+    asked_at, noticed = machine.asked_at, machine.noticed_at
+    is_taken = noticed is not None and (asked_at is None or noticed <= asked_at)
+    if is_taken and machine.trainer_end is not None and machine.trainer_end.state == "stopped":
         return machine
-    return ended(machine, at, Why.TRAINER_ENDED, rules.scenario)
+    return ended_machine(machine, at, Why.TRAINER_ENDED, rules.scenario)
 
 
-def _taken(machine: Machine, rules: Rules) -> Iterator[Moment]:
+def _taken(machine: SimMachine, rules: Rules) -> Iterator[Moment]:
     scenario = rules.scenario
     for at, event in _incidents(machine, rules):
         if event is not Event.RECLAIM:
@@ -126,15 +131,15 @@ def _taken(machine: Machine, rules: Rules) -> Iterator[Moment]:
         at = min(reclaims)
         if machine.noticed_at is None and scenario.notice:
             yield Moment(
-                max(at - scenario.notice, machine.boots_at), lambda known, when: replace(known, noticed_at=when)
+                max(at - scenario.notice, machine.boots_at), lambda instance, when: replace(instance, noticed_at=when)
             )
-        yield Moment(at, lambda known, when: ended(known, when, Why.RECLAIMED, scenario))
+        yield Moment(at, lambda instance, when: ended_machine(instance, when, Why.RECLAIMED, scenario))
 
 
-def _incidents(machine: Machine, rules: Rules) -> Iterator[tuple[datetime, Event]]:
+def _incidents(machine: SimMachine, rules: Rules) -> Iterator[tuple[datetime, Event]]:
     run, attempt = machine.labels.get(LABEL_RUN), machine.labels.get(LABEL_ATTEMPT)
     for incident in rules.incidents:
-        if incident.run in ("*", run) and incident.attempt in (None, _number(attempt)):
+        if incident.run in ("*", run) and incident.attempt in (None, number(attempt)):
             at = incident.at
             if incident.after_seconds is not None:
                 at = machine.boots_at + timedelta(seconds=incident.after_seconds)
@@ -143,23 +148,23 @@ def _incidents(machine: Machine, rules: Rules) -> Iterator[tuple[datetime, Event
                 yield max(at, machine.boots_at), incident.event
 
 
-def _stops(scenario: Scenario) -> Callable[[Machine, datetime], Machine]:
+def _stops(scenario: Scenario) -> Callable[[SimMachine, datetime], SimMachine]:
     del scenario
     return lambda machine, at: replace(machine, state=MachineState.STOPPED, ended_at=at, why=Why.MAINTENANCE)
 
 
-def _ends(why: Why) -> Callable[[Scenario], Callable[[Machine, datetime], Machine]]:
-    return lambda scenario: lambda machine, at: ended(machine, at, why, scenario)
+def _ends(why: Why) -> Callable[[Scenario], Callable[[SimMachine, datetime], SimMachine]]:
+    return lambda scenario: lambda machine, at: ended_machine(machine, at, why, scenario)
 
 
-def _vanishes(scenario: Scenario) -> Callable[[Machine, datetime], Machine]:
+def _vanishes(scenario: Scenario) -> Callable[[SimMachine, datetime], SimMachine]:
     del scenario
     return lambda machine, at: replace(
         machine, state=MachineState.TERMINATED, ended_at=at, gone_at=at, why=Why.HOST_FAILED, forgotten=True
     )
 
 
-_EVENTS: dict[Event, Callable[[Scenario], Callable[[Machine, datetime], Machine]]] = {
+_EVENTS: dict[Event, Callable[[Scenario], Callable[[SimMachine, datetime], SimMachine]]] = {
     Event.MAINTENANCE: _stops,
     Event.LOSE_DEVICE: _ends(Why.DEVICE_LOST),
     Event.CRASH: _ends(Why.HOST_FAILED),
@@ -167,7 +172,7 @@ _EVENTS: dict[Event, Callable[[Scenario], Callable[[Machine, datetime], Machine]
 }
 
 
-def _boots(machine: Machine, at: datetime, rules: Rules) -> Machine:
+def _boots(machine: SimMachine, at: datetime, rules: Rules) -> SimMachine:
     course = _course(machine, at, rules)
     reclaim = None
     if machine.market == "spot" and (rate := rules.reclaims_per_hour(machine)) > 0:
@@ -177,9 +182,9 @@ def _boots(machine: Machine, at: datetime, rules: Rules) -> Machine:
     )
 
 
-def _course(machine: Machine, at: datetime, rules: Rules) -> Course | None:
+def _course(machine: SimMachine, at: datetime, rules: Rules) -> Course | None:
     """The training it begins; None where its user data or the run directory does not say what to train."""
-    run, attempt = machine.user_data.get("run"), _number(machine.user_data.get("attempt"))
+    run, attempt = machine.user_data.get("run"), number(machine.user_data.get("attempt"))
     job_json = rules.job_json(run) if run else None
     if run is None or attempt is None or job_json is None:
         return None
@@ -197,19 +202,21 @@ def _course(machine: Machine, at: datetime, rules: Rules) -> Course | None:
         images_per_second=speed * rules.scenario.throughput_factor,
         began_at=at,
         start_step=newest_checkpoint(rules.marks(run), job_json),
-        deadline=machine.deadline,
-        max_steps=_number(machine.user_data.get("max_steps")),
+        deadline=_trains_until(machine),
+        max_steps=number(machine.user_data.get("max_steps")),
         run_key=machine.user_data.get("run_key", ""),
     )
 
 
-def _gone(machine: Machine, at: datetime) -> Machine:
+def _trains_until(machine: SimMachine) -> datetime | None:
+    """When its trainer ends by itself: at the deadline of its timer, where its user data says nothing else."""
+    text = machine.user_data.get("trains_until")
+    return datetime.fromisoformat(text) if text else machine.deadline
+
+
+def _gone(machine: SimMachine, at: datetime) -> SimMachine:
     del at
     return replace(machine, state=MachineState.TERMINATED)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
 
 
 def _seconds(span: tuple[timedelta, timedelta]) -> tuple[float, float]:

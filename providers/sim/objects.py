@@ -63,8 +63,8 @@ class RunFiles:
 
     def _prune(self, run: str) -> None:
         whole = {path.removesuffix("/complete.json") for path in self._marked(run)}
-        kept = sorted(whole, reverse=True)[:KEPT_CHECKPOINTS]
-        for folder in whole.difference(kept):
+        names = sorted(whole, reverse=True)[:KEPT_CHECKPOINTS]
+        for folder in whole.difference(names):
             self.delete(run, folder)
 
     def _marked(self, run: str) -> Iterable[str]:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.grades import Market
 from providers.base import LABEL_DEADLINE, LABEL_RUN
+from providers.cloud.labels import instant
 from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, TYPES, ZONES
 from providers.sim.draws import between
-from providers.sim.life import ended
+from providers.sim.life import ended_machine
 from providers.sim.stock import Spot, check_quota, choose_zone, devices_used, has_room, quota_name, quota_of
-from providers.sim.values import CloudError, Code, Kind, Machine, MachineState, Thing, Why
+from providers.sim.values import CloudError, Code, Kind, MachineState, SimMachine, Thing, Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -66,41 +67,41 @@ class Operations:
     def _identity(self, _: Mapping[str, Any]) -> dict[str, Any]:
         return {"account": "practice"}
 
-    def _image(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        region, name = _region(asked), str(asked["name"])
+    def _image(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        region, name = _region(request), str(request["name"])
         return {"image": f"img-{_digest(region, name)[:12]}"}
 
-    def _quota(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        region, family, market = _region(asked), str(asked["family"]), Market(asked["market"]).value
+    def _quota(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        region, family, market = _region(request), str(request["family"]), Market(request["market"]).value
         used = devices_used(self._world.state.machines.values(), region, family, market)
         limit = quota_of(self._world.scenario, region, family, market)
         return {"quota": quota_name(region, family, market), "devices": limit, "used": used}
 
-    def _spot_placement(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _spot_placement(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Whether spot is to be had now, as a vendor's placement score hints; it promises nothing."""
-        world, region = self._world, _region(asked)
-        zones = (str(asked["zone"]),) if asked.get("zone") else ZONES[region]
+        world, region = self._world, _region(request)
+        zones = (str(request["zone"]),) if request.get("zone") else ZONES[region]
         places = [
-            Spot(region=region, zone=zone, instance_type=str(asked["instanceType"]), market=Market.SPOT)
+            Spot(region=region, zone=zone, instance_type=str(request["instanceType"]), market=Market.SPOT)
             for zone in zones
         ]
         machines = world.state.machines.values()
         return {"likely": has_room(world.scenario, places, machines, world.age)}
 
-    def _run_instance(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _run_instance(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The same token gives the same machine, dead or alive, until it is forgotten; with other parameters an error.
 
         As on EC2 a token counts within the zone that is named, and within the region where none is: in another zone
         the same token makes another machine.
         """
-        world, region, token = self._world, _region(asked), str(asked["clientToken"])
-        fingerprint = _digest(json.dumps(asked, sort_keys=True))
-        name, known = self._named_by(str(asked.get("zone") or region), token)
-        if known is not None:
-            if known.fingerprint != fingerprint:
+        world, region, token = self._world, _region(request), str(request["clientToken"])
+        fingerprint = _digest(json.dumps(request, sort_keys=True))
+        name, instance = self._named_by(str(request.get("zone") or region), token)
+        if instance is not None:
+            if instance.fingerprint != fingerprint:
                 raise CloudError(Code.TOKEN_MISMATCH, f"the token {token} was used with other parameters for {name}")
-            return _shown(known)
-        machine = self._made(name, fingerprint, asked, self._place(asked, region))
+            return _shown(instance)
+        machine = self._made(name, fingerprint, request, self._place(request, region))
         world.put(machine)
         for kind, rate in ((Kind.DISK, DISK_USD_PER_HOUR), (Kind.ADDRESS, ADDRESS_USD_PER_HOUR)):
             thing = f"{kind}-{machine.id[2:]}"
@@ -110,137 +111,141 @@ class Operations:
             )  # fmt: skip
         return _shown(machine)
 
-    def _named_by(self, place: str, token: str) -> tuple[str, Machine | None]:
+    def _named_by(self, place: str, token: str) -> tuple[str, SimMachine | None]:
         """The machine that a token names in a place, and its id; None: the id that the next create is to have."""
         world, number = self._world, 0
         while True:
             name = f"i-{_digest(place, token, *([str(number)] if number else []))[:16]}"
-            known = world.state.machines.get(name)
-            gone = known is not None and known.state is MachineState.TERMINATED
-            if known is None or not gone or world.now - (known.ended_at or world.now) < world.scenario.token_memory:
-                return name, known
+            machine = world.state.machines.get(name)
+            is_gone = machine is not None and machine.state is MachineState.TERMINATED
+            if (
+                machine is None
+                or not is_gone
+                or world.now - (machine.ended_at or world.now) < world.scenario.token_memory
+            ):
+                return name, machine
             number += 1
 
-    def _place(self, asked: Mapping[str, Any], region: str) -> Spot:
+    def _place(self, request: Mapping[str, Any], region: str) -> Spot:
         """Where it goes. Raises CloudError for what the account may not have, or nobody has left."""
-        world, name, market = self._world, str(asked["instanceType"]), Market(asked["market"]).value
-        zones = ZONES[region] if asked.get("zone") is None else (str(asked["zone"]),)
-        if name not in TYPES or not set(zones) <= set(ZONES[region]) or not str(asked["image"]).startswith("img-"):
-            raise CloudError(Code.BAD_PARAMETER, f"no {name} in {', '.join(zones)} from image {asked['image']!r}")
+        world, name, market = self._world, str(request["instanceType"]), Market(request["market"]).value
+        zones = ZONES[region] if request.get("zone") is None else (str(request["zone"]),)
+        if name not in TYPES or not set(zones) <= set(ZONES[region]) or not str(request["image"]).startswith("img-"):
+            raise CloudError(Code.BAD_PARAMETER, f"no {name} in {', '.join(zones)} from image {request['image']!r}")
         places = [Spot(region=region, zone=zone, instance_type=name, market=market) for zone in zones]
         check_quota(world.scenario, places[0], world.state.machines.values())
         return choose_zone(world.scenario, places, world.state.machines.values(), world.age)
 
-    def _made(self, name: str, fingerprint: str, asked: Mapping[str, Any], place: Spot) -> Machine:
+    def _made(self, name: str, fingerprint: str, request: Mapping[str, Any], place: Spot) -> SimMachine:
         world, rules = self._world, self._world.scenario
-        labels = {str(key): str(value) for key, value in asked["labels"].items()}
-        user_data = {str(key): str(value) for key, value in asked["userData"].items()}
+        labels = {str(key): str(value) for key, value in request["labels"].items()}
+        user_data = {str(key): str(value) for key, value in request["userData"].items()}
         low, high = (part.total_seconds() for part in rules.boot)
-        boot = between(rules.seed, low, high, "boot", asked["clientToken"], place.zone)
-        reaped = _instant(labels.get(LABEL_DEADLINE)) if rules.standing_reaper else None
-        return Machine(
+        boot = between(rules.seed, low, high, "boot", request["clientToken"], place.zone)
+        reaped = instant(labels.get(LABEL_DEADLINE)) if rules.standing_reaper else None
+        return SimMachine(
             id=name,
             region=place.region,
             zone=place.zone,
             instance_type=place.instance_type,
             market=place.market,
             labels=labels,
-            token=str(asked["clientToken"]),
+            token=str(request["clientToken"]),
             fingerprint=fingerprint,
             user_data=user_data,
             usd_per_hour=TYPES[place.instance_type].usd_per_hour(place.region, place.market),
             created_at=world.now,
             shown_from=self._shown_from(name),
             boots_at=world.now + timedelta(seconds=boot),
-            deadline=_instant(user_data.get("deadline")),
+            deadline=instant(user_data.get("deadline")),
             cloud_timer_at=None if reaped is None else reaped + rules.timer_grace,
         )
 
-    def _create_schedule(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _create_schedule(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Has the cloud delete, at an instant, the machine that a token made last."""
-        world, region, token = self._world, _region(asked), str(asked["instanceToken"])
+        world, region, token = self._world, _region(request), str(request["instanceToken"])
         live = [
-            known
-            for known in world.state.machines.values()
-            if known.live and (known.region, known.token) == (region, token)
+            instance
+            for instance in world.state.machines.values()
+            if instance.live and (instance.region, instance.token) == (region, token)
         ]
         if not live:
             raise CloudError(Code.NO_INSTANCE, "there is no machine to schedule the end of")
         machine = live[-1]
-        name, at = f"{Kind.SCHEDULE}-{machine.id[2:]}", datetime.fromisoformat(asked["at"])
+        name, at = f"{Kind.SCHEDULE}-{machine.id[2:]}", datetime.fromisoformat(request["at"])
         if name not in world.state.things:
             world.put(replace(machine, cloud_timer_at=at))
             world.state.things[name] = Thing(
-                id=name, kind=Kind.SCHEDULE, region=region, machine=machine.id, labels=dict(asked["labels"]),
+                id=name, kind=Kind.SCHEDULE, region=region, machine=machine.id, labels=dict(request["labels"]),
                 usd_per_hour=ADDRESS_USD_PER_HOUR * 0, created_at=world.now, shown_from=self._shown_from(name),
                 goes_at=at if world.scenario.cloud_timer_works else None,
             )  # fmt: skip
         return {"id": name}
 
-    def _describe(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        machine = self._machine(asked)
+    def _describe(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        machine = self._machine(request)
         if machine.shown_from > self._world.now:
             raise CloudError(Code.NO_INSTANCE, f"there is no instance {machine.id}")
         return _shown(machine)
 
-    def _console(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return {"output": self._world.console(self._machine(asked).id)}
+    def _console(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return {"output": self._world.console(self._machine(request).id)}
 
-    def _stop_training(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        machine = self._machine(asked)
+    def _stop_training(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        machine = self._machine(request)
         if machine.live and machine.asked_at is None:
             self._world.put(replace(machine, asked_at=self._world.now))
         return {}
 
-    def _delete_instance(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        if run := self._machine(asked).labels.get(LABEL_RUN):
+    def _delete_instance(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if run := self._machine(request).labels.get(LABEL_RUN):
             self._world.tell(run)
-        machine = self._machine(asked)
-        self._world.put(ended(machine, self._world.now, Why.DELETED, self._world.scenario))
+        machine = self._machine(request)
+        self._world.put(ended_machine(machine, self._world.now, Why.DELETED, self._world.scenario))
         return {}
 
-    def _machine(self, asked: Mapping[str, Any]) -> Machine:
+    def _machine(self, request: Mapping[str, Any]) -> SimMachine:
         """Raises CloudError for one that never was, is somewhere else, or ended too long ago."""
-        name, world = str(asked["id"]), self._world
+        name, world = str(request["id"]), self._world
         machine = world.state.machines.get(name)
-        there = machine is not None and machine.region == asked["region"] and not machine.forgotten
+        there = machine is not None and machine.region == request["region"] and not machine.forgotten
         if machine is None or not there or self._long_gone(machine):
             raise CloudError(Code.NO_INSTANCE, f"there is no instance {name}")
         return machine
 
-    def _long_gone(self, machine: Machine) -> bool:
+    def _long_gone(self, machine: SimMachine) -> bool:
         if machine.state is not MachineState.TERMINATED or machine.gone_at is None:
             return False
         return self._world.now > machine.gone_at + self._world.scenario.forgets_after
 
-    def _list_instances(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        region, now = _region(asked), self._world.now
-        shown = [
+    def _list_instances(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        region, now = _region(request), self._world.now
+        machines = [
             machine
             for machine in self._world.state.machines.values()
             if machine.region == region and machine.shown_from <= now and not machine.forgotten
         ]
-        found = [machine for machine in shown if not self._long_gone(machine) and _labelled(machine.labels, asked)]
-        return self._page([_shown(machine) for machine in found], asked)
+        found = [machine for machine in machines if not self._long_gone(machine) and _labelled(machine.labels, request)]
+        return self._page([_shown(machine) for machine in found], request)
 
     def _lister(self, kind: Kind) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-        def listing(asked: Mapping[str, Any]) -> dict[str, Any]:
-            region, now = _region(asked), self._world.now
-            found = [
+        def listing(request: Mapping[str, Any]) -> dict[str, Any]:
+            region, now = _region(request), self._world.now
+            documents = [
                 _shown_thing(thing)
                 for thing in self._world.state.things.values()
                 if (thing.kind, thing.region) == (kind, region) and thing.shown_from <= now and thing.ended_at is None
-                if _labelled(thing.labels, asked)
+                if _labelled(thing.labels, request)
             ]
-            return self._page(found, asked)
+            return self._page(documents, request)
 
         return listing
 
     def _deleter(self, kind: Kind) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-        def delete(asked: Mapping[str, Any]) -> dict[str, Any]:
-            world, thing = self._world, self._world.state.things.get(str(asked["id"]))
-            if thing is None or thing.ended_at is not None or (thing.kind, thing.region) != (kind, asked["region"]):
-                raise CloudError(Code.NO_INSTANCE, f"there is no {kind} {asked['id']}")
+        def delete(request: Mapping[str, Any]) -> dict[str, Any]:
+            world, thing = self._world, self._world.state.things.get(str(request["id"]))
+            if thing is None or thing.ended_at is not None or (thing.kind, thing.region) != (kind, request["region"]):
+                raise CloudError(Code.NO_INSTANCE, f"there is no {kind} {request['id']}")
             machine = world.state.machines[thing.machine]
             if kind is Kind.SCHEDULE:
                 world.put(replace(machine, cloud_timer_at=None))
@@ -252,8 +257,8 @@ class Operations:
 
         return delete
 
-    def _page(self, items: list[dict[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
-        begin, size = int(asked.get("pageToken") or 0), self._world.scenario.page_size
+    def _page(self, items: list[dict[str, Any]], request: Mapping[str, Any]) -> dict[str, Any]:
+        begin, size = int(request.get("pageToken") or 0), self._world.scenario.page_size
         more = str(begin + size) if begin + size < len(items) else None
         return {"items": items[begin : begin + size], "nextPageToken": more, "warnings": []}
 
@@ -262,53 +267,55 @@ class Operations:
         lag = rules.listing_lag.total_seconds()
         return self._world.now + timedelta(seconds=between(rules.seed, 0, lag, "lag", name))
 
-    def _put_object(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _put_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            data = b64decode(asked["data"], validate=True)
+            data = b64decode(request["data"], validate=True)
         except Base64Error as error:
             raise ValueError(str(error)) from None
-        self._world.files.write(str(asked["run"]), str(asked["path"]), data)
+        self._world.files.write(str(request["run"]), str(request["path"]), data)
         return {}
 
-    def _get_object(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        self._world.tell(str(asked["run"]))
-        data = self._world.files.read(str(asked["run"]), str(asked["path"]))
-        start = int(asked.get("start") or 0)
-        end = None if asked.get("size") is None else start + int(asked["size"])
+    def _get_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        self._world.tell(str(request["run"]))
+        data = self._world.files.read(str(request["run"]), str(request["path"]))
+        start = int(request.get("start") or 0)
+        end = None if request.get("size") is None else start + int(request["size"])
         return {"data": b64encode(data[start:end]).decode()}
 
-    def _list_objects(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        self._world.tell(str(asked["run"]))
-        return {"paths": self._world.files.paths(str(asked["run"]), str(asked["prefix"]))}
+    def _list_objects(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        self._world.tell(str(request["run"]))
+        return {"paths": self._world.files.paths(str(request["run"]), str(request["prefix"]))}
 
-    def _delete_objects(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        self._world.tell(str(asked["run"]))
-        self._world.files.delete(str(asked["run"]), str(asked["prefix"]))
+    def _delete_objects(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        self._world.tell(str(request["run"]))
+        self._world.files.delete(str(request["run"]), str(request["prefix"]))
         return {}
 
 
 def list_operation(kind: Kind) -> str:
+    """The operation that lists resources of a kind."""
     return {Kind.DISK: "ListDisks", Kind.ADDRESS: "ListAddresses", Kind.SCHEDULE: "ListSchedules"}[kind]
 
 
 def delete_operation(kind: Kind) -> str:
+    """The operation that deletes a resource of a kind."""
     return {Kind.DISK: "DeleteDisk", Kind.ADDRESS: "DeleteAddress", Kind.SCHEDULE: "DeleteSchedule"}[kind]
 
 
-def _region(asked: Mapping[str, Any]) -> str:
-    region = str(asked["region"])
+def _region(request: Mapping[str, Any]) -> str:
+    region = str(request["region"])
     if region not in ZONES:
         raise CloudError(Code.BAD_PARAMETER, f"there is no region {region}")
     return region
 
 
-def _labelled(labels: Mapping[str, str], asked: Mapping[str, Any]) -> bool:
+def _labelled(labels: Mapping[str, str], request: Mapping[str, Any]) -> bool:
     """Whether it has the labels asked for; the value None means any."""
-    wanted: Iterable[tuple[str, str | None]] = (asked.get("labels") or {}).items()
-    return all(key in labels and value in (None, labels[key]) for key, value in wanted)
+    pairs: Iterable[tuple[str, str | None]] = (request.get("labels") or {}).items()
+    return all(key in labels and value in (None, labels[key]) for key, value in pairs)
 
 
-def _shown(machine: Machine) -> dict[str, Any]:
+def _shown(machine: SimMachine) -> dict[str, Any]:
     ending = machine.trainer_end
     return {
         "id": machine.id,
@@ -335,10 +342,6 @@ def _shown_thing(thing: Thing) -> dict[str, Any]:
         "createdAt": thing.created_at.isoformat(),
         "usdPerHour": str(thing.usd_per_hour),
     }
-
-
-def _instant(text: str | None) -> datetime | None:
-    return None if not text else datetime.fromisoformat(text)
 
 
 def _digest(*parts: str) -> str:

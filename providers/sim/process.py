@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from providers.errors import MachineError
 from providers.sim.api import SETUP, Address, DisconnectedError, RefusedError, exchange
-from providers.sim.keeper import Keeper, WorldInUseError
+from providers.sim.persistence import Keeper, WorldInUseError
 from providers.sim.server import Host, Setup, SimServer, setup_from_json, setup_to_json
 from providers.sim.world import World
 
@@ -38,13 +38,13 @@ def finder(home: Path, setup: Setup, now: Callable[[], datetime]) -> Callable[[]
     `setup`. `now` is when a new world begins."""
 
     def find() -> Address:
-        wanted = setup_to_json(setup)
+        document = setup_to_json(setup)
         address = _answering(home)
         if address is None:
-            address = _started(home, wanted, now())
+            address = _started(home, document, now())
         try:
-            if exchange(address, SETUP, None) != wanted:
-                exchange(address, SETUP, wanted)
+            if exchange(address, SETUP, None) != document:
+                exchange(address, SETUP, document)
         except (RefusedError, DisconnectedError, ConnectionRefusedError) as error:
             raise MachineError(f"the simulated cloud in {home} does not answer: {error}", hint=_HINT) from error
         return address
@@ -54,15 +54,15 @@ def finder(home: Path, setup: Setup, now: Callable[[], datetime]) -> Callable[[]
 
 def serve(home: Path) -> int:
     """Be the server of a folder until nobody needs it. Exit code 0 also where another one has the world."""
-    given = json.loads((home / SETUP_FILE).read_text(encoding="utf-8"))
+    value = json.loads((home / SETUP_FILE).read_text(encoding="utf-8"))
     try:
         keeper = Keeper(home / WORLD)
     except WorldInUseError:
         return 0
-    setup = setup_from_json(given["setup"])
-    world = World(setup.scenario, datetime.fromisoformat(given["begin"]), state=keeper.load())
+    setup = setup_from_json(value["setup"])
+    world = World(setup.scenario, datetime.fromisoformat(value["begin"]), state=keeper.load())
     host = Host(world, setup.speed, keeper)
-    host.on_setup = lambda changed: _write(home / SETUP_FILE, {**given, "setup": setup_to_json(changed)})
+    host.on_setup = lambda changed: _write(home / SETUP_FILE, {**value, "setup": setup_to_json(changed)})
     server = SimServer(host)
     server.start()
     address = {"port": server.port, "token": server.token, "pid": os.getpid()}
@@ -81,10 +81,10 @@ def serve(home: Path) -> int:
 
 
 def _answering(home: Path) -> Address | None:
-    told = _read(home / ADDRESS)
-    if told is None:
+    reply = _read(home / ADDRESS)
+    if reply is None:
         return None
-    address = Address(port=int(told["port"]), token=str(told["token"]))
+    address = Address(port=int(reply["port"]), token=str(reply["token"]))
     try:
         exchange(address, SETUP, None)
     except (RefusedError, DisconnectedError, ConnectionRefusedError):
@@ -127,10 +127,10 @@ def _alone(home: Path) -> Iterator[None]:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        reply: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return told
+    return reply
 
 
 def _write(path: Path, value: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.base import LABEL_RUN, Check, Instance, Preflight, PreflightState, Timers, VendorRequest
+from providers.cloud.labels import labels_of
 from providers.errors import (
     BadRequestError,
     CredentialsError,
@@ -24,7 +25,7 @@ from providers.sim.process import finder
 from providers.sim.scenario import Scenario, read_scenario
 from providers.sim.server import Setup
 from providers.sim.store import SimStore, put_object
-from providers.sim.translate import instance, labels_of, owned, run_instance, token_of, translated
+from providers.sim.translate import SimResolution, instance, owned, run_instance, token_of, translated
 from providers.sim.values import Code, Kind, MachineState
 
 if TYPE_CHECKING:
@@ -102,11 +103,15 @@ class SimProvider:
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up the image of the region (providers.base.Resolver)."""
-        found = self._call("GetImage", {"region": request.offer.region, "name": IMAGE})
-        return replace(request, resolved={**request.resolved, "image": str(found["image"])})
+        entries = self._call("GetImage", {"region": request.offer.region, "name": IMAGE})
+        return replace(request, resolution=SimResolution(image=str(entries["image"])))
+
+    def resolution_type(self, offer: Offer) -> type[SimResolution]:
+        del offer
+        return SimResolution
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
-        made = [put_object(request.run_id, "job.json", request.job_json.encode()), run_instance(request)]
+        made = [put_object(request.run_id, "job.json", request.job.to_json().encode()), run_instance(request)]
         if not self.scenario.standing_reaper:
             made.append(self._schedule(request))
         return made
@@ -116,27 +121,27 @@ class SimProvider:
         return Timers(machine=request.deadline, cloud=request.deadline + self.scenario.timer_grace, gap=gap)
 
     def launch(self, request: LaunchRequest) -> Instance:
-        calls = request.calls or self.requests(request if request.resolved else self.resolve(request))
-        made: Instance | None = None
+        calls = request.calls or self.requests(request if request.resolution else self.resolve(request))
+        machine: Instance | None = None
         for call in calls:
-            if call.operation == "CreateSchedule" and made is not None and not _lives(made):
+            if call.operation == "CreateSchedule" and machine is not None and not _lives(machine):
                 break  # a dead machine came back for its token: there is nothing left to end
-            told = self._call(call.operation, call.parameters)
-            made = instance(told) if call.operation == "RunInstance" else made
-        if made is None:
+            reply = self._call(call.operation, call.parameters)
+            machine = instance(reply) if call.operation == "RunInstance" else machine
+        if machine is None:
             raise BadRequestError(f"the calls of {request.run_id} make no instance", hint="launch it anew")
-        return made
+        return machine
 
     def get(self, ref: InstanceRef) -> Instance:
         return instance(self._call("DescribeInstance", {"region": ref.region, "id": ref.id}))
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
-        found: list[OwnedResource] = []
+        resources: list[OwnedResource] = []
         unanswered: list[str] = []
         for region in ZONES:
             for kind in (None, *Kind):
                 try:
-                    found += self._listed(region, kind, run_id)
+                    resources += self._listed(region, kind, run_id)
                 except CredentialsError:
                     raise
                 except ProviderError as error:
@@ -144,16 +149,16 @@ class SimProvider:
         if unanswered:
             raise IncompleteListingError(
                 f"{len(unanswered)} lists of the simulated cloud did not come whole: {unanswered[0]}",
-                found=tuple(found),
+                resources=tuple(resources),
                 unanswered=tuple(unanswered),
                 hint="look again when they answer",
             )
-        return found
+        return resources
 
     def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
         """What the cloud hints of spot (providers.base.SpotScout)."""
-        asked = {"region": offer.region, "zone": zone, "instanceType": offer.instance_type}
-        return bool(self._call("GetSpotPlacement", asked)["likely"])
+        request = {"region": offer.region, "zone": zone, "instanceType": offer.instance_type}
+        return bool(self._call("GetSpotPlacement", request)["likely"])
 
     def stop(self, ref: InstanceRef) -> None:
         with contextlib.suppress(InstanceNotFoundError):
@@ -184,13 +189,13 @@ class SimProvider:
         return Check(name="identity", state=PreflightState.OK, detail=f"account {account}, simulated")
 
     def _quota(self, offer: Offer) -> Check:
-        asked = {"region": offer.region, "family": TYPES[offer.instance_type].family, "market": str(offer.market)}
+        request = {"region": offer.region, "family": TYPES[offer.instance_type].family, "market": str(offer.market)}
         try:
-            told = self._call("GetQuota", asked)
+            reply = self._call("GetQuota", request)
         except ProviderError as error:
             return Check(name="quota", state=PreflightState.UNKNOWN, detail=error.message, fix=error.hint)
-        detail = f"{told['used']} of {told['devices']} in use: {told['quota']}"
-        if int(told["used"]) + offer.device_count > int(told["devices"]):
+        detail = f"{reply['used']} of {reply['devices']} in use: {reply['quota']}"
+        if int(reply["used"]) + offer.device_count > int(reply["devices"]):
             fix = "raise it in the scenario, or choose another region"
             return Check(name="quota", state=PreflightState.REFUSED, detail=detail, fix=fix)
         return Check(name="quota", state=PreflightState.OK, detail=detail)
@@ -209,14 +214,14 @@ class SimProvider:
         operation = "ListInstances" if kind is None else list_operation(kind)
         page: str | None = None
         while True:
-            asked = {"region": region, "labels": {LABEL_RUN: run_id}, "pageToken": page}
-            told = self._call(operation, asked)
-            if told["warnings"]:
-                raise TransientError(f"{operation}: {'; '.join(told['warnings'])}")
-            for item in told["items"]:
+            request = {"region": region, "labels": {LABEL_RUN: run_id}, "pageToken": page}
+            reply = self._call(operation, request)
+            if reply["warnings"]:
+                raise TransientError(f"{operation}: {'; '.join(reply['warnings'])}")
+            for item in reply["items"]:
                 if kind is not None or item["state"] != MachineState.TERMINATED:
                     yield owned(kind or "instance", item, is_instance=kind is None)
-            page = told["nextPageToken"]
+            page = reply["nextPageToken"]
             if page is None:
                 return
 
@@ -232,5 +237,5 @@ class SimProvider:
                     raise
 
 
-def _lives(made: Instance) -> bool:
-    return made.end is None
+def _lives(machine: Instance) -> bool:
+    return machine.end is None

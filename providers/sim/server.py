@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from providers.sim.api import ADMIN, API, LOOPBACK, SETUP, STOP, TIME, TOKEN_HEADER
+from providers.sim.calls import call
 from providers.sim.ledger import ledger
 from providers.sim.scenario import Scenario, Script
 from providers.sim.values import CloudError, Code, LostReplyError
@@ -21,7 +22,7 @@ from providers.sim.values import CloudError, Code, LostReplyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from providers.sim.keeper import Keeper
+    from providers.sim.persistence import Keeper
     from providers.sim.world import World
 
 Reply = dict[str, Any]
@@ -82,7 +83,7 @@ class Host:
 
     def _answered(self, path: str, body: Any) -> Reply:
         if path.startswith(API):
-            return self._world.call(path.removeprefix(API), body or {})
+            return call(self._world, path.removeprefix(API), body or {})
         if path == TIME:
             return self._time(body)
         if path == SETUP:
@@ -97,11 +98,11 @@ class Host:
 
     def _set_up(self, body: Any) -> Reply:
         if body is not None:
-            wanted = setup_from_json(body)
-            self._since, self._speed = (self._steady(), self._world.now), wanted.speed
-            if wanted.scenario != self._world.scenario:
-                self._world.follow(wanted.scenario)
-            self.on_setup(wanted)
+            setup = setup_from_json(body)
+            self._since, self._speed = (self._steady(), self._world.now), setup.speed
+            if setup.scenario != self._world.scenario:
+                self._world.follow(setup.scenario)
+            self.on_setup(setup)
         return setup_to_json(self.setup)
 
     def _administered(self, what: str, body: Any) -> Reply:
@@ -158,6 +159,7 @@ class SimServer:
 
 
 def setup_to_json(setup: Setup) -> Reply:
+    """A set-up as the server keeps it on disk."""
     return {"scenario": setup.scenario.model_dump(mode="json"), "speed": setup.speed}
 
 
@@ -207,12 +209,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _length(self) -> int:
         """What the client says; 0 for what is no number."""
-        said = self.headers.get("Content-Length") or ""
-        return int(said) if said.isascii() and said.isdigit() and len(said) < 19 else 0
+        text = self.headers.get("Content-Length") or ""
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
     def _is_trusted(self) -> bool:
-        said = (self.headers.get(TOKEN_HEADER) or "").encode("latin-1", "replace")
-        return hmac.compare_digest(said, self.server.token.encode())
+        data = (self.headers.get(TOKEN_HEADER) or "").encode("latin-1", "replace")
+        return hmac.compare_digest(data, self.server.token.encode())
 
     def _turn_away(self) -> None:
         self._reply(HTTPStatus.UNAUTHORIZED, _refusal(Code.DENIED, "the token is wrong"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from providers.sim.catalogue import TYPES, ZONES
-from providers.sim.values import CloudError, Code, Machine
+from providers.sim.values import CloudError, Code, SimMachine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,19 +32,20 @@ def stock_of(scenario: Scenario, place: Spot, age: timedelta) -> int:
 
 
 def reclaims_per_hour(scenario: Scenario, place: Spot, age: timedelta) -> float:
-    given = [rule.reclaims_per_hour for rule in scenario.places if _fits(rule, place, age)]
-    known = [rate for rate in given if rate is not None]
-    return known[-1] if known else scenario.reclaims_per_hour
+    """How often spot machines are taken back at a place, by the last rule of the scenario that fits."""
+    values = [rule.reclaims_per_hour for rule in scenario.places if _fits(rule, place, age)]
+    settings = [rate for rate in values if rate is not None]
+    return settings[-1] if settings else scenario.reclaims_per_hour
 
 
-def check_quota(scenario: Scenario, place: Spot, machines: Iterable[Machine]) -> None:
+def check_quota(scenario: Scenario, place: Spot, machines: Iterable[SimMachine]) -> None:
     """Raises CloudError where one more machine would be over the account's quota."""
-    wanted = TYPES[place.instance_type]
-    limit = quota_of(scenario, place.region, wanted.family, place.market)
-    used = devices_used(machines, place.region, wanted.family, place.market)
-    if used + wanted.device_count > limit:
-        name = quota_name(place.region, wanted.family, place.market)
-        message = f"{used} of {limit} {wanted.family} devices ({place.market}) are in use in {place.region}"
+    machine_type = TYPES[place.instance_type]
+    limit = quota_of(scenario, place.region, machine_type.family, place.market)
+    used = devices_used(machines, place.region, machine_type.family, place.market)
+    if used + machine_type.device_count > limit:
+        name = quota_name(place.region, machine_type.family, place.market)
+        message = f"{used} of {limit} {machine_type.family} devices ({place.market}) are in use in {place.region}"
         raise CloudError(Code.QUOTA, message, {"quota": name})
 
 
@@ -54,7 +55,8 @@ def quota_of(scenario: Scenario, region: str, family: str, market: str) -> int:
     return given[-1] if given else scenario.quota
 
 
-def devices_used(machines: Iterable[Machine], region: str, family: str, market: str) -> int:
+def devices_used(machines: Iterable[SimMachine], region: str, family: str, market: str) -> int:
+    """How many devices of a family and market live machines have in a region."""
     types = [
         TYPES[machine.instance_type]
         for machine in machines
@@ -64,34 +66,35 @@ def devices_used(machines: Iterable[Machine], region: str, family: str, market: 
 
 
 def quota_name(region: str, family: str, market: str) -> str:
+    """The name of the quota of a family and market in a region."""
     return f"{family}-{market}-devices/{region}"
 
 
-def choose_zone(scenario: Scenario, places: Iterable[Spot], machines: Iterable[Machine], age: timedelta) -> Spot:
+def choose_zone(scenario: Scenario, places: Iterable[Spot], machines: Iterable[SimMachine], age: timedelta) -> Spot:
     """The first of these places that has one left. Raises CloudError, naming zones of the region that have."""
     live = [machine for machine in machines if machine.live]
-    asked = tuple(places)
-    for place in asked:
+    spots = tuple(places)
+    for place in spots:
         if _left(scenario, place, live, age):
             return place
-    first = asked[0]
+    first = spots[0]
     others = [
         Spot(region=first.region, zone=zone, instance_type=first.instance_type, market=first.market)
         for zone in ZONES[first.region]
     ]
     elsewhere = [place.zone for place in others if _left(scenario, place, live, age)]
-    where = first.zone if len(asked) == 1 else first.region
+    where = first.zone if len(spots) == 1 else first.region
     message = f"there is no {first.instance_type} ({first.market}) left in {where}"
     raise CloudError(Code.NO_CAPACITY, message, {"elsewhere": elsewhere})
 
 
-def has_room(scenario: Scenario, places: Iterable[Spot], machines: Iterable[Machine], age: timedelta) -> bool:
+def has_room(scenario: Scenario, places: Iterable[Spot], machines: Iterable[SimMachine], age: timedelta) -> bool:
     """Whether one of these places has one left now."""
     live = [machine for machine in machines if machine.live]
     return any(_left(scenario, place, live, age) for place in places)
 
 
-def _left(scenario: Scenario, place: Spot, live: Iterable[Machine], age: timedelta) -> bool:
+def _left(scenario: Scenario, place: Spot, live: Iterable[SimMachine], age: timedelta) -> bool:
     key = (place.zone, place.instance_type, place.market)
     used = sum((machine.zone, machine.instance_type, machine.market) == key for machine in live)
     return used < stock_of(scenario, place, age)
@@ -106,9 +109,9 @@ def _fits(rule: PlaceRule, place: Spot, age: timedelta) -> bool:
         (rule.instance_type, place.instance_type),
         (rule.market, place.market),
     )
-    return all(wanted is None or wanted == given for wanted, given in pairs)
+    return all(name is None or name == value for name, value in pairs)
 
 
 def _covers(rule: QuotaRule, region: str, family: str, market: str) -> bool:
     pairs = ((rule.region, region), (rule.family, family), (rule.market, market))
-    return all(wanted is None or wanted == given for wanted, given in pairs)
+    return all(name is None or name == value for name, value in pairs)

@@ -41,8 +41,8 @@ class SimStore:
                 raise
 
     def list(self, prefix: str = "") -> Sequence[str]:
-        found = self._call("ListObjects", {"run": self._run_id, "prefix": checked(prefix) if prefix else ""})
-        return [str(path) for path in found["paths"]]
+        entries = self._call("ListObjects", {"run": self._run_id, "prefix": checked(prefix) if prefix else ""})
+        return [str(path) for path in entries["paths"]]
 
     def delete(self, prefix: str) -> None:
         self._call("DeleteObjects", {"run": self._run_id, "prefix": checked(prefix) if prefix else ""})

@@ -6,7 +6,7 @@ from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from providers.sim.values import Fault, Incident, Machine, Thing
+from providers.sim.values import Fault, Incident, SimMachine, Thing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ class State:
     """Everything that outlives the process. `objects` by `RUN/PATH`, `consoles` by machine, `counts` of calls by
     operation; `notes` are texts by name: when the world `began`, when it is `now`, and its `scenario`."""
 
-    machines: Table[Machine] = field(default_factory=Table)
+    machines: Table[SimMachine] = field(default_factory=Table)
     things: Table[Thing] = field(default_factory=Table)
     objects: Table[bytes] = field(default_factory=Table)
     consoles: Table[str] = field(default_factory=Table)

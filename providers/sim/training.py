@@ -87,19 +87,19 @@ class Simulated:
 
     def ends(self, course: Course) -> Ending | None:
         schedule = _Schedule(course)
-        done = schedule.trained_at(schedule.last_step)
+        done_at = schedule.trained_at(schedule.last_step)
         tail = 0.0 if course.max_steps is not None else _EVALUATE_SECONDS + _SAVE_SECONDS
-        done += timedelta(seconds=tail)
-        if course.deadline is not None and done > course.deadline - _checkpoint_time():
+        done_at += timedelta(seconds=tail)
+        if course.deadline is not None and done_at > course.deadline - _checkpoint_time():
             return Ending(
                 at=max(course.deadline - _checkpoint_time(), course.began_at), exit_code=EXIT_DEADLINE, state="deadline"
             )
-        return Ending(at=done, exit_code=EXIT_DONE, state="done")
+        return Ending(at=done_at, exit_code=EXIT_DONE, state="done")
 
     def stops(self, course: Course, asked_at: datetime) -> Ending | None:
         own = self.ends(course)
-        asked = Ending(at=asked_at + _checkpoint_time(), exit_code=EXIT_STOPPED, state="stopped")
-        return own if own is not None and own.at <= asked.at else asked
+        ending = Ending(at=asked_at + _checkpoint_time(), exit_code=EXIT_STOPPED, state="stopped")
+        return own if own is not None and own.at <= ending.at else ending
 
     def begins(self, course: Course) -> Iterator[Write]:
         yield _console(course.began_at, f"training {_job(course.job_json).name}")
@@ -265,10 +265,10 @@ class _Schedule:
 
     def _every(self, seconds: float, after: datetime, until: datetime) -> Iterator[datetime]:
         """Every so many seconds from the first step on, within (after, until]."""
-        done = self.trained_at(self.last_step)
+        done_at = self.trained_at(self.last_step)
         gone = (max(after, self.first_step_at) - self.first_step_at).total_seconds()
         number = max(1, math.floor(gone / seconds))
-        while (at := self.first_step_at + timedelta(seconds=number * seconds)) <= min(until, done):
+        while (at := self.first_step_at + timedelta(seconds=number * seconds)) <= min(until, done_at):
             if at > after:
                 yield at
             number += 1

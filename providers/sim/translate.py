@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ from providers.base import (
     RunId,
     VendorRequest,
 )
+from providers.cloud.exit_codes import how_it_ended
+from providers.cloud.labels import labels_of, number
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -33,10 +36,10 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.exits import how_it_ended
 from providers.sim.api import DisconnectedError, RefusedError
 from providers.sim.catalogue import PROVIDER
 from providers.sim.values import Code, MachineState, Why
+from providers.values import Resolution, resolution_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -85,6 +88,13 @@ _ERRORS: dict[str, Callable[[RefusedError], ProviderError]] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimResolution(Resolution):
+    """`image` is the trainer's image in the region."""
+
+    image: str
+
+
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
     """What the API raises as a ProviderError."""
@@ -101,18 +111,13 @@ def token_of(request: LaunchRequest) -> str:
     return hashlib.sha256(f"{request.run_id}\n{request.attempt}".encode()).hexdigest()[:32]
 
 
-def labels_of(request: LaunchRequest) -> dict[str, str]:
-    return {
-        LABEL_RUN: request.run_id,
-        LABEL_ATTEMPT: str(request.attempt),
-        LABEL_DEADLINE: request.deadline.isoformat(),
-        LABEL_CLIENT: request.client,
-    }
-
-
 def run_instance(request: LaunchRequest) -> VendorRequest:
     """The call that makes the machine."""
-    user_data = {"run": request.run_id, "attempt": str(request.attempt), "deadline": request.deadline.isoformat()}
+    ends = request.own_ends
+    timer = ends.timer if ends else request.deadline
+    user_data = {"run": request.run_id, "attempt": str(request.attempt), "deadline": timer.isoformat()}
+    if ends is not None:
+        user_data["trains_until"] = ends.trainer.isoformat()
     if request.max_steps is not None:
         user_data["max_steps"] = str(request.max_steps)
     if request.run_key:
@@ -122,7 +127,7 @@ def run_instance(request: LaunchRequest) -> VendorRequest:
         "zone": request.zone,
         "instanceType": request.offer.instance_type,
         "market": str(request.offer.market),
-        "image": request.resolved.get("image", ""),
+        "image": resolution_of(request, SimResolution).image,
         "clientToken": token_of(request),
         "labels": labels_of(request),
         "userData": user_data,
@@ -130,59 +135,55 @@ def run_instance(request: LaunchRequest) -> VendorRequest:
     return VendorRequest(service=PROVIDER, operation="RunInstance", parameters=parameters)
 
 
-def instance(told: Mapping[str, Any]) -> Instance:
+def instance(reply: Mapping[str, Any]) -> Instance:
     """An instance as the cloud shows it."""
-    labels = told["labels"]
-    state = _STATES[MachineState(told["state"])]
-    if told["stopAsked"] and state is InstanceState.RUNNING:
+    labels = reply["labels"]
+    state = _STATES[MachineState(reply["state"])]
+    if reply["stopAsked"] and state is InstanceState.RUNNING:
         state = InstanceState.STOPPING
-    end, exit_code, reason = _end(told) if state is InstanceState.ENDED else (None, None, None)
+    end, exit_code, reason = _end(reply) if state is InstanceState.ENDED else (None, None, None)
     return Instance(
-        ref=InstanceRef(provider=PROVIDER, region=told["region"], id=told["id"]),
+        ref=InstanceRef(provider=PROVIDER, region=reply["region"], id=reply["id"]),
         state=state,
         run_id=RunId(labels.get(LABEL_RUN, "")),
-        attempt=_number(labels.get(LABEL_ATTEMPT)) or 0,
-        launched_at=datetime.fromisoformat(told["createdAt"]),
+        attempt=number(labels.get(LABEL_ATTEMPT)) or 0,
+        launched_at=datetime.fromisoformat(reply["createdAt"]),
         exit_code=exit_code,
         end=end,
         reason=reason,
     )
 
 
-def owned(kind: str, told: Mapping[str, Any], *, is_instance: bool) -> OwnedResource:
+def owned(kind: str, reply: Mapping[str, Any], *, is_instance: bool) -> OwnedResource:
     """Something of ours as a list shows it."""
-    labels = told["labels"]
+    labels = reply["labels"]
     deadline = labels.get(LABEL_DEADLINE)
     return OwnedResource(
         provider=PROVIDER,
-        region=told["region"],
+        region=reply["region"],
         kind=kind,
-        id=told["id"],
+        id=reply["id"],
         run_id=RunId(labels[LABEL_RUN]),
-        created_at=datetime.fromisoformat(told["createdAt"]),
-        usd_per_hour=Decimal(told["usdPerHour"]),
-        attempt=_number(labels.get(LABEL_ATTEMPT)),
+        created_at=datetime.fromisoformat(reply["createdAt"]),
+        usd_per_hour=Decimal(reply["usdPerHour"]),
+        attempt=number(labels.get(LABEL_ATTEMPT)),
         instance=is_instance,
         deadline=None if deadline is None else datetime.fromisoformat(deadline),
         client=labels.get(LABEL_CLIENT),
     )
 
 
-def _end(told: Mapping[str, Any]) -> tuple[EndKind, int | None, str]:
-    why = Why(told["why"])
+def _end(reply: Mapping[str, Any]) -> tuple[EndKind, int | None, str]:
+    why = Why(reply["why"])
     if why is Why.TRAINER_ENDED:
-        return (*_trainer_end(told["exitCode"]),)
+        return (*_trainer_end(reply["exitCode"]),)
     kind, reason = _ENDS[why]
-    return kind, told["exitCode"], reason
+    return kind, reply["exitCode"], reason
 
 
 def _trainer_end(exit_code: int) -> tuple[EndKind, int, str]:
     kind, reason = how_it_ended(exit_code)
     return kind, exit_code, reason
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
 
 
 def _made(kind: type[ProviderError], error: RefusedError, hint: str) -> ProviderError:

@@ -91,7 +91,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class SimMachine:
     """An instance, kept for ever.
 
     `deadline` is what its user data says, for the machine's own timer; `cloud_timer_at` is when the cloud deletes

@@ -5,22 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from providers.base import LABEL_RUN
+from providers.sim.attempt_record import attempt_record
 from providers.sim.draws import between
-from providers.sim.faults import hit_by
-from providers.sim.life import Moment, Rules, next_moment, told
+from providers.sim.life import Moment, Rules, next_moment, write_progress
 from providers.sim.objects import RunFiles
-from providers.sim.operations import Operations
 from providers.sim.stock import Spot, reclaims_per_hour
 from providers.sim.tables import State
 from providers.sim.training import Simulated, Trainer
-from providers.sim.values import CloudError, Code, Effect, Fault, Kind, LostReplyError, Machine, MachineState
-from providers.sim.vouched import attempt_record
+from providers.sim.values import Kind, MachineState, SimMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from providers.sim.scenario import Scenario, Script
     from providers.sim.training import Write
@@ -39,9 +37,8 @@ class World:
         self.state = State() if state is None else state
         self.scenario = scenario
         self.files = RunFiles(self.state.objects)
-        self._operations = Operations(self)
         self._trainer = trainer or Simulated()
-        self._due: dict[str, tuple[Machine, Moment | None]] = {}
+        self._due: dict[str, tuple[SimMachine, Moment | None]] = {}
         if "began" not in self.state.notes:
             begin = (scenario.start or now).astimezone(UTC)
             self.state.notes["began"] = self.state.notes["now"] = begin.isoformat()
@@ -90,8 +87,8 @@ class World:
 
     def advance(self, until: datetime) -> None:
         """Let time pass; everything that is due happens at its own instant. Back in time is no time."""
-        while (found := self._next()) is not None and found[1].at <= until:
-            machine, moment = found
+        while (pair := self._next()) is not None and pair[1].at <= until:
+            machine, moment = pair
             self._now = max(self._now, moment.at)
             self._happens(machine, moment)
         self._now = max(self._now, until)
@@ -100,15 +97,7 @@ class World:
             if thing.ended_at is None and thing.goes_at is not None and thing.goes_at <= self._now:
                 self.state.things[thing.id] = replace(thing, ended_at=thing.goes_at)
 
-    def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """One call of a client. Raises CloudError, or LostReplyError where the client gets no answer."""
-        self.state.counts[operation] = self.state.counts.get(operation, 0) + 1
-        fault = hit_by(self.state.faults, self.scenario.seed, operation, parameters, self.now)
-        if fault is None:
-            return self._operations.carry_out(operation, parameters)
-        return self._faulty(fault, operation, parameters)
-
-    def put(self, machine: Machine) -> None:
+    def put(self, machine: SimMachine) -> None:
         """Keep a machine as it is now; what came with it begins to go when it is gone."""
         self.state.machines[machine.id] = machine
         if machine.state is MachineState.TERMINATED:
@@ -117,55 +106,32 @@ class World:
     def tell(self, run: str, until: datetime | None = None) -> None:
         """Have everything written that the machines of a run have written by then."""
         for machine in self._machines_of(run):
-            known, writes = told(machine, until or self.now, self._trainer)
-            if known is not machine:
-                self.state.machines[known.id] = known
-                kept = self._due.get(known.id)
-                if kept is not None and kept[0] is machine:
+            instance, writes = write_progress(machine, until or self.now, self._trainer)
+            if instance is not machine:
+                self.state.machines[instance.id] = instance
+                pair = self._due.get(instance.id)
+                if pair is not None and pair[0] is machine:
                     # What happens to it next does not hang on what it has written.
-                    self._due[known.id] = (known, kept[1])
-            self._write(known, writes)
+                    self._due[instance.id] = (instance, pair[1])
+            self._write(instance, writes)
 
     def console(self, machine: str) -> str:
         """What a machine has printed."""
         return self.state.consoles.get(machine, "")
 
-    def _faulty(self, fault: Fault, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        if fault.effect is Effect.LOST_REQUEST:
-            raise LostReplyError
-        if fault.effect is Effect.ERROR:
-            raise CloudError(fault.code, f"{operation} is refused, as the scenario says ({fault.id})", _details(fault))
-        try:
-            result = self._operations.carry_out(operation, parameters)
-        except CloudError:
-            if fault.effect is Effect.LOST_REPLY:
-                raise LostReplyError from None
-            raise
-        if fault.effect is Effect.LOST_REPLY:
-            raise LostReplyError
-        if fault.effect is Effect.WARNING:
-            return {
-                **result,
-                "items": [],
-                "nextPageToken": None,
-                "warnings": [f"some places did not answer ({fault.id})"],
-            }
-        self.advance(self.now + timedelta(seconds=fault.seconds))
-        return result
-
-    def _next(self) -> tuple[Machine, Moment] | None:
-        found: tuple[Machine, Moment] | None = None
+    def _next(self) -> tuple[SimMachine, Moment] | None:
+        pair: tuple[SimMachine, Moment] | None = None
         for machine in self.state.machines.values():
             if machine.state is MachineState.TERMINATED:
                 continue
             kept = self._due.get(machine.id)
             if kept is None or kept[0] is not machine:
                 kept = self._due[machine.id] = (machine, next_moment(machine, self._rules))
-            if kept[1] is not None and (found is None or kept[1].at < found[1].at):
-                found = (machine, kept[1])
-        return found
+            if kept[1] is not None and (pair is None or kept[1].at < pair[1].at):
+                pair = (machine, kept[1])
+        return pair
 
-    def _happens(self, machine: Machine, moment: Moment) -> None:
+    def _happens(self, machine: SimMachine, moment: Moment) -> None:
         run = machine.labels.get(LABEL_RUN)
         if run is not None:
             self.tell(run, moment.at)
@@ -186,10 +152,10 @@ class World:
         if record is not None:
             self.files.write(course.run, *record)
 
-    def _machines_of(self, run: str) -> list[Machine]:
+    def _machines_of(self, run: str) -> list[SimMachine]:
         return [machine for machine in self.state.machines.values() if machine.labels.get(LABEL_RUN) == run]
 
-    def _write(self, machine: Machine, writes: Iterable[Write]) -> None:
+    def _write(self, machine: SimMachine, writes: Iterable[Write]) -> None:
         for write in writes:
             if machine.course is None:
                 continue
@@ -199,7 +165,7 @@ class World:
                 path = f"attempts/{machine.course.attempt}/log/output.log"
             self.files.write(machine.course.run, path, write.data, append=write.append)
 
-    def _clean_up(self, machine: Machine) -> None:
+    def _clean_up(self, machine: SimMachine) -> None:
         rules, at = self.scenario, machine.gone_at or self.now
         stays = {Kind.DISK: rules.disks_stay, Kind.ADDRESS: rules.addresses_stay, Kind.SCHEDULE: True}
         low, high = (part.total_seconds() for part in rules.clean_up)
@@ -219,7 +185,7 @@ class World:
         return [fault.id for fault in faults]
 
     def _made_rules(self) -> Rules:
-        def rate(machine: Machine) -> float:
+        def rate(machine: SimMachine) -> float:
             place = Spot(
                 region=machine.region, zone=machine.zone, instance_type=machine.instance_type, market=machine.market
             )
@@ -233,7 +199,3 @@ class World:
             job_json=self.files.job_json,
             marks=self.files.marks,
         )
-
-
-def _details(fault: Fault) -> dict[str, object]:
-    return {"quota": "scripted-devices"} if fault.code == Code.QUOTA else {}

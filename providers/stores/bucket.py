@@ -53,7 +53,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ObjectPart:
     """A piece of a large object: its number from 0, where it begins, its bytes."""
 
     number: int
@@ -69,15 +69,15 @@ class Upload(Protocol):
         """With it another process goes on with the upload."""
         ...
 
-    def holds(self, part: Part) -> bool:
+    def holds(self, part: ObjectPart) -> bool:
         """Whether the store had exactly this part already when the upload was resumed."""
         ...
 
-    def send(self, part: Part) -> None:
+    def send(self, part: ObjectPart) -> None:
         """Parts go in order; one may be sent again. The store checks each by its hash, or the whole at the end."""
 
     def finish(self) -> None:
-        """Raises UploadLostError, also where what arrived is not what was sent."""
+        """Raises UploadLostError, also where the stored data differs from what was sent."""
 
 
 class Bucket(Protocol):

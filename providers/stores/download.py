@@ -41,12 +41,12 @@ def _fetched(
 ) -> str:
     partial = _partial(target, sha256)
     try:
-        found = promised(path, _filled(partial, bool(sha256), read, moved), sha256)
+        value = promised(path, _filled(partial, bool(sha256), read, moved), sha256)
     except (KeyError, DamagedError):
         partial.unlink(missing_ok=True)
         raise
     partial.replace(target)
-    return found
+    return value
 
 
 def _filled(partial: Path, goes_on: bool, read: Callable[[int, int], bytes], moved: Callable[[int], None]) -> str:

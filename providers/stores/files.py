@@ -52,10 +52,10 @@ def fetch(store: RunStore, path: str, target: Path, sha256: str = "") -> str:
     if isinstance(store, FileStore):
         return store.get_file(path, target, sha256)
     data = store.get(path)
-    found = promised(path, hashlib.sha256(data).hexdigest(), sha256)
+    value = promised(path, hashlib.sha256(data).hexdigest(), sha256)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data)
-    return found
+    return value
 
 
 def copied(path: str, source: BinaryIO, target: Path, sha256: str, moved: Callable[[int], None]) -> str:
@@ -67,12 +67,12 @@ def copied(path: str, source: BinaryIO, target: Path, sha256: str, moved: Callab
             digest = copied_bytes(source, file, moved)
             file.flush()
             os.fsync(file.fileno())
-        found = promised(path, digest, sha256)
+        value = promised(path, digest, sha256)
         partial.replace(target)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    return found
+    return value
 
 
 def copied_bytes(source: BinaryIO, target: BinaryIO, moved: Callable[[int], None]) -> str:
@@ -101,10 +101,10 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def promised(path: str, found: str, sha256: str) -> str:
+def promised(path: str, value: str, sha256: str) -> str:
     """The hash that was found. Raises DamagedError where another one was promised."""
-    if sha256 and found != sha256:
+    if sha256 and value != sha256:
         raise DamagedError(
-            f"{path} is not what was promised: SHA-256 {found[:12]}, not {sha256[:12]}", hint="try again"
+            f"{path} is not what was promised: SHA-256 {value[:12]}, not {sha256[:12]}", hint="try again"
         )
-    return found
+    return value

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from providers.cloud.propagation import pause
 from providers.errors import ThrottledError, TransientError
 
 Answer = TypeVar("Answer")
 PASSING: tuple[type[Exception], ...] = (ThrottledError, TransientError)
-
-
-def _wait(seconds: float) -> None:
-    threading.Event().wait(seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +20,7 @@ class Patience:
     attempts: int = 7
     first_seconds: float = 0.5
     longest_seconds: float = 30.0
-    sleep: Callable[[float], None] = _wait
+    sleep: Callable[[float], None] = pause
 
     def __call__(self, action: Callable[[], Answer], on: tuple[type[Exception], ...] = PASSING) -> Answer:
         """What the action returns. Raises what it raises, and what is in `on` after the last attempt."""

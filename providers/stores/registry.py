@@ -6,8 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from providers.errors import BadRequestError
-from providers.stores.store import data_store, run_store
-from providers.stores.unfinished import Unfinished
+from providers.registry import VENDORS
+from providers.stores.pending_uploads import Unfinished
+from providers.stores.store import run_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,11 +17,7 @@ if TYPE_CHECKING:
     from providers.stores.bucket import Bucket
     from providers.stores.store import ObjectStore
 
-FACTORIES = {
-    "aws": "providers.aws.store:make",
-    "gcp": "providers.gcp.store:make",
-    "azure": "providers.azure.store:make",
-}
+FACTORIES = {one.name: one.storage.make for one in VENDORS if one.storage}
 
 
 def bucket(name: str, settings: ProviderSettings) -> Bucket:
@@ -35,11 +32,6 @@ def bucket(name: str, settings: ProviderSettings) -> Bucket:
 def run_directory(name: str, settings: ProviderSettings, run_id: RunId) -> ObjectStore:
     """The directory of a run in this provider's bucket."""
     return run_store(bucket(name, settings), run_id, unfinished=_unfinished(settings))
-
-
-def data_directory(name: str, settings: ProviderSettings) -> ObjectStore:
-    """The data sets in this provider's bucket."""
-    return data_store(bucket(name, settings), unfinished=_unfinished(settings))
 
 
 def _unfinished(settings: ProviderSettings) -> Unfinished:

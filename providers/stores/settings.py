@@ -49,10 +49,10 @@ class StoreSettings:
         )
 
 
-def _fits(vendor: str, options: Mapping[str, str], key: str, pattern: re.Pattern[str], wanted: str) -> str | None:
+def _fits(vendor: str, options: Mapping[str, str], key: str, pattern: re.Pattern[str], name: str) -> str | None:
     value = options.get(key) or None
     if value is not None and not pattern.fullmatch(value):
-        raise BadRequestError(f"{vendor}: {key} {value!r} cannot be", hint=f"it takes {wanted}")
+        raise BadRequestError(f"{vendor}: {key} {value!r} cannot be", hint=f"it takes {name}")
     return value
 
 

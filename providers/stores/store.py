@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
+from providers.cloud.propagation import pair_of_bucket, settled
 from providers.errors import BadRequestError
-from providers.settling import pair_of_bucket, settled
 from providers.stores.bucket import DATA, RUNS, BucketMissingError
 from providers.stores.download import download
 from providers.stores.files import unheard
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from providers.base import RunId
     from providers.stores.bucket import Bucket, Entry
-    from providers.stores.unfinished import Unfinished
+    from providers.stores.pending_uploads import Unfinished
 
 Answer = TypeVar("Answer")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -75,8 +75,8 @@ class ObjectStore:
         return download(path, target, sha256, partial(self._range, path), moved)
 
     def sizes(self, prefix: str = "") -> Mapping[str, int]:
-        found = {entry.key.removeprefix(self._prefix): entry.size_bytes for entry in self._under(prefix)}
-        return dict(sorted(found.items()))
+        counts = {entry.key.removeprefix(self._prefix): entry.size_bytes for entry in self._under(prefix)}
+        return dict(sorted(counts.items()))
 
     def _range(self, path: str, start: int, size: int | None) -> bytes:
         key = self._key(path)

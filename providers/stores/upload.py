@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from providers.errors import MachineError
-from providers.stores.bucket import DamagedError, Part, UploadLostError, part_bytes
-from providers.stores.unfinished import Source
+from providers.stores.bucket import DamagedError, ObjectPart, UploadLostError, part_bytes
+from providers.stores.pending_uploads import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from providers.stores.bucket import Bucket, Upload
     from providers.stores.patience import Patience
-    from providers.stores.unfinished import Unfinished
+    from providers.stores.pending_uploads import Unfinished
 
 _BEGINNINGS = 3
 """How often an upload that the store lost is begun anew."""
@@ -70,19 +70,19 @@ class _Sending:
 
     def large(self, unfinished: Unfinished | None) -> str:
         """In parts; begun anew where the store has lost what it had."""
-        told = 0
+        count = 0
 
         def move(there: int) -> None:
-            nonlocal told
-            self._moved(max(0, there - told))
-            told = max(told, there)
+            nonlocal count
+            self._moved(max(0, there - count))
+            count = max(count, there)
 
-        for left in reversed(range(_BEGINNINGS)):
+        for remaining in reversed(range(_BEGINNINGS)):
             try:
                 return self._once(unfinished, move)
             except UploadLostError:
                 self._forget(unfinished)
-                if not left:
+                if not remaining:
                     raise
         raise AssertionError("the last beginning returns or raises")
 
@@ -112,14 +112,14 @@ class _Sending:
             unfinished.keep(self._source, begun.token)
         return begun
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[ObjectPart]:
         self._file.seek(0)
         size = part_bytes(self._source.size_bytes)
         number = start = 0
         while data := self._file.read(size):
             if start + len(data) > self._source.size_bytes:  # it grows, perhaps for ever
                 break
-            yield Part(number, start, data)
+            yield ObjectPart(number, start, data)
             number, start = number + 1, start + len(data)
         self._check(start)
         if self._file.read(1):
@@ -128,7 +128,7 @@ class _Sending:
     def _check(self, read: int) -> None:
         if read != self._source.size_bytes:
             raise DamagedError(
-                f"{self._file.name} changed while it was sent", hint="try again once nobody writes to it"
+                f"{self._file.name} changed while it was sent", hint="try again when nothing writes to it"
             )
 
     def _forget(self, unfinished: Unfinished | None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from providers.errors import BadRequestError, PermissionDeniedError, TransientError
+from providers.registry import VENDORS
 from providers.stores import registry
 from providers.stores.bucket import BucketMissingError
 from providers.stores.patience import Patience
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from providers.base import ProviderSettings
     from providers.stores.bucket import Bucket, Entry
 
-_VENDORS = {"s3": "aws", "gs": "gcp", "az": "azure"}
+_STORAGES = {one.storage.scheme: (one.name, one.storage) for one in VENDORS if one.storage}
 _SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BucketAddress:
     """Where a bucket's address points: everything whose key begins with `prefix`."""
 
     provider: str
@@ -35,21 +36,21 @@ class Place:
     account: str = ""
 
 
-def place(url: str) -> Place:
+def place(url: str) -> BucketAddress:
     """`s3://bucket/prefix`, `gs://bucket/prefix`, `az://account/container/prefix`. Raises BadRequestError."""
     parts = urlsplit(url)
     path = parts.path.strip("/")
-    vendor = _VENDORS.get(parts.scheme)
+    vendor, storage = _STORAGES.get(parts.scheme, ("", None))
     account = ""
     name = parts.netloc
-    if vendor == "azure":
+    if storage is not None and storage.has_account:
         account = name
         name, _, path = path.partition("/")
-    if vendor is None or not name:
+    if storage is None or not name:
         raise BadRequestError(
             f"{url!r} is no address of a bucket", hint="s3://bucket/…, gs://bucket/… or az://account/container/…"
         )
-    return Place(provider=vendor, bucket=name, prefix=path, account=account)
+    return BucketAddress(provider=vendor, bucket=name, prefix=path, account=account)
 
 
 def size_bytes(url: str, settings: ProviderSettings, patience: Patience | None = None) -> int:
@@ -64,12 +65,12 @@ def size_bytes(url: str, settings: ProviderSettings, patience: Patience | None =
     with opened(there, settings) as bucket:
         total = sum(entry.size_bytes for entry in entries(bucket, there.prefix, patience))
     if not total:
-        raise BadRequestError(f"there is nothing at {url}")
+        raise BadRequestError(f"{url} is empty or does not exist")
     return total
 
 
 @contextmanager
-def opened(there: Place, settings: ProviderSettings) -> Iterator[Bucket]:
+def opened(there: BucketAddress, settings: ProviderSettings) -> Iterator[Bucket]:
     """The bucket of a place, asked with this person's sign-in. Raises BadRequestError for none, and ProviderError."""
     options = {**settings.options, "bucket": there.bucket, "account": there.account}
     with closing(registry.bucket(there.provider, replace(settings, options=options))) as bucket:
@@ -102,7 +103,9 @@ def _web_bytes(url: str) -> int:
                 raise TransientError(f"{url}: {error.code}", hint="try again") from error
             raise BadRequestError(f"{url}: {error.code} {error.reason}") from error
     except (OSError, ValueError) as error:
-        raise TransientError(f"{url} does not answer: {error}", hint="look at the network, then try again") from error
+        raise TransientError(
+            f"{url} does not answer: {error}", hint="check the network connection, then try again"
+        ) from error
     if length is None:
         raise BadRequestError(f"{url} does not tell its size", hint="put the data into a bucket")
     return int(length)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.agent.agent import Agent, Machine
+from providers.agent.agent import Agent
 from providers.agent.clock import Clock, stamp
-from providers.agent.processes import Done, Running
-from providers.agent.reading import Access
+from providers.agent.machine import AgentMachine
+from providers.agent.processes import ProcessResult, Running
+from providers.agent.requests import Access
 from providers.agent.spec import Device, Paths, Spec
 from providers.agent.store import AwayError, Upload
 
@@ -159,15 +160,15 @@ class FakeDocker:
     broken: dict[str, str] = field(default_factory=dict)
     """What a command says instead of working, by its first two words."""
 
-    def run(self, words: Sequence[str], seconds: float, given: str = "") -> Done:
+    def run(self, words: Sequence[str], seconds: float, given: str = "") -> ProcessResult:
         self.words.append((*words, *((f"<{given}",) if given else ())))
         if (said := self.broken.get(" ".join(words[:2]))) is not None:
-            return Done(1, said)
+            return ProcessResult(1, said)
         match tuple(words[:2]):
             case ("systemctl", "list-jobs"):
-                return Done(0, self.jobs)
+                return ProcessResult(0, self.jobs)
             case ("iptables", _):
-                return Done(1 if "-C" in words else 0, "")
+                return ProcessResult(1 if "-C" in words else 0, "")
             case ("docker", "create"):
                 self.state = "created"
                 if "--env-file" in words:
@@ -177,8 +178,8 @@ class FakeDocker:
                 self.on_start()
             case ("docker", "inspect"):
                 state = {"Status": self.state, "ExitCode": self.code, "OOMKilled": self.out_of_memory, "Error": ""}
-                return Done(0, json.dumps(state))
-        return Done(0, "")
+                return ProcessResult(0, json.dumps(state))
+        return ProcessResult(0, "")
 
     def start(self, words: Sequence[str]) -> Running:
         self.words.append(tuple(words))
@@ -324,7 +325,7 @@ class Rented:
         self.clock.at_sleep[:] = [self.trainer.live, self.docker.live]
         boot = {"cloud": "gcp", "run_uri": "gs://bucket/plan/r1", "region": "", "endpoints": {}, "run_key": run_key}
         access = Access(boot, send=self.send, now=self.clock.now)
-        self.machine = Machine(
+        self.machine = AgentMachine(
             self.spec, self.paths, self.clock, self.docker, access, self.store, lambda path: self.free_bytes
         )
         self.agent = Agent(self.machine)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import providers.agent
-from providers.agent_archive import agent_bytes, agent_sha256, reading_source
+from providers.cloud.agent_archive import agent_bytes, agent_sha256, reading_source
 
 MOST_BYTES = 200_000
 """A machine fetches it once from its store; what it may not do is grow unnoticed."""
@@ -66,14 +66,14 @@ def _pythons() -> list[str]:
 def test_it_runs(python: str, tmp_path: Path) -> None:
     archive = tmp_path / "agent.pyz"
     archive.write_bytes(agent_bytes())
-    ran = subprocess.run([python, archive, "nonsense"], capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run([python, archive, "nonsense"], capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 2
     assert "Traceback" not in ran.stderr
     modules = [f"providers.agent.{path.stem}" for path in SOURCES if path.stem != "__init__"]
     code = (
         f"import sys, importlib; sys.path.insert(0, {str(archive)!r}); [importlib.import_module(m) for m in {modules}]"
     )
-    ran = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -84,7 +84,7 @@ def test_old_pythons_run_an_attempt(python: str, tmp_path: Path) -> None:
     archive.write_bytes(agent_bytes())
     (tmp_path / "drive.py").write_text(_DRIVE)
     words = [python, tmp_path / "drive.py", str(archive), str(tmp_path)]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout) == ["failed", "IMAGE_NOT_PULLED"]
 
@@ -93,10 +93,11 @@ _DRIVE = """
 import hashlib, json, pathlib, sys
 sys.path.insert(0, sys.argv[1])
 root = pathlib.Path(sys.argv[2])
-from providers.agent.agent import Agent, Machine
+from providers.agent.agent import Agent
+from providers.agent.machine import AgentMachine
 from providers.agent.clock import Clock, stamp
 from providers.agent.processes import MachineProcesses
-from providers.agent.reading import Access
+from providers.agent.requests import Access
 from providers.agent.spec import Paths, read_spec
 
 class Quick(Clock):
@@ -123,7 +124,7 @@ spec = json.dumps({
 })
 access = Access({"cloud": "gcp", "run_uri": "gs://b/p"}, send=lambda *a, **k: (404, {}, b""), now=clock.now)
 processes = MachineProcesses({"PATH": str(root) + ":/usr/bin:/bin"})
-machine = Machine(read_spec(spec), Paths(root / "disk", root / "memory"), clock, processes, access, store)
+machine = AgentMachine(read_spec(spec), Paths(root / "disk", root / "memory"), clock, processes, access, store)
 Agent(machine).run()
 said = json.loads(store.objects["attempts/1/status.json"])
 print(json.dumps([said["state"], said["reason"]]))

@@ -10,8 +10,8 @@ import pytest
 from providers.agent import vault
 from providers.agent.end import DEATH_SECONDS, End
 from providers.agent.notices import Notices
-from providers.agent.reading import Access
 from providers.agent.registries import host_of, login_for
+from providers.agent.requests import Access
 from providers.agent.vault import Redactor, SecretError, resolve, write_env_file
 from tests.unit.providers.agent.cloud import Cloud, cloud
 from tests.unit.providers.agent.machine import NOON, FakeClock, FakeDocker

@@ -9,18 +9,19 @@ import os
 import stat
 import tarfile
 import zipfile
+from dataclasses import replace
 from email.message import Message
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 
 import pytest
 
-from planner.shards import pack, scan
+from planner.datasets.pack import pack, scan
 from providers.agent import web
-from providers.agent.fetching import FetchError, fetch
+from providers.agent.archives import UnpackError, unpack
+from providers.agent.downloads import FetchError, fetch
 from providers.agent.spec import File, SpecError, read_spec
 from providers.agent.store import PART_BYTES
-from providers.agent.unpacking import UnpackError, unpack
 from providers.agent.web import WebError, download
 from tests.unit.providers.agent.machine import Rented
 
@@ -74,7 +75,7 @@ def zip_of(given: dict[str, bytes]) -> bytes:
 
 
 def test_our_own_shards_become_the_folder_again(tmp_path: Path) -> None:
-    """What planner.shards packs is what a machine unpacks."""
+    """What planner.datasets.pack packs is what a machine unpacks."""
     for name, data in IMAGES.items():
         (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "images" / name).write_bytes(data)
@@ -221,7 +222,7 @@ def test_shards_are_unpacked_one_after_another_and_gone(tmp_path: Path) -> None:
 def test_how_much_has_come_is_told(tmp_path: Path) -> None:
     rented = rented_with_shards(tmp_path)
     told: list[tuple[int, int]] = []
-    done(fetch(rented.machine, told=lambda *heard: told.append(heard)))
+    done(fetch(rented.machine, report=lambda *heard: told.append(heard)))
     total = sum(map(len, SHARDS)) + len("{}")
     assert [count for count, _ in told] == [2 + 10240 * number for number in (1, 2, 3)]
     assert {whole for _, whole in told} == {total}
@@ -289,6 +290,19 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path: P
     with pytest.raises(FetchError, match=r"data needs 0\.1 GB, the machine's disk has 0\.1 GB free"):
         done(fetch(rented.machine))
     assert files(rented.paths.root / "data") == {}
+
+
+@pytest.mark.parametrize("full", ["data", ""])
+def test_data_is_held_to_the_disk_that_it_goes_to(tmp_path: Path, full: str) -> None:
+    """Where data has a disk of its own, the room on the machine's does not count."""
+    rented = rented_with_shards(tmp_path)
+    crowded = rented.paths.root / full
+    machine = replace(rented.machine, free_bytes=lambda path: 10**8 if path == crowded else 10**12)
+    if not full:
+        done(fetch(machine))
+        return
+    with pytest.raises(FetchError, match=r"has 0\.1 GB free"):
+        done(fetch(machine))
 
 
 def test_data_without_a_hash_is_held_to_its_size(tmp_path: Path) -> None:

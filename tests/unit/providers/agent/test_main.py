@@ -17,14 +17,14 @@ from providers.agent.__main__ import act, machine
 from providers.agent.clock import Clock
 from providers.agent.processes import MachineProcesses
 from providers.agent.spec import Paths, SpecError
-from providers.agent_archive import agent_bytes
+from providers.cloud.agent_archive import agent_bytes
 from tests.unit.providers.agent.cloud import Cloud, cloud
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from providers.agent.agent import Machine
+    from providers.agent.machine import AgentMachine
 
 # A container is a process whose pid, log and exit code lie in a folder.
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ def script(folder: Path, name: str, text: str) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, double: Cloud) -> Machine:
+def here(tmp_path: Path, double: Cloud) -> AgentMachine:
     """A machine of Google's, as its files describe it."""
     place = tmp_path / "bin"
     place.mkdir()
@@ -156,7 +156,7 @@ def status(double: Cloud) -> dict[str, Any]:
     return found
 
 
-def test_an_attempt_with_real_processes(here: Machine, double: Cloud, tmp_path: Path) -> None:
+def test_an_attempt_with_real_processes(here: AgentMachine, double: Cloud, tmp_path: Path) -> None:
     double.answers["DELETE /compute/v1/projects/p/zones/z/instances/n"] = 200
     assert act(["run"], here) == 0
     assert status(double)["state"] == "done", status(double)
@@ -175,7 +175,7 @@ def test_an_attempt_with_real_processes(here: Machine, double: Cloud, tmp_path: 
     assert (tmp_path / "power").read_text().splitlines()[0] == "poweroff --no-block"
 
 
-def test_a_trainer_that_fails(here: Machine, double: Cloud, tmp_path: Path) -> None:
+def test_a_trainer_that_fails(here: AgentMachine, double: Cloud, tmp_path: Path) -> None:
     (tmp_path / "trainer.py").write_text("import sys; print('no such file'); sys.exit(65)")
     assert act(["run"], here) == 0
     assert (status(double)["reason"], status(double)["exit_code"]) == ("BAD_JOB", 65)
@@ -193,14 +193,14 @@ def test_a_trainer_that_fails(here: Machine, double: Cloud, tmp_path: Path) -> N
     ],
 )
 def test_who_ends_the_machine_in_the_agents_place_says_why(
-    here: Machine, double: Cloud, tmp_path: Path, word: str, state: str, reason: str
+    here: AgentMachine, double: Cloud, tmp_path: Path, word: str, state: str, reason: str
 ) -> None:
     assert act(["end", word], here) == 0
     assert (status(double)["state"], status(double)["reason"]) == (state, reason)
     assert (tmp_path / "power").exists()
 
 
-def test_a_last_word_is_not_overwritten(here: Machine, double: Cloud) -> None:
+def test_a_last_word_is_not_overwritten(here: AgentMachine, double: Cloud) -> None:
     act(["run"], here)
     act(["end", "after"], here)
     assert status(double)["state"] == "done"
@@ -218,7 +218,7 @@ sys.exit(75)
 
 @pytest.mark.parametrize(("target", "state"), [("reboot", "restarting"), ("poweroff", "interrupted")])
 def test_a_restart_of_the_machine_is_not_its_end(
-    here: Machine, double: Cloud, tmp_path: Path, target: str, state: str
+    here: AgentMachine, double: Cloud, tmp_path: Path, target: str, state: str
 ) -> None:
     calls = tmp_path / "calls"
     (tmp_path / "trainer.py").write_text(RESTARTED.format(pid=os.getpid(), calls=str(calls)))
@@ -231,27 +231,29 @@ def test_a_restart_of_the_machine_is_not_its_end(
 
 
 def test_start_up_that_failed_is_told_and_the_machine_goes_on_to_its_end_elsewhere(
-    here: Machine, double: Cloud, tmp_path: Path
+    here: AgentMachine, double: Cloud, tmp_path: Path
 ) -> None:
     assert act(["say", "DOCKER_NOT_INSTALLED", "Docker could not be installed"], here) == 0
     assert status(double)["reason"] == "DOCKER_NOT_INSTALLED"
     assert not (tmp_path / "power").exists()
 
 
-def test_a_store_that_does_not_answer_does_not_keep_the_machine(here: Machine, double: Cloud, tmp_path: Path) -> None:
+def test_a_store_that_does_not_answer_does_not_keep_the_machine(
+    here: AgentMachine, double: Cloud, tmp_path: Path
+) -> None:
     double.faults = [503] * 1000
     assert act(["end", "deadline"], here) == 0
     assert (tmp_path / "power").exists()
 
 
 @pytest.mark.parametrize("words", [[], ["dance"], ["say", "X"]])
-def test_what_nobody_asks_for(here: Machine, words: list[str], tmp_path: Path) -> None:
+def test_what_nobody_asks_for(here: AgentMachine, words: list[str], tmp_path: Path) -> None:
     assert act(words, here) == 2
     assert not (tmp_path / "power").exists()
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"cloud": "gcp", "run_uri": "ftp://x"}'])
-def test_files_that_cannot_be_meant(here: Machine, tmp_path: Path, text: str) -> None:
+def test_files_that_cannot_be_meant(here: AgentMachine, tmp_path: Path, text: str) -> None:
     (tmp_path / "boot.json").write_text(text)
     with pytest.raises(SpecError, match=r"boot\.json"):
         machine(tmp_path / "boot.json", tmp_path / "spec.json", Paths(), Clock(), MachineProcesses())
@@ -260,7 +262,7 @@ def test_files_that_cannot_be_meant(here: Machine, tmp_path: Path, text: str) ->
 def test_without_its_files_the_archive_says_so(tmp_path: Path) -> None:
     (tmp_path / "agent.pyz").write_bytes(agent_bytes())
     ran = subprocess.run(
-        [sys.executable, tmp_path / "agent.pyz", "run"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, tmp_path / "agent.pyz", "run"], capture_output=True, text=True, timeout=300, check=False
     )
     assert ran.returncode == 2
     assert ran.stderr.startswith("trainplan: ")

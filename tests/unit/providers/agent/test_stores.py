@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 
-from providers.agent import reading, store
+from providers.agent import requests, store
 from providers.agent.gcs import check_md5
-from providers.agent.reading import Access, signed
+from providers.agent.requests import Access, signed
 from providers.agent.s3 import S3Upload
 from providers.agent.store import AwayError, RefusedError, Store, download, upload
 from providers.agent.stores import open_store
-from providers.azure.roles import DATA_ACTIONS
+from providers.azure.permissions import DATA_ACTIONS
 from tests.unit.providers.agent.cloud import Cloud, cloud
 from tests.unit.providers.agent.machine import drained
 
@@ -190,7 +190,7 @@ def test_a_lost_reply_of_s3_is_made_good(s3: str, double: Cloud, tmp_path: Path)
     calls = {"n": 0}
 
     def flaky(*arguments: Any, **more: Any) -> Any:
-        answer = reading.send(*arguments, **more)
+        answer = requests.send(*arguments, **more)
         calls["n"] += 1
         if calls["n"] % 3 == 0 and "uploads=" not in arguments[1] and arguments[1].startswith(s3):
             raise OSError("the reply was lost")
@@ -210,7 +210,7 @@ def test_a_lost_reply_of_s3_is_made_good(s3: str, double: Cloud, tmp_path: Path)
 def test_what_google_has_otherwise_than_it_was_sent_is_sent_again(arrived: bytes) -> None:
     """Every store that does not answer as it should is asked again; training goes on meanwhile."""
     reply = json.dumps({"md5Hash": base64.b64encode(arrived).decode()}).encode()
-    with pytest.raises(AwayError, match="not what was sent"):
+    with pytest.raises(AwayError, match="the stored data differs from what was sent"):
         check_md5(reply, hashlib.md5(b"a checkpoint").digest(), "x")
 
 
@@ -246,13 +246,13 @@ def test_an_upload_whose_end_was_answered_and_the_answer_lost_is_there() -> None
 def test_what_the_store_will_not_do_is_told_apart_from_what_may_pass() -> None:
     for status in (401, 403, 404, 408, 409, 429, 500, 503):
         with pytest.raises(AwayError):
-            store.judged(status, b"", "x")
+            store.raise_for_status(status, b"", "x")
     with pytest.raises(RefusedError):
-        store.judged(400, b"InvalidArgument", "x")
+        store.raise_for_status(400, b"InvalidArgument", "x")
     with pytest.raises(KeyError):
-        store.judged(404, b"NoSuchKey", "x", reads=True)
+        store.raise_for_status(404, b"NoSuchKey", "x", reads=True)
     with pytest.raises(AwayError):
-        store.judged(404, b"NoSuchBucket", "x", reads=True)
+        store.raise_for_status(404, b"NoSuchBucket", "x", reads=True)
 
 
 def test_nobody_there_is_away() -> None:
@@ -351,10 +351,10 @@ def test_the_first_boot_fetches_and_checks(double: Cloud, tmp_path: Path) -> Non
     targets = [str(tmp_path / name) for name in ("agent.pyz", "spec.json")]
     digests = [hashlib.sha256(data).hexdigest() for data in (b"agent", b"{}")]
     words = [str(boot), "agent.pyz", digests[0], targets[0], "spec.json", digests[1], targets[1]]
-    assert reading.main(words) == 0
+    assert requests.main(words) == 0
     assert [(tmp_path / name).read_bytes() for name in ("agent.pyz", "spec.json")] == [b"agent", b"{}"]
     double.objects["plan/r1/agent.pyz"] = b"another"
-    assert reading.main(words) == 3
+    assert requests.main(words) == 3
     assert (tmp_path / "agent.pyz").read_bytes() == b"agent", "what differs is not kept"
     del double.objects["plan/r1/agent.pyz"]
-    assert reading.main(words) == 1
+    assert requests.main(words) == 1

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from providers.azure.names import BLOB_DATA_CONTRIBUTOR, data_role, machine_role
-from providers.azure.roles import CHANGES_RUNS_ALONE, client_condition, setup_condition
+from providers.azure.permissions import CHANGES_RUNS_ALONE, client_condition, setup_condition
 from tests.doubles.azure.permissions import attributes_of, holds
 from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from providers.gcp.conditions import grants_alone, machines_alone, ours_alone, read_runs_and_data, write_runs
-from providers.gcp.permissions import FILES, READS, WRITES
+from providers.gcp.permissions import (
+    FILES,
+    READS,
+    WRITES,
+    grants_alone,
+    machines_alone,
+    ours_alone,
+    read_runs_and_data,
+    write_runs,
+)
 from tests.doubles.google.conditions import Evaluator, Resource
 
 if TYPE_CHECKING:

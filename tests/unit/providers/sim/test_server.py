@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from providers.sim.api import ADMIN, API, SETUP, Address, DisconnectedError, HttpApi, RefusedError, exchange
-from providers.sim.keeper import Keeper, WorldInUseError
+from providers.sim.persistence import Keeper, WorldInUseError
 from providers.sim.scenario import Scenario
 from providers.sim.server import Host, SimServer
 from providers.sim.world import World

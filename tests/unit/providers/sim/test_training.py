@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.collect import collect
-from planner.progress import story_of
+from planner.runs.execution.collect import collect
+from planner.runs.progress import story_of
 from providers.base import RunId
 from providers.sim.catalogue import TYPES
 from providers.sim.scenario import Scenario
@@ -18,7 +18,7 @@ from providers.sim.store import SimStore
 from providers.sim.training import images_per_second
 from tests.conftest import ROOT
 from tests.contract.sim import DirectApi
-from tests.unit.planner.cli import plan
+from tests.unit.planner.cli.command import plan
 from tests.unit.providers.sim.worlds import JOB, Practice
 from workloads.jobfile import read_job
 

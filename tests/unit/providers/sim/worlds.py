@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from providers.base import LABEL_ATTEMPT, LABEL_DEADLINE, LABEL_RUN
+from providers.sim.calls import call
 from providers.sim.ledger import ledger
 from providers.sim.scenario import Scenario, Script
 from providers.sim.world import World
@@ -35,7 +36,7 @@ class Practice:
         self.world = World(Scenario.model_validate(given), NOON)
 
     def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
-        return self.world.call(operation, {"region": REGION} | parameters)
+        return call(self.world, operation, {"region": REGION} | parameters)
 
     def put_job(self, run: str = "r1", job: TrainingJob = JOB) -> None:
         self.call("PutObject", run=run, path="job.json", data=b64encode(job.to_json().encode()).decode())

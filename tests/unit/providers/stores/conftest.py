@@ -35,6 +35,9 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3World]:
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         from moto.server import ThreadedMotoServer
 
+        from tests.doubles.aws import quick
+
+        quick.read_once()
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.data_sets import planned, upload
-from planner.shards import read, scan
-from providers import data_files as module
+from planner.datasets.pack import read, scan
+from planner.datasets.store import planned, upload
 from providers.agent.spec import File
-from providers.data_files import data_files, data_on_the_machine, index_files, is_ours
+from providers.cloud import data_files as module
+from providers.cloud.data_files import data_files, data_on_the_machine, index_files, is_ours
+from providers.cloud.secrets import KINDS, references
 from providers.errors import BadRequestError
-from providers.secrets import KINDS, references
 from providers.stores.bucket import DATA
 from providers.stores.patience import Patience
 from providers.stores.urls import size_bytes
@@ -89,7 +89,7 @@ def test_what_lies_in_a_bucket_is_fetched_object_by_object(away: World) -> None:
     assert [(file.uri, file.to.rpartition("/")[2]) for file in one] == [
         (f"{root_of(away, machine=True)}/runs/r1/set/train/a b.tfrecord", "a b.tfrecord")
     ]
-    with pytest.raises(BadRequestError, match="nothing at"):
+    with pytest.raises(BadRequestError, match="is empty or does not exist"):
         asked(away, url=f"{address}-3")
 
 

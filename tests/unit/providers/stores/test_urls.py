@@ -8,7 +8,7 @@ import pytest
 
 from providers.errors import BadRequestError, PermissionDeniedError, TransientError
 from providers.stores.patience import Patience
-from providers.stores.urls import Place, place, size_bytes
+from providers.stores.urls import BucketAddress, place, size_bytes
 from tests.doubles.proxy import Break, Fault, Proxy
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("url", "wanted"),
     [
-        ("s3://b/imagenet/train", Place(provider="aws", bucket="b", prefix="imagenet/train")),
-        ("gs://b", Place(provider="gcp", bucket="b", prefix="")),
-        ("az://acc/box/a/b/", Place(provider="azure", bucket="box", prefix="a/b", account="acc")),
+        ("s3://b/imagenet/train", BucketAddress(provider="aws", bucket="b", prefix="imagenet/train")),
+        ("gs://b", BucketAddress(provider="gcp", bucket="b", prefix="")),
+        ("az://acc/box/a/b/", BucketAddress(provider="azure", bucket="box", prefix="a/b", account="acc")),
     ],
 )
-def test_where_an_address_points(url: str, wanted: Place) -> None:
+def test_where_an_address_points(url: str, wanted: BucketAddress) -> None:
     assert place(url) == wanted
 
 
@@ -46,7 +46,7 @@ def test_how_much_lies_in_a_bucket(away: World) -> None:
     assert size_bytes(f"{root}/runs/r1/set", away.settings()) == 8
     assert size_bytes(f"{root}/runs/r1/set/a", away.settings()) == 5
     assert size_bytes(root, away.settings()) == 9
-    with pytest.raises(BadRequestError, match="nothing at"):
+    with pytest.raises(BadRequestError, match="is empty or does not exist"):
         size_bytes(f"{root}/runs/r1/se", away.settings())
 
 

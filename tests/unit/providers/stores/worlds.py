@@ -11,8 +11,8 @@ from providers.base import ProviderSettings, RunId
 from providers.local.store import FolderStore
 from providers.stores import registry
 from providers.stores.patience import Patience
+from providers.stores.pending_uploads import Unfinished
 from providers.stores.store import ObjectStore, run_store
-from providers.stores.unfinished import Unfinished
 from tests.doubles.azurite import ACCOUNT, ACCOUNT_KEY
 from tests.doubles.proxy import Break, Fault, Proxy
 

@@ -1,0 +1,27 @@
+"""What the agent finds on its machine."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+from providers.agent.clock import Clock
+from providers.agent.processes import Processes
+from providers.agent.requests import Access
+from providers.agent.spec import Paths, Spec
+from providers.agent.store import Store
+
+
+@dataclass(frozen=True)
+class AgentMachine:
+    """What the agent works with; every part can be another in a test."""
+
+    spec: Spec
+    paths: Paths
+    clock: Clock
+    processes: Processes
+    access: Access
+    store: Store
+    free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free

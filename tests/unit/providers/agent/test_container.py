@@ -1,0 +1,95 @@
+"""The words with which the agent makes a container and asks the gate in it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.agent.container import Container, create_arguments, firewall, once_arguments
+from providers.agent.endings import judge_ending
+from providers.agent.processes import MachineProcesses, ProcessResult
+from providers.agent.spec import Device, Paths
+from tests.unit.providers.agent.machine import IMAGE, spec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+PATHS = Paths()
+
+
+def test_the_containers_words() -> None:
+    words = create_arguments(
+        spec(memory_gib=12.5, environment={"A": "b c"}), PATHS, IMAGE, "/run/trainplan/secrets.env"
+    )
+    line = " ".join(words)
+    assert words[:4] == ("docker", "create", "--name", "trainplan-job")
+    for part in (
+        "--stop-timeout 110",
+        "--init",
+        "--shm-size 8g",
+        "--memory 12800m",
+        "--gpus all",
+        "--env-file /run/trainplan/secrets.env",
+        "-v /var/lib/trainplan/run-dir:/run-dir",
+        "--log-driver local --log-opt max-size=20m --log-opt max-file=3",
+    ):
+        assert part in line
+    assert "A=b c" in words
+    assert "--privileged" not in words
+    assert "--network" not in words
+    assert words[words.index(IMAGE) + 1 :] == spec().command
+
+
+@pytest.mark.parametrize(("error", "told"), [("no such device", "no such device"), ("", ""), (None, "")])
+def test_what_the_engine_says_of_a_container_that_did_not_start_is_told(error: str | None, told: str) -> None:
+    """A person can do something about the engine's own words, and little about `exit code 127`."""
+
+    class Engine(MachineProcesses):
+        def run(self, words: Sequence[str], seconds: float, given: str = "") -> ProcessResult:
+            return ProcessResult(
+                0, json.dumps({"Status": "exited", "ExitCode": 125, "OOMKilled": False, "Error": error})
+            )
+
+    ended = Container(Engine()).exit()
+    assert ended is not None
+    assert ended.error == told
+    message = judge_ending(ended, None, "").message
+    assert message == ": ".join(["the container could not be started", *([told] if told else [])])
+
+
+def test_an_image_whose_entry_point_is_its_trainer_is_asked_for_something_else() -> None:
+    words = once_arguments(spec(), PATHS, IMAGE, ("python", "-c", "print()"))
+    assert words[words.index("--entrypoint") + 1] == "python"
+    assert words[words.index(IMAGE) :] == (IMAGE, "-c", "print()")
+
+
+@pytest.mark.parametrize(
+    ("kind", "privileged", "flags"),
+    [
+        ("gpu", False, {"--gpus"}),
+        ("cpu", False, set()),
+        ("tpu", True, {"--privileged", "--network"}),
+        ("tpu", False, set()),
+    ],
+)
+def test_what_each_kind_of_device_needs(kind: str, privileged: bool, flags: set[str]) -> None:
+    wanted = spec(device=Device(kind, "x", 1), privileged=privileged)
+    for words in (create_arguments(wanted, PATHS, IMAGE, None), once_arguments(wanted, PATHS, IMAGE, ("true",))):
+        assert {"--gpus", "--privileged", "--network"} & set(words) == flags
+        assert "--network" not in words or words[words.index("--network") + 1] == "host"
+        assert ("PJRT_DEVICE=TPU" in words) == (kind == "tpu")
+
+
+def test_a_gpu_machine_never_gives_its_container_the_machine() -> None:
+    """A container with --privileged could take the deadline's timer away."""
+    words = create_arguments(replace(spec(), privileged=True), PATHS, IMAGE, None)
+    assert not {"--privileged", "--network"} & set(words)
+
+
+def test_the_wall_before_the_metadata_service_leaves_names_alone() -> None:
+    words = " ".join(firewall("-I", "169.254.169.254/32"))
+    assert words.startswith("iptables -w 10 -I DOCKER-USER -d 169.254.169.254/32 -p tcp ! --dport 53 -j REJECT")

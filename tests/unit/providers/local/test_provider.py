@@ -1,0 +1,267 @@
+"""The local provider over an engine that fails, loses replies, or is another one than before."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pricing.offers import OfferQuery
+from providers.base import EndKind, InstanceState, PreflightState
+from providers.errors import BadRequestError, IncompleteListingError, MachineError, TransientError
+from providers.hardware import Gpu
+from providers.local.api import EngineName
+from providers.local.process import ProcessHost
+from providers.local.provider import LocalProvider
+from providers.local.settings import EngineChoice, LocalSettings
+from tests.contract.harness import Ask, request
+from tests.contract.local import MACHINE, EngineDoubleHarness, here, now
+from workloads.job import TrainingJob
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from providers.base import LaunchRequest
+    from providers.local.api import Engine
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> EngineDoubleHarness:
+    return EngineDoubleHarness(tmp_path)
+
+
+@pytest.fixture
+def provider(harness: EngineDoubleHarness) -> LocalProvider:
+    return harness.provider()
+
+
+def with_data(run: LaunchRequest, **data: object) -> LaunchRequest:
+    values = run.job.model_dump()
+    values["model"] |= {"image_size": 8, "classes": 10}
+    return replace(run, job=TrainingJob.model_validate(values | {"data": data}))
+
+
+def spec_of(harness: EngineDoubleHarness, run: LaunchRequest) -> object:
+    return harness.engine.specs[f"trainplan-{run.run_id}-{run.attempt}"]
+
+
+@pytest.mark.parametrize("operation", ["create", "start"])
+def test_a_lost_reply_is_made_good_by_asking_again(
+    provider: LocalProvider, harness: EngineDoubleHarness, operation: str
+) -> None:
+    run = request(provider)
+    if operation == "start":  # the container is there already, so that the reply lost is that of start
+        harness.engine.create(_spec(provider, run))
+    harness.engine.lost_reply = True
+    with pytest.raises(TransientError):
+        provider.launch(run)
+    assert len(provider.list_owned()) == 1
+    assert provider.launch(run).state is InstanceState.RUNNING
+    assert [call for call, _ in harness.engine.calls].count("create") == 1
+
+
+def _spec(provider: LocalProvider, run: LaunchRequest) -> object:
+    provider.here.make_room(run, run.job)
+    host = provider._chosen()
+    return host._spec(run)  # type: ignore[attr-defined]
+
+
+def test_what_was_created_and_never_started_is_pending_then_started(
+    provider: LocalProvider, harness: EngineDoubleHarness
+) -> None:
+    run = request(provider)
+    harness.engine.create(_spec(provider, run))  # type: ignore[arg-type]
+    (owned,) = provider.list_owned()
+    assert provider.get(owned).state is InstanceState.PENDING  # type: ignore[arg-type]
+    assert provider.launch(run).state is InstanceState.RUNNING
+
+
+def test_an_engine_that_falls_silent_is_not_an_absence(provider: LocalProvider, harness: EngineDoubleHarness) -> None:
+    ref = provider.launch(request(provider)).ref
+    harness.engine.answers = False
+    for call in (lambda: provider.get(ref), lambda: provider.delete(ref)):
+        with pytest.raises(TransientError):
+            call()
+    with pytest.raises(IncompleteListingError):
+        provider.list_owned()
+
+
+def test_an_engine_that_is_gone_is_not_an_absence(provider: LocalProvider) -> None:
+    ref = provider.launch(request(provider)).ref
+    without = replace(provider, find_engine=lambda _: None)
+    for call in (lambda: without.get(ref), lambda: without.delete(ref)):
+        with pytest.raises(TransientError, match="podman"):
+            call()
+    with pytest.raises(IncompleteListingError, match="podman"):
+        without.list_owned()
+
+
+def test_an_attempt_stays_with_its_engine(provider: LocalProvider) -> None:
+    """Docker comes up, or Podman goes, between two launches of one attempt: it must not run twice."""
+    run = request(provider)
+    ref = provider.launch(run).ref
+    settled = replace(provider.here, settings=LocalSettings(engine=EngineChoice.PROCESS))
+    changed = replace(provider, here=settled, process=ProcessHost(here=settled, installed=lambda _: True))
+    assert changed.launch(run).ref == ref
+
+
+@pytest.mark.parametrize(
+    ("choice", "answering", "host"),
+    [
+        (EngineChoice.AUTO, {EngineName.PODMAN}, "podman"),
+        (EngineChoice.AUTO, set(), "a process"),
+        (EngineChoice.PROCESS, {EngineName.PODMAN}, "a process"),
+        (EngineChoice.PODMAN, {EngineName.PODMAN}, "podman"),
+    ],
+)
+def test_which_host_is_taken(
+    tmp_path: Path, harness: EngineDoubleHarness, choice: EngineChoice, answering: set[EngineName], host: str
+) -> None:
+    place = here(tmp_path, choice)
+
+    def find(name: EngineName) -> Engine | None:
+        return harness.engine if name in answering else None
+
+    made = LocalProvider(place, ProcessHost(here=place, installed=lambda _: True), find, now)
+    first = made.preflight(made.offers(OfferQuery())[0]).checks[0]
+    assert (first.name, first.state) == ("engine", PreflightState.OK)
+    assert first.detail.startswith(host)
+
+
+def test_an_engine_that_was_demanded_and_does_not_answer_is_the_machines_error(tmp_path: Path) -> None:
+    place = here(tmp_path, EngineChoice.DOCKER)
+    made = LocalProvider(place, ProcessHost(here=place), lambda _: None, now)
+    assert made.preflight(made.offers(OfferQuery())[0]).state is PreflightState.REFUSED
+    with pytest.raises(MachineError, match="docker") as caught:
+        made.launch(request(made))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("data", "network"),
+    [
+        ({"name": "digits"}, False),
+        ({"name": "synthetic"}, False),
+        ({"name": "cifar10"}, True),
+        ({"url": "https://example.org/set.zip"}, True),
+    ],
+)
+def test_a_container_is_cut_off_unless_it_fetches(
+    provider: LocalProvider, harness: EngineDoubleHarness, data: dict[str, object], network: bool
+) -> None:
+    run = with_data(request(provider), **data)
+    provider.launch(run)
+    assert spec_of(harness, run).network is network  # type: ignore[attr-defined]
+
+
+def test_a_folder_of_images_is_mounted_read_only(
+    provider: LocalProvider, harness: EngineDoubleHarness, tmp_path: Path
+) -> None:
+    images = tmp_path / "my images"
+    images.mkdir()
+    run = with_data(request(provider), path=str(images))
+    provider.launch(run)
+    mounts = {mount.target: mount for mount in spec_of(harness, run).mounts}  # type: ignore[attr-defined]
+    assert (mounts["/images"].source, mounts["/images"].read_only) == (str(images), True)
+    assert not mounts["/run-dir"].read_only
+    assert json.loads(provider.store(run.run_id).get("job.json"))["data"]["path"] == "/images"
+
+
+@pytest.mark.parametrize("path", ["images", "/no/such/folder"])
+def test_a_folder_that_is_not_there_is_named(provider: LocalProvider, path: str) -> None:
+    with pytest.raises(BadRequestError, match=path):
+        provider.launch(with_data(request(provider), path=path))
+    assert provider.list_owned() == []
+
+
+def test_labels_name_the_run_and_its_deadline(provider: LocalProvider, harness: EngineDoubleHarness) -> None:
+    run = request(provider, Ask(run_id="r7", attempt=3))
+    provider.launch(run)
+    assert dict(spec_of(harness, run).labels) == {  # type: ignore[attr-defined]
+        "trainplan-run": "r7",
+        "trainplan-attempt": "3",
+        "trainplan-deadline": run.deadline.isoformat(),
+        "trainplan-client": "",
+    }
+
+
+def test_containers_of_others_are_none_of_ours(provider: LocalProvider, harness: EngineDoubleHarness) -> None:
+    ref = provider.launch(request(provider)).ref
+    name = ref.id.partition(":")[2]
+    harness.engine.made[name] = replace(harness.engine.made[name], labels={"somebody": "else"})
+    assert provider.list_owned() == []
+    provider.delete(ref)
+    assert name in harness.engine.made
+
+
+def test_a_kill_by_the_memory_limit_is_told(provider: LocalProvider) -> None:
+    ended = provider.launch(request(provider, Ask(behaviour="greedy")))
+    assert ended.end is EndKind.OUT_OF_MEMORY
+
+
+def test_gpus_reach_the_container(harness: EngineDoubleHarness) -> None:
+    made = harness.provider()
+    gpus = tuple(Gpu(index=index, name="Tesla T4", memory_gib=15.0) for index in range(2))
+    equipped = replace(made.here, machine=lambda: replace(MACHINE, gpus=gpus))
+    provider = replace(made, here=equipped)
+    two = provider.offers(OfferQuery())[-1]
+    run = replace(request(provider), offer=two)
+    provider.launch(run)
+    assert spec_of(harness, run).gpus == (0, 1)  # type: ignore[attr-defined]
+    with pytest.raises(MachineError, match="2 x T4"):
+        made.launch(replace(run, attempt=2))
+
+
+def test_prepare_builds_the_image_of_the_runs_flavour(harness: EngineDoubleHarness) -> None:
+    provider = replace(harness.provider(), image=None)
+    run = request(provider)
+    assert "image" in {check.name for check in provider.preflight(run.offer).checks}
+    assert provider.preflight(run.offer).state is PreflightState.UNKNOWN
+    with pytest.raises(MachineError, match="not there"):
+        provider.launch(run)
+    provider.prepare(run, lambda _: None)
+    assert provider.preflight(run.offer).state is PreflightState.OK
+    assert provider.launch(run).state is InstanceState.RUNNING
+
+
+def test_prepare_fetches_the_persons_own_image(harness: EngineDoubleHarness) -> None:
+    own = f"registry.example/mine@sha256:{'0' * 64}"
+    provider = harness.provider()
+    run = request(provider)
+    run = replace(run, job=run.job.model_copy(update={"container": own}))
+    provider.prepare(run, lambda _: None)
+    provider.launch(run)
+    assert ("pull", (own,)) in harness.engine.calls
+    assert spec_of(harness, run).image == own  # type: ignore[attr-defined]
+
+
+def test_prepare_says_when_the_image_finds_no_room(harness: EngineDoubleHarness) -> None:
+    made = harness.provider()
+    tight = replace(made, image=None, here=replace(made.here, free_bytes=lambda _: 10**9))
+    with pytest.raises(MachineError, match="about 2 GB"):
+        tight.prepare(request(made), lambda _: None)
+
+
+def test_nothing_of_unix_is_needed_to_import_it() -> None:
+    """On Windows these modules do not exist."""
+    blocked = ("fcntl", "resource", "pwd", "grp", "termios")
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({blocked!r}))\n"
+        "import providers.local.provider, providers.local.supervise\n"
+        "assert not {'tensorflow', 'numpy', 'rich', 'typer'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+@pytest.mark.parametrize(("asked", "limit"), [(1, 1), (2, None), (4, None), (None, None)])
+def test_a_limit_to_all_processors_is_none(
+    provider: LocalProvider, harness: EngineDoubleHarness, asked: int | None, limit: int | None
+) -> None:
+    """The machine of the tests has two."""
+    run = replace(request(provider, Ask(run_id="r8")), vcpus=asked)
+    provider.launch(run)
+    assert spec_of(harness, run).vcpus == limit  # type: ignore[attr-defined]
