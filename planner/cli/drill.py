@@ -1,0 +1,247 @@
+"""`plan drill`: a few cheap machines on the person's own account that prove what no double can."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from decimal import ROUND_UP, Decimal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.cli.ask import confirm
+from planner.drill.alone import alone
+from planner.drill.behaviours import way_of
+from planner.drill.drill import LeftError, clean, drill, left_over
+from planner.drill.grounds import add_result
+from planner.drill.limits import MOST_USD, SIM_MOST_USD, Limits, limits_for, within
+from planner.drill.places import targets
+from planner.drill.result import DrillResult, StepResult, check_folder, read_result, write_result
+from planner.drill.sheet import BrokenOffError, Sheet
+from planner.drill.steps import MACHINES, PROVES
+from planner.drill.tools import Tools
+from planner.errors import BadInputError, ExitCode, StateError, from_provider
+from planner.runs.events import Event, Message
+from planner.runs.journal.journal import Journal
+from planner.settings import Settings
+from pricing.catalog import find_device
+from pricing.devices import CPU_DEVICE, UnknownDeviceError
+from pricing.money import format_usd, format_usd_per_hour
+from providers.base import Provider
+from providers.errors import ProviderError
+from providers.registry import CLOUDS, SIMULATED, is_simulated
+from workloads.durations import format_duration
+
+PROVIDERS = (*CLOUDS, SIMULATED)
+_CENT = Decimal("0.01")
+
+
+def command(
+    provider: Annotated[
+        str | None, typer.Argument(metavar="[PROVIDER]", help="aws, gcp or azure; sim to try it without an account")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    max_cost: Annotated[
+        str | None,
+        typer.Option(
+            "--max-cost-usd", help="The most that the whole drill may cost, in USD (default: 0.15; sim: 0.50)"
+        ),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="Machines with this accelerator, at its own price (default: none)")
+    ] = None,
+    region: options.Regions = None,
+    output: Annotated[Path | None, typer.Option("--output", help="Folder for the result (default: this one)")] = None,
+    just_clean: Annotated[bool, typer.Option("--clean", help="Only end what an earlier drill has left")] = False,
+    taken_in: Annotated[
+        Path | None, typer.Option("--import", metavar="FILE", help="Add a result to docs/drills of this checkout")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show what would be done and what it proves, ask, do it, and write what was seen to a file."""
+    if taken_in is not None:
+        _import(taken_in, as_json)
+        return
+    if provider not in PROVIDERS:
+        raise BadInputError(f"there is no drill of {provider or 'nothing'}", f"plan drill {'|'.join(PROVIDERS)}")
+    settings = options.settings()
+    cloud = build.provider(provider, settings)
+    folder = output or Path.cwd()
+    limits = limits_for(_device(device), _most_usd(provider, max_cost))
+    try:
+        with build.journal(settings) as journal:
+            tools = _tools(settings, journal, cloud, limits, _device(device))
+            if just_clean:
+                _clean(tools)
+                return
+            check_folder(folder)
+            tools.targets = within(targets(cloud, _tell, _device(device), region or ()), limits)
+            _show(tools)
+            if not yes:
+                confirm("drill?", hint="--yes drills without asking", left_alone="nothing was made")
+            result, broken_off = _drilled(tools, folder)
+    except ProviderError as error:
+        raise from_provider(error) from error
+    _end(result, as_json, broken_off=broken_off)
+
+
+def _clean(tools: Tools) -> None:
+    with alone(tools):
+        count = clean(tools)
+    _tell(f"{count} runs of earlier drills were ended" if count else "no drill has left anything")
+
+
+def _drilled(tools: Tools, folder: Path) -> tuple[DrillResult, bool]:
+    """What was seen, also in a file, and whether the drill was interrupted."""
+    with alone(tools):
+        if left_over(tools):
+            _tell("ending what an earlier drill has left")
+            clean(tools)
+        tools.began, signals = tools.now(), list[str]()
+        try:
+            result = drill(tools, _breaking_off(signals))
+        except LeftError as error:
+            _write(error.result, folder, error)
+            raise
+    _write(result, folder)
+    return result, bool(signals)
+
+
+def _write(result: DrillResult, folder: Path, left_error: LeftError | None = None) -> None:
+    """The file; where it cannot be written, the result goes to stdout, since the drill is not to be paid for again."""
+    try:
+        _tell(f"written: {write_result(result, folder)}")
+    except StateError as error:
+        sys.stdout.write(result.text())
+        if left_error is None:
+            raise StateError(
+                f"the drill is over and nothing of it is left, but {error.message}",
+                "its result went to stdout: keep that as a file",
+            ) from None
+        _tell(f"{error.message}; its result went to stdout")
+
+
+@contextmanager
+def _breaking_off(signals: list[str]) -> Iterator[None]:
+    """Ctrl-C, a terminal that is closed and a computer that goes down break the drill off; `signals` gets their
+    names."""
+
+    def break_off(number: int, _: object) -> None:
+        signals.append(signal.Signals(number).name)
+        raise BrokenOffError(f"the drill was interrupted ({signals[0]})")
+
+    kinds = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {kind: signal.signal(kind, break_off) for kind in kinds}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+def _tools(settings: Settings, journal: Journal, provider: Provider, limits: Limits, device: str) -> Tools:
+    clock = build.clock_of(provider)
+    return Tools(
+        runner=build.runner(journal, settings, _hear, provider.name, make_provider=lambda _: provider),
+        journal=journal,
+        provider=provider,
+        clock=clock,
+        settings=settings,
+        client=build.client(settings),
+        limits=limits,
+        targets=(),
+        sheet=Sheet(way_of(provider.name, device), clock, _tell_step),
+        say=_tell,
+        began=clock.now(),
+    )
+
+
+def _show(tools: Tools) -> None:
+    limits, first = tools.limits, tools.targets[0]
+    regions = ", ".join(dict.fromkeys(target.offer.region for target in tools.targets))
+    _tell(f"a drill at {tools.provider.name}: up to three machines, one or two at a time")
+    _tell(
+        f"  {first.where} at {format_usd_per_hour(first.offer.usd_per_hour)}; should it have no room, "
+        f"others in {regions}"
+    )
+    most = limits.usd(first).quantize(_CENT, ROUND_UP)
+    _tell(
+        f"  at most {format_usd(most)} with disks and addresses (limit {format_usd(limits.max_usd)}), "
+        f"at most {format_duration(limits.whole)}"
+    )
+    _tell("  every machine has a deadline of its own, and ends without this command, too")
+    for name, steps in MACHINES.items():
+        _tell(f"  machine {name}:")
+        for step in steps:
+            _tell(f"    {step:<14} {PROVES[step]}")
+    _tell("  all of them:")
+    for step in [step for step in PROVES if not any(step in steps for steps in MACHINES.values())]:
+        _tell(f"    {step:<14} {PROVES[step]}")
+
+
+def _end(result: DrillResult, as_json: bool, *, broken_off: bool) -> None:
+    if as_json:
+        sys.stdout.write(result.text())
+    else:
+        sys.stdout.write(f"{_summary(result)}\n")
+    if result.failed or broken_off:
+        raise typer.Exit(int(ExitCode.INTERRUPTED if broken_off else ExitCode.TRAINING_FAILED))
+
+
+def _summary(result: DrillResult) -> str:
+    untried = len(result.steps) - len(result.proven) - len(result.failed)
+    parts = [f"{len(result.proven)} of {len(result.steps)} steps proven"]
+    parts += [f"{len(result.failed)} failed"] if result.failed else []
+    parts += [f"{untried} not tried"] if untried else []
+    took = format_duration(timedelta(seconds=result.seconds))
+    return (
+        f"{result.provider} {result.machine_type}: {', '.join(parts)}; {took}, about {format_usd(result.usd_estimate)}"
+    )
+
+
+def _import(path: Path, as_json: bool) -> None:
+    where = add_result(path, Path.cwd())
+    result = read_result(where)
+    if as_json:
+        sys.stdout.write(json.dumps({"file": str(where), "proven": len(result.proven)}) + "\n")
+    else:
+        sys.stdout.write(f"added: {where.relative_to(Path.cwd())}\n{_summary(result)}\n")
+    _tell("tests/contract/test_fidelity.py says which lines of docs/fidelity.md change")
+
+
+def _device(text: str | None) -> str:
+    """The device's own name; that of a processor where none was named. Raises BadInputError."""
+    if text is None:
+        return CPU_DEVICE
+    try:
+        return find_device(text).name
+    except UnknownDeviceError as error:
+        raise BadInputError(str(error), error.hint) from None
+
+
+def _most_usd(provider: str, value: str | None) -> Decimal:
+    if value is not None:
+        return options.max_cost(value)
+    return SIM_MOST_USD if is_simulated(provider) else MOST_USD
+
+
+def _tell_step(row: StepResult) -> None:
+    took = f" ({format_duration(timedelta(seconds=row.seconds))})" if row.seconds is not None else ""
+    detail = f": {row.detail}" if row.detail else ""
+    _tell(f"{row.step:<14} {row.verdict}{took}{detail}")
+
+
+def _hear(event: Event) -> None:
+    if isinstance(event, Message):
+        _tell(f"  {event.text}")
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,196 @@
+"""One drill from its first machine to its result, and what an earlier one has left."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
+from decimal import ROUND_UP, Decimal
+from typing import TYPE_CHECKING, Any
+
+from planner import __version__
+from planner.drill.ends import keys_of, ours, try_ends
+from planner.drill.first import try_first
+from planner.drill.job import job
+from planner.drill.limits import EXTRAS_USD_PER_HOUR
+from planner.drill.redaction import redacted
+from planner.drill.result import DrillResult, without_secrets
+from planner.drill.sheet import BrokenOffError
+from planner.drill.timers import try_timers
+from planner.errors import TeardownUnverifiedError
+from planner.runs.run import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from planner.drill.tools import Tools
+    from planner.runs.run import Run
+    from planner.runs.targets import Target
+
+DIGEST = job(timedelta(minutes=1), Decimal(1)).digest()
+"""Of the job of every drill: by it a run of one is known in the journal."""
+_CENT = Decimal("0.0001")
+
+
+def drill(tools: Tools, breaking_off: AbstractContextManager[object] | None = None) -> DrillResult:
+    """Tries every step and ends every machine. Raises LeftError, with the result of it in `result`, where it is not
+    sure that nothing is left; ProviderError where nothing can be looked at before the first machine.
+
+    `breaking_off` may raise BrokenOffError at any time within it: the steps that are still to come are left out, and
+    the machines are ended; a second time, machines that are not yet ended are left to their timers.
+    """
+    try:
+        with breaking_off or nullcontext():
+            rest = _done(tools)
+    except BrokenOffError:
+        rest = _not_over(tools)
+    result = result_of(tools)
+    if rest:
+        raise LeftError(rest, result)
+    return result
+
+
+def _done(tools: Tools) -> list[str]:
+    """What could not be made sure of when the drill was over."""
+    before: frozenset[tuple[str, str, str]] = frozenset()
+    try:
+        with _breakable(tools):
+            before = keys_of(ours(tools))
+            first = try_first(tools)
+            if first is None:  # what is left of it is not paid for while others are watched
+                _ended(tools)
+            try_timers(tools, first)
+    finally:
+        rest = _ended_at_last(tools)
+    if not tools.sheet.broken_off:
+        with _breakable(tools):
+            try_ends(tools, before)
+    return rest
+
+
+@contextmanager
+def _breakable(tools: Tools) -> Iterator[None]:
+    """Where the drill is broken off in the block, it goes on behind it, and tries nothing more."""
+    try:
+        yield
+    except BrokenOffError as why:
+        tools.sheet.break_off(str(why))
+
+
+def _ended_at_last(tools: Tools) -> list[str]:
+    """As `_ended`, also where the drill is broken off meanwhile; what is not over where that happens once more."""
+    if tools.sheet.broken_off:
+        tools.say("the drill was interrupted: ending its machines")
+    try:
+        return _ended(tools)
+    except BrokenOffError as why:
+        if tools.sheet.broken_off:
+            return _not_over(tools)
+        tools.sheet.break_off(str(why))
+        return _ended_at_last(tools)
+
+
+def _ended(tools: Tools) -> list[str]:
+    """What could not be made sure of when all runs of the drill were brought to their end."""
+    return [why for run_id in tools.runs if (why := tools.end(run_id))]
+
+
+def _not_over(tools: Tools) -> list[str]:
+    """The runs whose end nobody has seen."""
+    return [f"run {run.run_id} is not over" for run in tools.recorded() if run.phase is not Phase.DONE]
+
+
+class LeftError(TeardownUnverifiedError):
+    """The drill is over, and something of it may still be there."""
+
+    def __init__(self, rest: Sequence[str], result: DrillResult) -> None:
+        super().__init__(
+            f"something of the drill may still be there: {'; '.join(rest)}",
+            f"plan drill {result.provider} --clean ends it; plan sweep shows it",
+        )
+        self.result = result
+
+
+def left_over(tools: Tools) -> list[Run]:
+    """Runs of earlier drills at this provider that are not over."""
+    return [
+        run
+        for run in (*tools.journal.live(), *tools.journal.unverified())
+        if run.job_digest == DIGEST and run.provider == tools.provider.name and tools.runner.owns(run)
+    ]
+
+
+def clean(tools: Tools) -> int:
+    """Ends what earlier drills have left; how many runs. Raises TeardownUnverifiedError where it is not sure."""
+    runs = {run.run_id: run for run in left_over(tools)}
+    rest = [why for run_id in runs if (why := tools.end(run_id))]
+    if rest:
+        raise TeardownUnverifiedError(
+            f"something of an earlier drill may still be there: {'; '.join(rest)}", "plan sweep shows it"
+        )
+    return len(runs)
+
+
+def result_of(tools: Tools) -> DrillResult:
+    """What the steps have shown, without anything that names the account."""
+    target = _where(tools)
+    runs = tools.recorded()
+    targets = [attempt.target for run in runs for attempt in run.attempts if attempt.target and attempt.ran]
+    lasting = tools.now() - tools.began
+    result = without_secrets(
+        {
+            "provider": tools.provider.name,
+            "day": tools.began.date().isoformat(),
+            "version": __version__,
+            "regions": tuple(dict.fromkeys(other_target.offer.region for other_target in targets)),
+            "machine_type": target.offer.instance_type,
+            "device": target.offer.device,
+            "usd_per_hour": target.offer.usd_per_hour,
+            "usd_estimate": _estimate(tools, runs),
+            "seconds": round(lasting.total_seconds(), 1),
+            "steps": _steps(tools, runs),
+        }
+    )
+    return DrillResult.model_validate({**result, "provider": tools.provider.name, "day": tools.began.date()})
+
+
+def _where(tools: Tools) -> Target:
+    for run in tools.recorded():
+        for attempt in run.attempts:
+            if attempt.target is not None and attempt.ran:
+                return attempt.target
+    return tools.targets[0]
+
+
+def _estimate(tools: Tools, runs: Sequence[Run]) -> Decimal:
+    """Compute, and disk and address for as long as there was a machine, at list prices."""
+    now = tools.now()
+    total = Decimal(0)
+    for run in runs:
+        total += run.cost_usd(now)
+        for attempt in run.attempts:
+            if attempt.asked_at is not None and attempt.ran:
+                hours = ((attempt.ended_at or now) - attempt.asked_at) / timedelta(hours=1)
+                total += EXTRAS_USD_PER_HOUR * Decimal(str(round(max(hours, 0.0), 6)))
+    return total.quantize(_CENT, ROUND_UP)
+
+
+def _steps(tools: Tools, runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Names that are known here stand in what was seen alone: all else is in words of ours."""
+    secrets = _secrets(tools, runs)
+    return [{**step.model_dump(mode="json"), "detail": redacted(step.detail, secrets)} for step in tools.sheet.results]
+
+
+def _secrets(tools: Tools, runs: Sequence[Run]) -> set[str]:
+    """Names that are known here and tell whose account it was."""
+    secrets = {tools.client.id, *tools.client.ids, *tools.runs, str(tools.settings.home)}
+    for run in runs:
+        secrets |= {attempt.ref.id for attempt in run.attempts if attempt.ref is not None}
+    for option in tools.settings.options_of(tools.provider.name).values():
+        secrets.add(option)
+    return secrets - _public(tools)
+
+
+def _public(tools: Tools) -> set[str]:
+    """Words that name no account, whatever stands in the settings."""
+    return {target.offer.region for target in tools.targets} | {"plan", "trainplan", "true", "false", "none"}

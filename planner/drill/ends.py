@@ -1,0 +1,108 @@
+"""The last steps of a drill, of all its machines together: deletes, reads of what is gone, and a look at the whole."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from planner.drill.sheet import FailedError, SkippedError
+from planner.drill.steps import Step
+from planner.runs.provider_clock import tells_time
+from planner.runs.sweep import Fate, look
+from providers.base import InstanceState
+from providers.errors import InstanceNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from planner.drill.tools import Tools
+    from planner.runs.run import Run
+    from planner.runs.sweep import Sweep
+    from providers.base import InstanceRef, OwnedResource
+
+GONE_PATIENCE = timedelta(minutes=3)
+_Key = tuple[str, str, str]
+
+
+def try_ends(tools: Tools, before: frozenset[_Key]) -> None:
+    """Tries the last steps; `before` is what had our labels when the drill began."""
+    refs = _refs(tools)
+    if not refs:
+        tools.sheet.leave_out((Step.DELETE, Step.NOT_FOUND, Step.SWEEP), "no machine was made")
+        return
+    _try(tools, Step.DELETE, lambda: _deleted(tools, refs))
+    _try(tools, Step.NOT_FOUND, lambda: _gone(tools, refs))
+    _try(tools, Step.SWEEP, lambda: _swept(tools, before))
+
+
+def ours(tools: Tools) -> Sweep:
+    """Everything with our labels. Raises ProviderError."""
+    runs: dict[str, Run] = {run.run_id: run for run in tools.journal.runs()}
+
+    def time() -> datetime | None:
+        return tools.now() if tells_time(tools.provider) else None
+
+    return look(tools.provider, lambda: runs, tools.client.ids, time)
+
+
+def keys_of(sweep: Sweep) -> frozenset[_Key]:
+    """What identifies each resource that a sweep has found."""
+    return frozenset(_key(resource.resource) for resource in sweep.found)
+
+
+def _try(tools: Tools, step: Step, holds: Callable[[], str]) -> None:
+    try:
+        with tools.sheet.step(step) as names:
+            names.append(holds())
+    except SkippedError:
+        return  # the others are tried all the same
+
+
+def _refs(tools: Tools) -> list[InstanceRef]:
+    return [attempt.ref for run in tools.recorded() for attempt in run.attempts if attempt.ref is not None]
+
+
+def _deleted(tools: Tools, refs: list[InstanceRef]) -> str:
+    for ref in refs:
+        tools.provider.delete(ref)
+    until = tools.now() + GONE_PATIENCE
+    while True:
+        rest = [owned.kind for run_id in tools.runs for owned in tools.provider.list_owned(run_id)]
+        if not rest:
+            return f"{len(refs)} deletes; nothing is listed"
+        if tools.now() > until:
+            raise FailedError(f"still listed: {', '.join(rest)}")
+        tools.pause()
+
+
+def _gone(tools: Tools, refs: list[InstanceRef]) -> str:
+    unknown = 0
+    for ref in refs:
+        try:
+            state = tools.provider.get(ref).state
+        except InstanceNotFoundError:
+            unknown += 1
+            continue
+        if state is not InstanceState.ENDED:
+            raise FailedError(f"a machine that was deleted is shown as {state}")
+    return f"{unknown} of {len(refs)} unknown, the others shown as ended"
+
+
+def _swept(tools: Tools, before: frozenset[_Key]) -> str:
+    sweep = ours(tools)
+    if sweep.unanswered:
+        raise FailedError(f"{len(sweep.unanswered)} places did not answer")
+    rest = [
+        resource.resource.kind
+        for resource in sweep.found
+        if resource.resource.run_id in tools.runs
+        or (resource.fate in (Fate.ORPHAN, Fate.EXPIRED) and _key(resource.resource) not in before)
+    ]
+    if rest:
+        raise FailedError(f"a look at everything of ours finds: {', '.join(rest)}")
+    return "nothing of the drill is there"
+
+
+def _key(resource: OwnedResource) -> _Key:
+    return resource.region, resource.kind, resource.id

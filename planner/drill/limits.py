@@ -1,0 +1,93 @@
+"""How long each part of a drill may take, and what that comes to in dollars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import ROUND_UP, Decimal
+from typing import TYPE_CHECKING
+
+from planner.errors import NothingLeftError
+from planner.runs.targets import cost_of
+from pricing.devices import CPU_DEVICE
+from pricing.money import format_usd
+
+if TYPE_CHECKING:
+    from planner.runs.targets import Target
+
+MOST_MINUTES = 45
+MOST_USD = Decimal("0.15")
+SIM_MOST_USD = Decimal("0.50")
+"""The simulated cloud has no small machines, and bills nothing."""
+EXTRAS_USD_PER_HOUR = Decimal("0.03")
+"""Disk and public address beside a machine, at the dearest of the three clouds and with 100 GiB of disk."""
+CLOUD_TIMER_AHEAD = timedelta(minutes=10)
+LEAST_AHEAD = timedelta(minutes=3)
+"""From the create of machine C to its deadline: where the cloud's timer comes long after the deadline."""
+LATE = timedelta(minutes=5)
+"""How much later than its time a timer of the cloud may come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`first` is the deadline of A, `timer` from B's create to its own timer, `after_timer` from there to B's deadline:
+    no timer of the cloud comes sooner. `whole` is the drill, `poll_seconds` lie between two looks."""
+
+    max_usd: Decimal
+    whole: timedelta = timedelta(minutes=MOST_MINUTES)
+    first: timedelta = timedelta(minutes=20)
+    timer: timedelta = timedelta(minutes=12)
+    after_timer: timedelta = timedelta(minutes=3)
+    cloud_timer: timedelta = CLOUD_TIMER_AHEAD + timedelta(minutes=3)
+    end: timedelta = timedelta(minutes=4)
+    poll_seconds: float = 10.0
+
+    @property
+    def second(self) -> timedelta:
+        return self.timer + self.after_timer
+
+    @property
+    def third(self) -> timedelta:
+        """Until C is over at the latest: its timer may be late."""
+        return self.cloud_timer + LATE
+
+    def usd_first(self, target: Target) -> Decimal:
+        """What the run of A and B costs at most."""
+        return _cost(target, self.first) + self.usd_second(target)
+
+    def usd_second(self, target: Target) -> Decimal:
+        """What B costs at most."""
+        return _cost(target, self.second)
+
+    def usd_third(self, target: Target) -> Decimal:
+        """What the run of C costs at most."""
+        return _cost(target, self.third)
+
+    def usd(self, target: Target) -> Decimal:
+        """What the whole drill costs at most on such a machine."""
+        return self.usd_first(target) + self.usd_third(target)
+
+
+def limits_for(device: str, max_usd: Decimal) -> Limits:
+    """Those of a processor; a machine with an accelerator takes minutes longer to its first step."""
+    if device == CPU_DEVICE:
+        return Limits(max_usd=max_usd)
+    return Limits(max_usd=max_usd, first=timedelta(minutes=22), timer=timedelta(minutes=15))
+
+
+def within(targets: tuple[Target, ...], limits: Limits) -> tuple[Target, ...]:
+    """The targets on which the whole drill stays below its limit. Raises NothingLeftError where none does."""
+    left = tuple(target for target in targets if limits.usd(target) <= limits.max_usd)
+    if not left:
+        least = min(limits.usd(target) for target in targets).quantize(Decimal("0.01"), ROUND_UP)
+        raise NothingLeftError(
+            f"a drill on the cheapest machine costs up to {format_usd(least)}, above the limit of "
+            f"{format_usd(limits.max_usd)}",
+            f"--max-cost-usd {least} allows it",
+        )
+    return left
+
+
+def _cost(target: Target, lasting: timedelta) -> Decimal:
+    rate = max(target.ceiling_usd_per_hour, target.offer.planning_usd_per_hour or Decimal(0))
+    return cost_of(rate + EXTRAS_USD_PER_HOUR, target.offer, lasting)

@@ -1,0 +1,89 @@
+"""Where a drill takes its machines: the cheapest that the account may have, by the hour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.errors import NothingLeftError
+from planner.runs.targets import Target
+from pricing.devices import CPU_DEVICE
+from pricing.offers import Market, OfferQuery
+from providers.base import Refiner
+from providers.cloud.quotas import QuotaTeller, RegionTeller
+from providers.errors import ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pricing.offers import Offer
+    from providers.base import Provider
+
+LEAST_MEMORY_GIB = 3.5
+"""TensorFlow with the drill's net, the agent and the container engine."""
+REFINED = 12
+MOST_TARGETS = 12
+
+
+def targets(
+    provider: Provider, say: Callable[[str], None], device: str = "", regions: Sequence[str] = ()
+) -> tuple[Target, ...]:
+    """The places for on-demand machines, the cheapest first, those of the first machine's size and price range.
+
+    `device` is the accelerator that was named, "" for none. Raises NothingLeftError where there is none.
+    """
+    name = device or CPU_DEVICE
+    query = OfferQuery(
+        devices=frozenset({name}),
+        markets=frozenset({Market.ON_DEMAND}),
+        regions=frozenset(regions) if regions else None,
+    )
+    offers = sorted(filter(_fits, provider.offers(query)), key=_rate)
+    offers = _open(provider, offers, say)
+    if not offers:
+        where = f" in {', '.join(regions)}" if regions else ""
+        raise NothingLeftError(
+            f"{provider.name} has no machine for a drill: {name}, on demand{where}",
+            "plan doctor says what is missing",
+        )
+    offers = sorted(_refined(provider, offers[:REFINED], say), key=_rate)
+    if not offers:
+        raise NothingLeftError(f"{provider.name} has none of the cheapest machines at this moment", "try again later")
+    found = [Target(offer=offer, zone=zone) for offer in offers for zone in (offer.zones or (None,))]
+    return tuple(found[:MOST_TARGETS])
+
+
+def _fits(offer: Offer) -> bool:
+    enough = offer.memory_gib is None or offer.memory_gib >= LEAST_MEMORY_GIB
+    if offer.availability.offered is False:
+        return False
+    return enough and offer.planning_usd_per_hour is not None and offer.hosts == 1
+
+
+def _rate(offer: Offer) -> tuple[object, ...]:
+    price = max(offer.planning_usd_per_hour or offer.usd_per_hour, offer.usd_per_hour)
+    return (price, offer.device_count, offer.region, offer.instance_type)
+
+
+def _open(provider: Provider, offers: list[Offer], say: Callable[[str], None]) -> list[Offer]:
+    """Without regions that are closed to the account and quotas that are known to be too small."""
+    try:
+        if isinstance(provider, RegionTeller):
+            closed = provider.closed_regions(list(dict.fromkeys(offer.region for offer in offers)))
+            offers = [offer for offer in offers if offer.region not in closed]
+        if isinstance(provider, QuotaTeller):
+            offers = offers[: REFINED * 4]
+            short = provider.shortfalls(offers)
+            offers = [offer for offer, why in zip(offers, short, strict=True) if not why]
+    except ProviderError as error:
+        say(f"quotas were not looked up: {error.message}")
+    return offers
+
+
+def _refined(provider: Provider, offers: list[Offer], say: Callable[[str], None]) -> list[Offer]:
+    if not isinstance(provider, Refiner):
+        return offers
+    try:
+        return list(provider.refine(offers))
+    except ProviderError as error:
+        say(f"live prices were not looked up: {error.message}")
+        return offers

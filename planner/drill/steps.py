@@ -1,0 +1,50 @@
+"""The steps of a drill, in their order, and what each proves in words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    """What is tried; the machines A, B and C of `MACHINES` are what it is tried on."""
+
+    LAUNCH = "launch"
+    REPLAY = "replay"
+    RUN_DIRECTORY = "run-directory"
+    BOOT = "boot"
+    AGENT = "agent"
+    CHECKPOINT = "checkpoint"
+    STOP = "stop"
+    RESUME = "resume"
+    MACHINE_TIMER = "machine-timer"
+    LEFTOVERS = "leftovers"
+    CLOUD_TIMER = "cloud-timer"
+    DELETE = "delete"
+    NOT_FOUND = "not-found"
+    SWEEP = "sweep"
+
+
+PROVES = {
+    Step.LAUNCH: "a create is accepted and gives a machine that the journal knows",
+    Step.REPLAY: "the same create sent again is answered with the same machine, and one alone is listed",
+    Step.RUN_DIRECTORY: "what a launch wrote into the run directory is listed, and reads back whole and in part",
+    Step.BOOT: "the machine runs",
+    Step.AGENT: "what is on it starts, may write its run directory, and training begins",
+    Step.CHECKPOINT: "a checkpoint comes home whole",
+    Step.STOP: "a wish to stop is obeyed, with a checkpoint, and the machine ends itself",
+    Step.RESUME: "a second machine goes on from the first one's checkpoint",
+    Step.MACHINE_TIMER: "the timer inside the machine ends it, before any timer of the cloud and whatever is running",
+    Step.LEFTOVERS: "a machine that has ended itself leaves nothing that bills",
+    Step.CLOUD_TIMER: "the cloud's timer ends a machine whose own timer is off, with no call from here but looks",
+    Step.DELETE: "a delete of what is gone is no error, and nothing of the runs is listed afterwards",
+    Step.NOT_FOUND: "what was deleted is unknown, or known as ended",
+    Step.SWEEP: "a look at everything with our labels finds nothing of the drill",
+}
+"""In the order in which they are tried."""
+
+MACHINES = {
+    "A": (Step.LAUNCH, Step.REPLAY, Step.RUN_DIRECTORY, Step.BOOT, Step.AGENT, Step.CHECKPOINT, Step.STOP),
+    "B": (Step.RESUME, Step.MACHINE_TIMER, Step.LEFTOVERS),
+    "C": (Step.CLOUD_TIMER,),
+}
+"""Which machine shows what; the last steps of `PROVES` are of all of them together."""

@@ -1,0 +1,160 @@
+"""What a drill acts with: the project's own runner, journal and provider, in the provider's time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from planner.clock import Clock
+from planner.drill.job import job
+from planner.drill.limits import Limits
+from planner.drill.sheet import BrokenOffError, FailedError, Sheet, SkippedError
+from planner.errors import PlanError, UnknownRunError
+from planner.home.client import Client
+from planner.runs.execution.executor import Detached
+from planner.runs.journal.journal import Journal
+from planner.runs.journal.records import request_from_record
+from planner.runs.live_prices import Watchful
+from planner.runs.run import Phase
+from planner.runs.run_keys import RunKeys
+from planner.runs.runner import Runner, request_for
+from planner.runs.targets import Target
+from planner.settings import Settings
+from providers.base import Provider, RunId
+from providers.errors import ProviderError
+from providers.values import OwnEnds
+
+if TYPE_CHECKING:
+    from planner.runs.execution.create import MakeRequest
+    from planner.runs.run import Run
+    from providers.base import LaunchRequest, RunStore
+
+END_PATIENCE = timedelta(minutes=12)
+"""How long a drill sees to the end of one of its runs before it says that something may be left."""
+TRAINS_ON = timedelta(hours=1)
+"""How long after its deadline the trainer of a machine would go on whose timers are watched one at a time."""
+OWN_TIMER_AFTER = timedelta(minutes=25)
+"""How long after its deadline a machine ends itself that the cloud is to end: later than any timer of a cloud may come
+(5 minutes after the deadline, and planner.drill.limits.LATE), and soon, should the drill have died before that was set.
+"""
+
+
+@dataclass(kw_only=True)
+class Tools:
+    """`began` is when the drill began; `runs` are those that it has made, each once. `say` gets a line for the person,
+    `ends` hears of what could not be made sure of."""
+
+    runner: Runner
+    journal: Journal
+    provider: Provider
+    clock: Clock
+    settings: Settings
+    client: Client
+    limits: Limits
+    targets: tuple[Target, ...]
+    sheet: Sheet
+    say: Callable[[str], None]
+    began: datetime
+    runs: list[RunId] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def pause(self) -> None:
+        self.clock.sleep(self.limits.poll_seconds)
+
+    def run(self, run_id: RunId) -> Run:
+        """As the journal has it."""
+        return self.journal.run(run_id)
+
+    def recorded(self) -> list[Run]:
+        """The drill's runs as the journal has them; one that was interrupted before it was written down is none."""
+        runs = {run.run_id: run for run in self.journal.runs()}
+        return [runs[run_id] for run_id in self.runs if run_id in runs]
+
+    def store(self, run_id: RunId) -> RunStore:
+        return self.provider.store(run_id)
+
+    def request(self, run: Run) -> LaunchRequest:
+        """The request of the newest attempt, as it was sent."""
+        return request_from_record(self.journal.request(run.run_id, run.attempts[-1].number), self.provider)
+
+    def usd(self) -> Decimal:
+        """What the runs have cost until now, as far as is known here."""
+        return sum((run.cost_usd(self.now()) for run in self.recorded()), Decimal(0))
+
+    def check_room(self, lasting: timedelta, usd: Decimal) -> None:
+        """Raises SkippedError where so much time, or so much money, is not left of the drill's limits."""
+        if self.now() + lasting + self.limits.end > self.began + self.limits.whole:
+            raise SkippedError("the time ran out")
+        if self.usd() + usd > self.limits.max_usd:
+            raise SkippedError("the money ran out")
+
+    def draft(self, deadline: timedelta, budget_usd: Decimal) -> Run:
+        """A run of the drill's job, not recorded."""
+        folder = self.settings.home / "drills" / "model"
+        return self.runner.draft(job(deadline, budget_usd), self.targets, None, folder)
+
+    def record(self, run: Run, deadline: timedelta, budget_usd: Decimal) -> Run:
+        """The run in the journal, before anything is made for it."""
+        self.runs.append(run.run_id)
+        return self.runner.record(run, job(deadline, budget_usd), {})
+
+    def requests(self, ends: Callable[[LaunchRequest], OwnEnds | None]) -> MakeRequest:
+        """Makes requests at about the prices that were agreed to; `ends` says what inside a machine ends it when."""
+        keys = RunKeys(self.settings.home)
+        make = request_for(
+            job(timedelta(minutes=1), Decimal(1)), self.clock, client=self.client.id, key=keys.key
+        )  # its limits are those of the run
+
+        def made(run: Run, number: int, target: Target) -> LaunchRequest:
+            request = make(run, number, target)
+            return replace(request, own_ends=ends(request))
+
+        offers = [target.offer for target in self.targets]
+        return Watchful(lambda _: self.provider, self.now, offers).over(made)
+
+    def launched(self, run: Run, make: MakeRequest) -> Run:
+        """The run with a machine that boots. Raises PlanError, FailedError, SkippedError."""
+        try:
+            the_run, _ = self.runner.follow(run, make, until_launched=True)
+        except Detached as left:
+            if left.run.phase in (Phase.BOOTING, Phase.RUNNING):
+                return left.run
+            raise BrokenOffError("the drill was interrupted") from None
+        raise FailedError(the_run.message or f"the launch ended: {the_run.outcome}")
+
+    def settled(self, run: Run) -> Run:
+        """The run where it stands, and what has ended of it cleared away."""
+        return self.runner.settle(run)
+
+    def end(self, run_id: RunId) -> str:
+        """Brings a run to its end, whatever it is at. Returns what could not be made sure of, "" for nothing."""
+        until, why = self.now() + END_PATIENCE, ""
+        while True:
+            try:
+                run = self.settled(self.run(run_id))
+                if run.phase is Phase.DONE:
+                    return ""
+                for owned in self.provider.list_owned(run_id):
+                    self.provider.delete(owned)
+            except UnknownRunError:  # interrupted before it was written down: nothing was made for it
+                return ""
+            except (PlanError, ProviderError) as error:
+                why = error.message
+            if self.now() > until:
+                return why or f"run {run_id} is not over"
+            self.pause()
+
+
+def own_timer_only(after: timedelta) -> Callable[[LaunchRequest], OwnEnds]:
+    """Of a machine whose own timer comes so long before its deadline, while its trainer would go on."""
+    return lambda request: OwnEnds(trainer=request.deadline + TRAINS_ON, timer=request.deadline - after)
+
+
+def cloud_timer_only(request: LaunchRequest) -> OwnEnds:
+    """Of a machine that nothing inside it ends before the cloud is to."""
+    return OwnEnds(trainer=request.deadline + TRAINS_ON, timer=request.deadline + OWN_TIMER_AFTER)

@@ -1,0 +1,38 @@
+"""A drill of each double: every step is proven, within its limits, and nothing is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.drill.behaviours import behaviours
+from planner.drill.limits import MOST_MINUTES
+from planner.drill.result import Verdict, read_result, write_result
+from planner.drill.steps import PROVES
+from planner.runs.journal.journal import Journal
+from planner.runs.run import Phase
+from tests.drill.worlds import LIMITS, NAMES, Table, a_cloud
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_drill_proves_every_step_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    table = Table(tmp_path, a_cloud(name))
+    result = table.drill()
+    assert {row.step: (row.verdict, row.detail) for row in result.steps if row.verdict is not Verdict.PROVEN} == {}
+    assert [row.step for row in result.steps] == list(PROVES)
+    assert table.left() == []
+    assert result.seconds < MOST_MINUTES * 60
+    assert 0 < result.usd_estimate <= LIMITS.max_usd
+    assert all(row.proves == behaviours(name, row.step) for row in result.steps)
+    with Journal.open(table.settings.journal) as journal:
+        assert {run.phase for run in journal.runs()} == {Phase.DONE}
+        assert len(list(journal.runs())) == 2
+
+
+def test_its_file_reads_back(tmp_path: Path) -> None:
+    result = Table(tmp_path / "home", a_cloud("sim")).drill()
+    assert read_result(write_result(result, tmp_path)) == result

@@ -1,0 +1,125 @@
+"""The doubles as a drill meets them, and a drill on one, in the double's time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.cli.person import Nobody
+from planner.drill.drill import LeftError, drill
+from planner.drill.limits import Limits
+from planner.drill.result import StepResult
+from planner.drill.sheet import Sheet
+from planner.drill.tools import Tools
+from planner.home.client import own_client
+from planner.runs.journal.journal import Journal
+from planner.runs.runner import Runner
+from planner.settings import Settings
+from providers.registry import CLOUDS, SIMULATED
+from tests.doubles.clock import NOON
+from tests.doubles.spoiled_trainers import SPOILED
+from tests.faults.harness import Cloud, Lived
+from tests.faults.points import Points
+
+if TYPE_CHECKING:
+    from planner.drill.result import DrillResult
+    from providers.base import Provider
+
+NAMES = (SIMULATED, *CLOUDS)
+LIMITS = Limits(max_usd=Decimal(2), poll_seconds=20.0)
+
+
+def a_cloud(name: str, trainer: str = "", **changes: Any) -> Cloud:
+    """A double in a world of its own; `changes` are of its scenario, `trainer` one of `SPOILED`, or "hung"."""
+    module: Any = import_module(f"tests.faults.{name}")
+    match name:
+        case "sim":
+            made: Any = module.SimCloud("plain", **changes)
+            if trainer:
+                made.trains_with(_trainer(trainer))
+            return made  # type: ignore[no-any-return]
+        case "aws":
+            return module.AwsCloud("plain", **changes, **({"trainer": trainer} if trainer else {}))  # type: ignore[no-any-return]
+        case "gcp":
+            from tests.doubles.google.scenario import Scenario
+            from tests.drill.gcp import ClosedGcp
+
+            made = ClosedGcp("plain")
+            given = {**module.QUICK, "began": NOON, **changes, **({"trainer": trainer} if trainer else {})}
+            made.google.reset(Scenario.model_validate(given))
+            return made  # type: ignore[no-any-return]
+        case _:
+            made = module.AzureCloud("plain")
+            made.world = module.World(module.Rules(page_size=1, **changes), _trainer(trainer) if trainer else None)
+            made.arm = module.Arm(made.world, module.BASE)
+            return made  # type: ignore[no-any-return]
+
+
+def _trainer(name: str) -> Any:
+    from tests.faults.sim import Hung
+
+    return Hung() if name == "hung" else SPOILED[name]()
+
+
+@dataclass
+class Table:
+    """Somebody's computer, at which drills of one double are done. `told` are the steps as they came in."""
+
+    home: Path
+    cloud: Cloud
+    limits: Limits = LIMITS
+    told: list[StepResult] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(home=self.home)
+
+    @property
+    def clients(self) -> frozenset[str]:
+        return own_client(self.settings).ids
+
+    def provider(self) -> Provider:
+        return self.cloud.provider(self.cloud.answer, Points())
+
+    def tools(self, journal: Journal, provider: Provider | None = None) -> Tools:
+        made = provider or self.provider()
+        clock: Any = made
+        return Tools(
+            runner=Runner(lambda _: made, journal, self.settings, clock, lambda _: None, Nobody()),
+            journal=journal,
+            provider=made,
+            clock=clock,
+            settings=self.settings,
+            client=own_client(self.settings),
+            limits=self.limits,
+            targets=self.cloud.targets("on_demand"),
+            sheet=Sheet(made.name, clock, self.told.append),
+            say=self.said.append,
+            began=clock.now(),
+        )
+
+    def drill(self, provider: Provider | None = None, **changes: Any) -> DrillResult:
+        """One drill; also where it could not make sure that nothing is left."""
+        with Journal.open(self.settings.journal) as journal:
+            tools = replace(self.tools(journal, provider), **changes)
+            try:
+                return drill(tools)
+            except LeftError as error:
+                self.said.append(error.message)
+                return error.result
+            finally:
+                self.cloud.let_go()
+
+    def left(self) -> list[str]:
+        """What of ours is still there, by the double's own ledger."""
+        return [row.id for row in self.rows() if row.left]
+
+    def rows(self) -> list[Lived]:
+        """Everything of ours that there ever was, by the double's own ledger."""
+        found = [row for row in self.cloud.ledger() if row.ours]
+        self.cloud.let_go()
+        return found
