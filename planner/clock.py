@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol
-
-from providers.base import Provider, Timekeeper
-from providers.server_time import ServerTime, applied
 
 
 class Clock(Protocol):
+    """Where commands get the time from, so that tests and the simulated cloud can have their own."""
+
     def now(self) -> datetime:
         """The instant, aware, in UTC."""
         ...
@@ -28,45 +25,3 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: TID251  the one place that waits
-
-
-def tells_time(provider: Provider) -> bool:
-    """Whether an instant there can be compared with the clock that is used for the provider (`ProviderClock`)."""
-    if isinstance(provider, Timekeeper):
-        return True
-    return not isinstance(provider, ServerTime) or provider.server_time_offset() is not None
-
-
-def correction(provider: Provider) -> timedelta:
-    """What has to be added to this computer's clock to have the provider's time; zero where they agree, where nobody
-    knows, and where the provider has a time of its own."""
-    if isinstance(provider, Timekeeper) or not isinstance(provider, ServerTime):
-        return timedelta(0)
-    return applied(provider.server_time_offset())
-
-
-@dataclass(frozen=True)
-class ProviderClock:
-    """This computer's clock, set to the provider's as soon as its answers tell that the two disagree. `tell` hears the
-    provider's name and a sentence on that, with each reading."""
-
-    provider: Provider
-    here: Clock
-    tell: Callable[[str, str], None]
-
-    def now(self) -> datetime:
-        ahead = correction(self.provider)
-        if ahead:
-            self.tell(self.provider.name, disagreement(self.provider.name, ahead))
-        return self.here.now() + ahead
-
-    def sleep(self, seconds: float) -> None:
-        self.here.sleep(seconds)
-
-
-def disagreement(provider: str, ahead: timedelta) -> str:
-    """In words, that this computer's clock is wrong, or the provider's."""
-    minutes = abs(ahead.total_seconds()) / 60
-    much = f"{minutes:,.0f} minutes" if minutes < 120 else f"{minutes / 60:,.0f} hours"
-    way = "behind" if ahead > timedelta(0) else "ahead of"
-    return f"this computer's clock is {much} {way} that of {provider}: the provider's time is used; set the clock right"

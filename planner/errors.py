@@ -30,6 +30,8 @@ from providers.errors import (
 
 
 class ExitCode(IntEnum):
+    """The exit codes of `plan` (docs/output.md)."""
+
     OK = 0
     BAD_INPUT = 2
     NOTHING_LEFT = 3
@@ -54,34 +56,50 @@ class PlanError(Exception):
 
 
 class BadInputError(PlanError):
+    """A job file, an option or a value is wrong."""
+
     exit_code = ExitCode.BAD_INPUT
 
 
 class NothingLeftError(PlanError):
+    """Every offer was filtered out."""
+
     exit_code = ExitCode.NOTHING_LEFT
 
 
 class RefusedError(PlanError):
+    """Credentials, a permission, a quota or a person refused."""
+
     exit_code = ExitCode.REFUSED
 
 
 class NoCapacityError(PlanError):
+    """No placement has capacity left."""
+
     exit_code = ExitCode.NO_CAPACITY
 
 
 class TrainingFailedError(PlanError):
+    """The training itself failed."""
+
     exit_code = ExitCode.TRAINING_FAILED
 
 
 class TeardownUnverifiedError(PlanError):
+    """It is not confirmed that everything of a run is deleted."""
+
     exit_code = ExitCode.TEARDOWN_UNVERIFIED
 
 
 class LimitReachedError(PlanError):
+    """The deadline or the budget is reached."""
+
     exit_code = ExitCode.LIMIT_REACHED
 
 
 class ThisMachineError(PlanError):
+    """Engine, disk or journal of this computer failed."""
+
     exit_code = ExitCode.THIS_MACHINE
 
 

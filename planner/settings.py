@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from planner.errors import BadInputError, ThisMachineError
+from providers.registry import CLOUDS, is_here, is_simulated
+from providers.stores.places import bucket_region
 
 if TYPE_CHECKING:
     from pricing.own_rates import OwnRate
@@ -30,8 +32,6 @@ _KEYS = (
     "computer",
     "budget_usd_per_month",
 )
-CLOUDS = ("aws", "gcp", "azure")
-"""Each has a table of its own in the file, whose keys its provider knows."""
 _OF_PRICE_LISTS = ("prices_url", "offerings_url", "advisor_url", "api_key")
 """Variables of the same form that `plan prices refresh` reads (docs/prices.md); no provider knows them."""
 
@@ -44,8 +44,9 @@ class Settings:
     `usd_per_hour` is what an hour of this machine costs its owner; `base_image` and `build_flags` steer the
     building of the trainer image where the defaults cannot work. `sim_speed` and `sim_scenario` are the simulated
     cloud's (docs/simulated-cloud.md). `clouds` are the tables of the real ones, by name, `prices` the one of own rates.
-    `budget_usd_per_month` caps what launches on clouds may cost in a calendar month (planner/monthly_budget.py).
+    `budget_usd_per_month` caps what launches on clouds may cost in a calendar month (planner/runs/spending.py).
     `computer` names this computer, or the several that share the home (docs/security.md); None: the system's own id.
+    `bucket_regions` are where the clouds' buckets are, by name, those that something tells.
     """
 
     home: Path
@@ -59,6 +60,7 @@ class Settings:
     prices: Mapping[str, Any] = field(default_factory=dict)
     computer: str | None = None
     budget_usd_per_month: Decimal | None = None
+    bucket_regions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def own_rates(self) -> tuple[OwnRate, ...]:
@@ -82,11 +84,11 @@ class Settings:
 
     def options_of(self, provider: str) -> dict[str, str]:
         """What a provider takes of these, as text."""
-        given = _given(self) if provider == "local" else {}
-        if provider == "sim":
-            given = {"sim_speed": self.sim_speed, "sim_scenario": self.sim_scenario}
-        given |= self.clouds.get(provider, {})
-        return {name: value for name, value in given.items() if value is not None}
+        values = _given(self) if is_here(provider) else {}
+        if is_simulated(provider):
+            values = {"sim_speed": self.sim_speed, "sim_scenario": self.sim_scenario}
+        values |= self.clouds.get(provider, {})
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def _given(settings: Settings) -> dict[str, str | None]:
@@ -113,8 +115,8 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         )
     values = _read(machine) | own
     for key in _KEYS:
-        if given := environment.get(f"PLAN_{key.upper()}"):
-            values[key] = given
+        if value := environment.get(f"PLAN_{key.upper()}"):
+            values[key] = value
     clouds = {name: _cloud(name, values.get(name, {}), environment, source) for name in CLOUDS}
     return Settings(
         home=home,
@@ -124,10 +126,13 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         build_flags=_flags(values.get("build_flags", ""), source),
         sim_speed=_text(values.get("sim_speed")),
         sim_scenario=_text(values.get("sim_scenario")),
-        clouds={name: given for name, given in clouds.items() if given},
+        clouds={name: settings for name, settings in clouds.items() if settings},
         prices=values.get("prices", {}),
         computer=_text(values.get("computer")),
         budget_usd_per_month=_monthly_budget(machine, own, environment, source),
+        bucket_regions={
+            name: region for name, settings in clouds.items() if (region := bucket_region(name, settings, environment))
+        },
     )
 
 
@@ -152,11 +157,11 @@ def _monthly_budget(
 
 def home_of(environment: Mapping[str, str]) -> Path:
     """Where state lives: PLAN_HOME, or the platform's place. Raises BadInputError."""
-    if given := environment.get("PLAN_HOME"):
+    if value := environment.get("PLAN_HOME"):
         try:
-            return Path(given).expanduser().absolute()
+            return Path(value).expanduser().absolute()
         except RuntimeError as error:  # the home of a user that is not there
-            raise BadInputError(f"PLAN_HOME: {given}: {error}", "set it to a folder of yours") from None
+            raise BadInputError(f"PLAN_HOME: {value}: {error}", "set it to a folder of yours") from None
     import platformdirs
 
     return platformdirs.user_data_path("trainplan", appauthor=False)
@@ -175,8 +180,8 @@ def _read(source: Path) -> dict[str, Any]:
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{source}: {error}", "mend or remove it; every setting has a default") from None
     for key in values:
-        if key not in (known := (*_KEYS, *CLOUDS, "prices")):
-            raise BadInputError(f"{source}: there is no setting {key!r}", f"known: {', '.join(known)}")
+        if key not in (names := (*_KEYS, *CLOUDS, "prices")):
+            raise BadInputError(f"{source}: there is no setting {key!r}", f"known: {', '.join(names)}")
     return values
 
 
@@ -208,8 +213,8 @@ def _cloud(name: str, table: object, environment: Mapping[str, str], source: Pat
     if not isinstance(table, dict) or not all(map(_is_value, table.values())):
         raise BadInputError(f"{source}: {name} is not a table of texts and numbers", f'[{name}]\nregion = "…"')
     prefix = f"PLAN_{name.upper()}_"
-    given = {key.removeprefix(prefix).lower(): value for key, value in environment.items() if key.startswith(prefix)}
-    meant = {key: value for key, value in given.items() if value and key not in _OF_PRICE_LISTS}
+    values = {key.removeprefix(prefix).lower(): value for key, value in environment.items() if key.startswith(prefix)}
+    meant = {key: value for key, value in values.items() if value and key not in _OF_PRICE_LISTS}
     return {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in table.items()} | meant
 
 

@@ -7,8 +7,31 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.main import COMMANDS
+from planner import __version__
 from planner.errors import BadInputError, ExitCode
+
+# What each command is, in the order `plan --help` shows them. The module of a command is imported when it is typed:
+# the start-up of one command never pays for another.
+COMMANDS = {
+    "estimate": "Predict the time and the cost of a job on every accelerator that can be rented",
+    "launch": "Train a job, fetch the model, delete what was created, print the receipt",
+    "init": "Write a job file",
+    "measure": "Measure a job's throughput on this machine, in a short run",
+    "status": "Show the state of a run, or of all runs that have not ended",
+    "logs": "Show the output of a run",
+    "attach": "Follow a run that was left running",
+    "stop": "End a run; its newest checkpoint is kept",
+    "sweep": "Find and delete resources that runs have left",
+    "burn": "List what bills in the accounts by the hour or month, whoever created it",
+    "drill": "Check on your own account, for a few cents, what no test can check",
+    "history": "List past runs with estimated and actual time and cost",
+    "devices": "List the known accelerators",
+    "prices": "Show, read and accept prices",
+    "throughput": "Compare the predictor with measurements",
+    "data": "Upload, list and remove data sets",
+    "doctor": "Check what a launch needs at a provider",
+    "setup": "Prepare an account",
+}
 
 # Typer exports one of click's error classes; its base is every error in how a command was typed.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -34,7 +57,7 @@ def command(arguments: list[str]) -> int:
 def _app(arguments: list[str]) -> typer.Typer:
     app = typer.Typer(
         name="plan",
-        help="Know what training will cost before you pay for it.",
+        help="Estimate what training costs before you pay for it.",
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
@@ -57,9 +80,8 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit", is_eager=True)] = False,
 ) -> None:
     if version:
-        from planner.cli.main import run
-
-        raise typer.Exit(run(["--version"]))
+        typer.echo(f"plan {__version__}")
+        raise typer.Exit
 
 
 def _bad_usage(error: Exception) -> BadInputError:
@@ -68,4 +90,4 @@ def _bad_usage(error: Exception) -> BadInputError:
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if message.startswith("Usage:"):  # a group that was typed without one of its commands brings its whole help
         message = f"{path} needs a command"
-    return BadInputError(message.rstrip("."), f"{path} --help lists what it takes")
+    return BadInputError(message.rstrip("."), f"{path} --help lists its commands")

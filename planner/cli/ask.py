@@ -73,11 +73,23 @@ class StandardTerminal:
     def read(self, seconds: float) -> str | None:
         try:
             number = sys.stdin.fileno()
-            if os.name != "nt" and not select.select([number], [], [], seconds)[0]:
+            if not _has_text(number, seconds):
                 return None
             return os.read(number, 4096).decode(errors="replace")
         except (OSError, ValueError):  # the terminal has gone
             return ""
+
+
+def _has_text(number: int, seconds: float) -> bool:
+    """Whether the descriptor can be read within that time. `select` takes no descriptor above 1,023, and `poll` knows
+    no terminals on macOS."""
+    if sys.platform == "win32":
+        return True
+    if sys.platform == "linux":
+        poller = select.poll()
+        poller.register(number, select.POLLIN)
+        return bool(poller.poll(seconds * 1000))
+    return bool(select.select([number], [], [], seconds)[0])
 
 
 def ask(
@@ -99,8 +111,8 @@ def ask(
     until, typed = clock.now() + ANSWER_WITHIN, ""
     terminal.write(f"{question} {choices}: ")
     while True:
-        if told := news():
-            terminal.write(f"\n{told}\n")
+        if message := news():
+            terminal.write(f"\n{message}\n")
             return Reply.OVERTAKEN
         if clock.now() >= until:
             terminal.write("\n")
@@ -122,7 +134,11 @@ def unanswered(reply: Reply) -> str:
     """Why there is no answer, as the beginning of a sentence."""
     if reply is Reply.LATE:
         return f"nobody answered within {format_duration(ANSWER_WITHIN)}"
-    return "the input ended before an answer" if reply is Reply.CLOSED else "nobody is there to ask"
+    return (
+        "the input ended before an answer"
+        if reply is Reply.CLOSED
+        else "the input is not a terminal, so nobody can be asked"
+    )
 
 
 def confirm(

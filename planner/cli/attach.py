@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
-from planner.cli.launch import finish, follow, going_on, print_receipt
-from planner.cli.live import LiveView
-from planner.cli.others import take_over
+from planner.cli.foreign_runs import take_over
+from planner.cli.live_view import LiveView
 from planner.cli.person import person
-from planner.news import News
-from planner.receipt import receipt_from
-from planner.run import Outcome, Phase
+from planner.cli.run_end import finish, follow, print_receipt
+from planner.runs.news import News
+from planner.runs.receipt import receipt_from
+from planner.runs.run import Outcome, Phase
 
 
 def command(
@@ -27,9 +27,9 @@ def command(
     anyone = options.any_client(client)
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         run = journal.run(name)
-        made = build.providers(settings)
-        asked = person(view, News(journal, made, build.clock()))
-        runner = build.runner(journal, settings, view.show, run.provider, asked, made)
+        factory = build.providers(settings)
+        other_client = person(view, News(journal, factory, build.clock()))
+        runner = build.runner(journal, settings, view.show, run.provider, other_client, factory)
         if anyone:
             run = take_over(runner, run)
         if run.phase is Phase.DONE and run.outcome is not Outcome.INTERRUPTED:
@@ -40,7 +40,7 @@ def command(
                 print_receipt(receipt_from(receipt), as_json)
             finish(run)
             return
-        request = going_on(runner, run, made, settings)
+        request = build.further_requests(runner, run, factory, settings)
         if run.phase is Phase.DONE:
             run = runner.again(run, run, None)
         follow(runner, run, request, as_json)

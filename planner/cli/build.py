@@ -5,27 +5,30 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Protocol, runtime_checkable
 
 from planner.cli.person import Nobody
-from planner.client import Client, own_client
-from planner.clock import Clock, ProviderClock, SystemClock
+from planner.clock import Clock, SystemClock
 from planner.errors import BadInputError
-from planner.events import Event
-from planner.journal import Journal
-from planner.launch import Person
-from planner.runner import Runner
+from planner.home.client import Client, own_client
+from planner.runs.events import Event
+from planner.runs.execution.create import MakeRequest
+from planner.runs.execution.executor import Person
+from planner.runs.journal.journal import Journal
+from planner.runs.live_prices import Watchful
+from planner.runs.make_proposal import Surroundings
+from planner.runs.provider_clock import ProviderClock
+from planner.runs.run import Run
+from planner.runs.runner import Runner
 from planner.settings import Settings
-from pricing.given import OfferSource
-from pricing.offers import OfferQuery
 from providers.base import Provider, ProviderSettings, Timekeeper
-from providers.billed import BillTeller
+from providers.cloud.bill import BillTeller
+from providers.cloud.sign_ins import may_be_signed_in
 from providers.registry import bill_teller as make_bill_teller
 from providers.registry import names
 from providers.registry import provider as make_provider
-from providers.sign_ins import may_be_signed_in
 
 
 @runtime_checkable
@@ -41,12 +44,13 @@ _TOLD: set[str] = set()
 
 
 def clock() -> Clock:
+    """The clock of this computer."""
     return SystemClock()
 
 
-def clock_of(asked: Provider) -> Clock:
+def clock_of(cloud: Provider) -> Clock:
     """The time that a provider lives in: a simulated cloud has its own, others tell theirs with their answers."""
-    return asked if isinstance(asked, Timekeeper) else ProviderClock(asked, clock(), _tell_once)
+    return cloud if isinstance(cloud, Timekeeper) else ProviderClock(cloud, clock(), _tell_once)
 
 
 def _tell_once(provider: str, text: str) -> None:
@@ -55,11 +59,11 @@ def _tell_once(provider: str, text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
 
-def provider_names(given: str | None) -> tuple[str, ...]:
+def provider_names(value: str | None) -> tuple[str, ...]:
     """The provider that was asked for, or all of them. Raises BadInputError for one that is not there."""
-    if given is not None and given not in names():
-        raise BadInputError(f"there is no provider {given!r}", f"known: {', '.join(names())}")
-    return (given,) if given else names()
+    if value is not None and value not in names():
+        raise BadInputError(f"there is no provider {value!r}", f"known: {', '.join(names())}")
+    return (value,) if value else names()
 
 
 def is_used(name: str, settings: Settings) -> bool:
@@ -67,25 +71,16 @@ def is_used(name: str, settings: Settings) -> bool:
     return bool(settings.clouds.get(name)) or may_be_signed_in(name, os.environ)
 
 
-def given(providers: Sequence[str], settings: Settings) -> Callable[[OfferSource], OfferSource] | None:
-    """The offers of the simulated cloud, where it alone was asked for: the catalog has what can really be rented."""
-    if tuple(providers) != ("sim",):
-        return None
-    from pricing.given import GivenOffers
-    from providers.sim.catalogue import RATES
-
-    return lambda catalog: GivenOffers(provider("sim", settings).offers(OfferQuery()), RATES, catalog)
-
-
 def client(settings: Settings) -> Client:
     """The client that this home is; what the person has to know of it goes to stderr."""
-    found = own_client(settings)
-    if found.notice:
-        sys.stderr.write(f"{found.notice}\n")
-    return found
+    other_client = own_client(settings)
+    if other_client.notice:
+        sys.stderr.write(f"{other_client.notice}\n")
+    return other_client
 
 
 def journal(settings: Settings) -> Journal:
+    """The journal of the home, at its newest schema. Raises StateError."""
     client(settings)  # before the journal is brought to its newest schema: that tells which ids were this home's
     return Journal.open(settings.journal, _tell)
 
@@ -101,10 +96,10 @@ def provider(name: str, settings: Settings) -> Provider:
     Python would write it to standard error.
     """
     _keep_logs_quiet()
-    made = make_provider(name, _options_of(name, settings))
-    if isinstance(made, Closing):
-        _OPEN.append(made)
-    return made
+    cloud = make_provider(name, _options_of(name, settings))
+    if isinstance(cloud, Closing):
+        _OPEN.append(cloud)
+    return cloud
 
 
 def bill_teller(name: str, settings: Settings) -> BillTeller | None:
@@ -138,13 +133,30 @@ def providers(settings: Settings) -> Callable[[str], Provider]:
 
 
 def runner(
-    kept: Journal,
+    journal: Journal,
     settings: Settings,
     listen: Callable[[Event], None],
     where: str,
     person: Person | None = None,
-    made: Callable[[str], Provider] | None = None,
+    make_provider: Callable[[str], Provider] | None = None,
 ) -> Runner:
-    """Acts on runs at the provider `where`, in its time; `made` gives the providers that the command has already."""
-    made = made or providers(settings)
-    return Runner(made, kept, settings, clock_of(made(where)), listen, person or Nobody())
+    """Acts on runs at the provider `where`, in its time. `make_provider` returns the providers that the command has."""
+    make_provider = make_provider or providers(settings)
+    return Runner(make_provider, journal, settings, clock_of(make_provider(where)), listen, person or Nobody())
+
+
+def surroundings(settings: Settings) -> Surroundings:
+    """What a proposal is made with: providers are made when first asked for, and what is left out goes to stderr."""
+    return Surroundings(
+        settings=settings,
+        provider_of=providers(settings),
+        is_used=lambda name: is_used(name, settings),
+        now=clock().now,
+        say=_tell,
+    )
+
+
+def further_requests(runner: Runner, run: Run, factory: Callable[[str], Provider], settings: Settings) -> MakeRequest:
+    """Makes the further requests of a run that is in the journal, for places that cost about what was agreed to."""
+    watchful = Watchful(factory, clock_of(factory(run.provider)).now)
+    return watchful.over(runner.request_maker(run, client=client(settings).id))

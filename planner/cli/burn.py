@@ -12,10 +12,10 @@ import typer
 
 from planner.cli import build, options
 from planner.errors import RefusedError, from_provider
-from planner.render import Column, table
+from planner.report.tables import Column, table
 from planner.settings import Settings
 from pricing.money import format_usd
-from providers.billed import Bill, BilledThing
+from providers.cloud.bill import Bill, BilledThing
 from providers.errors import CredentialsError, ProviderError
 
 _COLUMNS = (
@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """List what bills in the account by the hour or month, whoever made it: reads only, ends nothing."""
     settings = options.settings()
-    accounts = [_asked(name, settings, named=provider is not None) for name in build.provider_names(provider)]
+    accounts = [_asked(name, settings, is_named=provider is not None) for name in build.provider_names(provider)]
     things = sorted(
         (thing for account in accounts if account.bill for thing in account.bill.things),
         key=lambda thing: (thing.provider, thing.region, -(thing.usd_per_month or Decimal(0)), thing.id),
@@ -54,12 +54,12 @@ def command(
         sys.stdout.write(_text(things, accounts) + "\n")
     silent = [account for account in accounts if account.error is not None]
     if silent and all(account.bill is None for account in accounts):
-        told = "; ".join(f"{account.name}: {account.error.message}" for account in silent if account.error)
-        raise RefusedError(f"no account could be read: {told}", "plan doctor tells what is missing")
+        text = "; ".join(f"{account.name}: {account.error.message}" for account in silent if account.error)
+        raise RefusedError(f"no account could be read: {text}", "plan doctor shows what is missing")
 
 
-def _asked(name: str, settings: Settings, *, named: bool) -> _Account:
-    if not named and not build.is_used(name, settings):
+def _asked(name: str, settings: Settings, *, is_named: bool) -> _Account:
+    if not is_named and not build.is_used(name, settings):
         return _Account(name, left_out="nobody is signed in here")
     teller = build.bill_teller(name, settings)
     if teller is None:
@@ -67,30 +67,30 @@ def _asked(name: str, settings: Settings, *, named: bool) -> _Account:
     try:
         return _Account(name, bill=teller.list_billed())
     except CredentialsError as error:
-        if named:
+        if is_named:
             raise from_provider(error) from error
         return _Account(name, left_out=error.message)
     except ProviderError as error:
-        if named:
+        if is_named:
             raise from_provider(error) from error
         return _Account(name, error=error)
 
 
 def _text(things: Sequence[BilledThing], accounts: Sequence[_Account]) -> str:
     parts = [table(_COLUMNS, [_row(thing) for thing in things])] if things else []
-    asked = [account.name for account in accounts if account.bill is not None]
-    if asked:
-        parts.append("\n".join([_total(things, asked), *_by_region(things)]))
+    names = [account.name for account in accounts if account.bill is not None]
+    if names:
+        parts.append("\n".join([_total(things, names), *_by_region(things)]))
     unread = [f"not read: {line}" for account in accounts if account.bill for line in account.bill.unread]
     unread += [f"not read: {account.name}: {account.error.message}" for account in accounts if account.error]
     unread += [f"{account.name}: {account.left_out}, not looked at" for account in accounts if account.left_out]
     return "\n\n".join([*parts, *(["\n".join(unread)] if unread else [])])
 
 
-def _total(things: Sequence[BilledThing], asked: Sequence[str]) -> str:
-    where = " and ".join(asked)
+def _total(things: Sequence[BilledThing], names: Sequence[str]) -> str:
+    where = " and ".join(names)
     if not things:
-        return f"Nothing that bills was found at {where}."
+        return f"Nothing bills at {where}."
     ours = [thing for thing in things if thing.whose]
     others = [thing for thing in things if not thing.whose]
     unpriced = sum(thing.usd_per_month is None for thing in things)

@@ -1,4 +1,4 @@
-"""`plan data list`, `upload`, `remove`: data sets in object storage."""
+"""`plan data check`: a folder before a run; `list`, `upload`, `remove`: data sets in object storage."""
 
 from __future__ import annotations
 
@@ -7,33 +7,49 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from planner.bringing import Bringing, bringing, providers_of, send, terms
 from planner.cli import build, options
 from planner.cli.ask import confirm
-from planner.data_sets import Kept, Upload, listed, looked_at, named, planned, remove, upload
-from planner.errors import RefusedError, from_provider
-from planner.render import Column, table
+from planner.datasets.pack import DataSet
+from planner.datasets.storage_costs import format_bytes, rates_of
+from planner.datasets.store import (
+    StoredDataSet,
+    Upload,
+    find_data_set,
+    list_data_sets,
+    looked_at,
+    planned,
+    remove,
+    upload,
+)
+from planner.datasets.transfer import DataTransfer, plan_transfer, send, terms
+from planner.errors import BadInputError, RefusedError, from_provider
+from planner.report.data_report import data_json, data_text, launch_lines
+from planner.report.tables import Column, table
 from planner.settings import Settings
-from planner.shards import DataSet
-from planner.stored import format_bytes, rates_of
 from providers.base import Provider, ProviderSettings, RunId
 from providers.errors import ProviderError
 from providers.stores import registry
 from providers.stores.bucket import DATA
+from providers.stores.pending_uploads import Unfinished
 from providers.stores.store import ObjectStore, data_store
-from providers.stores.unfinished import Unfinished
+from workloads.data_folder.check import Report, check_folder, problems_of_job
+from workloads.data_folder.sheet import write_sheet
+from workloads.data_folder.values import DataFolderError
 from workloads.job import TrainingJob
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-Where = Annotated[str, typer.Option("--provider", help=f"Whose storage: {', '.join(registry.FACTORIES)}")]
-Bucket = Annotated[str | None, typer.Option("--bucket", help="Another bucket than the one of our own name")]
-Region = Annotated[str | None, typer.Option("--region", help="Where that bucket is")]
+Where = Annotated[
+    str, typer.Option("--provider", help=f"The provider whose storage is used: {', '.join(registry.FACTORIES)}")
+]
+Bucket = Annotated[str | None, typer.Option("--bucket", help="A bucket other than the default one")]
+Region = Annotated[str | None, typer.Option("--region", help="The region of that bucket")]
 Project = Annotated[str | None, typer.Option("--project", help="Google: the project")]
 Account = Annotated[str | None, typer.Option("--account", help="Azure: the storage account")]
 _COLUMNS = (
@@ -45,41 +61,98 @@ _COLUMNS = (
     Column("a month", right=True),
 )
 _SHOWN = 12
+_IMAGES_BETWEEN_LINES = 10_000
+MOST_DECODED_AT_LAUNCH = 500
+"""Images of a local folder that a launch decodes, spread over it; plan data check decodes all."""
 _ANY = RunId("any")
 """A provider's bucket is asked for by way of a run."""
 
 
 @group.callback()
 def _group() -> None:
-    """Data sets in object storage."""
+    """Data folders, and data sets in object storage."""
 
 
-@group.command("list", help="Every data set that was uploaded, and what keeping it costs")
+@group.command("list", help="List the uploaded data sets and what their storage costs")
 def _list(
-    provider: Annotated[str | None, typer.Option("--provider", help="Look at this one only")] = None,
+    provider: Annotated[str | None, typer.Option("--provider", help="This provider only")] = None,
     bucket: Bucket = None,
     region: Region = None,
     project: Project = None,
     account: Account = None,
     as_json: options.Json = False,
 ) -> None:
-    given = {"bucket": bucket, "region": region, "project": project, "account": account}
-    found: dict[str, list[Kept]] = {}
+    values = {"bucket": bucket, "region": region, "project": project, "account": account}
+    entries: dict[str, list[StoredDataSet]] = {}
     silent: list[ProviderError] = []
     home = options.settings().home
     for name in [provider] if provider else registry.FACTORIES:
         try:
-            with _store(name, given) as store:
-                found[name] = listed(store, rates_of(name, home))
+            with _store(name, values) as store:
+                entries[name] = list_data_sets(store, rates_of(name, home))
         except ProviderError as error:
             silent.append(error)
             if not provider:
                 sys.stderr.write(f"{name}: {error.message}\n")
     if provider and silent:
         raise from_provider(silent[0])
-    if not found:
-        raise RefusedError("no object storage let us in", "--provider NAME tells what is missing there")
-    _show(found, as_json)
+    if not entries:
+        raise RefusedError("no object storage could be opened", "--provider NAME shows what is missing there")
+    _show(entries, as_json)
+
+
+@group.command("check", help="Look at a folder before a run: counts, labels, sizes, what cannot be read")
+def _check(
+    folder: Annotated[Path, typer.Argument(metavar="PATH")],
+    job_file: Annotated[Path | None, typer.Option("--job", help="Also hold it against this job")] = None,
+    sheet: Annotated[Path | None, typer.Option("--sheet", help="Write a contact sheet, a PNG or JPEG file")] = None,
+    sample: Annotated[int | None, typer.Option("--sample", min=1, help="Decode so many images, not all")] = None,
+    as_json: options.Json = False,
+) -> None:
+    job = options.read_job_file(job_file) if job_file else None
+    report = checked(folder, sample, job)
+    sys.stdout.write(json.dumps(data_json(report)) + "\n" if as_json else data_text(report))
+    if sheet is not None:
+        _write_sheet(report, sheet)
+    if report.problems:
+        raise BadInputError(
+            f"a run on {folder} would fail or train wrongly (reasons: {len(report.problems)}): {report.problems[0]}",
+            "correct them, and check again",
+        )
+
+
+def checked(folder: Path, most_decoded: int | None, job: TrainingJob | None) -> Report:
+    """What is in a data folder, with what a job says otherwise among its problems. Raises BadInputError."""
+    progress = _progress_of_images()
+    try:
+        report = check_folder(folder, most_decoded, progress)
+    except DataFolderError as error:
+        raise BadInputError(str(error), "docs/training.md has the layouts that are read") from None
+    except OSError as error:
+        raise BadInputError(f"cannot read {error.filename or folder}: {error.strerror}") from None
+    return report if job is None else replace(report, problems=(*report.problems, *problems_of_job(report, job)))
+
+
+def _write_sheet(report: Report, file: Path) -> None:
+    try:
+        shown = write_sheet(report, file)
+    except ModuleNotFoundError:
+        raise BadInputError("a contact sheet needs Pillow, which is not installed here", "pip install pillow") from None
+    except (OSError, ValueError) as error:
+        raise BadInputError(f"cannot write {file}: {error}", "--sheet takes a PNG or JPEG file") from None
+    sys.stderr.write(f"wrote {file}: {shown:,} images\n")
+
+
+def _progress_of_images() -> Callable[[int], None]:
+    told = 0
+
+    def heard(images: int) -> None:
+        nonlocal told
+        if images - told >= _IMAGES_BETWEEN_LINES:
+            told = images
+            sys.stderr.write(f"decoded {images:,} images\n")
+
+    return heard
 
 
 @group.command("upload", help="Upload a folder, once per content; asks before anything is sent")
@@ -93,10 +166,10 @@ def _upload(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
     as_json: options.Json = False,
 ) -> None:
-    given = {"bucket": bucket, "region": region, "project": project, "account": account}
+    values = {"bucket": bucket, "region": region, "project": project, "account": account}
     home = options.settings().home
     data = looked_at(folder, home, _progress("read"))
-    with _store(provider, given) as store:
+    with _store(provider, values) as store:
         plan = planned(data, store, rates_of(provider, home))
         sys.stderr.writelines(f"{line}\n" for line in terms(plan))
         if not plan.complete:
@@ -115,62 +188,64 @@ def _remove(
     account: Account = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
 ) -> None:
-    given = {"bucket": bucket, "region": region, "project": project, "account": account}
-    with _store(provider, given) as store:
-        chosen = named(text, listed(store, None))
-        what = f"{chosen.data.name if chosen.data else 'unfinished'} ({format_bytes(chosen.stored.size_bytes)})"
+    values = {"bucket": bucket, "region": region, "project": project, "account": account}
+    with _store(provider, values) as store:
+        data_set = find_data_set(text, list_data_sets(store, None))
+        what = f"{data_set.data.name if data_set.data else 'unfinished'} ({format_bytes(data_set.stored.size_bytes)})"
         _confirm(f"remove {what} from {store.uri}?", "nothing was removed", assume_yes=yes)
-        remove(store, chosen.content)
+        remove(store, data_set.content)
     sys.stderr.write(f"removed {what}\n")
 
 
-def bring(job: TrainingJob, asked: Provider, settings: Settings) -> Bringing:
+def check_at_launch(job: TrainingJob) -> None:
+    """One line of what a job's local folder holds, and of what is left out. Raises BadInputError for its problems."""
+    folder = Path(job.data.path) if job.data.path is not None else None
+    if folder is None or not folder.is_dir():
+        return
+    report = checked(folder, MOST_DECODED_AT_LAUNCH, job)
+    if report.problems:
+        raise BadInputError(
+            f"{folder} cannot be trained on: {report.problems[0]}", f"plan data check {folder} tells all of it"
+        )
+    sys.stderr.writelines(f"{line}\n" for line in launch_lines(report))
+
+
+def bring(job: TrainingJob, provider: Provider, settings: Settings) -> DataTransfer:
     """What the job's data takes to get to a machine of the provider; its folder is read. Raises PlanError."""
-    known = provider_settings(asked.name, settings, {})
+    known = provider_settings(provider.name, settings, {})
     try:
-        return bringing(job, asked.name, known, storage_of(asked, DATA), _progress("read"))
+        return plan_transfer(job, provider.name, known, storage_of(provider, DATA), _progress("read"))
     except ProviderError as error:
         raise from_provider(error) from error
 
 
-def only_providers(job: TrainingJob) -> tuple[str, ...]:
-    """The only providers that can train the job, since its data or its secrets are there; () for any.
-
-    Raises BadInputError.
-    """
-    try:
-        return providers_of(job)
-    except ProviderError as error:
-        raise from_provider(error) from error
-
-
-def send_brought(brought: Bringing, asked: Provider) -> None:
+def send_brought(transfer: DataTransfer, provider: Provider) -> None:
     """Upload what is missing, with a line now and then. Raises PlanError."""
     try:
-        send(brought, storage_of(asked, DATA), _progress("sent", brought.missing_bytes))
+        send(transfer, storage_of(provider, DATA), _progress("sent", transfer.missing_bytes))
     except ProviderError as error:
         raise from_provider(error) from error
 
 
-def storage_of(asked: Provider, prefix: str) -> ObjectStore | None:
+def storage_of(provider: Provider, prefix: str) -> ObjectStore | None:
     """What lies below a prefix of the bucket in which a provider keeps its runs; None where it has none.
 
     Raises ProviderError.
     """
-    store = asked.store(_ANY)
+    store = provider.store(_ANY)
     return store.beside(prefix) if isinstance(store, ObjectStore) else None
 
 
 @contextmanager
-def _store(name: str, given: dict[str, str | None]) -> Iterator[ObjectStore]:
-    settings = provider_settings(name, options.settings(), given)
+def _store(name: str, values: dict[str, str | None]) -> Iterator[ObjectStore]:
+    settings = provider_settings(name, options.settings(), values)
     with closing(registry.bucket(name, settings)) as bucket:
         yield data_store(bucket, unfinished=Unfinished(settings.home / "uploads"))
 
 
-def provider_settings(name: str, settings: Settings, given: Mapping[str, str | None]) -> ProviderSettings:
+def provider_settings(name: str, settings: Settings, values: Mapping[str, str | None]) -> ProviderSettings:
     """What was typed over what is set for this provider."""
-    typed = {key: value for key, value in given.items() if value}
+    typed = {key: value for key, value in values.items() if value}
     return ProviderSettings(
         home=settings.home,
         options={**settings.options_of(name), **typed},
@@ -181,50 +256,50 @@ def provider_settings(name: str, settings: Settings, given: Mapping[str, str | N
 
 def _confirm(question: str, left_alone: str, *, assume_yes: bool) -> None:
     if not assume_yes:
-        confirm(question, hint="--yes does it without asking", left_alone=left_alone)
+        confirm(question, hint="--yes answers yes", left_alone=left_alone)
 
 
 def _progress(what: str, total: int = 0) -> Callable[[int], None]:
     """Says how far it is, every twentieth of it or every 10 GB."""
     step = max(1, total // 20) if total else 10_000_000_000
-    done = told = 0
+    done_count = count = 0
 
     def heard(size: int) -> None:
-        nonlocal done, told
-        done += size
-        if done - told >= step:
-            told = done
+        nonlocal done_count, count
+        done_count += size
+        if done_count - count >= step:
+            count = done_count
             of = f" of {format_bytes(total)}" if total else ""
-            sys.stderr.write(f"{what} {format_bytes(done)}{of}\n")
+            sys.stderr.write(f"{what} {format_bytes(done_count)}{of}\n")
 
     return heard
 
 
-def _show(found: dict[str, list[Kept]], as_json: bool) -> None:
-    rows = [(name, kept) for name, sets in found.items() for kept in sets]
+def _show(entries: dict[str, list[StoredDataSet]], as_json: bool) -> None:
+    rows = [(name, data_set) for name, sets in entries.items() for data_set in sets]
     if as_json:
-        sys.stdout.write(json.dumps([_json(name, kept) for name, kept in rows]) + "\n")
+        sys.stdout.write(json.dumps([_json(name, data_set) for name, data_set in rows]) + "\n")
     elif not rows:
-        sys.stdout.write(f"no data sets at {', '.join(found)}; plan data upload FOLDER brings one there\n")
+        sys.stdout.write(f"no data sets at {', '.join(entries)}; plan data upload FOLDER brings one there\n")
     else:
-        sys.stdout.write(table(_COLUMNS, [_row(name, kept) for name, kept in rows]) + "\n")
+        sys.stdout.write(table(_COLUMNS, [_row(name, data_set) for name, data_set in rows]) + "\n")
 
 
-def _row(name: str, kept: Kept) -> tuple[str, ...]:
-    size = format_bytes(kept.stored.size_bytes)
-    called, files = (kept.data.name, f"{kept.data.files:,}") if kept.data else ("(unfinished)", "-")
-    return (called, kept.content[:_SHOWN], name, files, size, kept.stored.month)
+def _row(name: str, data_set: StoredDataSet) -> tuple[str, ...]:
+    size = format_bytes(data_set.stored.size_bytes)
+    called, files = (data_set.data.name, f"{data_set.data.files:,}") if data_set.data else ("(unfinished)", "-")
+    return (called, data_set.content[:_SHOWN], name, files, size, data_set.stored.month)
 
 
-def _json(name: str, kept: Kept) -> dict[str, object]:
-    month = kept.stored.usd_per_month
+def _json(name: str, data_set: StoredDataSet) -> dict[str, object]:
+    month = data_set.stored.usd_per_month
     return {
         "provider": name,
-        "content": kept.content,
-        "name": kept.data.name if kept.data else None,
-        "files": kept.data.files if kept.data else None,
-        "complete": kept.data is not None,
-        "size_bytes": kept.stored.size_bytes,
+        "content": data_set.content,
+        "name": data_set.data.name if data_set.data else None,
+        "files": data_set.data.files if data_set.data else None,
+        "complete": data_set.data is not None,
+        "size_bytes": data_set.stored.size_bytes,
         "usd_per_month": None if month is None else float(month),
     }
 

@@ -7,7 +7,7 @@ import sys
 
 from planner.cli import options
 from planner.errors import ThisMachineError
-from planner.render import Column, table
+from planner.report.tables import Column, table
 from pricing.catalog import Catalog, CatalogError
 from pricing.devices import Device
 
@@ -61,6 +61,8 @@ def _json(device: Device) -> dict[str, object]:
         "name": device.name,
         "architecture": device.architecture,
         "memory_gib": device.memory_gib,
+        "usable_memory_mib": device.usable_memory_mib,
+        "usable_memory_source": device.usable_memory_source,
         "memory_bandwidth_gb_s": device.memory_bandwidth_gb_s,
         "peak_tflops": {
             "fp32": peaks.fp32,

@@ -13,19 +13,18 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
-from planner.doctoring import Examination, Judged, examine
 from planner.errors import BadInputError, NothingLeftError, from_provider
-from planner.gather import Wanted, make_plan
-from planner.runner import refused
-from planner.settings import CLOUDS, Settings
+from planner.forecast.build_plan import PlanQuery, make_plan, with_simulated_offers
+from planner.forecast.check import Examination, Judged, examine
+from planner.runs.runner import refused
+from planner.settings import Settings
 from pricing.offers import Offer, OfferQuery
 from providers.base import Check, PreflightState, Provider
+from providers.cloud.sign_ins import how_to_sign_in
 from providers.errors import ProviderError
-from providers.registry import names
-from providers.sign_ins import how_to_sign_in
+from providers.registry import ESTIMATED_ONLY, is_here, is_simulated, names
 from workloads.job import TrainingJob
 
-LOCAL, SIMULATED = "local", "sim"
 DEFAULT_JOB = ("vgg16", "cifar10")
 _LOOKED_AT = 400
 """Places of a ranking that are gone through for those that differ in what they ask of an account."""
@@ -61,9 +60,9 @@ def _told_apart(provider: str | None, job_file: Path | None) -> tuple[str | None
 
 
 def _wanted(given: str | None) -> tuple[str, ...]:
-    if given in CLOUDS and given not in names():
+    if given in ESTIMATED_ONLY:
         raise BadInputError(f"{given} cannot be launched on", f"known: {', '.join(names())}")
-    return tuple(name for name in build.provider_names(given) if given or name != SIMULATED)
+    return tuple(name for name in build.provider_names(given) if given or not is_simulated(name))
 
 
 def _examined(name: str, job: TrainingJob | None, settings: Settings, *, asked_for: bool) -> Examination:
@@ -80,18 +79,17 @@ def _examined(name: str, job: TrainingJob | None, settings: Settings, *, asked_f
 
 
 def _not_signed_in(name: str) -> Examination:
-    sentence = f"{name}: nobody is signed in here, not looked at ({how_to_sign_in(name)})"
+    sentence = f"{name}: no sign-in on this computer, skipped ({how_to_sign_in(name)})"
     return Examination(provider=name, account=(), offers=(), state=PreflightState.REFUSED, sentence=sentence)
 
 
 def _cheapest(asked: Provider, job: TrainingJob | None, settings: Settings) -> list[Offer]:
     """What the provider has for the job, the best first."""
-    if asked.name == LOCAL:
+    if is_here(asked.name):
         return list(asked.offers(OfferQuery()))
-    job = job or options.job_from_options(*DEFAULT_JOB, None, None)
-    wanted = Wanted(
-        providers=(asked.name,), every_place=True, limit=_LOOKED_AT, given=build.given((asked.name,), settings)
-    )
+    job = job or options.job_from_options(dict(zip(("model", "dataset"), DEFAULT_JOB, strict=True)))
+    wanted = PlanQuery(providers=(asked.name,), every_place=True, limit=_LOOKED_AT)
+    wanted = with_simulated_offers(wanted, lambda _: asked)
     try:
         plan = make_plan(job, wanted, settings, build.clock().now())
     except NothingLeftError:

@@ -1,14 +1,28 @@
-"""`plan estimate` as typer reads it; planner.cli.plain reads the usual command lines without typer."""
+"""`plan estimate`: what a job takes and costs everywhere."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import options
-from planner.cli.answer import DEFAULT_ROWS, Asked, answer
+from planner.clock import SystemClock
+from planner.errors import BadInputError
+from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_simulated_offers
+from providers.registry import THIS_MACHINE
+
+if TYPE_CHECKING:
+    from planner.forecast.check import Judged
+    from planner.forecast.plan import Plan
+    from planner.settings import Settings
+    from providers.base import Provider
+
+DEFAULT_ROWS = 15
 
 
 def command(
@@ -21,16 +35,86 @@ def command(
     region: options.Regions = None,
     device: options.Devices = None,
     market: options.Markets = None,
+    assume_available: options.AssumeAvailable = False,
     deadline: options.Deadline = None,
     budget: options.Budget = None,
-    objective: options.Goal = None,
-    every: Annotated[bool, typer.Option("--all", help="Every offer of every place")] = False,
+    objective: options.Objective = None,
+    every: Annotated[bool, typer.Option("--all", help="One row for every offer in every region and zone")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Rows of the table")] = DEFAULT_ROWS,
-    include_retired: Annotated[bool, typer.Option("--include-retired", help="Retired machines too, marked")] = False,
-    explain_row: Annotated[int | None, typer.Option("--explain", min=1, help="Where row N's numbers come from")] = None,
+    include_retired: Annotated[
+        bool, typer.Option("--include-retired", help="Include retired machines, marked as such")
+    ] = False,
+    explain_row: Annotated[
+        int | None, typer.Option("--explain", min=1, help="Show where the figures of row N come from")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Ask the providers what this account can launch")] = False,
     catalog: Annotated[Path | None, typer.Option("--catalog", help="Another catalog file", hidden=True)] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Parse, plan, print."""
-    answer(Asked(**locals()))
+    """Read the job, plan, print."""
+    if as_json and explain_row is not None:
+        raise BadInputError("--explain and --json cannot be combined", "give one of the two")
+    job = options.job_of(job_file, model=model, dataset=dataset, epochs=epochs, batch=batch)
+    job = options.with_limits(job, deadline, budget, objective)
+    settings = options.settings()
+    # How many rows are looked up in full: those of the table, or those of the JSON that are asked about.
+    rows_of_json, rows_of_table = limit if check else 0, None if every else max(limit, explain_row or 0)
+    query = PlanQuery(
+        providers=tuple(provider or ()),
+        regions=tuple(region or ()),
+        devices=tuple(device or ()),
+        markets=options.markets(market),
+        include_retired=include_retired,
+        assume_available=assume_available,
+        every_place=as_json or every,
+        limit=rows_of_json if as_json else rows_of_table,
+        prices=as_json,
+        catalog=catalog,
+    )
+    query = with_simulated_offers(query, lambda name: _provider(name, settings))
+    plan = make_plan(job, query, settings, SystemClock().now(), _tell)
+    judged = _judged(plan, settings) if check else None
+    sys.stdout.write((_json(plan, judged) if as_json else _text(plan, explain_row, judged)) + "\n")
+    if not plan.ranking and not _answered_here(plan, query):
+        raise nothing_left(plan, is_shown=not as_json)
+
+
+def _provider(name: str, settings: Settings) -> Provider:
+    """Providers are imported for the simulated cloud alone: the catalog has the offers of the others."""
+    from planner.cli import build
+
+    return build.provider(name, settings)
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def _answered_here(plan: Plan, query: PlanQuery) -> bool:
+    """Whether only this machine was asked about, and its line says what it takes."""
+    return query.providers == (THIS_MACHINE,) and plan.this_machine is not None and plan.this_machine.time is not None
+
+
+def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
+    from planner.cli import build
+    from planner.forecast.check import judge_rows
+
+    return judge_rows(plan.candidates, build.providers(settings), partial(build.is_used, settings=settings))
+
+
+def _json(plan: Plan, judged: Mapping[int, Judged] | None) -> str:
+    from planner.report.estimate_json import estimate_json
+
+    return estimate_json(plan, judged)
+
+
+def _text(plan: Plan, explain_row: int | None, judged: Mapping[int, Judged] | None) -> str:
+    from planner.report.tables import estimate_table
+
+    if explain_row is None or not plan.ranking:
+        return estimate_table(plan, judged)
+    if explain_row > len(plan.candidates):
+        raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
+    from planner.report.explain import explain
+
+    return explain(plan, plan.candidates[explain_row - 1])

@@ -9,9 +9,9 @@ from datetime import timedelta
 from statistics import median
 
 from planner.cli import build, options
-from planner.journal_rows import RunSummary
-from planner.render import Column, table
-from planner.run import Outcome
+from planner.report.tables import Column, table
+from planner.runs.journal.rows import RunSummary
+from planner.runs.run import Outcome
 from workloads.durations import format_duration
 
 _COLUMNS = (
@@ -55,8 +55,8 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         run.job_name,
         run.provider,
         f"{run.created_at.astimezone():%Y-%m-%d %H:%M}",
-        run.outcome or run.phase,
-        _seconds(receipt.get("estimated_seconds")),
+        "measured" if _only_measured(receipt) else run.outcome or run.phase,
+        _seconds(None if _only_measured(receipt) else receipt.get("estimated_seconds")),
         _seconds(receipt.get("actual_seconds")),
         _percent(_off(receipt)),
         _number(receipt.get("actual_images_per_second"), ",.0f"),
@@ -68,17 +68,26 @@ def _row(run: RunSummary) -> tuple[str, ...]:
 def _off(receipt: Record) -> float | None:
     """(actual - estimated) / estimated time, of a run that was trained to its end."""
     estimated, actual = receipt.get("estimated_seconds"), receipt.get("actual_seconds")
-    if receipt.get("outcome") != Outcome.SUCCEEDED or not isinstance(estimated, int | float) or not estimated:
+    if receipt.get("outcome") != Outcome.SUCCEEDED or _only_measured(receipt):
+        return None
+    if not isinstance(estimated, int | float) or not estimated:
         return None
     return (actual - estimated) / estimated if isinstance(actual, int | float) else None
 
 
+def _only_measured(receipt: Record) -> bool:
+    """Whether it was a run of `plan measure`: it succeeded after some of its steps. What was estimated is the whole."""
+    steps, total = receipt.get("steps"), receipt.get("total_steps")
+    some = isinstance(steps, int) and isinstance(total, int) and steps < total
+    return receipt.get("outcome") == Outcome.SUCCEEDED and some
+
+
 def _over_time(receipts: list[Record]) -> str:
     """How far estimates were off, of the newest runs and of those before; "" before there is something to compare."""
-    known = [abs(off) for off in map(_off, receipts) if off is not None]
-    if len(known) < 2 * NEWEST:
-        return f"estimates were off by {median(known):.0%} (median of {len(known)})\n" if known else ""
-    newest, before = known[:NEWEST], known[NEWEST:]
+    values = [abs(off) for off in map(_off, receipts) if off is not None]
+    if len(values) < 2 * NEWEST:
+        return f"estimates were off by {median(values):.0%} (median of {len(values)})\n" if values else ""
+    newest, before = values[:NEWEST], values[NEWEST:]
     return (
         f"estimates were off by {median(newest):.0%} in the newest {NEWEST} runs, by {median(before):.0%} in the "
         f"{len(before)} before\n"

@@ -10,7 +10,7 @@ import typer
 
 from planner.cli import options
 from planner.errors import BadInputError, ThisMachineError
-from planner.home import persons_files
+from planner.home.files import persons_files
 
 _FILE = """\
 # yaml-language-server: $schema={schema}
@@ -37,12 +37,35 @@ def command(
     dataset: options.Dataset = "cifar10",
     epochs: options.Epochs = options.DEFAULT_EPOCHS,
     batch: options.Batch = options.DEFAULT_BATCH,
+    recipe: Annotated[
+        str, typer.Option(metavar="NAME", help="A recipe with a reported accuracy, instead: vgg16-imagenet")
+    ] = "",
 ) -> None:
     """Write the file; never over another."""
-    job = options.job_from_options(model, dataset, epochs, batch)
+    if recipe:
+        asked = (model, dataset, epochs, batch)
+        if asked != ("vgg16", "cifar10", options.DEFAULT_EPOCHS, options.DEFAULT_BATCH):
+            raise BadInputError("a recipe has a model, data, epochs and a batch", "leave these out beside --recipe")
+        _write(target, _recipe(recipe))
+        return
+    job = options.job_from_options({"model": model, "dataset": dataset, "epochs": epochs, "batch": batch})
     text = _FILE.format(
         schema=_schema(), name=job.name, model=model, data=dataset, epochs=job.epochs, batch=job.global_batch_size
     )
+    _write(target, text)
+
+
+def _recipe(name: str) -> str:
+    """The text of a shipped recipe, linked to the installed schema."""
+    folder = _data() / "recipes"
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in names:
+        raise BadInputError(f"there is no recipe {name!r}", f"known: {', '.join(names)}")
+    _, rest = (folder / f"{name}.yaml").read_text(encoding="utf-8").split("\n", 1)
+    return f"# yaml-language-server: $schema={_schema()}\n{rest}"
+
+
+def _write(target: Path, text: str) -> None:
     try:
         with persons_files(), target.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -55,6 +78,11 @@ def command(
 
 def _schema() -> str:
     """Where an editor finds the job schema: the file that was installed with this command."""
+    return (_data() / "job.schema.json").as_uri()
+
+
+def _data() -> Path:
+    """The data of what is trained, as it was installed with this command."""
     import workloads
 
-    return (Path(workloads.__file__).parent / "data" / "job.schema.json").as_uri()
+    return Path(workloads.__file__).parent / "data"

@@ -11,9 +11,9 @@ import typer
 
 from planner.cli import build, options
 from planner.cli.streams import has_failed
-from planner.journal import Journal
-from planner.progress import ProgressReader, unreadable_text
-from planner.run import Phase, Run
+from planner.runs.journal.journal import Journal
+from planner.runs.progress import ProgressReader, unreadable_text
+from planner.runs.run import Phase, Run
 from planner.settings import Settings
 from providers.base import RunStore
 from providers.errors import InstanceNotFoundError
@@ -56,28 +56,28 @@ def _progress(run: Run, settings: Settings, journal: Journal, follow: bool) -> I
 
 
 def _output(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for now in _rounds(run, journal, follow):
         run = now
         store = build.provider(run.provider, settings).store(run.run_id)
         for attempt in run.attempts:
-            yield from _new_output(store, f"attempts/{attempt.number}/log", seen)
-    if not any(seen.values()) and run.attempt is not None and run.attempt.ref is not None:
+            yield from _new_output(store, f"attempts/{attempt.number}/log", counts)
+    if not any(counts.values()) and run.attempt is not None and run.attempt.ref is not None:
         try:
             yield from build.provider(run.provider, settings).logs(run.attempt.ref)
         except InstanceNotFoundError:
             yield "(no output was kept)"
 
 
-def _new_output(store: RunStore, prefix: str, seen: dict[str, int]) -> Iterator[str]:
+def _new_output(store: RunStore, prefix: str, counts: dict[str, int]) -> Iterator[str]:
     for path in store.list(prefix):
-        is_more = seen.get(path, 0) < MOST_BYTES
+        is_more = counts.get(path, 0) < MOST_BYTES
         while is_more:
-            data = store.get(path, start=seen.get(path, 0), size=PIECE_BYTES)
-            seen[path] = seen.get(path, 0) + len(data)
+            data = store.get(path, start=counts.get(path, 0), size=PIECE_BYTES)
+            counts[path] = counts.get(path, 0) + len(data)
             yield from data.decode("utf-8", "replace").splitlines()
-            is_more = len(data) == PIECE_BYTES and seen[path] < MOST_BYTES
-            if seen[path] >= MOST_BYTES:
+            is_more = len(data) == PIECE_BYTES and counts[path] < MOST_BYTES
+            if counts[path] >= MOST_BYTES:
                 yield f"(what follows in {path} is not shown: it is longer than {MOST_BYTES // 2**20} MiB)"
 
 

@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import io
 import os
 import sys
 from contextlib import suppress
-from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from planner import __version__
-
-# What each command is, in the order `plan --help` shows them. The module of a command is imported when it is typed:
-# the start-up of one command never pays for another.
-COMMANDS = {
-    "estimate": "What a job takes and costs on every accelerator one could rent",
-    "launch": "Train a job, bring the model home, remove everything, print the receipt",
-    "init": "Write a job file",
-    "measure": "Measure a job's throughput on this machine, in a short run",
-    "status": "How a run stands, or all that are not done",
-    "logs": "What a run has said",
-    "attach": "Follow a run that was left running",
-    "stop": "End a run; its newest checkpoint is kept",
-    "sweep": "Find and remove whatever of ours still exists",
-    "burn": "What bills in the accounts by the hour or month, ours and others'",
-    "history": "Past runs, estimated against actual",
-    "devices": "The accelerators that are known",
-    "prices": "Prices: what is known, from when, from where",
-    "throughput": "Hold the predictor against measurements",
-    "data": "Data sets that were uploaded",
-    "doctor": "Whether a provider lets us in",
-    "setup": "Prepare an account",
-}
 
 
 def main() -> NoReturn:
@@ -69,8 +45,8 @@ def run(arguments: list[str]) -> int:
         if why and code == 0:
             from planner.errors import ThisMachineError
 
-            hint = "what the command did is done; its answer is lost"
-            code = _say(ThisMachineError(f"the answer could not be written to stdout: {why}", hint))
+            hint = "the command did its work, but its output is lost"
+            code = _say(ThisMachineError(f"the output could not be written to stdout: {why}", hint))
         sys.stderr.flush()
         return code
 
@@ -82,15 +58,15 @@ def _run(arguments: list[str]) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Hundreds of thousands of objects are made at start-up and none is garbage: looking for some takes 40 ms.
     gc.set_threshold(1_000_000)
-    _put_off_metadata()
+    from planner.cli.app import command
     from planner.errors import ExitCode, PlanError, from_provider
-    from planner.home import private_files
+    from planner.home.files import private_files
     from providers.errors import ProviderError
 
     try:
         with private_files():
             _mend_home()
-            return _answer(arguments)
+            return command(arguments)
     except PlanError as error:
         return _say(error)
     except ProviderError as error:
@@ -105,55 +81,13 @@ def _run(arguments: list[str]) -> int:
 def _mend_home() -> None:
     """Say whether the home was, or is, open to other users of this computer."""
     from planner.errors import BadInputError
-    from planner.home import mended
+    from planner.home.files import mended
     from planner.settings import home_of
 
     with suppress(BadInputError):  # a command that needs the home says what is wrong with it
         line = mended(home_of(os.environ))
         if line:
             sys.stderr.write(f"{line}\n")
-
-
-def _answer(arguments: list[str]) -> int:
-    if arguments[:1] == ["estimate"]:
-        from planner.cli.plain import read_plainly
-
-        asked = read_plainly(arguments[1:])
-        if asked is not None:
-            from planner.cli.answer import answer
-
-            answer(asked)
-            return 0
-    from planner.cli.app import command
-
-    return int(command(arguments) or 0)
-
-
-def _put_off_metadata() -> None:
-    """Stand in for importlib.metadata until somebody uses it.
-
-    Pydantic imports it for the plugins that are turned off, and with it come email and zipfile: a tenth of the time
-    that `plan estimate` takes.
-    """
-    name = "importlib.metadata"
-    if name in sys.modules:
-        return
-    stand_in = ModuleType(name)
-
-    def real(attribute: str) -> Any:
-        if attribute.startswith("__"):  # what the import system looks for
-            raise AttributeError(attribute)
-        if sys.modules.get(name) is stand_in:
-            del sys.modules[name]
-        return getattr(importlib.import_module(name), attribute)
-
-    vars(stand_in).update(
-        __path__=[f"{folder}{os.sep}metadata" for folder in importlib.__path__],
-        __getattr__=real,
-        entry_points=lambda **selected: real("entry_points")(**selected),  # the one that pydantic asks for by name
-    )
-    sys.modules[name] = stand_in
-    vars(importlib)["metadata"] = stand_in
 
 
 def _print_version() -> int:

@@ -11,18 +11,20 @@ import typer
 
 from planner.cli import build, options
 from planner.cli.ask import confirm
-from planner.cli.launch import LOCAL, finish, print_left, propose
-from planner.cli.live import LiveView
+from planner.cli.live_view import LiveView
 from planner.cli.person import hang_up_detaches
-from planner.consent import foreign_parts, readers
+from planner.cli.run_end import finish, print_left
 from planner.errors import TrainingFailedError
-from planner.gather import Wanted
-from planner.launch import Detached
-from planner.run import Outcome
-from planner.runner import request_for
+from planner.forecast.build_plan import PlanQuery
+from planner.runs.consent import foreign_parts, readers
+from planner.runs.execution.executor import Detached
+from planner.runs.make_proposal import make_proposal
+from planner.runs.run import Outcome
+from planner.runs.runner import request_for
+from providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
-    from planner.proposal import Proposal
+    from planner.runs.proposal import Proposal
     from workloads.job import TrainingJob
 
 DEFAULT_STEPS = 40
@@ -37,11 +39,11 @@ def command(
     """Train a few steps, keep the rate as a measurement, leave no model behind."""
     job = options.read_job_file(job_file)
     settings = options.settings()
-    proposal = propose(job, settings, Wanted(providers=(LOCAL,)), build.providers(settings))
+    proposal = make_proposal(job, PlanQuery(providers=(THIS_MACHINE,)), build.surroundings(settings))
     if not yes:
         _agree(job, proposal)
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
-        runner = build.runner(journal, settings, view.show, LOCAL)
+        runner = build.runner(journal, settings, view.show, THIS_MACHINE)
         run = replace(runner.draft(job, proposal.targets, proposal.slow_end, None), model_folder="")
         request = request_for(job, build.clock(), client=build.client(settings).id, max_steps=steps)
         runner.prepare(request(run, 1, run.targets[0]))

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from planner.cli.ask import Reply, StandardTerminal, ask, unanswered
-from planner.cli.live import LiveView
+from planner.cli.live_view import LiveView
 from planner.clock import SystemClock
-from planner.events import Said
-from planner.launch import CtrlC, HungUp
-from planner.news import News
-from planner.run import Phase, Run
+from planner.runs.events import Message
+from planner.runs.execution.executor import CtrlC, HungUp
+from planner.runs.news import News
+from planner.runs.run import Phase, Run
+from providers.registry import is_here
 from workloads.job import OnSlow
 
 _BILLING = (Phase.LAUNCHING, Phase.BOOTING, Phase.RUNNING)
@@ -26,7 +27,7 @@ class Nobody:
     """
 
     def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC:
-        if run.provider == "local":
+        if is_here(run.provider):
             return {1: CtrlC.STOP, 2: CtrlC.END_NOW}.get(times, CtrlC.DETACH)
         return CtrlC.DETACH if run.phase in _BILLING or times > 1 else CtrlC.STOP
 
@@ -48,7 +49,7 @@ class AtTerminal(Nobody):
 
     def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC:
         """The first asks: stop or leave it running; the second leaves it running at once."""
-        if run.provider == "local" or run.phase not in _BILLING or times > 1:
+        if is_here(run.provider) or run.phase not in _BILLING or times > 1:
             return super().pressed_ctrl_c(run, times)
         question = "\nstop the run? Its newest checkpoint is kept. No leaves it running, and billing."
         reply = self._answer(question, run, "the run goes on and is followed; Ctrl-C again leaves it running")
@@ -74,7 +75,7 @@ class AtTerminal(Nobody):
             raise broken_off[0]
         (reply,) = replies
         if not reply.is_answer and reply is not Reply.OVERTAKEN:
-            self._view.show(Said(f"{unanswered(reply)}: {without}"))
+            self._view.show(Message(f"{unanswered(reply)}: {without}"))
         return reply
 
 

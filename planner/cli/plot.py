@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from planner.errors import BadInputError, ThisMachineError
-from planner.home import persons_files
+from planner.home.files import persons_files
 from planner.throughput.check import Checked
 from planner.throughput.values import Throughput
 

@@ -17,8 +17,8 @@ from planner import __version__
 from planner.cli import options
 from planner.clock import SystemClock
 from planner.errors import BadInputError, RefusedError, ThisMachineError
-from planner.render_prices import (
-    Standing,
+from planner.report.prices import (
+    PriceState,
     held_json,
     held_text,
     outcome_json,
@@ -26,31 +26,34 @@ from planner.render_prices import (
     standing_json,
     standing_text,
 )
-from pricing.catalog import Catalog, CatalogError
+from pricing.catalog import REFRESHED, Catalog, CatalogError
 from pricing.changes import Key, compare
-from pricing.current import REFRESHED, current_catalog
+from pricing.current import current_catalog
 from pricing.money import format_usd
 from pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays, refresh
 from pricing.sources.http import UrllibHttp
 from pricing.sources.news import Asking, news_of
 from pricing.sources.reading import SourceError
+from providers.registry import PRICE_LISTS
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-PROVIDERS = ("aws", "gcp", "azure")
-_Providers = Annotated[list[str] | None, typer.Argument(metavar="[PROVIDER]...", help=f"{', '.join(PROVIDERS)}")]
+_Providers = Annotated[list[str] | None, typer.Argument(metavar="[PROVIDER]...", help=f"{', '.join(PRICE_LISTS)}")]
 
 
 @group.callback()
 def _group() -> None:
-    """Prices: what is known, from when, from where."""
+    """Show, read and accept prices."""
 
 
-@group.command("show", help="Per provider: what is known, from when, from where, and what changed since the package")
+@group.command(
+    "show",
+    help="Show for each provider which prices are in use, their dates and sources, and what changed since the package",
+)
 def _show(
     provider: _Providers = None,
     held: Annotated[
-        bool, typer.Option("--held", help="Only the prices that were read and are not used, and why")
+        bool, typer.Option("--held", help="Show only the prices that were read and are not used, and why")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -105,12 +108,12 @@ def _accept(
         )
 
 
-@group.command("refresh", help="Read prices anew from the vendors' own lists; they are used from then on")
+@group.command("refresh", help="Read the vendors' price lists again and use them from now on")
 def _refresh(
     provider: _Providers = None,
     region: Annotated[list[str] | None, typer.Option("--region", help="Only this one; repeat for more")] = None,
     accept_all: Annotated[
-        bool, typer.Option("--accept", help="Take over a list that changes more at once than can be believed")
+        bool, typer.Option("--accept", help="Accept a list that changes implausibly much at once")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -138,12 +141,12 @@ def _forget() -> None:
 
 def _names(given: list[str] | None) -> tuple[str, ...]:
     for name in given or ():
-        if name not in PROVIDERS:
-            raise BadInputError(f"there is no price list of {name!r}", f"known: {', '.join(PROVIDERS)}")
-    return tuple(dict.fromkeys(given or PROVIDERS))
+        if name not in PRICE_LISTS:
+            raise BadInputError(f"there is no price list of {name!r}", f"known: {', '.join(PRICE_LISTS)}")
+    return tuple(dict.fromkeys(given or PRICE_LISTS))
 
 
-def _standings(home: Path, today: date) -> list[Standing]:
+def _standings(home: Path, today: date) -> list[PriceState]:
     path = current_catalog(home, lambda line: _say(line.strip()))
     overlays = read_overlays(path) if path.name == REFRESHED and path.parent == home else {}
     with Catalog.open() as shipped, Catalog.open(path) as current:
@@ -158,7 +161,7 @@ def _standings(home: Path, today: date) -> list[Standing]:
                 )
                 changes = compare(before, after)
             parts = parts_of(overlay) if overlay else {}
-            found.append(Standing(summary, overlay.read_on if overlay else None, parts, changes))
+            found.append(PriceState(summary, overlay.read_on if overlay else None, parts, changes))
     return found
 
 
@@ -190,10 +193,12 @@ def _report(done: list[Outcome | SourceError], *, as_json: bool) -> None:
     if errors:
         raise RefusedError(errors[0].message, errors[0].hint)
     if nothing:
-        raise ThisMachineError(f"no prices of {', '.join(nothing)} could be read", "those known are still used")
+        raise ThisMachineError(f"no prices of {', '.join(nothing)} could be read", "the earlier prices are still used")
     if held:
         again = f"plan prices refresh {' '.join(held)} --accept"
-        raise RefusedError(f"the new prices of {', '.join(held)} were held back, see above", f"{again} takes them over")
+        raise RefusedError(
+            f"the new prices of {', '.join(held)} were not accepted, see above", f"{again} takes them over"
+        )
 
 
 @contextmanager

@@ -18,7 +18,9 @@ from providers.errors import ProviderError
 
 def command(
     provider: Annotated[str, typer.Argument(metavar="PROVIDER", help="aws, gcp or azure")],
-    remove: Annotated[bool, typer.Option("--remove", help="Remove what it made, as far as nothing needs it")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove what set-up created, unless a run still needs it")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the calls that would be sent")] = False,
     as_json: options.Json = False,
@@ -26,28 +28,28 @@ def command(
     """Show the steps, ask, carry them out. What is there already is left as it is."""
     (name,) = build.provider_names(provider)
     settings = options.settings()
-    asked = build.provider(name, settings)
-    if not isinstance(asked, SetUp):
+    cloud = build.provider(name, settings)
+    if not isinstance(cloud, SetUp):
         sys.stderr.write(f"{name} needs no set-up\n")
-        _show_json(name, (), remove=remove, done=True, as_json=as_json)
+        _show_json(name, (), remove=remove, is_done=True, as_json=as_json)
         return
     try:
-        steps = asked.removable() if remove else asked.lacking()
+        steps = cloud.removable() if remove else cloud.lacking()
         if dry_run:
             _print_calls(name, steps, remove=remove, as_json=as_json)
             return
         _tell(name, steps, remove=remove)
         if steps:
             _ask(steps, remove=remove, assume_yes=yes)
-            _carry_out(asked, steps, remove=remove)
+            _carry_out(cloud, steps, remove=remove)
     except ProviderError as error:
         raise from_provider(error) from error
-    _show_json(name, steps, remove=remove, done=True, as_json=as_json)
+    _show_json(name, steps, remove=remove, is_done=True, as_json=as_json)
 
 
 def _tell(name: str, steps: Sequence[SetupStep], *, remove: bool) -> None:
     if not steps:
-        nothing = "nothing of plan setup is there" if remove else "everything is set up"
+        nothing = "plan setup has created nothing here" if remove else "everything is set up"
         sys.stderr.write(f"{name}: {nothing}\n")
         return
     sys.stderr.write(f"{name}: this would be {'removed' if remove else 'made'}:\n")
@@ -67,10 +69,10 @@ def _ask(steps: Sequence[SetupStep], *, remove: bool, assume_yes: bool) -> None:
     )
 
 
-def _carry_out(asked: SetUp, steps: Sequence[SetupStep], *, remove: bool) -> None:
+def _carry_out(set_up: SetUp, steps: Sequence[SetupStep], *, remove: bool) -> None:
     for number, step in enumerate(steps, start=1):
         try:
-            asked.carry_out(step, _report)
+            set_up.carry_out(step, _report)
         except ProviderError as error:
             raise _stopped(error, step, remove=remove) from error
         sys.stderr.write(f"{number:>3}  {step.name}: {'removed' if remove else 'made'}\n")
@@ -81,14 +83,16 @@ def _report(line: str) -> None:
 
 
 def _stopped(error: ProviderError, step: SetupStep, *, remove: bool) -> PlanError:
-    told = from_provider(error)
+    plan_error = from_provider(error)
     again = f"the same command goes on from there; {'removed' if remove else 'made'} so far is what was said above"
-    return type(told)(f"{step.name}: {told.message}", "; ".join(text for text in (told.hint, again) if text))
+    return type(plan_error)(
+        f"{step.name}: {plan_error.message}", "; ".join(text for text in (plan_error.hint, again) if text)
+    )
 
 
 def _print_calls(name: str, steps: Sequence[SetupStep], *, remove: bool, as_json: bool) -> None:
     if as_json:
-        _show_json(name, steps, remove=remove, done=False, as_json=True)
+        _show_json(name, steps, remove=remove, is_done=False, as_json=True)
         return
     _tell(name, steps, remove=remove)
     for step in steps:
@@ -97,7 +101,7 @@ def _print_calls(name: str, steps: Sequence[SetupStep], *, remove: bool, as_json
             sys.stdout.write(f"{call.service} {call.operation}\n{parameters}\n")
 
 
-def _show_json(name: str, steps: Sequence[SetupStep], *, remove: bool, done: bool, as_json: bool) -> None:
+def _show_json(name: str, steps: Sequence[SetupStep], *, remove: bool, is_done: bool, as_json: bool) -> None:
     if not as_json:
         return
     rows = [
@@ -111,5 +115,5 @@ def _show_json(name: str, steps: Sequence[SetupStep], *, remove: bool, done: boo
         }
         for step in steps
     ]
-    told = {"provider": name, "remove": remove, "done": done, "steps": rows}
-    sys.stdout.write(json.dumps(told, default=str) + "\n")
+    reply = {"provider": name, "remove": remove, "done": is_done, "steps": rows}
+    sys.stdout.write(json.dumps(reply, default=str) + "\n")

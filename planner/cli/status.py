@@ -13,21 +13,22 @@ from typing import Annotated, NamedTuple
 import typer
 
 from planner.cli import build, options
-from planner.cli.live import bills_line
-from planner.cli.others import others_line
+from planner.cli.foreign_runs import others_line
+from planner.cli.live_view import bills_line
 from planner.cli.streams import unfiltered
-from planner.client import Client
 from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
-from planner.journal import Journal
-from planner.last_sweep import last_sweep, no_run_text
-from planner.progress import story_of, unreadable_text
-from planner.render import Column, table
-from planner.run import Phase, Run
+from planner.home.client import Client
+from planner.report.tables import Column, table
+from planner.runs.journal.journal import Journal
+from planner.runs.last_sweep import last_sweep, no_run_text
+from planner.runs.progress import story_of, unreadable_text
+from planner.runs.run import Phase, Run
+from planner.runs.spending import spending
 from planner.settings import Settings
-from planner.spending import spending
 from pricing.money import format_usd, format_usd_per_hour
 from providers.base import Provider
 from providers.errors import CredentialsError, PermissionDeniedError, ProviderError
+from providers.registry import is_here
 from workloads.terminal_text import visible
 
 WATCH_SECONDS = 2.0
@@ -38,7 +39,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RunStatus:
     """A run as it stands, and why it could not be brought further (None: it could)."""
 
     run: Run
@@ -60,7 +61,7 @@ class _Desk(NamedTuple):
 
 def command(
     name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run, or the beginning of its id")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until nothing runs")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep showing it until no run is live")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Look what became of the runs that are not done, then print them."""
@@ -73,22 +74,22 @@ def command(
         budget = spending(journal, settings).budget()
         others = [run for run in journal.live(desk.unreadable.add) if not desk.client.owns(run)]
     if as_json:
-        sys.stdout.write(json.dumps([_json(known) for known in standings]) + "\n")
+        sys.stdout.write(json.dumps([_json(standing_resources) for standing_resources in standings]) + "\n")
     elif standings or not desk.unreadable:
         sys.stdout.write(_text(standings, settings.home) + "\n")
     if budget is not None and not as_json:
         sys.stdout.write(f"{budget.text}\n")
     if others:
         sys.stderr.write(f"{others_line(others, desk.client)}\n")
-    for known in standings:
-        if known.error is not None:
-            raise known.error
+    for standing_resources in standings:
+        if standing_resources.error is not None:
+            raise standing_resources.error
     if desk.unreadable:
-        hint = "it may be running, and billing: plan sweep tells what of ours exists"
+        hint = "it may be running and billing; plan sweep lists what exists"
         raise ThisMachineError("; ".join(sorted(desk.unreadable)), hint)
 
 
-def _standings(name: str | None, desk: _Desk) -> list[Standing]:
+def _standings(name: str | None, desk: _Desk) -> list[RunStatus]:
     runs = (
         [desk.journal.run(name)]
         if name
@@ -97,7 +98,7 @@ def _standings(name: str | None, desk: _Desk) -> list[Standing]:
     return [_brought_up(run, desk) for run in runs]
 
 
-def _watch(name: str | None, desk: _Desk, first: list[Standing]) -> list[Standing]:
+def _watch(name: str | None, desk: _Desk, first: list[RunStatus]) -> list[RunStatus]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -105,7 +106,7 @@ def _watch(name: str | None, desk: _Desk, first: list[Standing]) -> list[Standin
     standings = first
     console = Console(file=unfiltered(sys.stdout))
     with Live(Text(visible(_text(first, desk.settings.home))), console=console, auto_refresh=False) as live:
-        while any(known.run.live for known in standings):
+        while any(standing_resources.run.live for standing_resources in standings):
             build.clock().sleep(WATCH_SECONDS)
             standings = _standings(name, desk)
             live.update(Text(visible(_text(standings, desk.settings.home))), refresh=True)
@@ -113,34 +114,34 @@ def _watch(name: str | None, desk: _Desk, first: list[Standing]) -> list[Standin
     return standings
 
 
-def _brought_up(run: Run, desk: _Desk) -> Standing:
+def _brought_up(run: Run, desk: _Desk) -> RunStatus:
     """One run's trouble is no reason not to look at the others."""
     error: PlanError | None = None
     journal = desk.journal
     if desk.client.owns(run) and (run.live or journal.owes_receipt(run)):
-        runner = build.runner(journal, desk.settings, lambda _: None, run.provider, made=desk.made)
+        runner = build.runner(journal, desk.settings, lambda _: None, run.provider, make_provider=desk.made)
         try:
             run = runner.settle(run)
         except PlanError as trouble:
-            error, run = trouble, runner.standing(journal.run(run.run_id))
+            error, run = trouble, runner.with_end(journal.run(run.run_id))
     receipt = journal.receipt(run.run_id) if run.phase is Phase.DONE else None
     now = build.clock_of(desk.made(run.provider)).now() if run.live else None
     usd = receipt.get("actual_usd", 0.0) if receipt else float(run.total_usd(now)) if now else 0.0
     progress, blind = _progress(run, desk.made)
-    return Standing(run=run, progress=progress, usd=usd, error=error or blind)
+    return RunStatus(run=run, progress=progress, usd=usd, error=error or blind)
 
 
-def _progress(run: Run, made: Callable[[str], Provider]) -> tuple[str, PlanError | None]:
+def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[str, PlanError | None]:
     """How far it has come, and the error where nobody is signed in any more to the cloud that it may be billing at."""
     if not run.attempts:
         return run.outcome or "-", None
     if run.live and run.attempts[-1].queued:
         return "waits for a machine", None
     try:
-        story = story_of(made(run.provider).store(run.run_id), run.attempts[-1].number)
+        story = story_of(factory(run.provider).store(run.run_id), run.attempts[-1].number)
     except (CredentialsError, PermissionDeniedError) as error:
-        told = f"run {run.run_id} may be there, and nobody can look: {error.message}"
-        return run.outcome or "no answer", TeardownUnverifiedError(told, error.hint) if run.live else None
+        text = f"run {run.run_id} may still exist, but its provider cannot be read: {error.message}"
+        return run.outcome or "no answer", TeardownUnverifiedError(text, error.hint) if run.live else None
     except ProviderError:
         return run.outcome or "no answer", None
     steps = f"step {story.step} of {'?' if story.total_steps is None else story.total_steps}"
@@ -149,32 +150,32 @@ def _progress(run: Run, made: Callable[[str], Provider]) -> tuple[str, PlanError
     return f"{run.outcome}, {steps}" if run.outcome else steps, None
 
 
-def _text(standings: list[Standing], home: Path) -> str:
+def _text(standings: list[RunStatus], home: Path) -> str:
     if not standings:
         return no_run_text(last_sweep(home))
-    lines = [table(_COLUMNS, [_row(known) for known in standings])]
-    for known in standings:
-        if known.run.unverified is not None:
-            lines.append(known.run.unverified)
-        elif known.run.live or len(standings) == 1:
-            lines.append(bills_line(known.run))
-        if known.run.message and not known.run.live:
-            lines.append(f"run {known.run.run_id}: {known.run.message}")
+    lines = [table(_COLUMNS, [_row(standing_resources) for standing_resources in standings])]
+    for standing_resources in standings:
+        if standing_resources.run.unverified is not None:
+            lines.append(standing_resources.run.unverified)
+        elif standing_resources.run.live or len(standings) == 1:
+            lines.append(bills_line(standing_resources.run))
+        if standing_resources.run.message and not standing_resources.run.live:
+            lines.append(f"run {standing_resources.run.run_id}: {standing_resources.run.message}")
     return "\n".join(lines)
 
 
-def _row(known: Standing) -> tuple[str, ...]:
-    run = known.run
+def _row(standing_resources: RunStatus) -> tuple[str, ...]:
+    run = standing_resources.run
     ends = f"{run.deadline.astimezone():%Y-%m-%d %H:%M}"
     target = run.attempt.target if run.attempt else None
-    where = target.where if target and run.provider != "local" else run.provider
+    where = target.where if target and not is_here(run.provider) else run.provider
     costs = format_usd_per_hour(run.bills_usd_per_hour) if run.bills else "-"
-    so_far = format_usd(Decimal(str(known.usd)))
-    return (run.run_id, run.job_name, where, run.phase, known.progress, so_far, costs, ends)
+    so_far = format_usd(Decimal(str(standing_resources.usd)))
+    return (run.run_id, run.job_name, where, run.phase, standing_resources.progress, so_far, costs, ends)
 
 
-def _json(known: Standing) -> dict[str, object]:
-    run = known.run
+def _json(standing_resources: RunStatus) -> dict[str, object]:
+    run = standing_resources.run
     return {
         "run_id": run.run_id,
         "job_name": run.job_name,
@@ -182,10 +183,10 @@ def _json(known: Standing) -> dict[str, object]:
         "phase": run.phase,
         "outcome": run.outcome,
         "message": run.message,
-        "progress": known.progress,
+        "progress": standing_resources.progress,
         "deadline": run.deadline.isoformat(),
         "attempts": len(run.attempts),
-        "usd_so_far": known.usd,
+        "usd_so_far": standing_resources.usd,
         "bills_usd_per_hour": float(run.bills_usd_per_hour),
         "unverified": run.unverified,
     }

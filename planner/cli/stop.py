@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
-from planner.cli.by_label import Wanted, is_run_id, stop_labelled
-from planner.cli.launch import print_left, print_receipt
-from planner.cli.live import LiveView
-from planner.cli.others import take_over
+from planner.cli.foreign_runs import take_over
+from planner.cli.live_view import LiveView
 from planner.cli.person import hang_up_detaches
+from planner.cli.run_end import print_left, print_receipt
+from planner.cli.stop_by_label import StopQuery, is_run_id, stop_labelled
 from planner.errors import StateError, UnknownRunError
-from planner.launch import Detached
-from planner.run import Phase, Run
-from planner.runner import FollowerSilentError
+from planner.runs.execution.executor import Detached
+from planner.runs.run import Phase, Run
+from planner.runs.runner import FollowerSilentError
 from planner.settings import Settings
 
 
@@ -38,19 +38,19 @@ def command(
         if not is_run_id(name):
             raise
         why = f"the journal {settings.journal} does not know run {name}"
-        stop_labelled(Wanted(name, why, is_any_client=anyone), settings, error, as_json=as_json)
+        stop_labelled(StopQuery(name, why, is_any_client=anyone), settings, error, as_json=as_json)
     except StateError as error:
         if not is_run_id(name):
             raise
-        stop_labelled(Wanted(name, error.message, is_any_client=anyone), settings, None, as_json=as_json)
+        stop_labelled(StopQuery(name, error.message, is_any_client=anyone), settings, None, as_json=as_json)
     except FollowerSilentError as silent:
         run = silent.run
         why = (
-            "another process holds the run and does not react; it records the end when it goes on, and plan status "
-            "does when that process is gone"
+            "another process follows the run and does not respond; it records the end when it continues, or plan "
+            "status does once that process has ended"
         )
-        wanted = Wanted(run.run_id, why, _providers(run), is_any_client=anyone)
-        stop_labelled(wanted, settings, None, as_json=as_json)
+        query = StopQuery(run.run_id, why, _providers(run), is_any_client=anyone)
+        stop_labelled(query, settings, None, as_json=as_json)
 
 
 def _stop(name: str, settings: Settings, *, anyone: bool, as_json: bool) -> None:

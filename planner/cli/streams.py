@@ -1,8 +1,9 @@
 """The standard streams of a command: filtered for the terminal, and no reason to end a command where they break.
 
 Text of a machine, a job file or a vendor may hold characters that a terminal obeys. `guarded` puts a filter before
-stdout and stderr, so that no command can forget it. The two views that move the cursor themselves (planner.cli.live,
-`plan status --watch`) write to `unfiltered`, and pass what they show through `workloads.terminal_text.visible`.
+stdout and stderr, so that no command can forget it. The two views that move the cursor themselves
+(planner.cli.live_view, `plan status --watch`) write to `unfiltered`, and pass what they show through
+`workloads.terminal_text.visible`.
 
 A stream that is closed, full or without a reader must not keep a command from ending a machine: what cannot be written
 is dropped, and `undelivered` tells of it at the end.

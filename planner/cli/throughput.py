@@ -15,7 +15,7 @@ import typer
 
 from planner.cli import options
 from planner.errors import BadInputError, ThisMachineError
-from planner.render import Column, table
+from planner.report.tables import Column, table
 from planner.throughput.check import Checked, as_json, check
 from planner.throughput.predict import Predictor
 from planner.throughput.table import SHIPPED_TABLE, MissingTableError, open_table
@@ -37,12 +37,12 @@ _COLUMNS = (
 
 @group.callback()
 def _group() -> None:
-    """Hold the predictor against measurements."""
+    """Compare the predictor with measurements."""
 
 
 @group.command("check", help="Predict each row of a CSV of measurements, and say how far off that is")
 def check_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Columns as in the project's measurements")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Columns: docs/measurements.md")],
     plot: Annotated[Path | None, typer.Option("--plot", help="Also draw predicted against measured, as PNG")] = None,
     as_json_text: options.Json = False,
 ) -> None:
@@ -66,9 +66,10 @@ def _rows(file: Path) -> list[dict[str, str]]:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadInputError(f"cannot read {file}: {reason}") from None
     reader = csv.DictReader(io.StringIO(text, newline=""))
-    missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
-    if missing:
-        raise BadInputError(f"{file} has no column {missing[0]!r}", f"needed: {', '.join(NEEDED)}; docs/accuracy.md")
+    missing_names = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+    if missing_names:
+        hint = f"needed: {', '.join(NEEDED)}; all columns: docs/measurements.md"
+        raise BadInputError(f"{file} has no column {missing_names[0]!r}", hint)
     try:
         return [{key: value or "" for key, value in row.items() if key is not None} for row in reader]
     except csv.Error as error:

@@ -114,9 +114,9 @@ def _answer(measured: Measurement, twin: str | None, predictor: Predictor) -> Th
 
 def _twin(measured: Measurement, table: sqlite3.Connection) -> str | None:
     """The shipped row that this one is: by its id, else by saying the same of the same configuration."""
-    found = table.execute("SELECT id FROM measurements WHERE id = ?", (measured.id,)).fetchone()
-    found = found or table.execute(_SAME, _identity(measured)).fetchone()
-    return None if found is None else str(found[0])
+    item = table.execute("SELECT id FROM measurements WHERE id = ?", (measured.id,)).fetchone()
+    item = item or table.execute(_SAME, _identity(measured)).fetchone()
+    return None if item is None else str(item[0])
 
 
 _SAME = """SELECT id FROM measurements WHERE device = ? AND model = ? AND image_size_px = ? AND device_count = ?
@@ -140,13 +140,13 @@ def _row(row: Checked) -> dict[str, object]:
     if isinstance(row.answer, str):
         nothing = dict.fromkeys(("predicted", "low", "high", "basis", "error"))
         return {**head, **nothing, "reason": row.answer}
-    found = row.answer
+    throughput = row.answer
     return {
         **head,
-        "predicted": found.images_per_second,
-        "low": found.low,
-        "high": found.high,
-        "basis": str(found.basis),
+        "predicted": throughput.images_per_second,
+        "low": throughput.low,
+        "high": throughput.high,
+        "basis": str(throughput.basis),
         "error": row.error,
     }
 

@@ -1,7 +1,7 @@
 """Compiles the measurements from their text tables into an SQLite file that opens in a millisecond.
 
 Run it with `python -m planner.throughput.compile`; building a wheel does it too. Nothing but the standard library
-is imported, so that a build can load this file by itself.
+and this project's tables is imported, so that a build can load this file by itself.
 """
 
 from __future__ import annotations
@@ -14,43 +14,23 @@ import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.throughput.columns import COLUMNS, wrong_with
+from pricing.device_text import read_devices
+from pricing.table_text import TableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DATA = Path(__file__).parent / "data"
 TARGET = DATA / "measurements.sqlite"
 MEASUREMENTS = "measurements.csv"
 SOURCES = "sources.csv"
+DEVICES = Path(__file__).parents[2] / "pricing" / "data" / "devices.toml"
+COLUMNS_PAGE = "docs/measurements.md"
 SCHEMA_VERSION = "1"
 
-# Every column of the text table, in order, with its SQLite type. A table with other columns is refused.
-COLUMNS: dict[str, str] = {
-    "id": "TEXT PRIMARY KEY",
-    "source": "TEXT NOT NULL",
-    "source_section": "TEXT NOT NULL",
-    "model": "TEXT NOT NULL",
-    "parameters_million": "REAL",
-    "image_size_px": "INTEGER NOT NULL",
-    "mode": "TEXT NOT NULL",
-    "device": "TEXT NOT NULL",
-    "device_as_stated": "TEXT NOT NULL",
-    "device_memory_gb": "REAL",
-    "interconnect": "TEXT NOT NULL",
-    "device_count": "INTEGER NOT NULL",
-    "node_count": "INTEGER NOT NULL",
-    "precision": "TEXT NOT NULL",
-    "xla": "TEXT NOT NULL",
-    "batch_per_device": "INTEGER",
-    "framework": "TEXT NOT NULL",
-    "framework_version": "TEXT NOT NULL",
-    "data": "TEXT NOT NULL",
-    "images_per_second": "REAL NOT NULL",
-    "spread_fraction": "REAL",
-    "optimizer_step": "TEXT NOT NULL",
-    "parallelism": "TEXT NOT NULL",
-    "layout": "TEXT NOT NULL",
-    "quality": "TEXT NOT NULL",
-    "measured_on": "TEXT NOT NULL",
-    "note": "TEXT NOT NULL",
-}
 _SOURCE_COLUMNS = ("source", "address", "rows")
 
 
@@ -61,10 +41,11 @@ class BadTableError(ValueError):
 def compile_measurements(text_dir: Path, target: Path) -> None:
     """Writes `target` from `measurements.csv` and `sources.csv` in `text_dir`, whole or not at all.
 
-    Raises BadTableError where the text is not a table of these columns.
+    Raises BadTableError where the text is not a table of these columns, or a row cannot be true, and TableError where
+    the table of devices is none.
     """
-    rows = _rows(text_dir / MEASUREMENTS, tuple(COLUMNS))
-    sources = _rows(text_dir / SOURCES, _SOURCE_COLUMNS)
+    sources = [list(cells) for _, cells in _lines(text_dir / SOURCES, _SOURCE_COLUMNS)]
+    rows = _measurements(text_dir / MEASUREMENTS, {str(cells[0]) for cells in sources})
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=target.name, suffix=".partial", dir=target.parent)
     os.close(descriptor)
@@ -85,30 +66,46 @@ def text_digest(text_dir: Path) -> str:
     return digest.hexdigest()
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> list[list[str | None]]:
+def _lines(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
+    """The number and the cells of each line behind the header. Raises BadTableError."""
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.reader(file)
         header = tuple(next(reader, ()))
         if header != columns:
             raise BadTableError(f"{path.name}: the columns are {header}, expected {columns}")
-        return [_row(path, reader.line_num, row, columns) for row in reader]
+        for row in reader:
+            if len(row) != len(columns):
+                raise BadTableError(f"{path.name}, line {reader.line_num}: {len(row)} cells, expected {len(columns)}")
+            yield reader.line_num, row
 
 
-def _row(path: Path, line: int, row: list[str], columns: tuple[str, ...]) -> list[str | None]:
-    if len(row) != len(columns):
-        raise BadTableError(f"{path.name}, line {line}: {len(row)} cells, expected {len(columns)}")
-    # An empty cell of a number column is unknown; an empty text is an empty text.
-    return [
-        None if not cell and not COLUMNS.get(column, "TEXT").startswith("TEXT") else cell
-        for cell, column in zip(row, columns, strict=True)
-    ]
+def _measurements(path: Path, sources: set[str]) -> list[list[str | None]]:
+    """The rows, each one held against what its columns allow. Raises BadTableError for the first that is refused."""
+    devices = read_devices(DEVICES)[0]
+    rows = []
+    for line, cells in _lines(path, tuple(COLUMNS)):
+        row = dict(zip(COLUMNS, cells, strict=True))
+        wrong = wrong_with(row, devices) or _wrong_source(row["source"], sources)
+        if wrong:
+            raise BadTableError(f"{path.name}, line {line}: {wrong}")
+        rows.append([_cell(name, cell) for name, cell in row.items()])
+    return rows
 
 
-def _write(path: Path, rows: list[list[str | None]], sources: list[list[str | None]], digest: str) -> None:
+def _wrong_source(name: str, sources: set[str]) -> str:
+    return "" if name in sources else f"source {name!r} is not in {SOURCES}: add a row there"
+
+
+def _cell(name: str, cell: str) -> str | None:
+    """An empty cell of a number column is unknown; an empty text is an empty text."""
+    return cell if cell or COLUMNS[name].sqlite.startswith("TEXT") else None
+
+
+def _write(path: Path, rows: list[list[str | None]], sources: list[list[str]], digest: str) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
         database.execute("CREATE TABLE sources (source TEXT PRIMARY KEY, address TEXT NOT NULL, rows INTEGER)")
-        definition = ", ".join(f"{column} {kind}" for column, kind in COLUMNS.items())
+        definition = ", ".join(f"{name} {column.sqlite}" for name, column in COLUMNS.items())
         database.execute(f"CREATE TABLE measurements ({definition})")
         try:
             database.executemany(_insert("measurements", len(COLUMNS)), rows)
@@ -126,10 +123,11 @@ def _insert(table: str, width: int) -> str:
 
 
 def main() -> int:
+    """Compile the table of measurements. Returns the exit code: 2 where a line of the text is wrong."""
     try:
         compile_measurements(DATA, TARGET)
-    except (BadTableError, OSError) as error:
-        print(f"error: {error}\nhint: restore planner/throughput/data from git", file=sys.stderr)  # noqa: T201
+    except (BadTableError, TableError, OSError) as error:
+        print(f"error: {error}\nhint: mend that line; {COLUMNS_PAGE} says what each column takes", file=sys.stderr)  # noqa: T201
         return 2
     return 0
 

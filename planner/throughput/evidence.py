@@ -37,7 +37,7 @@ class Nearness(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class EvidenceRow:
     """A measurement, as far as nearness goes. `convolutions` orders nets by depth."""
 
     id: str
@@ -57,6 +57,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
+    """The measurements nearest to a question."""
+
     nearness: Nearness
     ids: tuple[str, ...]
     sharing_seen: bool
@@ -86,17 +88,17 @@ class Evidence:
 
     def half_width(self, half_widths: Mapping[str, float]) -> float:
         """The half width of the interval, in logarithms, from those of each kind."""
-        known = half_widths.get(self.key)
-        if known is None:
+        value = half_widths.get(self.key)
+        if value is None:
             # Sharing that no fold tried beside this evidence: its own doubt comes on top.
             sharing = half_widths[f"{Nearness.SAME_SOURCE}+{SHARING}"]
             return math.hypot(half_widths[str(self.nearness)], sharing)
         if self.key != _OTHER_DEPTH_KEY:
-            return known
+            return value
         # However near its depth, a net is known no better than one of that depth; however far, no worse than from
         # another source.
         nearest, farthest = half_widths[str(Nearness.SAME_SOURCE)], half_widths[str(Nearness.SAME_DEVICE)]
-        return min(max(known * self.scale, nearest), farthest)
+        return min(max(value * self.scale, nearest), farthest)
 
 
 OTHER_DEPTH = "other_depth"
@@ -107,13 +109,15 @@ _ORDER = tuple(Nearness)
 
 
 def basis_of(nearness: Nearness) -> Basis:
+    """What an answer is called that rests on measurements so near."""
     if nearness is Nearness.REPEATED:
         return Basis.MEASURED
     return Basis.MODELLED if nearness in (Nearness.SAME_ARCHITECTURE, Nearness.NONE) else Basis.SCALED
 
 
-def seen_of(setup: Setup, id_: str, model: str) -> Seen:
-    return Seen(
+def seen_of(setup: Setup, id_: str, model: str) -> EvidenceRow:
+    """A set-up as evidence: `id_` is the measurement's, `model` the net's name."""
+    return EvidenceRow(
         id=id_,
         model=model,
         convolutions=convolutions(setup.net),
@@ -130,22 +134,22 @@ def seen_of(setup: Setup, id_: str, model: str) -> Seen:
     )
 
 
-def evidence(asked: Seen, rows: Sequence[Seen], architectures: frozenset[str]) -> Evidence:
-    """The evidence for `asked` among the rows of its device; `architectures` are those with any row at all."""
-    several = asked.count > 1
-    scattered = asked.link is Link.DATA_PARALLEL
-    places = [_place(asked, row) for row in rows]
+def evidence(configuration: EvidenceRow, rows: Sequence[EvidenceRow], architectures: frozenset[str]) -> Evidence:
+    """The evidence for `configuration` among the rows of its device; `architectures` are those with any row at all."""
+    several = configuration.count > 1
+    scattered = configuration.link is Link.DATA_PARALLEL
+    places = [_place(configuration, row) for row in rows]
     if not places:
-        known = asked.architecture in architectures
-        nearness = Nearness.SAME_ARCHITECTURE if known else Nearness.NONE
+        is_known = configuration.architecture in architectures
+        nearness = Nearness.SAME_ARCHITECTURE if is_known else Nearness.NONE
         return Evidence(nearness=nearness, ids=(), sharing_seen=not several, several=several, scattered=scattered)
     best = min(places)
     nearest = [row for row, place in zip(rows, places, strict=True) if place == best]
-    nearest.sort(key=lambda row: (_distance(asked, row), row.id))
+    nearest.sort(key=lambda row: (_distance(configuration, row), row.id))
     nearness = _ORDER[best // 2]
     return Evidence(
         nearness=nearness,
-        depth_gap=_depth_gap(asked, rows) if nearness is Nearness.SAME_SOURCE else 0.0,
+        depth_gap=_depth_gap(configuration, rows) if nearness is Nearness.SAME_SOURCE else 0.0,
         several=several,
         scattered=scattered,
         ids=tuple(row.id for row in nearest[:_NAMED_ROWS]),
@@ -153,32 +157,44 @@ def evidence(asked: Seen, rows: Sequence[Seen], architectures: frozenset[str]) -
     )
 
 
-def _depth_gap(asked: Seen, rows: Sequence[Seen]) -> float:
-    depths = {row.convolutions for row in rows if row.source == asked.source and row.precision is asked.precision}
+def _depth_gap(configuration: EvidenceRow, rows: Sequence[EvidenceRow]) -> float:
+    depths = {
+        row.convolutions
+        for row in rows
+        if row.source == configuration.source and row.precision is configuration.precision
+    }
     # A net without convolutions is as far from the others as one with a single one.
-    return min(abs(math.log(max(depth, 1) / max(asked.convolutions, 1))) for depth in depths)
+    return min(abs(math.log(max(depth, 1) / max(configuration.convolutions, 1))) for depth in depths)
 
 
-def _place(asked: Seen, row: Seen) -> int:
+def _place(configuration: EvidenceRow, row: EvidenceRow) -> int:
     """Twice the place of the nearness, plus one where several devices share the step in another way."""
-    other_sharing = asked.count > 1 and (row.count == 1 or row.link is not asked.link)
-    if row.precision is not asked.precision:
+    other_sharing = configuration.count > 1 and (row.count == 1 or row.link is not configuration.link)
+    if row.precision is not configuration.precision:
         return _OTHER_PRECISION + other_sharing
-    if row.source != asked.source:
+    if row.source != configuration.source:
         return _SAME_DEVICE + other_sharing
-    if row.model != asked.model or row.image_size_px != asked.image_size_px or row.xla is not asked.xla:
+    if (
+        row.model != configuration.model
+        or row.image_size_px != configuration.image_size_px
+        or row.xla is not configuration.xla
+    ):
         return _SAME_SOURCE + other_sharing
-    if row.count != asked.count or other_sharing:
+    if row.count != configuration.count or other_sharing:
         return _SAME_SOURCE + other_sharing
-    return _REPEATED if row.batch == asked.batch else _SAME_NET
+    return _REPEATED if row.batch == configuration.batch else _SAME_NET
 
 
 _REPEATED, _SAME_NET, _SAME_SOURCE, _SAME_DEVICE, _OTHER_PRECISION = range(0, 10, 2)
 
 
-def _distance(asked: Seen, row: Seen) -> float:
+def _distance(configuration: EvidenceRow, row: EvidenceRow) -> float:
     """How far apart two configurations are, for naming the nearest first; the weights are an order of preference."""
-    doublings = abs(math.log2(row.batch / asked.batch)) + abs(math.log2(row.count / asked.count))
-    doublings += 2 * abs(math.log2(row.image_size_px / asked.image_size_px))
-    other = 3 * (row.model != asked.model) + 2 * (row.xla is not asked.xla) + (row.family is not asked.family)
+    doublings = abs(math.log2(row.batch / configuration.batch)) + abs(math.log2(row.count / configuration.count))
+    doublings += 2 * abs(math.log2(row.image_size_px / configuration.image_size_px))
+    other = (
+        3 * (row.model != configuration.model)
+        + 2 * (row.xla is not configuration.xla)
+        + (row.family is not configuration.family)
+    )
     return doublings + other

@@ -43,7 +43,7 @@ def batch_nodes(start: int | None, batch: int) -> list[Node]:
 
 
 def _between(grid: tuple[float, ...], at: float) -> list[Node]:
-    held = min(max(at, grid[0]), grid[-1])
-    index = max(place for place in range(len(grid) - 1) if grid[place] <= held)
-    share = (held - grid[index]) / (grid[index + 1] - grid[index])
+    value = min(max(at, grid[0]), grid[-1])
+    index = max(place for place in range(len(grid) - 1) if grid[place] <= value)
+    share = (value - grid[index]) / (grid[index + 1] - grid[index])
     return [(index, 1 - share), (index + 1, share)]

@@ -56,11 +56,11 @@ class Model:
         return physical.seconds * math.exp(self._correction(setup, physical))
 
     def _correction(self, setup: Setup, physical: Step) -> float:
-        found = [correction for group in setup.groups if (correction := self.corrections.get(group)) is not None]
+        corrections = [correction for group in setup.groups if (correction := self.corrections.get(group)) is not None]
         features = node_shares(physical)
         doublings = math.log2(setup.count)
         total = 0.0
-        for correction in found:
+        for correction in corrections:
             total += correction.constant + correction.pressure * physical.memory_pressure
             total += correction.waiting * physical.waiting_share + correction.doubling * doublings
             nodes = correction.nodes

@@ -28,10 +28,10 @@ def device_name(stated: str, memory_gb: float | None, find: Callable[[str], str 
     name = stated.strip()
     if _HOST.match(name):
         return "cpu"
-    found = find(name) or find(_VENDOR.sub("", name)) or find(_STATED_GB.sub("", _VENDOR.sub("", name)).strip())
-    if found is None:
+    value = find(name) or find(_VENDOR.sub("", name)) or find(_STATED_GB.sub("", _VENDOR.sub("", name)).strip())
+    if value is None:
         return name
     size = _STATED_GB.search(name)
     size_gb = memory_gb if memory_gb is not None else float(size[1]) if size else None
-    least_gb, larger = _LARGER.get(found, (0.0, found))
-    return larger if size_gb is not None and size_gb >= least_gb else found
+    least_gb, larger = _LARGER.get(value, (0.0, value))
+    return larger if size_gb is not None and size_gb >= least_gb else value

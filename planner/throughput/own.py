@@ -33,13 +33,13 @@ def from_own(
     same = [row for row in rows if _distance(question, model, row) == 0]
     if same:
         rate = sorted(row.images_per_second for row in same)[len(same) // 2]
-        found = _around(rate, _REPEAT_FACTOR, Basis.MEASURED, tuple(row.id for row in same))
-        return replace(found, note="measured by an own run")
-    known = [(row, said) for row in rows if (said := base(row)) is not None]
-    if not known:
+        throughput = _around(rate, _REPEAT_FACTOR, Basis.MEASURED, tuple(row.id for row in same))
+        return replace(throughput, note="measured by an own run")
+    pairs = [(row, value) for row in rows if (value := base(row)) is not None]
+    if not pairs:
         return predicted
-    nearest, said = min(known, key=lambda pair: _distance(question, model, pair[0]))
-    rate = predicted.images_per_second * nearest.images_per_second / said
+    nearest, value = min(pairs, key=lambda pair: _distance(question, model, pair[0]))
+    rate = predicted.images_per_second * nearest.images_per_second / value
     return replace(_around(rate, _SCALED_FACTOR, Basis.SCALED, (nearest.id,)), note="scaled from an own run")
 
 

@@ -64,7 +64,7 @@ class LinkConstants:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StepPart:
     """A share of the step: `nodes` place it on the grid of corrections (see `grid`), `seconds` is its time."""
 
     nodes: tuple[Node, ...]
@@ -75,7 +75,7 @@ class Part:
 class Step:
     """One step: the seconds of its parts on one device, of the whole, and of waiting for the other devices."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[StepPart, ...]
     device_seconds: float
     seconds: float
     memory_pressure: float
@@ -121,7 +121,7 @@ def step(setup: Setup, constants: Constants, links: LinkConstants) -> Step:
     return Step(parts=parts, device_seconds=alone, seconds=together, memory_pressure=_pressure(setup))
 
 
-def _parts(setup: Setup, constants: Constants) -> tuple[Part, ...]:
+def _parts(setup: Setup, constants: Constants) -> tuple[StepPart, ...]:
     width = 2 if setup.precision is Precision.HALF else 4
     work = _works(setup.net, setup.batch, width)
     rates = setup.rates
@@ -146,7 +146,7 @@ def _parts(setup: Setup, constants: Constants) -> tuple[Part, ...]:
             + layer.moved * moving
             + layer.depth * constants.depth_seconds
         )
-        parts.append(Part(nodes=layer.nodes, seconds=seconds))
+        parts.append(StepPart(nodes=layer.nodes, seconds=seconds))
         norm += layer.norm
         weights += layer.weights
         filters += layer.filters
@@ -158,7 +158,7 @@ def _parts(setup: Setup, constants: Constants) -> tuple[Part, ...]:
         setup.batch * setup.net.image_size**2 * setup.net.channels * 4 / constants.copy_bytes_per_second,
         filters * constants.filter_passes * per_byte,
     )
-    parts += [Part(nodes=(node,), seconds=seconds) for node, seconds in zip(OTHER_NODES, others, strict=True)]
+    parts += [StepPart(nodes=(node,), seconds=seconds) for node, seconds in zip(OTHER_NODES, others, strict=True)]
     return tuple(parts)
 
 

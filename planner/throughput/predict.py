@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from planner.throughput.evidence import Seen
+    from planner.throughput.evidence import EvidenceRow
     from planner.throughput.model import Model
     from planner.throughput.rates import DeviceRow, Rates
 
@@ -68,7 +68,7 @@ class Predictor:
         self._devices = devices
         self._own = tuple(own)
         self._rates: dict[str, KnownRates | None] = {}
-        self._seen: dict[str, list[Seen]] = {}
+        self._seen: dict[str, list[EvidenceRow]] = {}
         self._architectures = frozenset(group[1] for group in model.corrections if group[0] == "architecture")
 
     @classmethod
@@ -143,7 +143,7 @@ class Predictor:
             rows = [row for row in rows if row.id not in without]
         return evidence(seen_of(setup, "", model), rows, self._architectures)
 
-    def _seen_of(self, rates: Rates) -> list[Seen]:
+    def _seen_of(self, rates: Rates) -> list[EvidenceRow]:
         if rates.group not in self._seen:
             names = [name for name in self._devices if self._devices[name].group == rates.group]
             self._seen[rates.group] = seen_on(self._database, names, rates.group, rates.architecture)

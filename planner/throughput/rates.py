@@ -33,6 +33,8 @@ class Rates(Protocol):
 
 
 class PeakRates(Protocol):
+    """Dense peak rates by precision, in FLOP/s; None where none is known."""
+
     def of(self, precision: str) -> float | None: ...
 
 

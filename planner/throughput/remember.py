@@ -16,17 +16,17 @@ _MOST = 8_192
 
 def per_net(function: Callable[[Net, int, int], Answer]) -> Callable[[Net, int, int], Answer]:
     """`function` of a net and two numbers, computed once for each net object; starts afresh when full."""
-    known: dict[tuple[int, int, int], tuple[Net, Answer]] = {}
+    entries: dict[tuple[int, int, int], tuple[Net, Answer]] = {}
 
     @wraps(function)
     def remembered(net: Net, first: int, second: int) -> Answer:
         # The net is kept beside the answer, so that no other object can come by its id.
         key = (id(net), first, second)
-        found = known.get(key)
-        if found is None:
-            if len(known) >= _MOST:
-                known.clear()
-            found = known[key] = (net, function(net, first, second))
-        return found[1]
+        pair = entries.get(key)
+        if pair is None:
+            if len(entries) >= _MOST:
+                entries.clear()
+            pair = entries[key] = (net, function(net, first, second))
+        return pair[1]
 
     return remembered

@@ -1,9 +1,10 @@
-"""From a row with the columns of the collected facts (what people hand to `plan throughput check`) to a Measurement."""
+"""From a row of a CSV that a person hands to `plan throughput check` to a Measurement: the columns are those of the
+project's own table (`planner/throughput/columns.py`), or the older names of some of them."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from planner.throughput.names import device_name
 from planner.throughput.values import Measurement, Parallelism, Quality
@@ -11,7 +12,16 @@ from planner.throughput.values import Measurement, Parallelism, Quality
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-REQUIRED_COLUMNS = ("id", "model", "image_size", "device", "images_per_second")
+Kind = TypeVar("Kind", Parallelism, Quality)
+OLDER_NAMES = {
+    "image_size": "image_size_px",
+    "params_m": "parameters_million",
+    "n_devices": "device_count",
+    "n_nodes": "node_count",
+    "source_date": "measured_on",
+    "notes": "note",
+}
+"""What columns were called before; read where the new name is not there."""
 _MODEL_NAMES = {"vgg11 (VGG-A)": "vgg11", "tinyvgg (cifar10)": "tinyvgg", "googlenet_v1": "googlenetv1"}
 
 
@@ -22,23 +32,25 @@ class BadRowError(ValueError):
 def measurement_from_row(
     row: Mapping[str, str], find: Callable[[str], str | None], sources: Mapping[str, str]
 ) -> Measurement:
-    """The measurement a row states. Columns it does not know are ignored, missing optional ones are unstated.
+    """The measurement a row states. Columns it does not know are ignored, missing optional ones are unstated; what a
+    row says in words of its note counts where it has no column for it.
 
     `find` gives the canonical name of a device's spelling, None where it is not known;
     `sources` the short name of a source by its address without the commit.
 
     Raises BadRowError naming the column that cannot be read.
     """
-    notes = row.get("notes") or ""
+    row = _renamed(row)
+    note = row.get("note") or ""
     memory_gb = _number(row, "device_memory_gb")
     return Measurement(
         id=_text(row, "id"),
         model=model_key(_text(row, "model")),
-        image_size_px=_required_count(row, "image_size"),
-        parameters_million=_number(row, "params_m"),
+        image_size_px=_required_count(row, "image_size_px"),
+        parameters_million=_number(row, "parameters_million"),
         device=device_name(_text(row, "device"), memory_gb, find),
-        device_count=_count(row, "n_devices") or 1,
-        node_count=_count(row, "n_nodes") or 1,
+        device_count=_count(row, "device_count") or 1,
+        node_count=_count(row, "node_count") or 1,
         device_memory_gb=memory_gb,
         interconnect=row.get("interconnect") or "",
         precision=(row.get("precision") or "fp32").strip().lower(),
@@ -47,15 +59,32 @@ def measurement_from_row(
         framework=row.get("framework") or "",
         framework_version=row.get("framework_version") or "",
         images_per_second=_rate(row),
-        spread=_spread(notes),
-        optimizer_step="no optimizer step" not in notes,
-        parallelism=_parallelism(notes),
-        layout=_layout(notes),
-        mode=_mode(row, notes),
-        quality=_quality(notes),
-        source=source_key(row, sources),
-        measured_on=row.get("source_date") or "",
+        spread=_number(row, "spread_fraction") if "spread_fraction" in row else _spread(note),
+        optimizer_step=row["optimizer_step"] != "no" if "optimizer_step" in row else "no optimizer step" not in note,
+        parallelism=_one_of(Parallelism, row, "parallelism") or _parallelism(note),
+        layout=row["layout"] if "layout" in row else _layout(note),
+        mode=_mode(row, note),
+        quality=_one_of(Quality, row, "quality") or _quality(note),
+        source=row.get("source") or source_key(row, sources),
+        measured_on=row.get("measured_on") or "",
     )
+
+
+def _renamed(row: Mapping[str, str]) -> dict[str, str]:
+    newer = {OLDER_NAMES[name]: cell for name, cell in row.items() if name in OLDER_NAMES}
+    return {**newer, **{name: cell for name, cell in row.items() if name not in OLDER_NAMES}}
+
+
+def _one_of(kinds: type[Kind], row: Mapping[str, str], column: str) -> Kind | None:
+    """The value of a column with few of them; None where the row has no such cell."""
+    cell = (row.get(column) or "").strip()
+    if not cell:
+        return None
+    try:
+        return kinds(cell)
+    except ValueError as error:
+        known = ", ".join(kind for kind in kinds if kind)
+        raise BadRowError(f"{column} is not one of {known}: {cell!r}") from error
 
 
 def model_key(name: str) -> str:
@@ -111,13 +140,13 @@ def _rate(row: Mapping[str, str]) -> float:
 
 
 def _quality(notes: str) -> Quality:
-    found = re.match(r"Q=([ABC])", notes)
-    return Quality(found[1]) if found else Quality.B
+    match = re.match(r"Q=([ABC])", notes)
+    return Quality(match[1]) if match else Quality.B
 
 
 def _spread(notes: str) -> float | None:
-    found = re.search(r"\(max-min\)/median=([\d.]+)", notes)
-    return float(found[1].rstrip(".")) if found else None
+    match = re.search(r"\(max-min\)/median=([\d.]+)", notes)
+    return float(match[1].rstrip(".")) if match else None
 
 
 def _parallelism(notes: str) -> Parallelism:
@@ -131,8 +160,8 @@ def _parallelism(notes: str) -> Parallelism:
 
 
 def _layout(notes: str) -> str:
-    found = re.search(r"memory layout (NHWC|NCHW)", notes)
-    return found[1] if found else ""
+    match = re.search(r"memory layout (NHWC|NCHW)", notes)
+    return match[1] if match else ""
 
 
 def _mode(row: Mapping[str, str], notes: str) -> str:

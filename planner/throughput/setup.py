@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.throughput.rates import Precision, Rates
 from planner.throughput.values import Measurement, Parallelism
 from workloads.layers import Net
+
+_WITHOUT_PEER_ACCESS = re.compile(r"RTX [3-9]0[5-9]0\b")
+"""GeForce cards from the 30 series on: their driver lets no card read another's memory, so gradients pass the host."""
 
 
 class Family(StrEnum):
@@ -81,6 +85,7 @@ class Setup:
 
 
 def precision_of(stated: str) -> Precision:
+    """The precision of the multiplications, from the name that a job or a source gives it."""
     name = stated.removeprefix("amp_")
     if name in ("fp16", "bf16"):
         return Precision.HALF
@@ -88,6 +93,7 @@ def precision_of(stated: str) -> Precision:
 
 
 def family_of(framework: str) -> Family:
+    """The family of programs that a framework's name belongs to."""
     name = framework.lower()
     if "keras" in name or name in ("tensorflow", "jax"):
         return Family.KERAS
@@ -106,6 +112,7 @@ def source_of(row: Measurement) -> str:
 
 
 def source_name(source: str, framework: str, version: str, layout: str) -> str:
+    """The name under which the model has a correction for a source and its program."""
     parts = (source.partition("-")[0], framework, version, layout)
     return "|".join(parts if layout else parts[:-1])
 
@@ -125,7 +132,7 @@ def link_of(count: int, nodes: int, interconnect: str, parallelism: Parallelism,
         return Link.NVLINK
     if parallelism is Parallelism.PARAMETER_SERVER:
         return Link.SERVER
-    return Link.HOST if device.startswith(("RTX 30", "RTX 40")) else Link.PCIE
+    return Link.HOST if _WITHOUT_PEER_ACCESS.match(device) else Link.PCIE
 
 
 def setup_of_row(row: Measurement, net: Net, rates: Rates) -> Setup | None:

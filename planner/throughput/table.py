@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.throughput.evidence import Seen
+from planner.throughput.evidence import EvidenceRow
 from planner.throughput.nets import convolutions_of
 from planner.throughput.setup import family_of, link_of, precision_of, source_name
 from planner.throughput.values import Parallelism
@@ -36,17 +36,17 @@ _SELECT = """SELECT id, model, image_size_px, batch_per_device, device_count, pr
  AND batch_per_device IS NOT NULL"""
 
 
-def seen_on(database: sqlite3.Connection, names: Iterable[str], group: str, architecture: str) -> list[Seen]:
+def seen_on(database: sqlite3.Connection, names: Iterable[str], group: str, architecture: str) -> list[EvidenceRow]:
     """The measurements of the devices `names`, all of one group. Raises MissingTableError for another file."""
-    wanted = tuple(names)
+    found_names = tuple(names)
     try:
-        with closing(database.execute(_SELECT.format(", ".join("?" * len(wanted))), wanted)) as rows:
+        with closing(database.execute(_SELECT.format(", ".join("?" * len(found_names))), found_names)) as rows:
             return [_seen(row, group, architecture) for row in rows]
     except sqlite3.DatabaseError as error:
         raise MissingTableError(f"the measurements cannot be read: {error}") from error
 
 
-def _seen(row: tuple[object, ...], group: str, architecture: str) -> Seen:
+def _seen(row: tuple[object, ...], group: str, architecture: str) -> EvidenceRow:
     (
         id_,
         model,
@@ -64,7 +64,7 @@ def _seen(row: tuple[object, ...], group: str, architecture: str) -> Seen:
         parallelism,
         device,
     ) = (str(cell) for cell in row)
-    return Seen(
+    return EvidenceRow(
         id=id_,
         model=model,
         convolutions=convolutions_of(model),

@@ -18,6 +18,8 @@ class Basis(StrEnum):
 
 
 class Quality(StrEnum):
+    """How far a measurement is stated."""
+
     A = "A"
     """A raw log, a data set or a fully stated table."""
     B = "B"

@@ -49,7 +49,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
         (ThrottledError("m"), 9),
         (TransientError("m"), 9),
         (InstanceNotFoundError("m"), 9),
-        (IncompleteListingError("m", found=(), unanswered=("us-east-1c",)), 9),
+        (IncompleteListingError("m", resources=(), unanswered=("us-east-1c",)), 9),
         (UnrecognizedError("m"), 9),
     ],
 )

@@ -28,7 +28,7 @@ def load(tmp_path: Path, own: str = "", machine: str = "", **environment: str) -
 
 def test_nothing_set_is_the_defaults(tmp_path: Path) -> None:
     settings = load(tmp_path)
-    assert settings == Settings(home=tmp_path / "home")
+    assert settings == Settings(home=tmp_path / "home", bucket_regions={"aws": "us-east-1", "gcp": "us-central1"})
     assert (settings.engine, settings.usd_per_hour, settings.base_image, settings.build_flags) == (
         "auto", Decimal(0), None, (),
     )  # fmt: skip

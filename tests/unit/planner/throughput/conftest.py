@@ -9,8 +9,8 @@ import pytest
 
 from planner.throughput.compile import DATA, compile_measurements
 from planner.throughput.predict import Predictor
+from pricing.device_text import read_devices
 from pricing.devices import DeviceTable, UnknownDeviceError
-from pricing.tables import read_devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

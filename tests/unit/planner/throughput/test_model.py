@@ -11,7 +11,7 @@ import pytest
 
 from planner.throughput.check import as_json, check
 from planner.throughput.compile import DATA
-from planner.throughput.evidence import Nearness, Seen, basis_of, evidence
+from planner.throughput.evidence import EvidenceRow, Nearness, basis_of, evidence
 from planner.throughput.grid import CONV_COUNT, NODE_COUNT, batch_nodes, conv_nodes
 from planner.throughput.model import MODEL_FILE, load_model
 from planner.throughput.nets import net_of
@@ -123,8 +123,8 @@ def test_what_vendors_leave_out_is_filled_by_rule(devices: DeviceTable) -> None:
     assert rates("K80")[0] == pytest.approx(4.37 * 2 / 3)
 
 
-def row(**changes: object) -> Seen:
-    base = Seen(
+def row(**changes: object) -> EvidenceRow:
+    base = EvidenceRow(
         id="a", model="vgg16", convolutions=13, image_size_px=224, batch=32, count=1,
         precision=Precision.FP32, xla=False,
         family=Family.KERAS, source="s", device="V100", architecture="volta", link=Link.ONE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from planner.throughput.nets import model_key, net_of
 from planner.throughput.predict import Predictor, Question
 from planner.throughput.table import MissingTableError
 from planner.throughput.values import Basis, Measurement, Throughput, Unpredicted
+from tests.doubles.calls import calls_of
 from workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, mnist_cnn, vgg
 
 if TYPE_CHECKING:
@@ -172,10 +172,10 @@ def test_a_whole_catalog_is_answered_quickly(table: Path, devices: DeviceTable) 
     ]
     net = asked[0].net
     asked = [replace(one, net=net) for one in asked]
-    started = time.perf_counter()
     predictor = Predictor.open(devices, table)
-    for one in asked:
-        predictor.predict(one)
+    predictor.predict(asked[0])
+    calls = calls_of(lambda: [predictor.predict(one) for one in asked])
     predictor.close()
-    # About ten times what it takes on two busy cores: a guard against another order of magnitude, not a benchmark.
-    assert time.perf_counter() - started < 0.5
+    # About ten times what it takes: a guard against another order of magnitude, not a benchmark. The seconds of a busy
+    # computer would say nothing.
+    assert calls / len(asked) < 4_000

@@ -89,8 +89,8 @@ def test_a_stated_row_is_read(find: Find) -> None:
         ("images_per_second", "0", "positive number"),
         ("images_per_second", "fast", "not a number"),
         ("images_per_second", "nan", "positive number"),
-        ("image_size", "", "image_size is empty"),
-        ("n_devices", "2.5", "whole number"),
+        ("image_size", "", "image_size_px is empty"),
+        ("n_devices", "2.5", "device_count is not a positive whole number"),
         ("device", " ", "device is empty"),
     ],
 )

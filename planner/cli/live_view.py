@@ -1,0 +1,138 @@
+"""A launch as it happens: lines on stderr, and a progress bar where there is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Self, TextIO, assert_never
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn
+
+from planner.cli.streams import unfiltered
+from planner.runs.events import Event, Message, PhaseReached, Progressed, TrainerStarted
+from planner.runs.run import Phase, Run
+from pricing.money import format_usd, format_usd_per_hour
+from workloads.durations import format_duration
+from workloads.terminal_text import visible
+
+QUIET_INTERVAL = timedelta(seconds=10)
+_PHASES = {
+    Phase.LAUNCHING: "starting",
+    Phase.BOOTING: "waiting for the trainer",
+    Phase.RUNNING: "training",
+    Phase.COLLECTING: "fetching the model",
+    Phase.TEARING_DOWN: "deleting what was created",
+    Phase.INTERRUPTED: "going on elsewhere",
+    Phase.PLANNED: "planned",
+    Phase.DONE: "nothing is left",
+}
+
+
+class LiveView:
+    """Shows events. Without a terminal a line every ten seconds takes the place of the bar."""
+
+    def __init__(self, stream: TextIO, now: Callable[[], datetime]) -> None:
+        self._console = Console(file=unfiltered(stream), highlight=False, soft_wrap=True)
+        self._now = now
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(bar_width=30), TextColumn("{task.fields[said]}"),
+            console=self._console,
+        )  # fmt: skip
+        self._task = self._progress.add_task("epoch", total=None, said="", visible=False)
+        # What goes to a file or a pipe stays there: the live display would print it on its own stream.
+        shared = sys.stdout is not None and sys.stdout.isatty()
+        self._live = Live(
+            self._progress, console=self._console, transient=True, refresh_per_second=4, redirect_stdout=shared
+        )
+        self._last_line: datetime | None = None
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def pause_for(self, ask: Callable[[], None]) -> None:
+        """Run something that needs the terminal for itself."""
+        if not self._console.is_terminal:
+            ask()
+            return
+        self._live.stop()
+        ask()
+        self._live.start()
+
+    def show(self, event: Event) -> None:
+        match event:
+            case PhaseReached():
+                self._say(_PHASES[event.phase] + (f": {event.detail}" if event.detail else ""))
+            case Message():
+                self._say(event.text)
+            case TrainerStarted():
+                self._say(started_line(event))
+            case Progressed():
+                self._advance(event)
+            case _:
+                assert_never(event)
+
+    def _say(self, text: str) -> None:
+        self._console.print(visible(text), markup=False)
+
+    def _advance(self, event: Progressed) -> None:
+        text = progress_line(event)
+        if self._console.is_terminal:
+            self._progress.update(
+                self._task,
+                total=event.total_steps,
+                completed=event.step,
+                description=f"epoch {event.epoch}/{event.epochs}",
+                said=text,
+                visible=True,
+            )
+        elif self._last_line is None or self._now() - self._last_line >= QUIET_INTERVAL:
+            self._last_line = self._now()
+            self._say(f"epoch {event.epoch}/{event.epochs}, step {event.step}/{event.total_steps}, {text}")
+
+
+def bills_line(run: Run) -> str:
+    """What a run still costs, until when at the latest, and what ends it."""
+    if not run.bills:
+        return f"nothing of run {run.run_id} bills"
+    attempt = run.attempts[-1]
+    if attempt.ended_at is not None:
+        when = f"{attempt.ended_at.astimezone():%Y-%m-%d %H:%M}"
+        return f"the machine of run {run.run_id} ended at {when}; a disk or an address may bill until they are removed"
+    until = min(attempt.deadline or run.deadline, run.deadline).astimezone()
+    rate = format_usd_per_hour(attempt.usd_per_hour)
+    return f"run {run.run_id} bills {rate} until {until:%Y-%m-%d %H:%M} at the latest; plan stop {run.run_id} ends it"
+
+
+def started_line(event: TrainerStarted) -> str:
+    """`training on T4 (one device), tensorflow 2.21, going on from step 500`."""
+    resumed = f", going on from step {event.resumed_from_step}" if event.resumed_from_step else ""
+    return f"training on {event.device} ({event.strategy}), {event.framework}{resumed}"
+
+
+def progress_line(event: Progressed) -> str:
+    """`loss 0.31, accuracy 91.2 %, 812 images/s, 1m 10s left, $0.00 so far`."""
+    parts = []
+    if event.loss is not None:
+        parts.append(f"loss {event.loss:.3f}")
+    if event.accuracy is not None:
+        parts.append(f"accuracy {event.accuracy:.1%}")
+    if event.validation_accuracy is not None:
+        parts.append(f"validation {event.validation_accuracy:.1%}")
+    if event.images_per_second:
+        parts.append(f"{event.images_per_second:,.0f} images/s")
+    if event.eta is not None:
+        parts.append(f"{format_duration(event.eta)} left")
+    parts.append(f"{format_usd(event.usd_so_far)} so far")
+    return ", ".join(parts)

@@ -1,0 +1,96 @@
+"""A job that is launched while a run of it lives: attach to that run, launch another beside it, or neither."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from planner.cli.ask import Reply, StandardTerminal, ask, confirm, unanswered
+from planner.clock import SystemClock
+from planner.errors import BadInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.cli.ask import Terminal
+    from planner.cli.live_view import LiveView
+    from planner.clock import Clock
+    from planner.runs.run import Run
+    from planner.runs.runner import Runner
+    from providers.base import RunId
+    from workloads.job import TrainingJob
+
+_HINT = "--yes attaches to it, --another launches another run of the job"
+_LEFT_ALONE = "nothing was launched"
+
+
+class Joined(Exception):
+    """The job is not launched: `run` is a run of it that lives, and this command attaches to it."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.run_id)
+        self.run = run
+
+
+class Beside:
+    """Whether a launch rents a machine although a run of its job lives.
+
+    `another`: it does, whatever lives. `assume_yes`: it attaches, and nobody is asked.
+    """
+
+    def __init__(self, runner: Runner, job: TrainingJob, view: LiveView, *, assume_yes: bool, another: bool) -> None:
+        self._runner = runner
+        self._job = job
+        self._view = view
+        self._assume_yes = assume_yes
+        self._another = another
+        self._agreed: set[RunId] = set()
+
+    def look(self) -> None:
+        """Raises Joined to attach to a run that lives, typer.Abort where the person wants neither, BadInputError where
+        nobody answers."""
+        while (living := self._living()) is not None:
+            self._decide(living)
+
+    def begin(self, begin: Callable[[], Run]) -> Run:
+        """The run that `begin` records, unless another launch of the job has begun one since the last look.
+
+        Raises what `look` raises. Nobody is asked while the job's lock is held.
+        """
+        while True:
+            with self._runner.deciding(self._job):
+                living = self._living()
+                if living is None:
+                    return begin()
+            self._decide(living)
+
+    def _living(self) -> Run | None:
+        return None if self._another else self._runner.living(self._job, self._agreed)
+
+    def _decide(self, living: Run) -> None:
+        if self._assume_yes:
+            sys.stderr.write(f"{living_text(living)}: attaching to it (--another launches another)\n")
+            raise Joined(living)
+        self._view.pause_for(lambda: ask_about(living, StandardTerminal(), SystemClock()))
+        self._agreed.add(living.run_id)
+
+
+def living_text(run: Run) -> str:
+    """What a person needs to know of the run: its id, where it is, since when, and where its model goes."""
+    attempt = run.attempt
+    where = attempt.target.where if attempt and attempt.target else run.provider
+    since = f"{run.created_at.astimezone():%Y-%m-%d %H:%M}"
+    phase = run.phase.replace("_", " ")
+    return f"run {run.run_id} of this job is {phase} at {where}, launched {since}, its model goes to {run.model_folder}"
+
+
+def ask_about(living: Run, terminal: Terminal, clock: Clock) -> None:
+    """Returns where the person wants another run. Raises Joined, typer.Abort or BadInputError as `Beside.look` does."""
+    text = living_text(living)
+    reply = ask(f"{text}. Attach to it?", terminal, clock, default=True)
+    if reply is Reply.YES:
+        raise Joined(living)
+    if reply is not Reply.NO:
+        raise BadInputError(f"{text}; {unanswered(reply)}: {_LEFT_ALONE}", _HINT)
+    question = "launch another run of it beside that one?"
+    confirm(question, default=False, hint=_HINT, left_alone=_LEFT_ALONE, terminal=terminal)

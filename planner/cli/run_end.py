@@ -1,0 +1,56 @@
+"""A run to its end: followed, its receipt printed, and the command left with the run's exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import typer
+
+from planner.cli.live_view import bills_line
+from planner.cli.person import hang_up_detaches
+from planner.errors import ExitCode, LimitReachedError, TeardownUnverifiedError
+from planner.runs.execution.create import MakeRequest
+from planner.runs.execution.executor import Detached, ended_error
+from planner.runs.receipt import Receipt, receipt_text
+from planner.runs.run import Outcome, Run
+from planner.runs.runner import Runner
+
+
+def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, until_launched: bool = False) -> None:
+    """The run to its end and its receipt, or until the person lets go of it; leaves with the run's exit code."""
+    try:
+        with hang_up_detaches():
+            run, receipt = runner.follow(run, request, until_launched=until_launched)
+    except Detached as left:
+        print_left(left.run, as_json)
+        return
+    except TeardownUnverifiedError:
+        sys.stderr.write(f"{bills_line(runner.now(run))}\n")
+        raise
+    print_receipt(receipt, as_json)
+    finish(run)
+
+
+def print_receipt(receipt: Receipt, as_json: bool) -> None:
+    """Write the receipt to stdout, as text or as one JSON object."""
+    sys.stdout.write((json.dumps(receipt.to_json()) if as_json else receipt_text(receipt)) + "\n")
+
+
+def print_left(run: Run, as_json: bool) -> None:
+    """The last line of a run that goes on: what bills, until when, and what ends it."""
+    if as_json:
+        sys.stdout.write(json.dumps({"run_id": run.run_id, "phase": run.phase, "provider": run.provider}) + "\n")
+    sys.stderr.write(f"{bills_line(run)}\nplan attach {run.run_id} follows it again\n")
+
+
+def finish(run: Run) -> None:
+    """Leave with the run's exit code: nothing for a success, an error that says how to go on for the rest."""
+    if run.outcome is Outcome.SUCCEEDED:
+        return
+    again = "plan launch JOB.yaml goes on from the newest checkpoint, --fresh starts anew"
+    if run.outcome is Outcome.STOPPED:
+        sys.stderr.write(f"stopped; {again}\n")
+        raise typer.Exit(int(ExitCode.INTERRUPTED))
+    error = ended_error(run)
+    raise type(error)(error.message, again if isinstance(error, LimitReachedError) else error.hint)

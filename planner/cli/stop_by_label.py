@@ -1,0 +1,114 @@
+"""`plan stop` without the journal: the run's machines are found and ended by their label."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from planner.cli import build
+from planner.cli.sweep import ProviderSweep, found_text, look_everywhere
+from planner.errors import BadInputError, PlanError, RefusedError, TeardownUnverifiedError
+from planner.runs.stop_by_label import stop_by_label
+from planner.runs.sweep import Fate, SweptResource
+from planner.settings import Settings
+from providers.base import RunId
+
+_RUN_ID = re.compile(r"\d{6}(-[0-9a-f]{0,8})?")
+
+
+class StopQuery(NamedTuple):
+    """A run by its id or the beginning of it. `why` says why the journal does not do; `providers` are the only ones
+    that are asked (empty: all); `is_any_client`: also where another client made it."""
+
+    name: str
+    why: str
+    providers: tuple[str, ...] = ()
+    is_any_client: bool = False
+
+
+def is_run_id(name: str) -> bool:
+    """Whether it can be the id of a run, or the beginning of one that tells the day at least."""
+    return _RUN_ID.fullmatch(name) is not None
+
+
+def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | None, *, as_json: bool) -> None:
+    """End the run's machines, and say what was ended and that it is not recorded.
+
+    Raises `unknown` where every place answered that nothing has the label (None: that is said, and no error),
+    BadInputError where several runs match, RefusedError for another client's machines, TeardownUnverifiedError where
+    something may still be there.
+    """
+    sys.stderr.write(f"{query.why}: looking for machines with the label of run {query.name}\n")
+    looks = [one for name in query.providers or (None,) for one in look_everywhere(name, settings)]
+    resources = [
+        resource
+        for one in looks
+        if one.sweep
+        for resource in one.sweep.found
+        if _matches(resource.resource.run_id, query)
+    ]
+    silent = _silent(looks)
+    if not resources and silent:
+        raise TeardownUnverifiedError(
+            f"no machine of run {query.name} was found where somebody answered; {'; '.join(silent)}",
+            "it may be where nobody answered; the same command looks again",
+        )
+    if not resources:
+        if unknown is not None:
+            raise unknown
+        places = ", ".join(one.name for one in looks if one.sweep)
+        sys.stderr.write(f"nothing with the label of run {query.name} exists at {places}; nothing was recorded\n")
+        return
+    run_id = _the_run(resources, query)
+    sys.stderr.write(f"ending:\n{found_text(resources)}\n")
+    rest = [line for one in looks for line in _end(one.name, run_id, resources, settings)]
+    if rest or silent:
+        raise TeardownUnverifiedError(
+            f"run {run_id}: may still be there: {'; '.join([*rest, *silent])}", "the same command looks again"
+        )
+    names = [resource.resource.id for resource in resources]
+    sys.stderr.write(
+        f"run {run_id}: {', '.join(names)} ended by label, and nothing with its label is left; the outcome is not "
+        f"recorded: {query.why}\n"
+    )
+    if as_json:
+        sys.stdout.write(json.dumps({"run_id": run_id, "ended": names, "recorded": False}) + "\n")
+
+
+def _matches(run_id: str, query: StopQuery) -> bool:
+    return run_id.startswith(query.name)
+
+
+def _silent(looks: Sequence[ProviderSweep]) -> list[str]:
+    """Who did not tell, and why."""
+    failed = [f"{one.name} did not answer: {one.error.message}" for one in looks if one.error is not None]
+    return failed + [f"{place} did not answer" for one in looks if one.sweep for place in one.sweep.unanswered]
+
+
+def _the_run(resources: Sequence[SweptResource], query: StopQuery) -> RunId:
+    run_ids = sorted({resource.resource.run_id for resource in resources})
+    if len(run_ids) > 1:
+        raise BadInputError(f"{query.name!r} is the beginning of {len(run_ids)} runs", f"one of {', '.join(run_ids)}")
+    (run_id,) = run_ids
+    foreign = sorted({str(resource.resource.client) for resource in resources if resource.fate is Fate.FOREIGN})
+    if foreign and not query.is_any_client:
+        raise RefusedError(
+            f"run {run_id} has machines of client {', '.join(foreign)}, which is not this home: they are left alone",
+            f"if they are yours: plan stop {run_id} --client any ends them",
+        )
+    return run_id
+
+
+def _end(provider: str, run_id: RunId, resources: Sequence[SweptResource], settings: Settings) -> list[str]:
+    owned = [resource.resource for resource in resources if resource.resource.provider == provider]
+    if not owned:
+        return []
+    cloud = build.provider(provider, settings)
+    return stop_by_label(cloud, run_id, owned, build.clock_of(cloud), _tell)
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")

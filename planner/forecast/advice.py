@@ -1,0 +1,186 @@
+"""Advice a friend would give: one line each, and only where the figures say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from planner.forecast.accumulation import parts_text
+from planner.forecast.estimate import device_kind
+from planner.forecast.plan import Candidate, Choice, MachineEstimate
+from planner.throughput.values import Basis
+from pricing.devices import cores_of
+from pricing.money import format_usd, from_micro, to_micro
+from workloads.durations import format_duration
+from workloads.layers import moving_statistics
+from workloads.terms import Objective, Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from workloads.job import TrainingJob  # noqa: TC004  no annotation is looked at, and importing it takes long
+
+
+# Someone who waits this long for nothing will not mind; beyond it, renting is worth a thought.
+PATIENCE = timedelta(hours=1)
+# Where the machine at hand takes at most this many times the best rental's time, its time is as good.
+AS_GOOD = 1.5
+# A change of the job is worth a line when it cuts the bill by at least this share.
+WORTH_SAYING = Decimal("0.15")
+# A TPU core works on batches in multiples of eight (Google's Cloud TPU performance guide).
+TPU_BATCH_MULTIPLE = 8
+# Below this many multiply-accumulates an image, a TPU's matrix units wait: the small MNIST net has 5 million, VGG11
+# on 32 px 150 million.
+TPU_LEAST_MACS = 100_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What advice is drawn from. `macs` is one image's forward multiply-accumulates; `on_same` gives a changed job on
+    the cheapest candidate's machine and place, None where it cannot run there; `in_parts` how many offers that the
+    batch does not fit it would fit in so many parts, `retired` what was asked for and is refused as retired."""
+
+    job: TrainingJob
+    macs: int
+    choice: Choice
+    machine: MachineEstimate | None
+    on_same: Callable[[TrainingJob, Candidate], Candidate | None]
+    in_parts: Mapping[int, int] = field(default_factory=dict)
+    retired: str = ""
+
+
+def advice(findings: Findings) -> tuple[str, ...]:
+    """The lines, most useful first; none where there is nothing to say."""
+    in_parts = parts_text(
+        findings.in_parts, findings.choice.rejections, normed=moving_statistics(findings.job.net()) > 0
+    )
+    if not findings.choice.candidates:
+        return tuple(line for line in (in_parts, findings.retired) if line)
+    best = findings.choice.candidates[0]
+    lines = [
+        early_end_text(findings.job),
+        _this_machine(findings.machine, best),
+        _processor(best),
+        _tensor_unit(findings, best),
+        _input_bound(best),
+        _far_bucket(best),
+        *_cheaper_jobs(findings, best),
+        in_parts,
+        _within_noise(findings.choice.candidates) if findings.job.objective is Objective.COST else None,
+    ]
+    return tuple(line for line in lines if line)
+
+
+def early_end_text(job: TrainingJob) -> str | None:
+    """What early stopping does to the ranges; None where there is none."""
+    earliest, spec = job.validation.earliest_end(job.epochs), job.validation
+    if earliest == job.epochs:
+        return None
+    return (
+        f"early stopping can end the run after epoch {earliest} of {job.epochs} (its first validation is the best, and "
+        f"{spec.patience} more are not better): the lower ends of time and cost are those of such a run, all else "
+        "counts every epoch"
+    )
+
+
+def _this_machine(machine: MachineEstimate | None, best: Candidate) -> str | None:
+    if machine is None or machine.time is None or machine.cost_usd is None:
+        return None
+    here, there = machine.time.total, best.estimate.time.total
+    cheaper = machine.cost_usd <= from_micro(best.cost_micro_usd)
+    if not cheaper or (here > PATIENCE and here > there * AS_GOOD):
+        return None
+    return (
+        f"this machine is good enough: {format_duration(here)} here for {format_usd(machine.cost_usd)}, "
+        f"{format_duration(there)} on the cheapest rental"
+    )
+
+
+def _processor(best: Candidate) -> str | None:
+    if best.estimate.rental.device != "cpu":
+        return None
+    return f"no accelerator needed: {best.estimate.rental.instance_type} without one is the cheapest that fits"
+
+
+def _tensor_unit(found: Findings, best: Candidate) -> str | None:
+    """Whether a TPU is right or wrong for this job; says nothing where none is offered."""
+    tpus = [one for one in found.choice.candidates if device_kind(one.estimate.rental.device) == "tpu"]
+    if not tpus:
+        return None
+    if found.macs < TPU_LEAST_MACS:
+        return f"a TPU is wrong for this job: {found.macs / 1e6:.0f} M multiply-accumulates an image are too few for it"
+    first = tpus[0].estimate.rental
+    cores = first.device_count * cores_of(first.device)
+    if found.job.micro_batch_size % (cores * TPU_BATCH_MULTIPLE):
+        return (
+            f"on {first.instance_type} make the batch a multiple of {cores * TPU_BATCH_MULTIPLE} "
+            f"({TPU_BATCH_MULTIPLE} for each of {cores} cores); {found.job.micro_batch_size} wastes part of it"
+        )
+    if tpus[0] is best:
+        return f"a TPU is right for this job: {first.instance_type} is the cheapest, with a batch that fills it"
+    return None
+
+
+def _input_bound(best: Candidate) -> str | None:
+    found = best.estimate
+    if not found.input_bound or found.feed is None:
+        return None
+    return (
+        f"row 1 is input-bound: its host supplies {found.feed.images_per_second:,.0f} images/s, its device could train "
+        f"{found.computed.images_per_second:,.0f}; more vCPUs or smaller images would help, a faster device would not"
+    )
+
+
+def _far_bucket(best: Candidate) -> str | None:
+    """Where a bucket beside the machine would cut the bill."""
+    estimate, place, _ = best
+    crossing = estimate.fixed(place.region).between_regions
+    if to_micro(crossing) < WORTH_SAYING * best.cost_micro_usd or not crossing:
+        return None
+    return (
+        f"{format_usd(crossing)} of row 1 is for traffic with the bucket in {estimate.side.classes.bucket}: with "
+        f'region = "{place.region}" in [{estimate.rental.provider}] of the settings the bucket is made there'
+    )
+
+
+def _cheaper_jobs(found: Findings, best: Candidate) -> list[str]:
+    """What a change of the job itself would save on the cheapest offer."""
+    job = found.job
+    changes = []
+    if job.precision is Precision.FP32:
+        changes.append(("mixed precision (precision: amp_fp16)", job.model_copy(update={"precision": "amp_fp16"})))
+    bigger = job.model_copy(update={"global_batch_size": 2 * job.global_batch_size})
+    changes.append((f"a batch of {bigger.global_batch_size} (and a learning rate to match)", bigger))
+    lines = []
+    for text, changed in changes:
+        candidate = found.on_same(changed, best)
+        saved = _saved(candidate, best)
+        if candidate is not None and saved >= WORTH_SAYING:
+            cost = format_usd(from_micro(candidate.cost_micro_usd))
+            lines.append(f"{text} would cut the bill of row 1 by {saved:.0%}, to {cost}")
+    return lines
+
+
+def _saved(candidate: Candidate | None, best: Candidate) -> Decimal:
+    if candidate is None or not best.cost_micro_usd:
+        return Decimal(0)
+    return 1 - Decimal(candidate.cost_micro_usd) / best.cost_micro_usd
+
+
+def _within_noise(candidates: Sequence[Candidate]) -> str | None:
+    """The next one whose throughput is known as well or better, and whose cost lies within the first one's interval."""
+    first = candidates[0]
+    high = first.estimate.cost_micro_usd(first.place[0], first.place[1], 2)
+    known = (Basis.MEASURED, Basis.SCALED, Basis.MODELLED)
+    for rank, other in enumerate(candidates[1:4], start=2):
+        firmer = known.index(other.estimate.throughput.basis) <= known.index(first.estimate.throughput.basis)
+        faster = other.estimate.time.total * AS_GOOD < first.estimate.time.total
+        if firmer and faster and other.cost_micro_usd <= high:
+            return (
+                f"row {rank} is within the noise of row 1 and takes {format_duration(other.estimate.time.total)} "
+                f"instead of {format_duration(first.estimate.time.total)}"
+            )
+    return None

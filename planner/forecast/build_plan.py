@@ -1,0 +1,296 @@
+"""Read what a plan is made from (catalog, measurements, this machine) and make it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.errors import BadInputError, NothingLeftError, ThisMachineError
+from planner.forecast.accumulation import brought_back
+from planner.forecast.advice import Findings, advice
+from planner.forecast.choose import Filters, World, choose, fits, software_of, splits
+from planner.forecast.estimate import Workload
+from planner.forecast.lifecycle_notes import retired_line
+from planner.forecast.nearest import nearest_misses
+from planner.forecast.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
+from planner.forecast.processor import read_cpuinfo
+from planner.forecast.this_machine import quote_this_machine
+from planner.throughput.predict import Predictor, Question
+from planner.throughput.table import MissingTableError
+from planner.throughput.values import Basis, Throughput
+from pricing.catalog import Catalog, CatalogError
+from pricing.current import current_catalog
+from pricing.devices import CPU_DEVICE, UnknownDeviceError
+from pricing.offers import OfferQuery
+from providers.cloud.regions import regions_of
+from providers.errors import BadRequestError
+from providers.hardware import this_machine
+from providers.registry import SIMULATED, THIS_MACHINE, rates_told_by
+from workloads.layers import macs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from planner.settings import Settings
+    from pricing.catalog import RentalPlaces
+    from pricing.devices import Device, DeviceTable
+    from pricing.offer_source import OfferSource
+    from pricing.offers import Rental
+    from providers.base import Provider
+    from workloads.job import TrainingJob
+
+
+class PlanQuery(NamedTuple):
+    """What the person asked for beside the job. Options given on the command win over the job's constraints.
+
+    With `assume_available` no spot price is held to be too low to be had. `every_place` ranks each offer of each
+    place; `limit` is how many are looked up in full (None: all);
+    `prices` reads the prices of all of them.
+    `catalog` is another catalog file than the one in use; `given` puts the offers that a provider tells by itself in
+    the place of those of the catalog.
+    """
+
+    providers: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    markets: tuple[str, ...] = ()
+    include_retired: bool = False
+    assume_available: bool = False
+    every_place: bool = False
+    limit: int | None = None
+    prices: bool = False
+    catalog: Path | None = None
+    given: Callable[[OfferSource], OfferSource] | None = None
+
+
+def with_simulated_offers(wanted: PlanQuery, provider_of: Callable[[str], Provider]) -> PlanQuery:
+    """The offers of the simulated cloud, where it alone was asked for: the catalog has what can really be rented."""
+    if wanted.providers != (SIMULATED,):
+        return wanted
+    from pricing.offer_source import GivenOffers
+
+    rates = rates_told_by(SIMULATED)
+    return wanted._replace(
+        given=lambda catalog: GivenOffers(provider_of(SIMULATED).offers(OfferQuery()), rates, catalog)
+    )
+
+
+def make_plan(
+    job: TrainingJob, wanted: PlanQuery, settings: Settings, now: datetime, say: Callable[[str], None] = lambda _: None
+) -> Plan:
+    """The whole answer for a job. Reads files only: no network, no SDK, no framework. `say` is told of damaged prices.
+
+    Raises BadInputError for an unknown provider, region or device, ThisMachineError where the tables cannot be read.
+    """
+    job = _sized(job, settings)
+    try:
+        with Catalog.open(wanted.catalog or current_catalog(settings.home, say)) as catalog:
+            catalog.assume(as_listed=wanted.assume_available)
+            source: OfferSource = catalog if wanted.given is None else wanted.given(catalog)
+            if own := settings.own_rates:
+                from pricing.own_rates import WithOwnRates
+
+                source = WithOwnRates(source, own)
+            return _plan(job, wanted, settings, source, now)
+    except (CatalogError, MissingTableError) as error:
+        raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
+
+
+def _plan(job: TrainingJob, wanted: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
+    filters = _filters(job, wanted, catalog)._replace(allowed=_allowed(settings, catalog))
+    predictor = Predictor.open(catalog.devices)
+    try:
+        world = World(
+            devices=catalog.devices,
+            rates=catalog.rates,
+            throughput=_asker(job, predictor, catalog.devices),
+            buckets=settings.bucket_regions,
+        )
+        everything = OfferQuery(include_retired=True)
+        rented = catalog.rentals(everything, now.date())
+        try:
+            choice = choose(job, rented, world, filters, every_place=wanted.every_place)
+        except ValueError as error:
+            raise BadInputError(f"{job.name}: {error}", "plan init writes a complete job file") from None
+        here = this_machine(), settings, predictor, catalog.devices, read_cpuinfo()
+        machine = quote_this_machine(job, *here)
+        lines = advice(
+            Findings(
+                job=job,
+                macs=macs(job.net()),
+                choice=choice,
+                machine=machine,
+                on_same=_again(predictor, world),
+                in_parts=brought_back(
+                    Workload(job), rented, choice.rejections, world.devices, partial(software_of, job, world=world)
+                ),
+                retired="" if choice.candidates else retired_line(rented, filters),
+            )
+        )
+        lines += () if choice.candidates else _nearest(job, rented, world, filters)
+    finally:
+        predictor.close()
+    shown = choice.candidates[: wanted.limit]
+    offers = catalog.offers([candidate.place.row_id for candidate in shown], now.date())
+    ranked = (RankedOffer(rank, *pair) for rank, pair in enumerate(zip(shown, offers, strict=True), start=1))
+    return Plan(
+        job=job,
+        made_at=now,
+        ranking=choice.candidates,
+        candidates=tuple(ranked),
+        prices=catalog.quotes(OfferQuery(include_retired=wanted.include_retired), now.date()) if wanted.prices else {},
+        rejections=choice.rejections,
+        filtered_last=choice.filtered_last,
+        this_machine=machine,
+        advice=lines,
+        offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
+    )
+
+
+def _nearest(job: TrainingJob, rented: Iterable[RentalPlaces], world: World, filters: Filters) -> tuple[str, ...]:
+    """What would be let in with another deadline or budget."""
+    if filters.deadline is None and filters.budget_usd is None:
+        return ()
+    relaxed = filters._replace(deadline=None, budget_usd=None)
+    return nearest_misses(choose(job, rented, world, relaxed, every_place=False).candidates, filters)
+
+
+def _sized(job: TrainingJob, settings: Settings) -> TrainingJob:
+    """The job with the size of its own data, where this computer knows it without asking anybody."""
+    if job.data.name is not None or job.data.size_bytes is not None:
+        return job
+    from planner.datasets.store import known_bytes
+
+    known = known_bytes(job.data, settings.home)
+    return job.model_copy(update={"data": job.data.model_copy(update={"size_bytes": known})}) if known else job
+
+
+def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candidate], Candidate | None]:
+    """Puts a changed job on a candidate's machine and place; None where it does not fit or cannot be predicted."""
+
+    def again(job: TrainingJob, before: Candidate) -> Candidate | None:
+        rental, work = before.estimate.rental, Workload(job)
+        software = software_of(job, rental, world)
+        if not splits(job, rental) or not fits(work, rental, world, software):
+            return None
+        speed = _asker(job, predictor, world.devices)(rental)
+        if isinstance(speed, Reason):
+            return None
+        estimated = world.estimate(work, rental, speed)
+        rate, region, _ = before.place
+        return Candidate(estimated, before.place, estimated.cost_micro_usd(rate, region))
+
+    return again
+
+
+def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
+    """The error that says which filter removed the last offers, and how many each removed.
+
+    With `is_shown` the plan's table stands above it: what that says is not said again.
+    """
+    counts: dict[Reason, int] = {}
+    for key, count in plan.rejections.items():
+        counts[key.reason] = counts.get(key.reason, 0) + count
+    last = plan.filtered_last
+    if last is None:
+        return NothingLeftError("no offer is left: the catalog is empty", "install trainplan again")
+    parts = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
+    message = f"no offer is left; the last ones were rejected as {last}: {REASON_TEXTS[last]}"
+    told = "the lines above say which limits to change" if plan.advice else "the lines above count what was rejected"
+    return NothingLeftError(message, told if is_shown else "; ".join((f"rejected: {parts}", *plan.advice)))
+
+
+def _filters(job: TrainingJob, wanted: PlanQuery, catalog: OfferSource) -> Filters:
+    limits = job.constraints
+    return Filters(
+        providers=_known("provider", wanted.providers or limits.providers, {*catalog.rates, THIS_MACHINE}),
+        regions=_known("region", wanted.regions or limits.regions, catalog.regions),
+        devices=_device_names(wanted.devices or limits.devices, catalog.devices),
+        markets=frozenset(wanted.markets or limits.markets),
+        include_retired=wanted.include_retired,
+        deadline=limits.deadline,
+        budget_usd=limits.budget_usd,
+    )
+
+
+def _allowed(settings: Settings, catalog: OfferSource) -> dict[str, frozenset[str]]:
+    """The regions that the settings name, by provider. Raises BadInputError for a name that no offer has."""
+    try:
+        named = {name: regions_of(options, name) for name, options in settings.clouds.items()}
+    except BadRequestError as error:
+        raise BadInputError(error.message, error.hint) from None
+    what = "region (setting `regions`)"
+    return {name: _known(what, given, catalog.regions) for name, given in named.items() if given}
+
+
+def _known(kind: str, given: Iterable[str], names: Iterable[str]) -> frozenset[str]:
+    known = set(names)
+    for name in given:
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+            raise BadInputError(f"there is no {kind} {name!r}", hint)
+    return frozenset(given)
+
+
+def _device_names(given: Iterable[str], devices: DeviceTable) -> frozenset[str]:
+    names: set[str] = set()
+    for name in given:
+        if name.lower() == CPU_DEVICE:
+            names.add(CPU_DEVICE)
+            continue
+        try:
+            names.update(device.name for device in devices.find_all(name))
+        except UnknownDeviceError as error:
+            raise BadInputError(str(error), error.hint) from None
+    return frozenset(names)
+
+
+def share_of(whole: Throughput, fraction: float) -> Throughput:
+    """The throughput of a part of a device: its share of the whole one's. No part was ever measured."""
+    return replace(
+        whole,
+        images_per_second=whole.images_per_second * fraction,
+        low=whole.low * fraction,
+        high=whole.high * fraction,
+        basis=Basis.MODELLED,
+        note=f"a {fraction:.3g} share of the whole device's throughput: no part of one was measured",
+    )
+
+
+def _asker(
+    job: TrainingJob, predictor: Predictor, devices: Mapping[str, Device]
+) -> Callable[[Rental], Throughput | Reason]:
+    net = job.net()
+
+    # By what of a rental matters: a question holds the whole net, and hashing that for each rental takes longer.
+    @cache
+    def answer_for(device: str, device_count: int, vcpus: int | None) -> Throughput | Reason:
+        answer = predictor.predict(
+            Question(
+                net=net,
+                device=device,
+                device_count=device_count,
+                interconnect=None if device == CPU_DEVICE else devices[device].interconnect,
+                vcpus=vcpus,
+                batch_per_device=job.micro_batch_size // device_count,
+                precision=job.precision,
+                xla=job.xla,
+                framework=job.framework,
+            )
+        )
+        return answer if isinstance(answer, Throughput) else Reason.NO_THROUGHPUT
+
+    def ask(rental: Rental) -> Throughput | Reason:
+        vcpus = rental.vcpus if rental.device == CPU_DEVICE else None
+        answer = answer_for(rental.device, rental.device_count, vcpus)
+        if isinstance(answer, Reason) or rental.device_fraction == 1:
+            return answer
+        return share_of(answer, float(rental.device_fraction))
+
+    return ask

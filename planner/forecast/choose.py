@@ -1,0 +1,281 @@
+"""Which offers can do the job, in which order, and why the others cannot. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from itertools import groupby
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.forecast.accumulation import can_accumulate
+from planner.forecast.estimate import Workload, estimate
+from planner.forecast.memory import memory_need
+from planner.forecast.plan import Candidate, Choice, Reason, RejectionKey
+from pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
+from pricing.money import to_micro
+from pricing.offers import LifecycleState, Rental
+from providers.cloud.images import Hardware, has_no_image, unproven_host
+from workloads.runtimes import runtime_of
+from workloads.terms import Framework, Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from decimal import Decimal
+
+    from planner.forecast.plan import Estimate
+    from planner.throughput.values import Throughput
+    from pricing.catalog import RentalPlaces
+    from pricing.cost import ProviderRates
+    from pricing.offers import Placement
+    from workloads.job import TrainingJob
+    from workloads.runtimes import ChosenSoftware
+
+LONGEST = timedelta(days=30)
+
+
+class Filters(NamedTuple):
+    """What the person will have; an empty set means any. Devices are canonical names.
+
+    `allowed` are the regions that the settings let a provider use, by its name; one that is not in it may use any.
+    """
+
+    providers: frozenset[str] = frozenset()
+    regions: frozenset[str] = frozenset()
+    devices: frozenset[str] = frozenset()
+    markets: frozenset[str] = frozenset()
+    include_retired: bool = False
+    deadline: timedelta | None = None
+    budget_usd: Decimal | None = None
+    allowed: Mapping[str, frozenset[str]] = MappingProxyType({})
+
+
+class World(NamedTuple):
+    """What is known beside the job: devices, side rates of each provider, and how fast a rental trains it.
+
+    `buckets` are the regions of the buckets that runs at each provider would use; one that is not in it is taken to be
+    in the machine's region.
+    """
+
+    devices: Mapping[str, Device]
+    rates: Mapping[str, ProviderRates]
+    throughput: Callable[[Rental], Throughput | Reason]
+    buckets: Mapping[str, str] = MappingProxyType({})
+
+    def estimate(
+        self, work: Workload, rental: Rental, speed: Throughput, software: ChosenSoftware | None = None
+    ) -> Estimate:
+        """The job on a rental that trains it at this speed."""
+        bucket = self.buckets.get(rental.provider, "")
+        found = estimate(work, rental, speed, self.rates[rental.provider], software, bucket)
+        why = unproven_host(hardware_of(rental, self))
+        return replace(found, memory=memory_need(work, rental, self.devices, software), unproven=why)
+
+
+def choose(
+    job: TrainingJob, rented: Iterable[RentalPlaces], world: World, filters: Filters, *, every_place: bool
+) -> Choice:
+    """Candidates in the order of the job's objective, and every other offer with the reason it is none.
+
+    With `every_place` each place is a candidate; without, the best place of each provider, device, device count
+    and market is. The order is total: the same inputs always give the same ranks.
+    """
+    work = Workload(job)
+    rejected: Counter[RejectionKey] = Counter()
+    found: list[Candidate] = []
+    progress = -1
+    for row in rented:
+        judged = _judge(work, row, world, filters)
+        for reason, count in judged.rejected:
+            rejected[RejectionKey(row.rental.provider, row.rental.instance_type, row.rental.market, reason)] += count
+        if judged.last is not None:
+            progress = max(progress, _ORDER[judged.last])
+        elif judged.estimate is not None:
+            found.extend(_priced(judged.estimate, judged.places if every_place else (judged.places[0],)))
+    ordered = _in_order(found, _KEYS[job.objective])
+    candidates = ordered if every_place else _best_of_each(ordered)
+    last = None if candidates or progress < 0 else list(Reason)[progress]
+    return Choice(candidates=tuple(candidates), rejections=dict(rejected), filtered_last=last)
+
+
+_ORDER = {reason: index for index, reason in enumerate(Reason)}
+
+
+class _Judged(NamedTuple):
+    """What is left of a rental: its places and, once it is known, what the job takes there. `rejected` counts the
+    others by reason; `last` is the reason that left none."""
+
+    places: Sequence[Placement] = ()
+    rejected: tuple[tuple[Reason, int], ...] = ()
+    estimate: Estimate | None = None
+    last: Reason | None = None
+
+    def all_rejected(self, reason: Reason) -> _Judged:
+        """None of the places that were left is one for this reason."""
+        return _Judged((), (*self.rejected, (reason, len(self.places))), last=reason)
+
+
+def _judge(work: Workload, row: RentalPlaces, world: World, filters: Filters) -> _Judged:
+    """The rental with its estimate and the places left of it, or the reason that left none."""
+    rental = row.rental
+    judged = _suitable(work, row, world, filters)
+    if judged.last is not None:
+        return judged
+    speed = world.throughput(rental)
+    if isinstance(speed, Reason):
+        return judged.all_rejected(speed)
+    software = software_of(work.job, rental, world)
+    estimated = world.estimate(work, rental, speed, software)
+    late = _too_late(estimated, filters)
+    if late is not None:
+        return judged.all_rejected(late)
+    if filters.budget_usd is None:
+        return judged._replace(estimate=estimated)
+    budget = to_micro(filters.budget_usd)
+    paid = [place for place in judged.places if _cost(estimated, place) <= budget]
+    if not paid:
+        return judged.all_rejected(Reason.OVER_BUDGET)
+    over = len(judged.places) - len(paid)
+    rejected = (*judged.rejected, (Reason.OVER_BUDGET, over)) if over else judged.rejected
+    return _Judged(paid, rejected, estimated)
+
+
+def _suitable(work: Workload, row: RentalPlaces, world: World, filters: Filters) -> _Judged:
+    """The places that are wanted, of a rental that can train the job, before its speed is asked for.
+
+    What the person asked for is looked at first: a machine somewhere else is not wanted, whatever runs on it.
+    """
+    rental, unrankable = row.rental, row.places.unrankable
+    reason = unwanted(rental, filters)
+    if reason is not None:
+        return _Judged(rejected=((reason, len(row.places) + unrankable),), last=reason)
+    places = _in_regions(row, filters)
+    elsewhere = len(row.places) - len(places)
+    rejected = ((Reason.REGION, elsewhere),) if elsewhere else ()
+    is_elsewhere = elsewhere > 0 and not len(places)
+    unfit = None if is_elsewhere else _unfit(work, rental, world)
+    if unfit is not None:
+        return _Judged(rejected=(*rejected, (unfit, len(places) + unrankable)), last=unfit)
+    if unrankable:
+        rejected = (*rejected, (Reason.NO_PRICE, unrankable))
+    if is_elsewhere:
+        return _Judged(rejected=rejected, last=Reason.REGION)
+    return _Judged(places, rejected) if len(places) else _Judged(rejected=rejected, last=Reason.NO_PRICE)
+
+
+def _in_regions(row: RentalPlaces, filters: Filters) -> Sequence[Placement]:
+    allowed = filters.allowed.get(row.rental.provider, frozenset())
+    if not filters.regions and not allowed:
+        return row.places
+    return [
+        place
+        for place in row.places
+        if (not filters.regions or place.region in filters.regions) and (not allowed or place.region in allowed)
+    ]
+
+
+def unwanted(rental: Rental, filters: Filters) -> Reason | None:
+    """Why the person will not have it, wherever it is; None: they may."""
+    if rental.lifecycle.state is LifecycleState.RETIRED and not filters.include_retired:
+        return Reason.RETIRED
+    if rental.availability.offered is False and not filters.include_retired:
+        return Reason.NOT_OFFERED
+    if filters.providers and rental.provider not in filters.providers:
+        return Reason.PROVIDER
+    if filters.devices and rental.device not in filters.devices:
+        return Reason.DEVICE
+    if filters.markets and rental.market not in filters.markets:
+        return Reason.MARKET
+    return None
+
+
+def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
+    device = world.devices.get(rental.device)
+    if rental.device != CPU_DEVICE and (device is None or not device.has_rates):
+        return Reason.NO_DEVICE_DATA
+    software = software_of(work.job, rental, world)
+    if software is None:
+        return Reason.CANNOT_RUN
+    if rental.hosts > 1:
+        return Reason.MULTI_HOST
+    if rental.device_count > 1 and software.framework is Framework.TORCH:
+        return Reason.ONE_DEVICE
+    if not splits(work.job, rental):
+        return Reason.BATCH_NOT_DIVISIBLE
+    if work.job.accumulate > 1 and not can_accumulate(software):
+        return Reason.CANNOT_ACCUMULATE
+    if not fits(work, rental, world, software):
+        return Reason.FRACTION_TOO_SMALL if rental.device_fraction < 1 else Reason.OUT_OF_MEMORY
+    if data_disk_gib(rental.device, work.least_disk_bytes, work.job.data_bytes or 0) > MOST_DATA_DISK_GIB:
+        return Reason.DISK_TOO_SMALL
+    return None
+
+
+def software_of(job: TrainingJob, rental: Rental, world: World) -> ChosenSoftware | None:
+    """What the job would train with on a rental; None where nothing is known to."""
+    if has_no_image(rental.provider, rental.family):
+        return None
+    hardware = hardware_of(rental, world)
+    return runtime_of(job, hardware.architecture, hardware.host, hardware.capability)
+
+
+def hardware_of(rental: Rental, world: World) -> Hardware:
+    """What is rented, as the table of images (providers/cloud/images.py) asks for it."""
+    device = world.devices.get(rental.device)
+    architecture, capability = (device.architecture, device.compute_capability) if device is not None else ("cpu", None)
+    return Hardware(rental.provider, rental.device, architecture, rental.cpu_architecture, capability, rental.family)
+
+
+def splits(job: TrainingJob, rental: Rental) -> bool:
+    """Whether the batch splits evenly over a rental's devices, or their cores where each trains a share."""
+    return job.micro_batch_size % (rental.device_count * cores_of(rental.device)) == 0
+
+
+def fits(work: Workload, rental: Rental, world: World, software: ChosenSoftware | None) -> bool:
+    """Whether one device's (or core's) share of the batch fits its usable memory; what is not known is taken to fit."""
+    need = memory_need(work, rental, world.devices, software)
+    return need is None or need.fits
+
+
+def _too_late(estimated: Estimate, filters: Filters) -> Reason | None:
+    if filters.deadline is not None:
+        return Reason.OVER_DEADLINE if estimated.time.total > filters.deadline else None
+    return Reason.TOO_SLOW if estimated.time.total > LONGEST else None
+
+
+def _cost(estimated: Estimate, place: Placement) -> int:
+    return estimated.cost_micro_usd(place.planning_micro_usd_per_hour, place.region)
+
+
+def _priced(estimated: Estimate, places: Sequence[Placement]) -> Iterable[Candidate]:
+    seconds, side, classes = estimated.billed_seconds[0], estimated.side, estimated.side.classes
+    # The same arithmetic as Estimate.cost_micro_usd, written out: it runs once for each of a hundred thousand places.
+    return [Candidate(estimated, place, place[0] * seconds // 3600 + side[classes[place[1]]]) for place in places]
+
+
+def _in_order(candidates: list[Candidate], first: Callable[[Candidate], float]) -> list[Candidate]:
+    """By the objective, then by everything that tells two offers apart. Ties are few: only they pay for the rest."""
+    candidates.sort(key=first)
+    return [one for _, tied in groupby(candidates, key=first) for one in sorted(tied, key=_apart)]
+
+
+def _apart(candidate: Candidate) -> tuple[object, ...]:
+    rental = candidate.estimate.rental
+    time, region = candidate.estimate.time.total, candidate.place.region
+    return candidate.cost_micro_usd, time, rental.provider, region, rental.instance_type, rental.market
+
+
+_KEYS: dict[Objective, Callable[[Candidate], float]] = {
+    Objective.COST: lambda candidate: candidate.ranked_micro_usd,
+    Objective.TIME: lambda candidate: candidate.estimate.time.total.total_seconds(),
+    Objective.BALANCED: lambda candidate: candidate.ranked_micro_usd * candidate.estimate.time.total.total_seconds(),
+}
+
+
+def _best_of_each(ordered: Sequence[Candidate]) -> list[Candidate]:
+    best: dict[tuple[str, str, int, str], Candidate] = {}
+    for candidate in ordered:
+        rental = candidate.estimate.rental
+        best.setdefault((rental.provider, rental.device, rental.device_count, rental.market), candidate)
+    return list(best.values())

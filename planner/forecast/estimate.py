@@ -1,0 +1,356 @@
+"""From a job, a rental and a throughput to time and cost. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.forecast.feeding import Feed, feed_images_per_second, pace
+from planner.forecast.interruption import checkpoint_count
+from planner.forecast.plan import Estimate, RunTime
+from planner.forecast.side_costs import RegionClasses, SideCosts
+from planner.forecast.spot import (
+    CHECKPOINT_BYTES_PER_SECOND,
+    Checkpoints,
+    checkpoint_seconds,
+    spot_rate,
+    spot_time,
+    with_checkpoints,
+)
+from pricing.cost import RunUsage
+from pricing.devices import CPU_DEVICE, data_disk_gib, has_fixed_disk
+from pricing.offers import Market
+from workloads.layers import moving_statistics, parameters
+from workloads.memory import footprint
+from workloads.terms import DataName, Framework
+
+if TYPE_CHECKING:
+    from planner.forecast.spot import SpotRate, SpotTime
+    from planner.throughput.values import Throughput
+    from pricing.cost import ProviderRates
+    from pricing.money import Billing
+    from pricing.offers import Rental
+    from workloads.job import TrainingJob
+    from workloads.runtimes import ChosenSoftware
+
+# From the request to a machine that can start a container, in seconds: middle of the ranges for CPU hosts
+# (1 min), GPU hosts with a driver in the image (2-3 min) and TPU hosts (5-10 min) that were reported in 2022-2026
+# for EC2, GKE and TPU VMs (ec2-coldboot-research 2026-02-01, selkies-vdi #1, ml-testing-accelerators #870).
+BOOT_SECONDS = {"cpu": 60, "gpu": 150, "tpu": 450}
+# A cold pull of the trainer image: 3-6 min for about 10 GB with CUDA (comfyui-on-eks #7, #9, 2024-07); the CPU
+# image is about a fifth of that.
+PULL_SECONDS = {"cpu": 60, "gpu": 270, "tpu": 90}
+# Charged from the moment that the machine is there, not from the request: charges for nodes of the Cloud TPU API accrue
+# while they are READY (https://cloud.google.com/tpu/pricing, read 2026-11-22).
+BILLED_FROM_READY = frozenset({"tpu-v2", "tpu-v3", "tpu-v4", "tpu-v5litepod"})
+# Importing the framework, building the net and compiling the first step: an allowance, seen as 10-60 s.
+START_SECONDS = 45
+# Asking for the end, looking until nothing is left, fetching the model.
+END_SECONDS = 60
+# A data set that is fetched where it runs: an allowance for one connection to object storage or a web server.
+DOWNLOAD_BYTES_PER_SECOND = 100_000_000
+# What the rented machine's agent takes to unpack, fitted to 20,000 files of 12 kB (3.1 s) and 5,000 of 110 kB (1.5 s)
+# on 2 cores, 2026-11-21.
+UNPACK_BYTES_PER_SECOND = 600_000_000
+UNPACK_FILE_SECONDS = 0.00013
+# Evaluation is the forward pass alone, about a third of a training step (forward, and two backward passes).
+EVALUATION_SPEEDUP = 3.0
+
+NEVER_SECONDS = 1000 * 365 * 86_400
+# The least disk that launches make for each kind of machine (providers/cloud/data/machines.toml, 2026-11-21). Azure's
+# have 64 and 128, TPUs on Compute Engine 200; what a TPU of the Cloud TPU API brings is taken to cost as much.
+BOOT_DISK_GB = {"cpu": 30, "gpu": 100, "tpu": 100}
+_GB = 1_000_000_000
+# A run that is expected to be interrupted more often is never the cheapest, whatever it fetches.
+_MOST_INTERRUPTIONS = 10_000
+
+
+class Workload:
+    """A job's figures, worked out once for the hundreds of rentals it is held against.
+
+    Raises ValueError where the job does not tell how many images an epoch has.
+    """
+
+    def __init__(self, job: TrainingJob) -> None:
+        self.job = job
+        self.net = job.net()
+        self.images = trained_images(job)
+        self.least_disk_bytes = least_disk_bytes(job)
+        self._usage: dict[str, RunUsage] = {}
+        self.hold_out_images = job.known_data.hold_out_images if job.known_data else 0
+        self.validations = job.epochs // job.validation.every_epochs if job.validation.every_epochs else 0
+        self.validated_images = self.validations * validation_images(job)
+        self.earliest_share = job.validation.earliest_end(job.epochs) / job.epochs
+        self.download_seconds = fetch_seconds(job)
+        self.model_bytes = 4 * (parameters(self.net) + moving_statistics(self.net))
+        self.bucket_bytes = bucket_bytes(job)
+        self.checkpoint_bytes = (2 + more_weights(job)) * self.model_bytes
+        self.checkpoints = Checkpoints(
+            job.checkpoint_every.total_seconds(), checkpoint_seconds(self.checkpoint_bytes // 2)
+        )
+        self._bytes: dict[tuple[int, bool], int] = {}
+        self._classes: dict[tuple[str, str], RegionClasses] = {}
+        self._timed: dict[tuple[object, ...], _Timed] = {}
+        self._feeds: dict[tuple[int | None, int, float | None, bool], Feed | None] = {}
+
+    def feed(self, rental: Rental) -> Feed | None:
+        """What a rental's host can hand over to its devices; None where its processors are not known."""
+        on_cpu = rental.device == CPU_DEVICE
+        host = (rental.vcpus, rental.device_count, rental.memory_gib, on_cpu)
+        if host not in self._feeds:
+            self._feeds[host] = feed_images_per_second(
+                self.job, rental.vcpus, rental.device_count, memory_gib=rental.memory_gib, on_cpu=on_cpu
+            )
+        return self._feeds[host]
+
+    def usage(self, device: str) -> RunUsage:
+        """What a run takes beside a machine with this device."""
+        alike = _alike(device)
+        if alike not in self._usage:
+            self._usage[alike] = run_usage(self.job, alike)
+        return self._usage[alike]
+
+    def usages(self, device: str, plain: RunTime, interruptions: float = 0.0) -> tuple[RunUsage, RunUsage, RunUsage]:
+        """The same with what goes from and to its bucket: expected, low, high.
+
+        Each interruption fetches data and newest checkpoint once more. Checkpoints are sent as often as they are
+        written, or as fast as one connection sends them.
+        """
+        again = min(interruptions, _MOST_INTERRUPTIONS)
+        written = self.checkpoint_bytes
+        fetched = _gigabytes(self.bucket_bytes * (1 + again) + written * again)
+        every = max(self.checkpoints.interval_seconds, written / CHECKPOINT_BYTES_PER_SECOND)
+        after = plain.after.total_seconds()
+
+        def usage(train: timedelta) -> RunUsage:
+            sent = checkpoint_count(train.total_seconds() + after, every) * written + self.model_bytes
+            return self.usage(device)._replace(fetched_gb=fetched, stored_gb=_gigabytes(sent))
+
+        return usage(plain.train), usage(plain.train_low), usage(plain.train_high)
+
+    def timed(self, rental: Rental, throughput: Throughput, rates: ProviderRates, bucket: str) -> _Timed:
+        """Time and side costs of a rental that trains so fast; worked out once for all that share what they rest on.
+
+        `bucket` is the region of the run's bucket, "" where it is not known.
+        """
+        rate = None
+        if rental.market is Market.SPOT:
+            rate = spot_rate(rental.provider, rental.device, rental.family, rental.interruption_bucket)
+        kind = device_kind(rental.device)
+        speed = throughput.images_per_second, throughput.low, throughput.high
+        # spot_rate keeps what it has made, so that an id stands for one rate.
+        free = timedelta(seconds=BOOT_SECONDS[kind] if rental.family in BILLED_FROM_READY else 0)
+        key = (speed, _alike(rental.device), id(rate), rental.billing, rates.provider, bucket, free)
+        if key not in self._timed:
+            where = (rates.provider, bucket)
+            classes = self._classes.get(where) or self._classes.setdefault(where, RegionClasses(rates, bucket))
+            plain = cloud_time(self, kind, throughput)
+            self._timed[key] = _timed(_Asked(self, rental.device, rental.billing, free), plain, rate, classes)
+        return self._timed[key]
+
+    def device_bytes(self, share: int, *, planned: bool = False) -> int:
+        """What training `share` images at once asks of one device's allocator; `planned`: by a compiler that lays out
+        the whole step, as a TPU's always does."""
+        job, xla = self.job, planned or uses_xla(self.job)
+        if (share, xla) not in self._bytes:
+            need = footprint(
+                self.net, share, job.precision, job.optimizer.state, xla=xla, accumulate=job.accumulate > 1
+            )
+            self._bytes[share, xla] = need.allocated
+        return self._bytes[share, xla]
+
+
+def uses_xla(job: TrainingJob) -> bool:
+    """Whether the step is compiled by XLA: asked for, or always on JAX."""
+    return job.xla or job.framework is Framework.JAX
+
+
+def device_kind(device: str) -> str:
+    """`cpu`, `gpu` or `tpu`, by the canonical device name."""
+    if device == CPU_DEVICE:
+        return "cpu"
+    return "tpu" if device.upper().startswith("TPU") else "gpu"
+
+
+def estimate(
+    work: Workload,
+    rental: Rental,
+    computed: Throughput,
+    rates: ProviderRates,
+    software: ChosenSoftware | None = None,
+    bucket: str = "",
+) -> Estimate:
+    """Time, and cost but for the price of the place, of the whole job on a rental that computes at that throughput.
+
+    `software` is what it would train with there, `bucket` the region of its bucket ("": that of the machine).
+    """
+    feed = work.feed(rental)
+    throughput, input_bound = _fed(computed, feed, on_cpu=rental.device == CPU_DEVICE)
+    timed = work.timed(rental, throughput, rates, bucket)
+    return Estimate(
+        rental=rental,
+        computed=computed,
+        feed=feed,
+        throughput=throughput,
+        plain=timed.plain,
+        steady=timed.steady,
+        time=timed.time,
+        spot=timed.spot,
+        billed_seconds=timed.billed_seconds,
+        side=timed.side,
+        input_bound=input_bound,
+        software=software,
+    )
+
+
+class _Timed(NamedTuple):
+    """What Estimate says under the same names."""
+
+    plain: RunTime
+    steady: RunTime
+    time: RunTime
+    spot: SpotTime | None
+    billed_seconds: tuple[int, int, int]
+    side: SideCosts
+
+
+class _Asked(NamedTuple):
+    """`free` is the time of each run that costs nothing of the machine."""
+
+    work: Workload
+    device: str
+    billing: Billing
+    free: timedelta
+
+
+def _timed(asked: _Asked, plain: RunTime, rate: SpotRate | None, classes: RegionClasses) -> _Timed:
+    work = asked.work
+    steady = with_checkpoints(plain, work.checkpoints)
+    spot, time, durations = None, steady, (steady.total, steady.low, steady.high)
+    interruptions = 0.0
+    if rate is not None:
+        spot = spot_time(plain, rate, work.checkpoints)
+        time, durations, interruptions = spot.run_time(plain), spot.billed_durations, spot.expected.interruptions
+    expected, low, high = (asked.billing.billed_seconds(lasting - asked.free) for lasting in durations)
+    usages = work.usages(asked.device, plain, interruptions)
+    side = SideCosts(classes, usages, durations, usages[0]._replace(fetched_gb=_gigabytes(work.bucket_bytes)))
+    return _Timed(plain, steady, time, spot, (expected, low, high), side)
+
+
+def _fed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Throughput, bool]:
+    """What is left of a throughput and of the ends of its interval, and whether feeding holds it up."""
+    expected = pace(computed.images_per_second, feed, on_cpu=on_cpu)
+    if not on_cpu and (feed is None or feed.images_per_second >= computed.high):
+        return computed, expected.input_bound
+    low, high = (pace(end, feed, on_cpu=on_cpu).images_per_second for end in (computed.low, computed.high))
+    fed = replace(computed, images_per_second=expected.images_per_second, low=low, high=high)
+    return fed, expected.input_bound
+
+
+def cloud_time(work: Workload, kind: str, throughput: Throughput) -> RunTime:
+    """The whole run on a rented machine of a kind (`cpu`, `gpu`, `tpu`), but for the writing of checkpoints."""
+    setup = BOOT_SECONDS[kind] + PULL_SECONDS[kind] + START_SECONDS + work.download_seconds
+    return run_time(work, throughput, timedelta(seconds=setup), timedelta(seconds=END_SECONDS))
+
+
+def run_time(
+    work: Workload, throughput: Throughput, setup: timedelta, end: timedelta, *, validates: bool = True
+) -> RunTime:
+    """The whole run from setup, the trained images over the throughput with the validations that the job asks for, one
+    evaluation, and the end. The lower end is that of a run that early stopping ends as early as it can.
+
+    Without `validates` the validations are counted elsewhere.
+    """
+    evaluation = work.hold_out_images / (EVALUATION_SPEEDUP * throughput.images_per_second)
+    images = work.images + (work.validated_images / EVALUATION_SPEEDUP if validates else 0)
+    return RunTime(
+        setup=setup,
+        train=_lasting(images / throughput.images_per_second),
+        train_low=_lasting(images * work.earliest_share / throughput.high),
+        train_high=_lasting(images / throughput.low),
+        after=end + timedelta(seconds=evaluation),
+    )
+
+
+def validation_images(job: TrainingJob) -> int:
+    """Images of one validation; of a person's own data a tenth is taken to be held out, as the trainer does where no
+    folder is set apart."""
+    if job.known_data is not None:
+        return job.known_data.hold_out_images
+    return -(-(job.train_images or 0) // 9)
+
+
+def more_weights(job: TrainingJob) -> int:
+    """Copies of the weights in each checkpoint beside the weights and one slot of the optimizer."""
+    return int(job.optimizer.ema is not None) + int(job.validation.keep_best)
+
+
+def _lasting(seconds: float) -> timedelta:
+    # A thousand years stand for what is longer: nobody waits for it, and a timedelta cannot hold it.
+    return timedelta(seconds=min(seconds, NEVER_SECONDS))
+
+
+def fetch_seconds(job: TrainingJob) -> float:
+    """The data to a rented machine's disk, as far as its size is known; a person's own is taken as archives of one
+    file an image, which are unpacked there."""
+    size = job.data_bytes or 0
+    fetching = size / DOWNLOAD_BYTES_PER_SECOND
+    if job.known_data is not None or not size:
+        return fetching
+    return fetching + size / UNPACK_BYTES_PER_SECOND + (job.train_images or 0) * UNPACK_FILE_SECONDS
+
+
+def trained_images(job: TrainingJob) -> int:
+    """Images of all epochs: whole batches only, what is left over takes its turn in a later epoch.
+
+    Raises ValueError where the job does not tell how many images an epoch has.
+    """
+    if job.train_images is None:
+        raise ValueError("the number of images in the data set is not known: set data.images")
+    steps = max(1, job.train_images // job.global_batch_size)
+    return steps * job.global_batch_size * job.epochs
+
+
+def run_usage(job: TrainingJob, device: str) -> RunUsage:
+    """Beside a machine with this device, or of a kind (`cpu`, `gpu`, `tpu`): disk for image, data and checkpoints. The
+    model leaves the vendor once, as 4-byte weights."""
+    disk = float(BOOT_DISK_GB[device_kind(device)])
+    if has_fixed_disk(device):  # a second disk for data that it has no room for; Google's GB of disk are GiB
+        disk += data_disk_gib(device, least_disk_bytes(job), job.data_bytes or 0)
+    else:  # the data as it is fetched and unpacked, and two checkpoints with one optimizer slot each
+        disk += (2 * (job.data_bytes or 0) + (4 + 2 * more_weights(job)) * _model_bytes(job)) / _GB
+    return RunUsage(disk_gb=_rounded(disk, "0.1"), addresses=1, egress_gb=_gigabytes(_model_bytes(job)))
+
+
+def bucket_bytes(job: TrainingJob) -> int:
+    """What each machine of a run fetches from object storage, as far as its size is known; sets that are open to
+    everybody come from the web, which no vendor charges for."""
+    data = job.data
+    on_the_web = data.url.startswith("https://") if data.url else data.name not in (None, DataName.IMAGENET)
+    return 0 if on_the_web else job.data_bytes or 0
+
+
+def _alike(device: str) -> str:
+    """A name for all devices whose machines take the same besides: their kind, but for those with a fixed disk."""
+    return device if has_fixed_disk(device) else device_kind(device)
+
+
+def least_disk_bytes(job: TrainingJob) -> int:
+    """What a run has on its machine's disk at the least: its data, and two checkpoints with one optimizer slot each.
+    One archive of everything takes the data's size once more while it is unpacked; its launch knows."""
+    return (job.data_bytes or 0) + 4 * _model_bytes(job)
+
+
+def _model_bytes(job: TrainingJob) -> int:
+    net = job.net()
+    return 4 * (parameters(net) + moving_statistics(net))
+
+
+def _gigabytes(size: float) -> Decimal:
+    return _rounded(size / _GB, "0.001")
+
+
+def _rounded(value: float, step: str) -> Decimal:
+    return Decimal(value).quantize(Decimal(step))

@@ -1,0 +1,52 @@
+"""What a person asked for and its vendor has retired: since when, and what there is instead. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.forecast.choose import Filters, unwanted
+from pricing.offers import LifecycleState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pricing.catalog import RentalPlaces
+    from pricing.offers import Rental
+
+HOW = "plan estimate --include-retired shows what is retired, plan launch --allow-retired takes it"
+
+
+def retired_line(rented: Iterable[RentalPlaces], filters: Filters) -> str:
+    """Of each provider and device that was named and is refused as retired, the smallest machine; "" for none.
+
+    Without a named device nobody asked for what is retired.
+    """
+    if filters.include_retired or not filters.devices:
+        return ""
+    smallest: dict[tuple[str, str], Rental] = {}
+    for row in rented:
+        rental = row.rental
+        if rental.lifecycle.state is not LifecycleState.RETIRED or not _asked_for(row, filters):
+            continue
+        key = rental.provider, rental.device
+        smallest[key] = min(smallest.get(key, rental), rental, key=_size)
+    lines = [_told(rental) for _, rental in sorted(smallest.items())]
+    return "; ".join([*lines, HOW]) if lines else ""
+
+
+def _asked_for(row: RentalPlaces, filters: Filters) -> bool:
+    if unwanted(row.rental, filters._replace(include_retired=True)) is not None:
+        return False
+    return not filters.regions or any(place.region in filters.regions for place in row.places)
+
+
+def _size(rental: Rental) -> tuple[int, int, str]:
+    """A special offer's name is the usual one with something behind it."""
+    return rental.device_count, len(rental.instance_type), rental.instance_type
+
+
+def _told(rental: Rental) -> str:
+    cycle = rental.lifecycle
+    when = f" on {cycle.date}" if cycle.date else ""
+    instead = f", take {cycle.successor}" if cycle.successor else ""
+    return f"{rental.provider} retired {rental.instance_type} ({rental.device}){when}{instead}"

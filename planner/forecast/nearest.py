@@ -1,0 +1,61 @@
+"""What nearly fits where nothing is left: which limit to relax, by how much, and what for. Pure."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pricing.money import format_usd, from_micro, to_micro
+from workloads.durations import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from planner.forecast.choose import Filters
+    from planner.forecast.plan import Candidate
+
+
+def nearest_misses(relaxed: Sequence[Candidate], filters: Filters) -> tuple[str, ...]:
+    """A line for each of deadline and budget that would let an offer in if it alone were relaxed, or one for both.
+
+    `relaxed` are the candidates of the same job without the two.
+    """
+    if not relaxed or (filters.deadline is None and filters.budget_usd is None):
+        return ()
+    in_time = [one for one in relaxed if filters.deadline is None or _time(one) <= filters.deadline]
+    budget_micro = math.inf if filters.budget_usd is None else to_micro(filters.budget_usd)
+    affordable = [one for one in relaxed if one.cost_micro_usd <= budget_micro]
+    lines = []
+    if filters.budget_usd is not None and in_time:
+        lines.append(_line("in time for the least", min(in_time, key=_cost), _budget))
+    if filters.deadline is not None and affordable:
+        lines.append(_line("the fastest within the budget", min(affordable, key=_time), _deadline))
+    if not lines:
+        cheapest = min(relaxed, key=_cost)
+        lines.append(_line("the cheapest", cheapest, lambda one: f"{_deadline(one)} {_budget(one)}"))
+    return tuple(lines)
+
+
+def _line(what: str, one: Candidate, option: Callable[[Candidate], str]) -> str:
+    rental = one.estimate.rental
+    where = f"{rental.instance_type} ({rental.market.replace('_', ' ')}) at {rental.provider} in {one.place.region}"
+    cost = format_usd(from_micro(one.cost_micro_usd))
+    return f"{option(one)} would let in {what}: {where}, {format_duration(_time(one))} for {cost}"
+
+
+def _budget(one: Candidate) -> str:
+    cents = math.ceil(one.cost_micro_usd / 10_000)
+    return f"--budget {cents / 100:.2f}"
+
+
+def _deadline(one: Candidate) -> str:
+    return f"--deadline {math.ceil(_time(one) / timedelta(minutes=1))}m"
+
+
+def _time(one: Candidate) -> timedelta:
+    return one.estimate.time.total
+
+
+def _cost(one: Candidate) -> int:
+    return one.cost_micro_usd

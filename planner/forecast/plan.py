@@ -1,0 +1,258 @@
+"""What an estimate and a plan are: estimates, candidates, rejections with their reasons."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.forecast.feeding import Feed
+from planner.forecast.memory import MemoryNeed
+from planner.forecast.side_costs import SideCosts
+from planner.forecast.spot import SpotTime
+from planner.throughput.values import Throughput
+from pricing.money import from_micro
+from pricing.offers import Offer, Placement, Rental
+from pricing.offers import Quote as PlacePrice
+from pricing.planning import AS_LISTED, PriceSpread
+from providers.cloud.images import table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pricing.cost import RunCost
+    from workloads.job import TrainingJob
+from workloads.runtimes import ChosenSoftware
+
+
+class Reason(StrEnum):
+    """Why an offer is no candidate; the list is closed."""
+
+    RETIRED = "retired"
+    NOT_OFFERED = "not_offered"
+    PROVIDER = "provider_not_wanted"
+    REGION = "region_not_wanted"
+    DEVICE = "device_not_wanted"
+    MARKET = "market_not_wanted"
+    CANNOT_RUN = "no_known_software"
+    MULTI_HOST = "several_hosts"
+    NO_DEVICE_DATA = "no_device_data"
+    ONE_DEVICE = "one_device_only"
+    BATCH_NOT_DIVISIBLE = "batch_not_divisible"
+    CANNOT_ACCUMULATE = "cannot_accumulate"
+    OUT_OF_MEMORY = "out_of_memory"
+    FRACTION_TOO_SMALL = "fraction_too_small"
+    DISK_TOO_SMALL = "disk_too_small"
+    NO_THROUGHPUT = "no_throughput"
+    NO_PRICE = "no_planning_price"
+    TOO_SLOW = "too_slow"
+    OVER_DEADLINE = "over_deadline"
+    OVER_BUDGET = "over_budget"
+
+
+REASON_TEXTS: dict[Reason, str] = {
+    Reason.RETIRED: "retired by the vendor (--include-retired shows them)",
+    Reason.NOT_OFFERED: "not offered there, or not to everybody (--include-retired shows them)",
+    Reason.PROVIDER: "a provider other than the requested ones",
+    Reason.REGION: "another region than asked for, or than the setting `regions` allows",
+    Reason.DEVICE: "a device other than the requested ones",
+    Reason.MARKET: "a market other than the requested ones",
+    Reason.CANNOT_RUN: "no known combination of driver, container and host can train on it",
+    Reason.MULTI_HOST: "a slice of several hosts",
+    Reason.NO_DEVICE_DATA: "the speed of its device is not known",
+    Reason.ONE_DEVICE: "the trainer uses one device with PyTorch; framework: tensorflow or jax uses them all",
+    Reason.BATCH_NOT_DIVISIBLE: "the batch does not split evenly over its devices (a TPU v2 or v3 chip is two)",
+    Reason.CANNOT_ACCUMULATE: "only TensorFlow 2.16 or newer trains a batch in parts (accumulate)",
+    Reason.OUT_OF_MEMORY: "the batch does not fit its memory",
+    Reason.FRACTION_TOO_SMALL: "the fraction of a device it holds is too small for the batch",
+    Reason.DISK_TOO_SMALL: "the data needs a larger disk than can be attached to it (64 TiB)",
+    Reason.NO_THROUGHPUT: "no throughput can be predicted for it",
+    Reason.NO_PRICE: "no price to plan with",
+    Reason.TOO_SLOW: "longer than 30 days",
+    Reason.OVER_DEADLINE: "past the deadline",
+    Reason.OVER_BUDGET: "over the budget",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTime:
+    """How long the whole run takes: `setup` to the first step, `train` the epochs, `after` to the model at home.
+
+    `train_low` and `train_high` come from the ends of the throughput's 80 % interval.
+    """
+
+    setup: timedelta
+    train: timedelta
+    train_low: timedelta
+    train_high: timedelta
+    after: timedelta
+
+    @property
+    def total(self) -> timedelta:
+        return self.setup + self.train + self.after
+
+    def with_train(self, train: timedelta, low: timedelta, high: timedelta) -> RunTime:
+        """The same around another training time."""
+        return RunTime(setup=self.setup, train=train, train_low=low, train_high=high, after=self.after)
+
+    @property
+    def low(self) -> timedelta:
+        return self.setup + self.train_low + self.after
+
+    @property
+    def high(self) -> timedelta:
+        return self.setup + self.train_high + self.after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What holds for a rental wherever it is had: throughput, time, and cost but for the price of the place.
+
+    `throughput` is what is left of `computed` after feeding, `feed` what the host can hand over (None: not known).
+    `memory` is what a step needs of a device beside what is usable of it (None: not known). `unproven` says why nobody
+    is known to have run the machine's image and driver on its device ("": somebody has).
+    `plain` is the time of the work alone, `steady` with the writing of checkpoints, `time` with what interruptions add
+    on spot, which `spot` tells apart. `software` is what it would train with.
+
+    `billed_seconds` is a triple: expected, low, high. The ends are P10 and P90: of the throughput, and on spot of the
+    interruptions too. `side` is what is paid beside the machine, by the region that it is in.
+    """
+
+    rental: Rental
+    computed: Throughput
+    feed: Feed | None
+    throughput: Throughput
+    plain: RunTime
+    steady: RunTime
+    time: RunTime
+    spot: SpotTime | None
+    billed_seconds: tuple[int, int, int]
+    side: SideCosts
+    input_bound: bool = False
+    software: ChosenSoftware | None = None
+    memory: MemoryNeed | None = None
+    unproven: str = ""
+
+    def fixed(self, region: str) -> RunCost:
+        """What is paid beside the machine in a region, in its parts, as expected."""
+        return self.side.parts(region)
+
+    def cost_micro_usd(
+        self, rate_micro_usd_per_hour: int, region: str, which: int = 0, spread: PriceSpread = AS_LISTED
+    ) -> int:
+        """Whole-run cost at a rate in a region; `which` 0 expected, 1 low, 2 high.
+
+        The ends of the time and those of the price (`spread`) are independent: their logarithms add up in squares.
+        """
+        seconds: float = self.billed_seconds[which]
+        price = (1.0, *spread)[which]
+        if price != 1.0:
+            apart = math.hypot(math.log(seconds / self.billed_seconds[0]), math.log(price))
+            seconds = self.billed_seconds[0] * math.exp(-apart if which == 1 else apart)
+        compute = rate_micro_usd_per_hour * int(seconds) // 3600
+        return compute + self.side.micro_usd(region, which)
+
+
+class Candidate(NamedTuple):
+    """An estimate at a place; a tuple since thousands are made per command."""
+
+    estimate: Estimate
+    place: Placement
+    cost_micro_usd: int
+
+    @property
+    def ranked_micro_usd(self) -> float:
+        """The cost by which it is ranked: that of an unproven combination is multiplied, so that a proven one at about
+        the same cost goes first."""
+        if not self.estimate.unproven:
+            return self.cost_micro_usd
+        return self.cost_micro_usd * table().unproven_cost_factor
+
+
+class RejectionKey(NamedTuple):
+    """What rejected offers are counted by."""
+
+    provider: str
+    instance_type: str
+    market: str
+    reason: Reason
+
+
+class Choice(NamedTuple):
+    """Candidates in order and what was rejected, counted in offers. `filtered_last` is the filter after which
+    nothing was left, where nothing is."""
+
+    candidates: tuple[Candidate, ...]
+    rejections: dict[RejectionKey, int]
+    filtered_last: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineEstimate:
+    """This machine beside the ranking: what it would take here; `fits` tells whether memory is enough."""
+
+    name: str
+    device: str
+    device_count: int
+    throughput: Throughput | None
+    time: RunTime | None
+    usd_per_hour: Decimal
+    cost_usd: Decimal | None
+    fits: bool
+    reason: str = ""
+
+
+class RankedOffer(NamedTuple):
+    """A candidate in its rank, with everything there is to say about its offer."""
+
+    rank: int
+    candidate: Candidate
+    offer: Offer
+
+    @property
+    def cost_usd(self) -> Decimal:
+        return from_micro(self.candidate.cost_micro_usd)
+
+    @property
+    def cost_low_usd(self) -> Decimal:
+        return self._at(1)
+
+    @property
+    def cost_high_usd(self) -> Decimal:
+        return self._at(2)
+
+    @property
+    def compute_usd(self) -> Decimal:
+        estimate, place, cost = self.candidate
+        return from_micro(cost - estimate.side.micro_usd(place.region))
+
+    @property
+    def fixed(self) -> RunCost:
+        """What is paid beside the machine, in its parts."""
+        return self.candidate.estimate.fixed(self.candidate.place.region)
+
+    def _at(self, which: int) -> Decimal:
+        rate, region, _ = self.candidate.place
+        return from_micro(self.candidate.estimate.cost_micro_usd(rate, region, which, self.offer.price_spread))
+
+
+class Plan(NamedTuple):
+    """The answer to `plan estimate`: everything that a table, JSON or a launch needs.
+
+    `ranking` has every candidate in order, `candidates` the first of them in full. `prices` holds the prices of the
+    ranking's places by row id, where they were asked for. `offers_seen` counts a row and a market each.
+    """
+
+    job: TrainingJob
+    made_at: datetime
+    ranking: tuple[Candidate, ...]
+    candidates: tuple[RankedOffer, ...]
+    prices: Mapping[int, PlacePrice]
+    rejections: dict[RejectionKey, int]
+    filtered_last: Reason | None
+    this_machine: MachineEstimate | None
+    advice: tuple[str, ...]
+    offers_seen: int

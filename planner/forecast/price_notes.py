@@ -1,0 +1,104 @@
+"""What is said of prices under a ranking and beside each row: how they were obtained, how old they are, whose."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from pricing.grades import is_old
+from pricing.money import format_usd_per_hour
+from pricing.planning import PlannedAs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from planner.forecast.plan import Plan
+    from pricing.offers import Offer
+
+
+def price_text(offer: Offer, today: date) -> str:
+    """How the price was obtained and when: `listed 2026-07-20, old`, `own rate, listed 2026-11-20`."""
+    own = "own rate, " if offer.own_rate else ""
+    dated = offer.price_as_of or offer.price_as_of_text or "undated"
+    return f"{own}{offer.price_grade} {dated}{', old' if is_old(offer.price_as_of, today) else ''}"
+
+
+def is_trusted(offer: Offer) -> bool:
+    """Whether the price counts as its source says it, or as such prices have moved since; not as that of others."""
+    if offer.planning_usd_per_hour == offer.usd_per_hour:
+        return True
+    return offer.planned_as in (PlannedAs.LISTED, PlannedAs.DRIFTED) and not offer.own_rate
+
+
+_RULES = {
+    PlannedAs.DRIFTED: "a spot price of more than 30 days ago counts with what spot prices change by in such a time",
+    PlannedAs.SHARE: "a spot price that was computed, or has no day, counts as a share of on demand",
+    PlannedAs.OUTLIER: "a spot price below 0.6 of the median of its regions counts as their lower quartile; "
+    "--assume-available takes it as listed",
+}
+
+
+def _rules(offers: Sequence[Offer]) -> list[str]:
+    """How spot prices count that do not count as listed; one line."""
+    seen = [basis for basis in _RULES if any(offer.planned_as is basis and not offer.own_rate for offer in offers)]
+    return [f"{'; '.join(_RULES[basis] for basis in seen)}; raw: as its source says"] if seen else []
+
+
+def price_notes(plan: Plan) -> list[str]:
+    """What to know of the prices of the rows that are shown."""
+    offers, today = [row.offer for row in plan.candidates], plan.made_at.date()
+    lines = [
+        "cost in USD at list prices, before tax and discounts; compute, disk, address and transfer; --explain N tells "
+        "more of row N"
+    ]
+    lines += _rules(offers)
+    if any(offer.spot_mean_usd_per_hour is not None for offer in offers):
+        lines.append("an observed spot price counts as now or as the mean of the week before, whichever is higher")
+    if any(offer.own_rate for offer in offers):
+        lines.append("own rate: your own, of prices.override in settings.toml; list: what the vendor lists")
+    if any(is_old(offer.price_as_of, today) for offer in offers):
+        lines.append("old: read more than a month ago; plan prices refresh reads prices again")
+    return [*lines, _availability(offers)]
+
+
+def _availability(offers: Sequence[Offer]) -> str:
+    """A price does not say that a machine can be had: who says so, by provider."""
+    said: dict[str, set[str]] = {}
+    for offer in offers:
+        offered, as_of = offer.availability
+        source = "lifecycle table" if offered is None else f"offerings of {as_of}"
+        said.setdefault(offer.provider, set()).add(source)
+    parts = (f"{provider} by its {' and '.join(sorted(sources))}" for provider, sources in sorted(said.items()))
+    return f"availability: {', '.join(parts)}"
+
+
+def _planned(offer: Offer) -> list[str]:
+    """How the planning price comes about, and how far the real one may lie from it."""
+    planning = offer.planning_usd_per_hour
+    if planning is None or offer.own_rate or offer.planned_as is PlannedAs.LISTED:
+        return []
+    low, high = (format_usd_per_hour(planning * Decimal(end)) for end in offer.price_spread)
+    return [
+        f"planned at {format_usd_per_hour(planning)}: {_RULES[offer.planned_as]}",
+        f"8 times of 10 between {low} and {high}: how spot prices of this age moved in dated lists of 2023 to 2026, "
+        f"never above on demand (docs/adr/0024)",
+    ]
+
+
+def explain_price(offer: Offer) -> list[str]:
+    """What `--explain` says of a price beside its figure."""
+    offered, as_of = offer.availability
+    lines = [
+        *_planned(offer),
+        "availability is known for the machine type only (its lifecycle), not for this region"
+        if offered is None
+        else f"{'among' if offered else 'not among'} what the vendor offers there, asked on {as_of}",
+    ]
+    mean, low, high = offer.spot_mean_usd_per_hour, offer.spot_low_usd_per_hour, offer.spot_high_usd_per_hour
+    if mean is not None and low is not None and high is not None:
+        week = f"{format_usd_per_hour(low)} to {format_usd_per_hour(high)}, mean over time {format_usd_per_hour(mean)}"
+        lines.append(f"in the week before it was {week}; the higher of now and the mean is planned with")
+    if offer.own_rate:
+        lines.append(f"your own rate: {offer.own_rate}")
+    return lines

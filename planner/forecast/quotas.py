@@ -1,0 +1,72 @@
+"""Places that an account cannot use, since their region is closed to it or their quota is known to be too small for one
+machine: they are left out before anything is created."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.errors import RefusedError
+from providers.cloud.quotas import QuotaTeller, RegionTeller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.forecast.plan import Plan
+    from pricing.offers import Offer
+    from providers.base import Provider
+
+
+def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:
+    """The plan without them; `say` gets one line of each kind for each provider that has any.
+
+    Raises RefusedError where none is left, with the region or the quota of the first place.
+    """
+    plan = _in_open_regions(plan, provider_of, say)
+    short: dict[Offer, str] = {}
+    for name in dict.fromkeys(ranked.offer.provider for ranked in plan.candidates):
+        provider = provider_of(name)
+        if not isinstance(provider, QuotaTeller):
+            continue
+        offers = list(dict.fromkeys(ranked.offer for ranked in plan.candidates if ranked.offer.provider == name))
+        reply = {offer: why for offer, why in zip(offers, provider.shortfalls(offers), strict=True) if why}
+        if reply:
+            say(_left_out(name, list(reply.values())))
+        short |= reply
+    left = tuple(ranked for ranked in plan.candidates if ranked.offer not in short)
+    if short and not left:
+        first = plan.candidates[0].offer
+        hint = (
+            f"plan doctor {first.provider} names the quotas, where to ask for more, and what can be launched meanwhile"
+        )
+        raise RefusedError(f"no place of the plan is within this account's quotas: {short[first]}", hint)
+    return plan._replace(candidates=left)
+
+
+def _in_open_regions(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:
+    closed: dict[tuple[str, str], str] = {}
+    for name in dict.fromkeys(ranked.offer.provider for ranked in plan.candidates):
+        provider = provider_of(name)
+        offers = [ranked.offer for ranked in plan.candidates if ranked.offer.provider == name]
+        regions = list(dict.fromkeys(offer.region for offer in offers))
+        reply = provider.closed_regions(regions) if isinstance(provider, RegionTeller) else {}
+        if reply:
+            count = sum(offer.region in reply for offer in offers)
+            why = next(iter(reply.values()))
+            say(f"{name}: left out {count} places in regions that are closed to the account ({len(reply)}): {why}")
+        closed |= {(name, region): why for region, why in reply.items()}
+    left = tuple(one for one in plan.candidates if (one.offer.provider, one.offer.region) not in closed)
+    if closed and not left:
+        first = plan.candidates[0].offer
+        hint = f"plan doctor {first.provider} lists what each region answers"
+        raise RefusedError(
+            f"no place of the plan is in a region that is open to this account: {closed[first.provider, first.region]}",
+            hint,
+        )
+    return plan._replace(candidates=left)
+
+
+def _left_out(name: str, reasons: list[str]) -> str:
+    kinds = list(dict.fromkeys(reasons))
+    places = f"{len(reasons)} place{'s' if len(reasons) > 1 else ''}"
+    others = f" and {len(kinds) - 1} more" if len(kinds) > 1 else ""
+    return f"{name}: left out {places} for a quota that is too small: {kinds[0]}{others}; plan doctor {name} names them"

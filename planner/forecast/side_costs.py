@@ -1,0 +1,91 @@
+"""What a run pays beside its machine, region by region: disk, address, transfer, and traffic with its bucket."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from pricing.cost import RunCost, run_cost, side_micro_usd
+from pricing.money import UsdPerHour
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from pricing.cost import PlaceRates, ProviderRates, RunUsage
+
+NOTHING_PER_HOUR = UsdPerHour(Decimal(0))
+
+
+class RegionClasses(dict[str, int]):
+    """A number for each region of a provider: regions with the same number have the same rates.
+
+    `bucket` is the region of the run's bucket, "" where none is known: it is then taken to be that of the machine.
+    """
+
+    def __init__(self, rates: ProviderRates, bucket: str) -> None:
+        super().__init__()
+        self.rates = rates
+        self.bucket = bucket
+        self.members: list[PlaceRates] = []
+        """One place of each class, by its number."""
+        self._numbers: dict[tuple[Decimal, ...], int] = {}
+
+    def __missing__(self, region: str) -> int:
+        place = self.place(region)
+        number = self._numbers.setdefault(place.usd, len(self.members))
+        if number == len(self.members):
+            self.members.append(place)
+        self[region] = number
+        return number
+
+    def place(self, region: str) -> PlaceRates:
+        """The rates of a machine there, with their grounds."""
+        return self.rates.at(region, self.bucket)
+
+
+class SideCosts(dict[int, int]):
+    """Of one run: by the number of a class of regions, what is expected, in millionths of a dollar.
+
+    `usages` and `lasting` are triples: expected, low, high. `steady` is what the run would take if nothing interrupted.
+    """
+
+    def __init__(
+        self,
+        classes: RegionClasses,
+        usages: tuple[RunUsage, RunUsage, RunUsage],
+        lasting: tuple[timedelta, timedelta, timedelta],
+        steady: RunUsage,
+    ) -> None:
+        super().__init__()
+        self.classes = classes
+        self.usages = usages
+        self.steady = steady
+        self._lasting = lasting
+        self._rests_on = (classes.rates.provider, classes.bucket, usages, lasting, steady)
+        self._billed = [classes.rates.billing.billed_seconds(one) for one in lasting]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SideCosts) and self._rests_on == other._rests_on
+
+    def __hash__(self) -> int:  # type: ignore[override]  # what it rests on never changes; its items are found out
+        return hash(self._rests_on)
+
+    def __missing__(self, number: int) -> int:
+        self[number] = micro_usd = self._micro_usd(number, 0)
+        return micro_usd
+
+    def micro_usd(self, region: str, which: int = 0) -> int:
+        """`which` 0 expected, 1 low, 2 high."""
+        number = self.classes[region]
+        return self._micro_usd(number, which) if which else self[number]
+
+    def parts(self, region: str) -> RunCost:
+        """The parts of what is expected."""
+        return run_cost(NOTHING_PER_HOUR, self._lasting[0], self.usages[0], self.classes.place(region))
+
+    def uninterrupted(self, rate: UsdPerHour, lasting: timedelta, region: str) -> RunCost:
+        """The whole run at a rate, if it lasted so long and nothing interrupted it."""
+        return run_cost(rate, lasting, self.steady, self.classes.place(region))
+
+    def _micro_usd(self, number: int, which: int) -> int:
+        return side_micro_usd(self._billed[which], self.usages[which], self.classes.members[number])

@@ -1,0 +1,331 @@
+"""What a job would take on this machine: from its own runs where there are some, else from the model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from planner.forecast.accumulation import parts_needed
+from planner.forecast.estimate import EVALUATION_SPEEDUP, NEVER_SECONDS, START_SECONDS, Workload, run_time
+from planner.forecast.own_measurements import OwnMeasurement, load_measurements
+from planner.forecast.plan import MachineEstimate, RunTime
+from planner.forecast.processor import Cores, cores_of
+from planner.throughput.predict import Question
+from planner.throughput.values import THIS_MACHINE, Basis, Throughput
+from pricing.devices import CPU_DEVICE, UnknownDeviceError
+from pricing.money import PER_SECOND, UsdPerHour, amount
+from providers.hardware import canonical_device
+from workloads.hold_out import test_every
+from workloads.job import Constraints, job_from_json
+from workloads.memory import FRAMEWORK_BYTES, GIB
+from workloads.recipe import AugmentSpec
+from workloads.terms import Framework
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from planner.settings import Settings
+    from planner.throughput.predict import Predictor
+    from pricing.devices import Device, DeviceTable
+    from providers.hardware import HostHardware
+    from workloads.job import TrainingJob
+
+# An own run repeats within this factor at four times out of five; the spread over repeats of one configuration
+# in the shipped measurements is 3.7 % in the median (profet EC2 data, medians of nine).
+OWN_SPREAD = 1.08
+# An allowance for fewer runs: whatever else the machine was busy with, one run cannot tell.
+SPREAD_AFTER_RUNS = {1: 1.3, 2: 1.15}
+# Once a processor's speed is known, a shape is met within 20 % four times out of five (planner/throughput/host.py).
+SHAPE_SPREAD = 1.25
+SHAPES_KEPT_IN_MIND = 8
+# How many of the newest runs count: enough that one disturbed run is outvoted.
+RUNS_KEPT_IN_MIND = 5
+# From the request to the end of the first step on this machine's processor, and from the last step to nothing being
+# left, in a container whose image is there or in a process (alike within a second): 5 to 8 and 3 to 5.5 seen with
+# tensorflow 2.21 on 2 cores of an AMD EPYC (Zen 4), 2026-11-21; up to 12 where nothing is in the disk cache yet.
+CPU_START_SECONDS = 7
+LOCAL_END_SECONDS = 4
+
+
+def shape_of(job: TrainingJob) -> str:
+    """Names what makes two jobs run at the same speed: net, batch, precision, XLA, framework, data.
+
+    Seed, epochs, learning rate and names are left out.
+    """
+    parts = {
+        "net": [asdict(layer) | {"kind": type(layer).__name__} for layer in job.net().layers],
+        "image": [job.image_size, job.channels],
+        "batch": [job.global_batch_size, job.accumulate],
+        "precision": job.precision,
+        "xla": job.xla,
+        "framework": job.framework,
+        "optimizer": job.optimizer.state,
+        # How many images there are, and their bytes, change nothing of the speed.
+        "data": job.model_dump(mode="json", include={"data"})["data"] | {"images": None, "size_bytes": None},
+    }
+    if job.augment != AugmentSpec():
+        parts["augment"] = job.augment.model_dump(mode="json")
+    if job.validation.every_epochs is not None:
+        parts["validated_every"] = job.validation.every_epochs
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def trained_job(job: TrainingJob) -> str:
+    """The job as JSON, without a person's limits, container and secrets: what is kept with its measurement."""
+    plain = {"name": "measured", "constraints": Constraints(), "secrets": {}, "container": None}
+    return job.model_copy(update=plain).to_json()
+
+
+def quote_this_machine(
+    job: TrainingJob,
+    machine: HostHardware,
+    settings: Settings,
+    predictor: Predictor,
+    devices: DeviceTable,
+    cpuinfo: str = "",
+) -> MachineEstimate:
+    """Time and cost here. Where nothing can be predicted, the reason stands in place of the time.
+
+    `cpuinfo` is what the system tells of its processors (`read_cpuinfo`).
+    """
+    work = Workload(job)
+    device, count = _gpus(machine, devices, job)
+    name = device.name if device else CPU_DEVICE
+    fits, reason = _fits(work, machine, device, count)
+    rows = load_measurements(settings.measurements)
+    own = own_measurement(job, machine.fingerprint, rows)
+    if own is not None:
+        answer: Throughput | None = _own_throughput(own, _told(job, machine.fingerprint, rows))
+    else:
+        predict = partial(_predicted, machine=machine, on=(device, count), predictor=predictor, cores=cores_of(cpuinfo))
+        answer = predict(work)
+        if answer is not None and device is None:
+            answer = _scaled_by_own(work, answer, [row for row in rows if row.machine == machine.fingerprint], predict)
+    time = None
+    if answer is not None and fits:
+        first = _first_time(work, answer, START_SECONDS if device else CPU_START_SECONDS)
+        time = _own_time(work, own, first, answer) if own else first
+    cost = amount(UsdPerHour(settings.usd_per_hour), time.total, PER_SECOND) if time else None
+    return MachineEstimate(
+        name=machine.cpu_name,
+        device=name,
+        device_count=count,
+        throughput=answer,
+        time=time,
+        usd_per_hour=settings.usd_per_hour,
+        cost_usd=cost,
+        fits=fits,
+        reason=reason if not fits else "" if answer else "no throughput can be predicted for it",
+    )
+
+
+def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) -> OwnMeasurement | None:
+    """What the newest measurements of this shape on this machine say together.
+
+    Whole runs tell more than short measuring runs, and the middle of several more than one: whatever else the machine
+    was busy with was another thing each time. It bears the id of the newest.
+    """
+    told = _told(job, fingerprint, rows)
+    if not told:
+        return None
+    return replace(
+        told[-1],
+        images_per_second=_median([row.images_per_second for row in told]),
+        setup_seconds=_middle(row.setup_seconds for row in told),
+        per_epoch_seconds=_middle(row.per_epoch_seconds for row in told),
+        after_seconds=_middle(row.after_seconds for row in told),
+    )
+
+
+def _told(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) -> list[OwnMeasurement]:
+    shape = shape_of(job)
+    fitting = [row for row in rows if row.shape == shape and row.machine == fingerprint]
+    whole = [row for row in fitting if row.setup_seconds is not None]
+    return (whole or fitting)[-RUNS_KEPT_IN_MIND:]
+
+
+def _middle(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _median(known) if known else None
+
+
+def _median(values: list[float]) -> float:
+    # Not statistics.median: importing that takes a tenth of the time that an estimate has.
+    ordered, half = sorted(values), len(values) // 2
+    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def _gpus(machine: HostHardware, devices: DeviceTable, job: TrainingJob) -> tuple[Device | None, int]:
+    """The GPUs to train on, and how many the batch splits over; (None, 1): the processor.
+
+    Sets as the local provider offers them: all GPUs of a kind, or a power of two of them.
+    """
+    if not machine.gpus:
+        return None, 1
+    name = machine.gpus[0].name
+    device = devices.get(canonical_device(name, lambda spelling: _known(spelling, devices)))
+    if device is None:
+        return None, 1
+    alike = sum(gpu.name == name for gpu in machine.gpus)
+    counts = [alike, *(1 << power for power in reversed(range(alike.bit_length())))]
+    if job.framework is Framework.TORCH:
+        counts = [1]
+    return device, next(count for count in counts if job.micro_batch_size % count == 0)
+
+
+def _known(spelling: str, devices: DeviceTable) -> str | None:
+    try:
+        return devices.find(spelling).name
+    except UnknownDeviceError:
+        return None
+
+
+def _fits(work: Workload, machine: HostHardware, device: Device | None, count: int) -> tuple[bool, str]:
+    if device:
+        usable_gib = device.usable_memory(machine.gpus[0].memory_gib, jax=work.job.framework is Framework.JAX).high_gib
+    else:
+        usable_gib = machine.memory_gib - FRAMEWORK_BYTES / GIB
+    needed_gib = work.device_bytes(work.job.micro_batch_size // count) / GIB
+    if needed_gib > usable_gib:
+        parts = parts_needed(work, usable_gib)
+        instead = f"; accumulate: {parts} would fit" if parts else ""
+        return False, f"needs {needed_gib:.1f} GiB of memory, {usable_gib:.1f} are usable{instead}"
+    return True, ""
+
+
+def _own_throughput(own: OwnMeasurement, told: Sequence[OwnMeasurement]) -> Throughput:
+    rate = own.images_per_second
+    spread = _own_spread([row.images_per_second for row in told])
+    return Throughput(
+        images_per_second=rate,
+        low=rate / spread,
+        high=rate * spread,
+        basis=Basis.MEASURED,
+        evidence=(f"run {own.run_id} of {own.measured_at:%Y-%m-%d}",),
+    )
+
+
+def _own_spread(rates: Sequence[float]) -> float:
+    """The factor within which the next run of the same shape is: never less than what these runs have shown."""
+    seen = math.sqrt(max(rates) / min(rates))
+    return max(SPREAD_AFTER_RUNS.get(len(rates), OWN_SPREAD), seen)
+
+
+def _scaled_by_own(
+    work: Workload,
+    answer: Throughput,
+    rows: Sequence[OwnMeasurement],
+    predict: Callable[[Workload], Throughput | None],
+) -> Throughput:
+    """The model's answer times what this machine did of what the model says, in the middle of the shapes measured here.
+
+    The interval is what is left between shapes once a machine is known; it reaches half-way to the model's own
+    answer (as a factor), because what held the measured shape up need not hold up another.
+    """
+    newest = {row.shape: row for row in rows if row.job and row.images_per_second > 0}
+    ratios = []
+    for row in list(newest.values())[-SHAPES_KEPT_IN_MIND:]:
+        measured = _measured_work(row)
+        said = predict(measured) if measured and measured.job.framework is work.job.framework else None
+        if said is not None:
+            ratios.append(row.images_per_second / said.images_per_second)
+    if not ratios:
+        return answer
+    factor = _median(ratios)
+    rate = answer.images_per_second * factor
+    half_way = math.sqrt(rate * answer.images_per_second)
+    spread = max(SHAPE_SPREAD, math.sqrt(max(ratios) / min(ratios)))
+    return replace(
+        answer,
+        images_per_second=rate,
+        low=min(rate / spread, half_way),
+        high=max(rate * spread, half_way),
+        basis=Basis.SCALED,
+        note=f"this machine did {factor:.2f} times what the model says, by own runs of {len(ratios)} other shapes",
+    )
+
+
+def _measured_work(row: OwnMeasurement) -> Workload | None:
+    """None for a job of another version that cannot be read."""
+    try:
+        return Workload(job_from_json(row.job))
+    except ValueError:
+        return None
+
+
+def _predicted(
+    work: Workload, machine: HostHardware, on: tuple[Device | None, int], predictor: Predictor, cores: Cores
+) -> Throughput | None:
+    job, (device, count) = work.job, on
+    answer = predictor.predict(
+        Question(
+            net=work.net,
+            device=device.name if device else THIS_MACHINE,
+            device_count=count,
+            interconnect=device.interconnect if device else None,
+            vcpus=None if device else max(1, round(machine.vcpus * cores.share)),
+            batch_per_device=max(1, job.micro_batch_size // count),
+            precision=job.precision,
+            xla=job.xla,
+            framework=job.framework,
+        )
+    )
+    if not isinstance(answer, Throughput):
+        return None
+    return answer if device or cores.speed == 1 else _faster(answer, cores.speed)
+
+
+def _faster(answer: Throughput, times: float) -> Throughput:
+    return replace(
+        answer,
+        images_per_second=answer.images_per_second * times,
+        low=answer.low * times,
+        high=answer.high * times,
+        note=f"{answer.note}; by clock and vector width, a core here does {times:.2f} times what the measured one does",
+    )
+
+
+def _first_time(work: Workload, throughput: Throughput, start_seconds: float) -> RunTime:
+    """The run of which nothing is known but its throughput: with the tests of the hold-out between epochs."""
+    # A folder of the person's own is here already.
+    setup = timedelta(seconds=start_seconds + (work.download_seconds if work.job.known_data else 0.0))
+    time = run_time(work, throughput, setup, timedelta(seconds=LOCAL_END_SECONDS))
+    images = work.job.train_images
+    if work.validations:  # run_time has them
+        return time
+    every = test_every(images, work.hold_out_images) if images and work.hold_out_images else None
+    if every is None:
+        return time
+    tested = work.job.epochs // every * work.hold_out_images / EVALUATION_SPEEDUP
+
+    def testing(rate: float) -> timedelta:
+        return timedelta(seconds=min(tested / rate, NEVER_SECONDS))
+
+    return replace(
+        time,
+        train=time.train + testing(throughput.images_per_second),
+        train_low=time.train_low + testing(throughput.high),
+        train_high=time.train_high + testing(throughput.low),
+    )
+
+
+def _own_time(work: Workload, own: OwnMeasurement, first: RunTime, throughput: Throughput) -> RunTime:
+    """The whole run, with what earlier ones took beside their steps; `first` says what they do not tell."""
+    setup = first.setup if own.setup_seconds is None else timedelta(seconds=own.setup_seconds)
+    after = first.after if own.after_seconds is None else timedelta(seconds=own.after_seconds)
+    if own.per_epoch_seconds is None:
+        return replace(first, setup=setup, after=after)
+    time = run_time(work, throughput, setup, after, validates=False)
+    beside = timedelta(seconds=own.per_epoch_seconds * work.job.epochs)
+    return RunTime(
+        setup=setup,
+        train=time.train + beside,
+        train_low=time.train_low + beside * work.earliest_share,
+        train_high=time.train_high + beside,
+        after=after,
+    )

@@ -1,0 +1,319 @@
+"""Which client of the cloud accounts this home is: a random id, kept in the home beside the computer it is used on.
+
+Machines carry the id as a label. A home keeps the ids that it had before; a home that was copied takes a new one and
+inherits none, so that a copy never takes the original's machines for its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.home.computer import Computer, this_computer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.runs.run import Run
+    from planner.settings import Settings
+
+FILE = "client.json"
+_FORMAT = 1
+_LOCK_SECONDS = 10.0
+_LAST_WITH_HASHES = 3
+"""The last version of the journal's schema whose runs were labelled with a hash of host name and home."""
+_UNKEPT: dict[Path, Client] = {}
+"""What could not be written down is at least the same until this process ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """`id` labels what is made from now on; `former` are earlier ids of this very home.
+
+    `others` are ids of other homes that are known here (those this one was copied from), with the names of their
+    computers. `notice` is for the person; only the call that made the id has one, or could not keep it.
+    """
+
+    id: str
+    former: tuple[str, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)
+    notice: str = ""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Every label that means this home."""
+        return frozenset((self.id, *self.former))
+
+    def owns(self, run: Run) -> bool:
+        """Whether a run of the journal is this home's to act on: a copied journal has others' runs too."""
+        return run.taken_over or run.client is None or run.client in self.ids
+
+    def whose(self, client: str | None) -> str:
+        """Another client in words."""
+        name = self.others.get(client or "")
+        return f"client {client}" + (f" on {name}" if name else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """One home on one computer."""
+
+    id: str
+    former: tuple[str, ...]
+    computer: Computer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """The file: newest entry first, and which file it was when it was written (a copy is another one)."""
+
+    home: str
+    inode: int
+    volume: str | None
+    entries: tuple[_Entry, ...]
+
+
+class _DamagedError(ValueError):
+    """The file is there and makes no sense."""
+
+
+def own_client(settings: Settings) -> Client:
+    """The client that the home of these settings is on this computer; made on first use."""
+    return client_of(settings.home, this_computer(settings.computer))
+
+
+def client_of(home: Path, computer: Computer) -> Client:
+    """The client that a home is on a computer; made on first use. It never fails: what cannot be kept is told."""
+    path = home / FILE
+    try:
+        pair = _known(path, computer)
+        if pair is None:
+            return _made(path, computer)
+        client_file, entry = pair
+        if client_file.home != str(home):  # it was moved, or is mounted elsewhere
+            with suppress(OSError):
+                return _made(path, computer)
+        return _client(client_file, entry)
+    except OSError as error:
+        return _unkept(home, computer, error)
+
+
+def hash_of(home: Path, host_name: str) -> str:
+    """The label of homes up to schema 3 of the journal: it is the same in containers of one host name."""
+    import hashlib
+
+    return hashlib.sha256(f"{host_name}/{home}".encode()).hexdigest()[:16]
+
+
+def _known(path: Path, computer: Computer) -> tuple[_Kept, _Entry] | None:
+    """What is kept of this home on this computer; None where something has to be written. Raises OSError."""
+    try:
+        client_file = _read(path)
+    except _DamagedError:
+        return None
+    entry = _entry_of(client_file, path, computer) if client_file is not None else None
+    return (client_file, entry) if client_file is not None and entry is not None else None
+
+
+def _made(path: Path, computer: Computer) -> Client:
+    """What the file lacks is added to it, by one process at a time. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        with suppress(OSError, _DamagedError):  # another process was faster, or there are no links on this file system
+            return _added(path, computer, first=True)
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(path.with_suffix(".lock"), timeout=_LOCK_SECONDS):
+            return _added(path, computer)
+    except (Timeout, NotImplementedError) as error:
+        raise OSError(f"cannot lock {path}") from error
+
+
+def _added(path: Path, computer: Computer, *, first: bool = False) -> Client:
+    client_file, damaged = None, ""
+    try:
+        client_file = _read(path)
+    except _DamagedError as error:
+        damaged = str(error)
+        path.replace(path.with_suffix(".damaged"))
+    entry = _entry_of(client_file, path, computer) if client_file is not None else None
+    others = client_file.entries if client_file is not None else ()
+    if client_file is not None and entry is not None:
+        if client_file.home == str(path.parent):  # another process was faster
+            return _client(client_file, entry)
+        notice, others = "", tuple(known for known in others if known != entry)  # the home was moved
+    else:
+        former = _former(path.parent, computer) if client_file is None and not damaged else ()
+        entry = _Entry(id=secrets.token_hex(8), former=former, computer=computer)
+        notice = _notice(entry, client_file, path, damaged)
+    client_file = _write(path, (entry, *others), first=first)
+    return replace(_client(client_file, entry), notice=notice)
+
+
+def _notice(entry: _Entry, before: _Kept | None, path: Path, damaged: str) -> str:
+    if damaged:
+        return (
+            f"{damaged}: this home has the new client id {entry.id} and does not touch what it launched before; "
+            "plan attach RUN --client any takes a run over"
+        )
+    if before is None:
+        return ""
+    old = before.entries[0]
+    where = f"{before.home} on {old.computer.host_name}"
+    return (
+        f"{path.parent} is a copy of {where}: it has the new client id {entry.id}; runs of client {old.id} in its "
+        "journal are left to that client"
+    )
+
+
+def _former(home: Path, computer: Computer) -> tuple[str, ...]:
+    """The hash that labelled what an older version launched from this home; () for a home that is new."""
+    old = hash_of(home, computer.host_name)
+    return (old,) if _launched_under(old, home) else ()
+
+
+def _launched_under(old: str, home: Path) -> bool:
+    journal = home / "journal.sqlite"
+    if not journal.exists():
+        return (home / "locks").is_dir()  # its journal was lost
+    try:
+        with closing(sqlite3.connect(f"{journal.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            version = int(db.execute("PRAGMA user_version").fetchone()[0])
+            if version <= _LAST_WITH_HASHES:
+                return version > 0
+            # Another command may have brought it to the newer schema a moment ago.
+            return db.execute("SELECT 1 FROM attempts WHERE client = ? LIMIT 1", (old,)).fetchone() is not None
+    except sqlite3.Error:
+        return True  # the journal of a home that existed; who lost it needs its label most
+
+
+def _entry_of(client_file: _Kept, path: Path, computer: Computer) -> _Entry | None:
+    """The entry of this home on this computer; None where the file was copied here."""
+    inode, volume = _place(path)
+    same_file = client_file.inode == inode
+    same_volume = same_file and volume is not None and client_file.volume == volume
+    for entry in client_file.entries:
+        if entry.computer.is_same(computer, same_file=same_file, same_volume=same_volume):
+            return None if _has_original(client_file, path, entry) else entry
+    return None
+
+
+def _has_original(client_file: _Kept, path: Path, entry: _Entry) -> bool:
+    """Whether this is a copy on the same computer: the home that it was is still there, with the same id."""
+    before = Path(client_file.home) / FILE
+    if client_file.home == str(path.parent):
+        return False
+    try:
+        if before.samefile(path):
+            return False
+        original = _read(before)
+    except FileNotFoundError:
+        return False
+    except (OSError, _DamagedError):
+        return True  # something is there that we may not look at
+    return original is not None and any(known.id == entry.id for known in original.entries)
+
+
+def _unkept(home: Path, computer: Computer, error: OSError) -> Client:
+    """The home cannot be written: an id for this command alone, and what can be known of the former ones."""
+    if home in _UNKEPT:
+        return _UNKEPT[home]
+    former: tuple[str, ...] = ()
+    with suppress(OSError):
+        former = () if (home / FILE).exists() else _former(home, computer)
+    why = error.strerror or str(error)
+    name = f"machines labelled {former[0]} are known as ours" if former else "no machine is known as ours by its label"
+    notice = f"the id of this client cannot be kept in {home / FILE}: {why}; {name}"
+    client = Client(id=secrets.token_hex(8), former=former, notice=notice)
+    _UNKEPT[home] = replace(client, notice="")
+    return client
+
+
+def _client(client_file: _Kept, entry: _Entry) -> Client:
+    own = {entry.id, *entry.former}
+    others = {
+        name: known.computer.host_name
+        for known in reversed(client_file.entries)
+        for name in (known.id, *known.former)
+        if name not in own
+    }
+    return Client(id=entry.id, former=entry.former, others=others)
+
+
+def _place(path: Path) -> tuple[int, str | None]:
+    """Which file this is, and on which volume, where that is another than the system's own and has a name.
+
+    A volume that a container mounts stays the same in the next container, whatever that one is called.
+    """
+    status = path.stat()
+    if not hasattr(os, "statvfs") or status.st_dev == Path("/").stat().st_dev:
+        return status.st_ino, None
+    name = os.statvfs(path).f_fsid
+    return status.st_ino, f"{name:x}" if name else None
+
+
+def _read(path: Path) -> _Kept | None:
+    """None where there is no file. Raises OSError, _DamagedError where it makes no sense."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        reply = json.loads(text)
+        if reply["format"] != _FORMAT:
+            raise OSError("it was written by a newer version of plan")
+        return _Kept(
+            home=str(reply["home"]),
+            inode=int(reply["inode"]),
+            volume=reply["volume"],
+            entries=tuple(_entry(row) for row in reply["clients"]),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _DamagedError(f"{path} is damaged ({type(error).__name__})") from None
+
+
+def _entry(row: dict[str, Any]) -> _Entry:
+    former: Sequence[object] = row["former"]
+    return _Entry(id=str(row["id"]), former=tuple(str(name) for name in former), computer=Computer(**row["computer"]))
+
+
+def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _Kept:
+    """Whole or not at all, on disk when it returns. Raises OSError; FileExistsError where it is not the `first`."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            inode, volume = _place(partial)
+            client_file = _Kept(home=str(path.parent), inode=inode, volume=volume, entries=entries)
+            file.write(_text(client_file).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        if first:
+            path.hardlink_to(partial)
+        else:
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return client_file
+
+
+def _text(client_file: _Kept) -> str:
+    rows = [
+        {"id": entry.id, "former": list(entry.former), "computer": entry.computer.to_json()}
+        for entry in client_file.entries
+    ]
+    reply = {
+        "format": _FORMAT,
+        "home": client_file.home,
+        "inode": client_file.inode,
+        "volume": client_file.volume,
+        "clients": rows,
+    }
+    return json.dumps(reply, indent=2) + "\n"

@@ -1,0 +1,105 @@
+"""A checked data folder for a person and for a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.report.tables import Column, table
+from workloads.data_folder.values import left_out_text
+from workloads.terminal_text import visible
+
+if TYPE_CHECKING:
+    from workloads.data_folder.check import Report, Sizes
+
+_COLUMNS = (
+    Column("label", right=True),
+    Column("class"),
+    Column("to train on", right=True),
+    Column("held out", right=True),
+)
+_CLASSES_SHOWN = 30
+
+
+def data_text(report: Report) -> str:
+    """Counts by class, sizes, unreadable images, what is left out and why, and keys for the job; problems last."""
+    lines = [
+        f"{visible(report.folder)}: {report.kind}",
+        f"{_counts_text(report)}, {report.size_bytes / 1e6:,.1f} MB",
+    ]
+    rows = [(str(row.label), visible(row.name), f"{row.train:,}", f"{row.hold_out:,}") for row in report.classes]
+    lines.append(table(_COLUMNS, rows[:_CLASSES_SHOWN]))
+    if len(rows) > _CLASSES_SHOWN:
+        lines.append(f"and {len(rows) - _CLASSES_SHOWN:,} more classes (--json has all)")
+    if report.first_label is not None:
+        lines.append(f"labels {report.first_label} to {report.last_label}")
+    lines.append(_sizes_text(report))
+    lines += [visible(left_out_text(left)) for left in report.left_out]
+    lines += [f"cannot be decoded: {visible(row.path)} ({visible(row.reason)})" for row in report.unreadable]
+    lines.append("for the job: " + ", ".join(f"{key}: {value}" for key, value in job_keys(report).items()))
+    lines += [f"problem: {visible(problem)}" for problem in report.problems]
+    return "\n".join(lines) + "\n"
+
+
+def launch_lines(report: Report) -> list[str]:
+    """What a launch says of a local folder that it has looked at."""
+    lines = [f"data: {_counts_text(report)}; {_sizes_text(report) or report.kind}"]
+    return lines + [f"data: {visible(left_out_text(left))}" for left in report.left_out]
+
+
+def data_json(report: Report) -> dict[str, object]:
+    """The same for a program; sizes are [width, height] in pixels."""
+    return {
+        "folder": report.folder,
+        "kind": report.kind,
+        "train_images": report.train_images,
+        "hold_out_images": report.hold_out_images,
+        "size_bytes": report.size_bytes,
+        "classes": [
+            {"label": row.label, "name": row.name, "train": row.train, "hold_out": row.hold_out}
+            for row in report.classes
+        ],
+        "first_label": report.first_label,
+        "last_label": report.last_label,
+        "decoded": report.decoded,
+        "unreadable_images": report.unreadable_images,
+        "unreadable": [{"path": row.path, "reason": row.reason} for row in report.unreadable],
+        "sizes_px": _sizes_json(report.sizes),
+        "channels": report.channels,
+        "left_out": [{"reason": row.reason, "entries": row.entries, "example": row.example} for row in report.left_out],
+        "job": job_keys(report),
+        "problems": list(report.problems),
+    }
+
+
+def job_keys(report: Report) -> dict[str, int]:
+    """What a job file says of this data."""
+    keys = {"model.classes": len(report.classes), "data.images": report.train_images}
+    if report.channels is not None:
+        keys["data.channels"] = report.channels
+    if report.first_label == 1:
+        keys["data.first_label"] = 1
+    return keys
+
+
+def _counts_text(report: Report) -> str:
+    trained, held = f"{report.train_images:,} images to train on", f"{report.hold_out_images:,} held out"
+    return f"{trained}, {held}, {len(report.classes):,} classes"
+
+
+def _sizes_text(report: Report) -> str:
+    if report.sizes is None:
+        return "no image was decoded: Pillow is not installed here (pip install pillow)" if not report.decoded else ""
+    total = report.train_images + report.hold_out_images
+    some = f"all {total:,} images" if report.decoded == total else f"{report.decoded:,} of {total:,} images"
+    least, middle, most = (
+        "x".join(map(str, size)) for size in (report.sizes.least, report.sizes.middle, report.sizes.most)
+    )
+    colour = "grey" if report.channels == 1 else "colour"
+    failed = f"{report.unreadable_images:,} cannot be"
+    return f"{some} decoded: {colour}, {least} to {most} px, {middle} in the middle; {failed}"
+
+
+def _sizes_json(sizes: Sizes | None) -> dict[str, list[int]] | None:
+    if sizes is None:
+        return None
+    return {"least": list(sizes.least), "middle": list(sizes.middle), "most": list(sizes.most)}

@@ -1,0 +1,274 @@
+"""The columns of `plan estimate`: each is defined here once, for the table, the JSON and docs/estimate.md.
+
+A column has a title and a cell for people, keys and values for programs, or both. Whoever adds one adds a row to
+`COLUMNS`, and `pytest --update-golden` writes the texts that show it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planner.forecast.price_notes import price_text
+from pricing.grades import is_old
+from pricing.money import format_usd
+from pricing.offers import LifecycleState, Market
+from providers.registry import ESTIMATED_ONLY
+from workloads.durations import format_duration
+from workloads.memory import GIB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import date
+    from decimal import Decimal
+
+    from planner.forecast.memory import MemoryNeed
+    from planner.forecast.plan import Candidate, Estimate, RankedOffer
+    from planner.throughput.values import Throughput
+    from pricing.offers import Offer, PriceStamp, Rental
+
+MICRO = 1_000_000
+
+
+class Priced(NamedTuple):
+    """A row of the JSON: a candidate, what its place asks for (millionths of a dollar an hour), and the parts of its
+    cost beside compute, in dollars."""
+
+    rank: int
+    candidate: Candidate
+    micro_usd_per_hour: int
+    stamp: PriceStamp
+    fixed: Mapping[str, float]
+    today: date
+
+    def cost_usd(self, end: int) -> float:
+        """The low (1) or the high (2) end of the cost."""
+        estimate, place, _ = self.candidate
+        return estimate.cost_micro_usd(place.planning_micro_usd_per_hour, place.region, end, self.stamp.spread) / MICRO
+
+
+class EstimateColumn(NamedTuple):
+    """`meaning` says what it is, with its unit. `cell` is the text in the table under `title`; no title: JSON alone.
+
+    `of_machine` and `of_place` are its keys in the JSON: those that all places of a machine type share are made once
+    for thousands of rows, the others for each row.
+    """
+
+    meaning: str
+    title: str = ""
+    cell: Callable[[RankedOffer, date], str] | None = None
+    right: bool = False
+    of_machine: Mapping[str, Callable[[Estimate], Any]] = {}
+    of_place: Mapping[str, Callable[[Priced], Any]] = {}
+
+
+def device_text(device: str, count: int, fraction: float, vcpus: int | None) -> str:
+    """`T4`, `4 x V100`, `1/8 L4`, `8 vCPU`."""
+    if device == "cpu":
+        return f"{vcpus} vCPU" if vcpus else "cpu"
+    if fraction < 1:
+        return f"1/{round(1 / fraction)} {device}"
+    return device if count == 1 else f"{count} x {device}"
+
+
+def speed_text(throughput: Throughput) -> str:
+    """`735 (600-900)`: images per second and their 80 % interval."""
+    return f"{_rounded(throughput.images_per_second)} ({_rounded(throughput.low)}-{_rounded(throughput.high)})"
+
+
+def speed_json(throughput: Throughput) -> dict[str, Any]:
+    """Throughput in images per second, with the ends of its 80 % interval."""
+    return {key: value(throughput) for key, value in SPEED.items()}
+
+
+SPEED: Mapping[str, Callable[[Throughput], Any]] = {
+    "images_per_second": lambda throughput: throughput.images_per_second,
+    "images_per_second_low": lambda throughput: throughput.low,
+    "images_per_second_high": lambda throughput: throughput.high,
+    "basis": lambda throughput: throughput.basis,
+}
+
+
+def _rounded(value: float) -> str:
+    """Three significant digits, as many as an estimate bears."""
+    if value >= 100:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}"
+
+
+def _where(ranked: RankedOffer, _: date) -> str:
+    offer = ranked.offer
+    mark = " (estimate only)" if offer.provider in ESTIMATED_ONLY else ""
+    return f"{offer.provider} {offer.region}{mark}"
+
+
+def _instance(ranked: RankedOffer, _: date) -> str:
+    state = ranked.offer.lifecycle.state
+    return f"{ranked.offer.instance_type}{'' if state is LifecycleState.ACTIVE else f' ({state})'}"
+
+
+def _device(ranked: RankedOffer, _: date) -> str:
+    offer = ranked.offer
+    return device_text(offer.device, offer.device_count, float(offer.device_fraction), offer.vcpus)
+
+
+def _basis(ranked: RankedOffer, _: date) -> str:
+    estimate = ranked.candidate.estimate
+    return f"{estimate.throughput.basis}{' input-bound' if estimate.input_bound else ''}"
+
+
+def _cost(ranked: RankedOffer, _: date) -> str:
+    return f"{format_usd(ranked.cost_usd)} ({_span(ranked.cost_low_usd, ranked.cost_high_usd)})"
+
+
+def _span(low: Decimal, high: Decimal) -> str:
+    return f"{format_usd(low).removeprefix('$')}-{format_usd(high).removeprefix('$')}"
+
+
+def _rate(ranked: RankedOffer, _: date) -> str:
+    """The planning price, and the source's own beside it where the two differ."""
+    offer: Offer = ranked.offer
+    planning = offer.planning_usd_per_hour
+    if planning is None or planning == offer.usd_per_hour:
+        return f"{offer.usd_per_hour:.3f}"
+    return f"{planning:.3f} ({'list' if offer.own_rate else 'raw'} {offer.usd_per_hour:.3f})"
+
+
+def _lifecycle(rental: Rental) -> dict[str, Any]:
+    life = rental.lifecycle
+    return {
+        "state": life.state,
+        "date": life.date.isoformat() if life.date else None,
+        "successor": life.successor,
+    }
+
+
+def _memory(need: MemoryNeed | None) -> dict[str, Any] | None:
+    if need is None:
+        return None
+    return {
+        "needed_gib": round(need.allocated_bytes / GIB, 3),
+        "usable_low_gib": round(need.usable.low_gib, 3),
+        "usable_high_gib": round(need.usable.high_gib, 3),
+        "tight": need.is_tight,
+        "source": need.usable.source,
+    }
+
+
+def _cost_parts(row: Priced) -> dict[str, float]:
+    estimate, place, cost = row.candidate
+    return {"compute": (cost - estimate.side.micro_usd(place.region)) / MICRO, **row.fixed}
+
+
+COLUMNS = (
+    EstimateColumn(
+        "place in the ranking, from 1", "#", lambda ranked, _: str(ranked.rank), right=True,
+        of_place={"rank": lambda row: row.rank},
+    ),
+    EstimateColumn(
+        "provider and region; `zone`: null for the whole region. `(estimate only)`: nothing can be launched there",
+        "where", _where,
+        of_machine={"provider": lambda estimate: estimate.rental.provider},
+        of_place={
+            "region": lambda row: row.candidate.place.region,
+            "zone": lambda row: row.stamp.zones[0] if row.stamp.zones else None,
+        },
+    ),
+    EstimateColumn(
+        "the vendor's name of the machine, with its state where it is not active", "instance", _instance,
+        of_machine={"instance_type": lambda estimate: estimate.rental.instance_type},
+    ),
+    EstimateColumn(
+        "accelerators, or vCPUs", "device", _device,
+        of_machine={
+            "device": lambda estimate: estimate.rental.device,
+            "device_count": lambda estimate: estimate.rental.device_count,
+        },
+    ),
+    EstimateColumn(
+        "`on_demand` or `spot`", "market",
+        lambda ranked, _: "spot" if ranked.offer.market is Market.SPOT else "on demand",
+        of_machine={"market": lambda estimate: estimate.rental.market},
+    ),
+    EstimateColumn(
+        "`state` (active, legacy, deprecated, retired), `date` of its end, `successor`: what to rent instead",
+        of_machine={"lifecycle": lambda estimate: _lifecycle(estimate.rental)},
+    ),
+    EstimateColumn(
+        "what tells that it is offered there",
+        of_machine={"availability": lambda estimate: estimate.rental.availability.source},
+    ),
+    EstimateColumn(
+        "images per second over all devices, with the ends of the 80 % interval", "images/s (80 %)",
+        lambda ranked, _: speed_text(ranked.candidate.estimate.throughput), right=True,
+        of_machine={
+            key: lambda estimate, value=value: value(estimate.throughput)  # type: ignore[misc]
+            for key, value in SPEED.items() if key != "basis"
+        },
+    ),
+    EstimateColumn(
+        "`measured`, `scaled` or `modelled`; `input_bound`: its host feeds slower than it computes", "basis", _basis,
+        of_machine={
+            "basis": lambda estimate: estimate.throughput.basis,
+            "input_bound": lambda estimate: estimate.input_bound,
+        },
+    ),
+    EstimateColumn(
+        "seconds to the first step, of the epochs, and in all", "time",
+        lambda ranked, _: format_duration(ranked.candidate.estimate.time.total), right=True,
+        of_machine={
+            "setup_seconds": lambda estimate: estimate.time.setup.total_seconds(),
+            "train_seconds": lambda estimate: estimate.time.train.total_seconds(),
+            "total_seconds": lambda estimate: estimate.time.total.total_seconds(),
+        },
+    ),
+    EstimateColumn("true: what does not fit is among the rejections", of_machine={"fits": lambda _: True}),
+    EstimateColumn(
+        "GiB that a step takes of one device, and that are usable of it; null where that is not known",
+        of_machine={"memory": lambda estimate: _memory(estimate.memory)},
+    ),
+    EstimateColumn(
+        "why nobody is known to have run the machine's image and driver on its device; null where somebody has",
+        of_machine={"unproven": lambda estimate: estimate.unproven or None},
+    ),
+    EstimateColumn(
+        "the whole run in USD, with both ends; `cost_parts`: compute, disk, address, transfer, between_regions",
+        "cost (80 %)", _cost, right=True,
+        of_place={
+            "cost_usd": lambda row: row.candidate.cost_micro_usd / MICRO,
+            "cost_low_usd": lambda row: row.cost_usd(1),
+            "cost_high_usd": lambda row: row.cost_usd(2),
+            "cost_parts": _cost_parts,
+        },
+    ),
+    EstimateColumn(
+        "USD an hour: what is planned with, and the source's own price where the two differ", "$/h", _rate, right=True,
+        of_place={
+            "usd_per_hour": lambda row: row.micro_usd_per_hour / MICRO,
+            "planning_usd_per_hour": lambda row: row.candidate.place.planning_micro_usd_per_hour / MICRO,
+        },
+    ),
+    EstimateColumn(
+        "grade and date of the price; `price_old`: over a month; `planned_as`: what the planning price "
+        "rests on; `own_rate`: the person's own, in words",
+        "price", lambda ranked, today: price_text(ranked.offer, today),
+        of_place={
+            "price_grade": lambda row: row.stamp.price_grade,
+            "price_as_of": lambda row: row.stamp.price_as_of.isoformat() if row.stamp.price_as_of else None,
+            "price_old": lambda row: is_old(row.stamp.price_as_of, row.today),
+            "planned_as": lambda row: row.stamp.planned_as,
+            "own_rate": lambda row: row.stamp.own_rate or None,
+        },
+    ),
+)  # fmt: skip
+"""In the order of the table."""
+ESTIMATE_ONLY_TEXT = "nothing can be launched there from here: its offers are estimated only"
+TABLE = tuple(column for column in COLUMNS if column.cell is not None)
+LAUNCHABLE = "launchable"
+"""With `--check`, and always for a provider whose offers are estimated only: `state` and `reason`; null: not asked."""
+OF_MACHINE = {key: value for column in COLUMNS for key, value in column.of_machine.items()}
+OF_PLACE = {key: value for column in COLUMNS for key, value in column.of_place.items()}
+
+
+def cells(ranked: RankedOffer, today: date) -> tuple[str, ...]:
+    """A row of the table."""
+    return tuple(column.cell(ranked, today) for column in TABLE if column.cell is not None)

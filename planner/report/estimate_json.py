@@ -1,0 +1,96 @@
+"""What a program reads: the stable JSON of `estimate --json` (docs/estimate.md)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from planner.report.estimate_columns import (
+    ESTIMATE_ONLY_TEXT,
+    LAUNCHABLE,
+    OF_MACHINE,
+    OF_PLACE,
+    SPEED,
+    Priced,
+    speed_json,
+)
+from providers.registry import ESTIMATED_ONLY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from planner.forecast.check import Judged
+    from planner.forecast.plan import Estimate, MachineEstimate, Plan
+
+
+def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None) -> str:
+    """The plan as JSON: numbers for money and rates, null for unknown. Needs the plan's prices.
+
+    With `checked` each candidate tells whether the account could launch it: null where nobody was asked.
+    """
+    return json.dumps(
+        {
+            "job": plan.job.model_dump(mode="json"),
+            "made_at": plan.made_at.isoformat(),
+            "currency": "USD",
+            "prices": "list prices before tax and discounts; a row with own_rate is planned at the person's own",
+            "advice": list(plan.advice),
+            "this_machine": _machine(plan.this_machine),
+            "candidates": list(_rows(plan, checked)),
+            "rejections": [{**key._asdict(), "count": count} for key, count in sorted(plan.rejections.items())],
+        }
+    )
+
+
+def _rows(plan: Plan, checked: Mapping[int, Judged] | None) -> Iterator[dict[str, Any]]:
+    """Candidates in their order. What the places of a machine type share is made once: there are thousands of rows."""
+    machines: dict[int, dict[str, Any]] = {}
+    beside: dict[tuple[int, int], dict[str, float]] = {}
+    today = plan.made_at.date()
+    for rank, candidate in enumerate(plan.ranking, start=1):
+        estimate, place, _ = candidate
+        machine = machines.get(id(estimate)) or machines.setdefault(
+            id(estimate), {key: value(estimate) for key, value in OF_MACHINE.items()}
+        )
+        at = id(estimate), estimate.side.classes[place.region]
+        fixed = beside.get(at) or beside.setdefault(at, _fixed(estimate, place.region))
+        usd, stamp = plan.prices[place.row_id]
+        priced = Priced(rank, candidate, usd, stamp, fixed, today)
+        row = {**machine, **{key: value(priced) for key, value in OF_PLACE.items()}}
+        if checked is not None or estimate.rental.provider in ESTIMATED_ONLY:
+            row[LAUNCHABLE] = _launchable(estimate.rental.provider, (checked or {}).get(rank))
+        yield row
+
+
+def _launchable(provider: str, judged: Judged | None) -> dict[str, Any] | None:
+    if provider in ESTIMATED_ONLY:
+        return {"state": "refused", "reason": ESTIMATE_ONLY_TEXT}
+    return None if judged is None else {"state": judged.state, "reason": judged.why or None}
+
+
+def _fixed(estimate: Estimate, region: str) -> dict[str, float]:
+    """The parts of the cost beside compute."""
+    fixed = estimate.fixed(region)
+    return {name: float(getattr(fixed, name)) for name in ("disk", "address", "transfer", "between_regions")}
+
+
+def _machine(machine: MachineEstimate | None) -> dict[str, Any] | None:
+    if machine is None:
+        return None
+    time = machine.time
+    return {
+        "name": machine.name,
+        "device": machine.device,
+        "device_count": machine.device_count,
+        "usd_per_hour": float(machine.usd_per_hour),
+        **(speed_json(machine.throughput) if machine.throughput else _NO_SPEED),
+        "setup_seconds": time.setup.total_seconds() if time else None,
+        "train_seconds": time.train.total_seconds() if time else None,
+        "total_seconds": time.total.total_seconds() if time else None,
+        "cost_usd": float(machine.cost_usd) if machine.cost_usd is not None else None,
+        "fits": machine.fits,
+        "reason": machine.reason or None,
+    }
+
+
+_NO_SPEED = dict.fromkeys(SPEED)

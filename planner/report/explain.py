@@ -1,0 +1,259 @@
+"""Where each number of a row comes from, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.forecast.advice import early_end_text
+from planner.forecast.estimate import (
+    BOOT_DISK_GB,
+    BOOT_SECONDS,
+    DOWNLOAD_BYTES_PER_SECOND,
+    END_SECONDS,
+    PULL_SECONDS,
+    START_SECONDS,
+    Workload,
+    device_kind,
+    trained_images,
+    uses_xla,
+    validation_images,
+)
+from planner.forecast.price_notes import explain_price
+from planner.forecast.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
+from planner.report.estimate_columns import device_text
+from planner.report.tables import TIGHT_TEXT, unproven_text
+from pricing.devices import cores_of, has_fixed_disk
+from pricing.money import format_usd, format_usd_per_hour
+from pricing.offers import LifecycleState
+from pricing.planning import AS_LISTED
+from workloads.durations import format_duration
+from workloads.memory import GIB, footprint
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from decimal import Decimal
+
+    from planner.forecast.plan import Plan, RankedOffer
+    from pricing.cost import PlaceRates
+    from pricing.offers import Offer
+
+
+def explain(plan: Plan, ranked: RankedOffer) -> str:
+    """The row's numbers, one paragraph each: offer, price, throughput, time, memory, cost."""
+    offer = ranked.offer
+    what = device_text(offer.device, offer.device_count, float(offer.device_fraction), offer.vcpus)
+    head = f"row {ranked.rank}: {offer.provider} {offer.region} {offer.instance_type}, {what}, {offer.market}"
+    blocks = [
+        ("offer", _offer_lines(offer)),
+        ("price", _price_lines(offer)),
+        ("software", _software_lines(plan, ranked)),
+        ("throughput", _throughput_lines(ranked)),
+        ("time", _time_lines(plan, ranked)),
+        ("interruptions", _spot_lines(plan, ranked)),
+        ("memory", _memory_lines(plan, ranked)),
+        ("cost", _cost_lines(ranked)),
+    ]
+    texts = (f"\n{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in blocks if lines)
+    return "\n".join([head, *texts])
+
+
+def _offer_lines(offer: Offer) -> list[str]:
+    lines = [f"{offer.vcpus or '?'} vCPU ({offer.cpu_architecture}), {offer.memory_gib or '?'} GiB memory"]
+    if offer.zones:
+        lines.append(f"zones {', '.join(offer.zones)}")
+    life = offer.lifecycle
+    if life.state is not LifecycleState.ACTIVE:
+        dated = f" {life.date}" if life.date else ", no date known"
+        lines.append(f"{life.state}{dated}; instead: {life.successor or 'nothing named'}")
+    if offer.note:
+        lines.append(f"note of the source: {offer.note}")
+    return lines
+
+
+def _price_lines(offer: Offer) -> list[str]:
+    dated = offer.price_as_of or offer.price_as_of_text or "no date"
+    lines = [f"{format_usd_per_hour(offer.usd_per_hour)}, {offer.price_grade}, {dated}: {offer.price_source}"]
+    if offer.host_usd_per_hour is not None and offer.device_usd_per_hour is not None:
+        host, device = format_usd_per_hour(offer.host_usd_per_hour), format_usd_per_hour(offer.device_usd_per_hour)
+        lines.append(f"on demand, host {host} + accelerator {device}")
+    return [*lines, *explain_price(offer)]
+
+
+def _software_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
+    software = ranked.candidate.estimate.software
+    if software is None:
+        return []
+    unproven = [unproven_text(ranked)] if ranked.candidate.estimate.unproven else []
+    if software.runtime is None:
+        text = f"Keras on {software.framework}, as the job says: in no known combination for this hardware, not tried"
+        return [text, *unproven]
+    why = "" if software.framework == plan.job.framework else ", since the job names no framework"
+    driver = f", driver branch {software.runtime.driver} at the newest" if software.runtime.driver else ""
+    text = (
+        f"Keras on {software.framework} ({software.runtime.framework_version}){why}{driver}: {software.runtime.source}"
+    )
+    return [text, *unproven]
+
+
+def _throughput_lines(ranked: RankedOffer) -> list[str]:
+    estimate = ranked.candidate.estimate
+    speed, feed = estimate.computed, estimate.feed
+    lines = [
+        f"{speed.images_per_second:,.1f} images/s over all devices, {speed.basis}; "
+        f"80 % interval {speed.low:,.1f} to {speed.high:,.1f}",
+        f"from {', '.join(speed.evidence)}",
+    ]
+    lines += [speed.note] if speed.note else []
+    if feed is None:
+        return [*lines, "what its host can supply is not known"]
+    lines.append(f"its host can supply {feed.images_per_second:,.0f} images/s: {feed.evidence}")
+    if estimate.throughput.images_per_second < speed.images_per_second:
+        bound = "input-bound" if estimate.input_bound else "slowed by its input"
+        lines.append(f"{bound}: {estimate.throughput.images_per_second:,.1f} images/s are left")
+    return lines
+
+
+def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
+    estimate = ranked.candidate.estimate
+    kind = device_kind(estimate.rental.device)
+    time, steady = estimate.plain, estimate.steady
+    download = time.setup.total_seconds() - BOOT_SECONDS[kind] - PULL_SECONDS[kind] - START_SECONDS
+    unpacked = "" if plan.job.known_data else " and unpacked"
+    return [
+        f"setup {format_duration(time.setup)}: boot {BOOT_SECONDS[kind]} s, image {PULL_SECONDS[kind]} s, "
+        f"framework and first step {START_SECONDS} s (reported by others, not measured here), "
+        f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed){unpacked}",
+        f"training {format_duration(time.train)}: {trained_images(plan.job):,} images over the throughput "
+        f"({format_duration(time.train_low)} to {format_duration(time.train_high)})",
+        *_validation_lines(plan),
+        f"end {format_duration(time.after)}: evaluation, fetching the model, teardown ({END_SECONDS} s allowed)",
+        *_writing_lines(plan, steady.train - time.train),
+        f"total {'if nothing interrupts ' if estimate.spot else ''}{format_duration(steady.total)} "
+        f"({format_duration(steady.low)} to {format_duration(steady.high)})",
+    ]
+
+
+def _validation_lines(plan: Plan) -> list[str]:
+    job = plan.job
+    work = Workload(job)
+    lines = []
+    if work.validations:
+        images = validation_images(job)
+        assumed = "" if job.known_data else " (assumed: one for every nine that are trained)"
+        lines.append(
+            f"of it {work.validations:,} validations on {images:,} images{assumed}, each a third of a training step"
+        )
+    if work.earliest_share < 1:
+        lines.append(early_end_text(job) or "")
+    return lines
+
+
+def _writing_lines(plan: Plan, writing: timedelta) -> list[str]:
+    if not writing:
+        return []
+    one = Workload(plan.job).checkpoints.seconds
+    return [
+        f"checkpoints {format_duration(writing)}: one every {format_duration(plan.job.checkpoint_every)}, {one:.1f} s "
+        f"each at {CHECKPOINT_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed)"
+    ]
+
+
+def _spot_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
+    estimate, offer = ranked.candidate.estimate, ranked.offer
+    if estimate.spot is None:
+        return []
+    checkpoints = Workload(plan.job).checkpoints
+    seed = f"{offer.provider} {offer.instance_type} {offer.region}"
+    lines = explain_spot(with_quantiles(estimate.spot, estimate.plain, checkpoints, seed), estimate.plain, checkpoints)
+    if offer.interruption_bucket is not None:
+        dated = f", {offer.price_as_of or offer.price_as_of_text or 'undated'}: {offer.price_source}"
+        if "Spot Advisor" not in offer.price_source:  # the price is from elsewhere
+            dated = ": AWS Spot Advisor, as last read"
+        lines.insert(1, f"bucket {offer.interruption_bucket} of 0-4 in {offer.region}{dated}")
+    advice = checkpoint_advice(estimate.plain, estimate.spot.rate, checkpoints)
+    return [*lines, advice.text] if advice else lines
+
+
+def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
+    job, offer = plan.job, ranked.offer
+    cores = cores_of(offer.device)
+    share = job.micro_batch_size // (offer.device_count * cores)
+    planned = uses_xla(job) or device_kind(offer.device) == "tpu"
+    memory_need = ranked.candidate.estimate.memory
+    in_parts = job.accumulate > 1
+    need = footprint(job.net(), share, job.precision, job.optimizer.state, xla=planned, accumulate=in_parts)
+    parts = {
+        "weights": need.weights, "gradients": need.gradients, "optimizer": need.optimizer,
+        "activations": need.activations, "workspace": need.workspace,
+    }  # fmt: skip
+    itemised = ", ".join(f"{name} {size / GIB:.2f}" for name, size in parts.items())
+    lines = [
+        f"{need.allocated / GIB:.1f} GiB of {memory_need.usable_text if memory_need else 'an unknown memory'} "
+        f"for {share} images a "
+        f"{'core' if cores > 1 else 'device'} "
+        f"{f'at once, the batch in {job.accumulate} parts ' if in_parts else ''}(GiB: {itemised})"
+    ]
+    if memory_need is not None:
+        lines.append(
+            f"usable of it, after driver and framework: {memory_need.usable_text} ({memory_need.usable.source})"
+        )
+    if memory_need is not None and memory_need.is_tight:
+        lines.append(TIGHT_TEXT)
+    return lines
+
+
+def _cost_lines(ranked: RankedOffer) -> list[str]:
+    estimate, region = ranked.candidate.estimate, ranked.candidate.place.region
+    usage, rates, fixed = estimate.side.usages[0], estimate.side.classes.place(region), ranked.fixed
+    seconds = estimate.billed_seconds[0]
+    planning = ranked.offer.planning_usd_per_hour or ranked.offer.usd_per_hour
+    return [
+        f"compute {format_usd(ranked.compute_usd)}: {seconds:,} s at {format_usd_per_hour(planning)}",
+        f"disk {format_usd(fixed.disk)}: {usage.disk_gb} GB at {rates.disk.text} per GB and month"
+        f"{_of_which(ranked.offer.device, usage.disk_gb)}",
+        f"address {format_usd(fixed.address)}: {format_usd_per_hour(rates.address.usd)}",
+        f"transfer {format_usd(fixed.transfer)}: {usage.egress_gb} GB out at {rates.internet.text} per GB",
+        f"between regions {format_usd(fixed.between_regions)}: {_crossing(ranked, rates)}",
+        f"total {format_usd(ranked.cost_usd)} "
+        f"({format_usd(ranked.cost_low_usd)} to {format_usd(ranked.cost_high_usd)}: {_ends_text(ranked)})",
+        *_rate_lines(rates),
+        f"billing: {estimate.side.classes.rates.billing_source or 'the vendor does not say how time is rounded'}",
+    ]
+
+
+def _crossing(ranked: RankedOffer, rates: PlaceRates) -> str:
+    """What goes between bucket and machine, and where the bucket is."""
+    usage = ranked.candidate.estimate.side.usages[0]
+    if not ranked.candidate.estimate.side.classes.bucket:
+        return "no region of a bucket is known, so it is taken to be in the machine's"
+    if rates.bucket == rates.region:
+        return f"bucket and machine are in {rates.region}"
+    return (
+        f"{usage.fetched_gb} GB from the bucket in {rates.bucket} at {rates.fetched.text} per GB, "
+        f"{usage.stored_gb} GB to it at {rates.stored.text}"
+    )
+
+
+def _rate_lines(rates: PlaceRates) -> list[str]:
+    """The ground of each rate; of those between regions one where both have the same."""
+    lines = [
+        f"disk rate: {rates.disk.ground}",
+        f"address rate: {rates.address.ground}",
+        f"transfer rate: {rates.internet.ground}",
+        f"rate {'within the region' if rates.bucket == rates.region else 'from the bucket'}: {rates.fetched.ground}",
+    ]
+    return lines if rates.stored == rates.fetched else [*lines, f"rate to the bucket: {rates.stored.ground}"]
+
+
+def _of_which(device: str, disk_gb: Decimal) -> str:
+    """What of it is made beside the disk that comes with the machine."""
+    own = BOOT_DISK_GB[device_kind(device)]
+    if not has_fixed_disk(device) or disk_gb <= own:
+        return ""
+    return f"; {own} come with the machine, {disk_gb - own:.0f} are made for the data"
+
+
+def _ends_text(ranked: RankedOffer) -> str:
+    ends = "the ends of the throughput"
+    ends += ", of what interruptions add to it" if ranked.candidate.estimate.spot else ""
+    return ends if ranked.offer.price_spread == AS_LISTED else f"{ends}, and of the price"

@@ -1,0 +1,222 @@
+"""What a person reads of prices: how old they are, from where, and what a refresh changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planner.report.tables import Column, table
+from pricing.money import format_usd_per_hour, from_micro
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from pricing.catalog import ProviderSummary
+    from pricing.changes import Change, Changes
+    from pricing.held_prices import HeldPrice
+    from pricing.own_rates import OwnRate
+    from pricing.refresh import Outcome
+
+_SHOWN = 5
+
+
+class PriceState(NamedTuple):
+    """What is known of a provider's prices: `refreshed_on` None means as shipped, `parts` what was read when."""
+
+    summary: ProviderSummary
+    refreshed_on: date | None
+    parts: dict[str, dict[str, Any]]
+    changes: Changes | None
+
+
+_COLUMNS = (
+    Column("provider"),
+    Column("offers", right=True),
+    Column("on demand", right=True),
+    Column("spot observed", right=True),
+    Column("spot listed", right=True),
+    Column("spot estimated", right=True),
+    Column("stale", right=True),
+    Column("old", right=True),
+    Column("retired", right=True),
+    Column("prices from"),
+    Column("to"),
+    Column("offered according to"),
+    Column("read"),
+)
+
+
+def standing_text(standings: Sequence[PriceState], rates: Sequence[OwnRate]) -> str:
+    """The table, then sources, failed readings and changes of each provider."""
+    blocks = [table(_COLUMNS, [_row(price_state) for price_state in standings])]
+    blocks += ["\n".join([f"{price_state.summary.provider}:", *_details(price_state)]) for price_state in standings]
+    if rates:
+        blocks.append("\n".join(["your own rates:", *(f"  {rate.text}" for rate in rates)]))
+    blocks.append(
+        "USD an hour, list prices before tax, discounts and commitments; old: read more than a month ago; plan prices "
+        "refresh reads anew"
+    )
+    return "\n\n".join(blocks)
+
+
+def _row(price_state: PriceState) -> tuple[str, ...]:
+    one = price_state.summary
+    grades = one.grades
+    spot = (grades.get(("spot", name), 0) for name in ("observed", "listed"))
+    guessed = sum(grades.get(("spot", name), 0) for name in ("derived", "estimated"))
+    on_demand = sum(count for (market, _), count in grades.items() if market == "on_demand")
+    stale = sum(count for (_, grade), count in grades.items() if grade == "stale")
+    counts = (one.offers, on_demand, *spot, guessed, stale, one.old_prices, one.retired_offers)
+    text = (f"{count:,}" for count in counts)
+    read = str(price_state.refreshed_on or "shipped")
+    return (
+        one.provider,
+        *text,
+        str(one.oldest_price or "undated"),
+        str(one.newest_price or "undated"),
+        _offered(one),
+        read,
+    )
+
+
+def _offered(one: ProviderSummary) -> str:
+    if one.offerings_as_of is None:
+        return "lifecycle table"
+    where = "offerings" if not one.by_lifecycle else "offerings, else lifecycle table"
+    return f"{where} {one.offerings_as_of}"
+
+
+def _details(price_state: PriceState) -> list[str]:
+    one = price_state.summary
+    lines = [f"  {count:>6,}  {text}" for _, text, count in one.sources]
+    lines += [
+        f"  {name}: not read on {document['failed_on']}: {document['failed']}; "
+        f"as of {document.get('on', 'the shipped prices')}"
+        for name, document in price_state.parts.items()
+        if "failed" in document
+    ]
+    if price_state.changes is not None:
+        lines.append(f"  since the shipped prices: {price_state.changes.text}")
+        lines += [f"    {_change(change)}" for change in price_state.changes.moved[:_SHOWN]]
+    return lines
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """What a refresh did, or would do."""
+    merged, name = outcome.merged, outcome.provider
+    if not outcome.read:
+        return f"{name}: nothing could be read; prices stay as they were"
+    lines = [f"{name}: {outcome.changes.text}"]
+    lines += [f"  {_change(change)}" for change in outcome.changes.moved[:_SHOWN]]
+    if outcome.changes.gone:
+        text = ", ".join(f"{key.instance_type} in {key.region}" for key in outcome.changes.gone[:_SHOWN])
+        more = len(outcome.changes.gone) - _SHOWN
+        lines.append(f"  gone: {text}{f' and {more:,} more' if more > 0 else ''}")
+    if merged.kept:
+        lines.append(f"  {merged.kept:,} prices are no longer found in the list, and stay with their old day")
+    if merged.unknown_types:
+        lines.append(f"  accelerated, and not known here: {', '.join(merged.unknown_types[:12])}")
+    lines += [f"  left out: {count:,} x {why}" for why, count in sorted(merged.skipped.items()) if count]
+    lines += [f"  not read: {part}: {why}; what was known of it stays" for part, why in outcome.failed]
+    lines += [f"  held back: {why}" for why in outcome.held]
+    if merged.held and not outcome.held:
+        lines.append(f"  held back, since they cannot be true: {len(merged.held):,} prices; plan prices show --held")
+        lines += [f"    {_held_line(one)}" for one in merged.held[:_SHOWN]]
+    return "\n".join(lines)
+
+
+def held_text(held_prices: Sequence[HeldPrice]) -> str:
+    """The held prices, one to a line, and how they are let through."""
+    if not held_prices:
+        return "no price is held back"
+    lines = [_held_line(one) for one in held_prices]
+    return "\n".join([*lines, "plan prices accept NAME... uses them; until then the last known price is used"])
+
+
+def _held_line(one: HeldPrice) -> str:
+    name = (
+        "no earlier price" if one.known_usd_per_hour is None else f"used: {format_usd_per_hour(one.known_usd_per_hour)}"
+    )
+    return f"{one.name}: {format_usd_per_hour(one.usd_per_hour)} of {one.as_of or 'no date'} is {one.why} ({name})"
+
+
+def held_json(one: HeldPrice) -> dict[str, Any]:
+    """What a program reads of one held price."""
+    return {
+        "name": one.name,
+        "provider": one.provider,
+        **one.place._asdict(),
+        "usd_per_hour": float(one.usd_per_hour),
+        "as_of": _day(one.as_of),
+        "source": one.source,
+        "why": one.why,
+        "known_usd_per_hour": None if one.known_usd_per_hour is None else float(one.known_usd_per_hour),
+    }
+
+
+def _change(change: Change) -> str:
+    before, after = (format_usd_per_hour(from_micro(micro)) for micro in (change.before, change.after))
+    key = change.key
+    return f"{key.instance_type} in {key.region}, {key.market.replace('_', ' ')}: {before} -> {after}"
+
+
+def standing_json(price_state: PriceState) -> dict[str, Any]:
+    """What a program reads of one provider."""
+    one, changes = price_state.summary, price_state.changes
+    return {
+        "provider": one.provider,
+        "offers": one.offers,
+        "retired": one.retired_offers,
+        "not_offered": one.not_offered,
+        "undated": one.undated_prices,
+        "grades": [
+            {"market": market, "grade": grade, "count": count} for (market, grade), count in sorted(one.grades.items())
+        ],
+        "oldest_price": _day(one.oldest_price),
+        "newest_price": _day(one.newest_price),
+        "old": one.old_prices,
+        "availability": "lifecycle" if one.offerings_as_of is None else "offerings",
+        "offerings_as_of": _day(one.offerings_as_of),
+        "refreshed_on": _day(price_state.refreshed_on),
+        "sources": [{"id": key, "text": text, "count": count} for key, text, count in one.sources],
+        "parts": price_state.parts,
+        "changes_since_shipped": None if changes is None else changes_json(changes),
+    }
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """What a refresh did with one provider's prices, for `--json`."""
+    return {
+        "provider": outcome.provider,
+        "changes": changes_json(outcome.changes),
+        "read": list(outcome.read),
+        "failed": [{"part": part, "reason": why} for part, why in outcome.failed],
+        "held_back": list(outcome.held),
+        "held_prices": [held_json(one) for one in outcome.merged.held],
+        "kept": outcome.merged.kept,
+        "left_out": {why: count for why, count in sorted(outcome.merged.skipped.items()) if count},
+        "unknown_types": list(outcome.merged.unknown_types),
+    }
+
+
+def changes_json(changes: Changes) -> dict[str, Any]:
+    """How many prices are new, gone, dearer and cheaper, and those that moved most."""
+    return {
+        "new": changes.added,
+        "gone": len(changes.gone),
+        "dearer": changes.dearer,
+        "cheaper": changes.cheaper,
+        "same": changes.same,
+        "moved": [
+            {
+                **change.key._asdict(),
+                "before_usd_per_hour": float(from_micro(change.before)),
+                "after_usd_per_hour": float(from_micro(change.after)),
+            }
+            for change in changes.moved
+        ],
+    }
+
+
+def _day(value: date | None) -> str | None:
+    return value.isoformat() if value else None

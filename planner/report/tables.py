@@ -1,0 +1,214 @@
+"""What a person reads: the estimate as an aligned table, with what was rejected and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.forecast.plan import REASON_TEXTS, Reason
+from planner.forecast.price_notes import is_trusted, price_notes
+from planner.forecast.spot import CostAndTime, spot_verdict
+from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, TABLE, cells, device_text, speed_text
+from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
+from providers.cloud.images import table as table_of_images
+from providers.registry import ESTIMATED_ONLY
+from workloads.durations import format_duration
+from workloads.layers import macs, parameters
+from workloads.terms import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from planner.forecast.check import Judged
+    from planner.forecast.plan import MachineEstimate, Plan, RankedOffer
+    from planner.report.estimate_columns import EstimateColumn
+    from workloads.job import TrainingJob
+
+
+class Column(NamedTuple):
+    """A column of a table; `right` aligns it to the right."""
+
+    title: str
+    right: bool = False
+
+
+def table(columns: Sequence[Column | EstimateColumn], rows: Iterable[Sequence[str]]) -> str:
+    """Rows aligned under their titles, two blanks apart; nothing is cut off."""
+    texts = [[column.title for column in columns], *rows]
+    widths = [max(len(row[index]) for row in texts) for index in range(len(columns))]
+    lines = []
+    for row in texts:
+        padded = [
+            text.rjust(width) if column.right else text.ljust(width)
+            for text, width, column in zip(row, widths, columns, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def estimate_table(plan: Plan, checked: Mapping[int, Judged] | None = None) -> str:
+    """The whole answer: what is asked, the ranking, this machine, what was rejected and why.
+
+    `checked` tells by rank which rows the account could launch.
+    """
+    parts, today = [_heading(plan)], plan.made_at.date()
+    if plan.candidates and checked is None:
+        parts.append(table(TABLE, [cells(ranked, today) for ranked in plan.candidates]))
+    elif plan.candidates and checked is not None:
+        rows = [(*cells(ranked, today), _launchable(checked.get(ranked.rank))) for ranked in plan.candidates]
+        parts.append(table((*TABLE, Column("launch")), rows))
+        parts.append("\n".join(_why_not(checked)))
+    parts.append("\n".join(_under(plan)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _launchable(judged: Judged | None) -> str:
+    return _LAUNCHABLE[judged.state] if judged else "-"
+
+
+def _why_not(checked: Mapping[int, Judged]) -> list[str]:
+    """What stands in the way, once for all rows that share it."""
+    rows: dict[str, list[int]] = {}
+    for rank, judged in checked.items():
+        if judged.state != "ok":
+            rows.setdefault(f"{_LAUNCHABLE[judged.state]}: {judged.why}", []).append(rank)
+    return [
+        f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(map(str, sorted(ranks)))}: {text}"
+        for text, ranks in sorted(rows.items(), key=lambda pair: min(pair[1]))
+    ]
+
+
+_LAUNCHABLE = {"ok": "ok", "refused": "no", "unknown": "unknown"}
+
+
+def _heading(plan: Plan) -> str:
+    job = plan.job
+    net = job.net()
+    data = job.data.name or job.data.path or job.data.url
+    return (
+        f"{job.name}: {net.name} ({parameters(net) / 1e6:.1f} M parameters, {2 * macs(net) / 1e9:.2f} GFLOPs forward) "
+        f"on {data} at {job.image_size} px, {job.epochs} epochs, batch {job.global_batch_size}, {job.precision}"
+        f"{', xla' if job.xla else ''}, {job.framework}\n{_limits(job)}"
+    )
+
+
+def _limits(job: TrainingJob) -> str:
+    """What comes first, and within what: `for the least cost, within 8h 00m, for $20.00 at most`."""
+    limits = job.constraints
+    parts = [_OBJECTIVES[job.objective]]
+    parts += [f"within {format_duration(limits.deadline)}"] if limits.deadline is not None else []
+    parts += [f"for {format_usd(limits.budget_usd)} at most"] if limits.budget_usd is not None else []
+    return ", ".join(parts)
+
+
+_OBJECTIVES = {
+    Objective.COST: "for the least cost",
+    Objective.TIME: "for the least time",
+    Objective.BALANCED: "for the least cost times time",
+}
+
+
+def _under(plan: Plan) -> list[str]:
+    lines: list[str] = []
+    if plan.candidates:
+        more = len(plan.ranking) - len(plan.candidates)
+        if more > 0:
+            lines.append(
+                f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
+            )
+        lines.extend(price_notes(plan))
+        lines.extend(_data_lines(plan))
+        lines.extend(_spot_verdicts(plan))
+        lines.extend(_unproven_lines(plan))
+        lines.extend(_tight_lines(plan))
+        lines.extend(_estimate_only_lines(plan))
+    if plan.this_machine:
+        lines.append(f"this machine: {machine_line(plan.this_machine)}")
+    lines.extend(f"advice: {line}" for line in plan.advice)
+    counts = rejection_counts(plan)
+    if counts:
+        lines.append(f"rejected, of {plan.offers_seen:,} offers:")
+        lines.extend(f"  {count:>6,}  {REASON_TEXTS[reason]} [{reason}]" for reason, count in counts)
+    return lines
+
+
+def _data_lines(plan: Plan) -> list[str]:
+    """What is counted of data that is no known set."""
+    if plan.job.data.name is not None:
+        return []
+    from planner.datasets.transfer import data_line
+
+    return [f"data: {data_line(plan.job)}"]
+
+
+def _spot_verdicts(plan: Plan) -> list[str]:
+    """The rows on spot that are not worth the bother, against on demand in the same place.
+
+    Only where the spot price is taken at its word: of the others nobody knows.
+    """
+    lines = []
+    for ranked in plan.candidates:
+        estimate, offer = ranked.candidate.estimate, ranked.offer
+        rate = offer.on_demand_usd_per_hour
+        if estimate.spot is None or rate is None or not is_trusted(offer):
+            continue
+        steady = estimate.steady.total
+        on_demand = to_micro(estimate.side.uninterrupted(UsdPerHour(rate), steady, offer.region).total)
+        here = CostAndTime(ranked.candidate.cost_micro_usd, estimate.time.total.total_seconds())
+        verdict = spot_verdict(CostAndTime(on_demand, steady.total_seconds()), here)
+        if verdict:
+            lines.append(f"row {ranked.rank}: {verdict} than on demand")
+    return lines
+
+
+def _unproven_lines(plan: Plan) -> list[str]:
+    """One line for each reason, with the rows that it is about."""
+    rows: dict[str, list[str]] = {}
+    for ranked in plan.candidates:
+        if ranked.candidate.estimate.unproven:
+            rows.setdefault(unproven_text(ranked), []).append(str(ranked.rank))
+    return [f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: {text}" for text, ranks in rows.items()]
+
+
+TIGHT_TEXT = "memory is tight: the step takes more than 92 % of what is usable; a smaller batch is safer"
+
+
+def _tight_lines(plan: Plan) -> list[str]:
+    """The rows whose memory is all but full, in one line."""
+    needs = [(str(ranked.rank), ranked.candidate.estimate.memory) for ranked in plan.candidates]
+    ranks = [rank for rank, need in needs if need is not None and need.is_tight]
+    return [f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: {TIGHT_TEXT}"] if ranks else []
+
+
+def _estimate_only_lines(plan: Plan) -> list[str]:
+    """The providers whose rows are there to compare with alone."""
+    shown = dict.fromkeys(ranked.offer.provider for ranked in plan.candidates)
+    return [f"{name}: {ESTIMATE_ONLY_TEXT}" for name in shown if name in ESTIMATED_ONLY]
+
+
+def unproven_text(ranked: RankedOffer) -> str:
+    """That nobody is known to have run the machine's image and driver on this device, why, and what it does to the
+    rank."""
+    factor = table_of_images().unproven_cost_factor
+    why = ranked.candidate.estimate.unproven
+    return f"image and driver are unproven on it, so it is ranked at {factor:g} times its cost: {why}"
+
+
+def machine_line(machine: MachineEstimate) -> str:
+    """What a job takes here, in one line."""
+    what = f"{machine.name}, {device_text(machine.device, machine.device_count, 1.0, None)}"
+    if machine.time is None or machine.throughput is None or machine.cost_usd is None:
+        return f"{what}: no ({machine.reason})"
+    return (
+        f"{what}: {speed_text(machine.throughput)} images/s, {machine.throughput.basis}, "
+        f"{format_duration(machine.time.total)}, {format_usd(machine.cost_usd)} "
+        f"(at {format_usd_per_hour(machine.usd_per_hour)})"
+    )
+
+
+def rejection_counts(plan: Plan) -> list[tuple[Reason, int]]:
+    """Offers by the reason that ruled them out, in the order the filters come."""
+    counts: Counter[Reason] = Counter()
+    for key, count in plan.rejections.items():
+        counts[key.reason] += count
+    return [(reason, counts[reason]) for reason in Reason if counts[reason]]

@@ -1,0 +1,56 @@
+"""What a job brings along that is not of this installation: a person agrees to it before a launch, line by line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from providers.registry import is_here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pricing.offers import Offer
+    from workloads.job import TrainingJob
+
+_TPU = "TPU"
+"""What the name of each TPU in the table of devices begins with."""
+
+
+def foreign_parts(job: TrainingJob) -> list[str]:
+    """One line for each part of the job that was made elsewhere: image, data address, secrets. Empty where none was.
+
+    Whose an image or an address is cannot be told from its name, so each that the job names counts. Secrets count
+    because the container gets their values, and may send them anywhere; so does a folder of this computer that an
+    image of somebody else's is given to read.
+    """
+    lines = []
+    if job.container is not None:
+        lines.append(f"image: {job.container}, named by the job; its program runs with the data and the internet")
+    if job.data.url is not None:
+        lines.append(f"data: {job.data.url}, named by the job")
+    if job.data.path is not None and job.container is not None:
+        lines.append(f"data: the folder {job.data.path} of this computer; the image's program reads all of it")
+    lines += [
+        f"secret: {name} from {reference}; {_reader(job)} reads its value"
+        for name, reference in sorted(job.secrets.items())
+    ]
+    return lines
+
+
+def readers(job: TrainingJob, offers: Iterable[Offer]) -> list[str]:
+    """Who could read data, secrets and results of the job, where it has parts that were made elsewhere."""
+    if not foreign_parts(job):
+        return []
+    rented = [offer for offer in offers if not is_here(offer.provider)]
+    who = [f"{_reader(job)}, which may send what it reads anywhere"]
+    if rented:
+        who.append("whoever may read the bucket of run directories (model, logs, data sent there)")
+    if rented and job.secrets:
+        who.append("every machine of the account whose role reads such secrets, not this run's alone")
+    if any(offer.device.startswith(_TPU) for offer in rented):
+        who.append("on a TPU that program as the machine itself: other runs too, and all that machines may read")
+    return [f"who can read what it uses: {'; '.join(who)}"]
+
+
+def _reader(job: TrainingJob) -> str:
+    return "the image's program" if job.container is not None else "the trainer"

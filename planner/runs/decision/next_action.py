@@ -1,0 +1,379 @@
+"""What to do next with a run, from what is recorded and what the provider says of its live attempt. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from planner.runs.decision.market import NOTHING_YET, SpotUp, Trained, decide_market, has_choice
+from planner.runs.decision.search import FIRST_PAUSE, MOST_CREATES, Search, search
+from planner.runs.decision.spot_policy import Action as MarketAction
+from planner.runs.decision.spot_policy import Decision
+from planner.runs.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run
+from planner.runs.signs import BOOT_LIMIT as BOOT_LIMIT
+from planner.runs.signs import SILENCE_LIMIT as SILENCE_LIMIT
+from planner.runs.signs import Sign, disobeys, silent_since
+from planner.runs.targets import Refusal, Target, affordable, open_targets, opens_again
+from pricing.offers import Market
+from providers.base import EndKind, Instance, InstanceState
+from workloads.job import OnSlow
+
+TIMER_GRACE = timedelta(minutes=15)
+"""How long after its deadline an instance may take to end by itself before it is ended from here."""
+MOST_WITHOUT_PROGRESS = 3
+"""Interruptions in a row that left no newer checkpoint, before a run is given up."""
+ASK_SPOT_AGAIN = timedelta(minutes=5)
+"""How soon a run that waits for spot asks a place again that had none."""
+LOOK_AGAIN = timedelta(minutes=5)
+"""How often a run that waits for a place looks whether its deadline allows more waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What is known of the world when the next action is chosen.
+
+    `seen` is the live instance (None: the provider knows none), `answered` whether the provider told at all;
+    `finished` is how the run directory says that the attempt ended. `sign` is the newest sign of life in the run
+    directory (None: there is none); without `knows_ages`, nothing may be concluded from how old it is. Without
+    `tells_time` nobody knows what time it is there, and nothing is ended for any age, deadline included: the machine's
+    own timer holds that. `told_to_stop_at` is when the machine was first told that a person wants the run to stop
+    (None: it was not). `lag` is how long a new instance may not be listed yet. `slow` says in words that training is
+    slower than the low end of its estimate.
+    """
+
+    seen: Instance | None = None
+    answered: bool = True
+    finished: EndKind | None = None
+    sign: Sign | None = None
+    knows_ages: bool = True
+    tells_time: bool = True
+    told_to_stop_at: datetime | None = None
+    lag: timedelta = timedelta(0)
+    refusals: tuple[Refusal, ...] = ()
+    slow: str = ""
+    trained: Trained = NOTHING_YET
+    spot_up: SpotUp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Ask for an instance for attempt `number` at a target; asking twice gives the same one.
+
+    `target` is None where the attempt is in the journal already and its request is sent again.
+    """
+
+    number: int
+    target: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Look again; not before `until` where it is given."""
+
+    until: datetime | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskToStop:
+    """Tell the trainer to write a checkpoint and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Training is slower than promised: ask the person, or do what the job says."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Training goes on in another market: stop it with a checkpoint first."""
+
+    market: Market
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """The attempt is over and the run is not."""
+
+    end: EndKind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Delete what is left of the attempts, and look until nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Bring the model home."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Delete everything of the run, and look until nothing is left; `outcome` is what it will have been."""
+
+    outcome: Outcome
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The run is done."""
+
+
+Action = Launch | Wait | AskToStop | Decide | Move | Interrupt | Clear | Collect | End | Nothing
+
+
+def next_action(run: Run, look: Look, now: datetime) -> Action:
+    """What to do next with a run, from what is recorded and what the provider says of its live attempt."""
+    match run.phase:
+        case Phase.PLANNED:
+            return where_next(run, look, now)
+        case Phase.INTERRUPTED:
+            return where_next(run, look, now) if run.attempts[-1].cleared else Clear()
+        case Phase.LAUNCHING:
+            return _over(run, now) or Launch(run.attempts[-1].number)
+        case Phase.BOOTING | Phase.RUNNING:
+            return _while_training(run, look, now)
+        case Phase.COLLECTING:
+            return Collect()
+        case Phase.TEARING_DOWN:
+            return End(run.outcome or Outcome.FAILED, run.message or "")
+        case Phase.DONE:
+            return Nothing()
+        case _:
+            assert_never(run.phase)
+
+
+def where_next(run: Run, look: Look, now: datetime) -> Action:
+    """Where a run without an instance goes: the next place of the plan, a wait for one, or its end."""
+    over = _over(run, now)
+    if over is not None:
+        return over
+    payable = [target for target in run.targets if _payable(run, target, now)]
+    if run.targets and not payable:
+        return End(Outcome.BUDGET, f"the rest of the budget of ${run.budget_usd} is not enough for any offer")
+    refusals = look.refusals
+    searches = _searches(run, payable, refusals, now)
+    places = open_targets(payable, (*refusals, *_held(searches)), now)
+    if not places:
+        # What other runs were refused is passed over, unless it leaves this one without any place to ask. Whoever
+        # launches an ended run again is not put off by what it was refused in its former life either.
+        since = now if run.phase is Phase.DONE else run.again_at or run.created_at
+        refusals = tuple(refusal for refusal in refusals if refusal.at >= since)
+        searches = _searches(run, payable, refusals, now)
+        places = open_targets(payable, (*refusals, *_held(searches)), now)
+    chosen = _by_policy(run, look, payable, refusals, now)
+    if chosen is not None:
+        return chosen
+    if places:
+        return Launch(len(run.attempts) + 1, places[0])
+    held = (*refusals, *_held(searches))
+    opens = opens_again(payable, held, now)
+    if (_got_somewhere(run) or _held(searches)) and opens is not None and opens < run.deadline:
+        return Wait(min(opens, now + LOOK_AGAIN), _waiting_text(searches, opens))
+    return _nowhere(run, held, searches, now)
+
+
+def _searches(
+    run: Run, places: list[Target], refusals: tuple[Refusal, ...], now: datetime, spot_pause: timedelta = FIRST_PAUSE
+) -> tuple[Search, ...]:
+    """How far the search is in each group of places: in each market, where the policy decides between them."""
+    if not has_choice(run):
+        return (search(run, places, refusals, now),)
+    groups = {market: [place for place in places if place.offer.market is market] for market in Market}
+    pauses = {Market.SPOT: spot_pause}
+    return tuple(search(run, group, refusals, now, pauses.get(market, FIRST_PAUSE)) for market, group in groups.items())
+
+
+def _held(searches: tuple[Search, ...]) -> tuple[Refusal, ...]:
+    return tuple(refusal for known in searches for refusal in known.held)
+
+
+def _waiting_text(searches: tuple[Search, ...], opens: datetime) -> str:
+    """What was asked so far and when the next pass begins, for the person who waits."""
+    following = next((known for known in searches if known.next_pass == opens), None)
+    if following is None:
+        return f"no placement has capacity; trying again from {opens:%H:%M} UTC"
+    return (
+        f"asked {_counted(following.asked, 'place')}, none has room; pass {following.passes + 1} begins at "
+        f"{opens:%H:%M} UTC; at most {MOST_CREATES} creates in all"
+    )
+
+
+def _by_policy(
+    run: Run, look: Look, payable: list[Target], refusals: tuple[Refusal, ...], now: datetime
+) -> Action | None:
+    """What the policy between the markets says; None where it has no say, or the market it names has no place open."""
+    if not has_choice(run):
+        return None
+    worth = _worth_heeding(refusals, now)
+    heeded = (*worth, *_held(_searches(run, payable, worth, now, ASK_SPOT_AGAIN)))
+    decision = decide_market(run, look.trained, heeded, now, look.spot_up)
+    return None if decision is None else _under_deadline(run, decision, payable, heeded, now)
+
+
+def _under_deadline(
+    run: Run, decision: Decision, payable: list[Target], refusals: tuple[Refusal, ...], now: datetime
+) -> Action | None:
+    """What the policy's word comes to in places; None where the market it names has none open."""
+    if decision.action is MarketAction.WAIT:
+        return Wait(now + timedelta(seconds=decision.wait_seconds), f"waiting for spot: {decision.why}")
+    market = _market(decision.action)
+    places = [target for target in payable if target.offer.market is market]
+    targets = open_targets(places, refusals, now)
+    return Launch(len(run.attempts) + 1, targets[0]) if targets else None
+
+
+def _worth_heeding(refusals: tuple[Refusal, ...], now: datetime) -> tuple[Refusal, ...]:
+    """A run that waits for spot asks again sooner than others pass the place over."""
+    return tuple(
+        refusal
+        for refusal in refusals
+        if refusal.market is not Market.SPOT or refusal.quota or now - refusal.at < ASK_SPOT_AGAIN
+    )
+
+
+def _market(action: MarketAction) -> Market:
+    return Market.SPOT if action is MarketAction.USE_SPOT else Market.ON_DEMAND
+
+
+def stuck(run: Run) -> bool:
+    """Whether the last interruptions, three in a row, left no newer checkpoint than there was before."""
+    best, without = 0, 0
+    for attempt in run.attempts:
+        if not attempt.ran:
+            continue  # refused: nothing ran
+        gained = (attempt.step or 0) > best
+        best = max(best, attempt.step or 0)
+        # What ended otherwise was ended by the person, or by a limit that has been raised since.
+        without = 0 if gained or attempt.end not in INTERRUPTIONS else without + 1
+    return without >= MOST_WITHOUT_PROGRESS
+
+
+def _over(run: Run, now: datetime) -> End | None:
+    if run.stop_asked is not None:
+        return End(Outcome.STOPPED, "stopped while nothing of it was running")
+    if now >= run.deadline:
+        return End(Outcome.DEADLINE, "the deadline has passed")
+    # Whoever launches an ended run again wants it tried again.
+    if run.phase is not Phase.DONE and stuck(run):
+        return End(Outcome.FAILED, f"interrupted {MOST_WITHOUT_PROGRESS} times without a newer checkpoint")
+    return None
+
+
+def _payable(run: Run, target: Target, now: datetime) -> bool:
+    remaining = run.left_usd(now)
+    return remaining is None or affordable(target, remaining).total_seconds() > target.overhead_seconds
+
+
+def _got_somewhere(run: Run) -> bool:
+    return any(attempt.ran for attempt in run.attempts)
+
+
+def _nowhere(run: Run, refusals: tuple[Refusal, ...], searches: tuple[Search, ...], now: datetime) -> End:
+    standing = [known for known in refusals if known.until > now and any(known.covers(place) for place in run.targets)]
+    quotas = sorted({refusal.quota for refusal in standing if refusal.quota})
+    if quotas and all(refusal.quota for refusal in standing):
+        return End(Outcome.REFUSED, f"the account's quota is too small: {', '.join(quotas)}")
+    why = next((refusal.why for refusal in reversed(standing) if refusal.why), "none is in the plan")
+    also = f"; quotas that are too small: {', '.join(quotas)}" if quotas else ""
+    return End(Outcome.NO_CAPACITY, f"{_asked_text(run, searches)}, none has room: {why}{also}")
+
+
+def _asked_text(run: Run, searches: tuple[Search, ...]) -> str:
+    """How many places were asked; and how often, where the run asked them more than once."""
+    question = f"{_counted(len(run.targets), 'place')} {'was' if len(run.targets) == 1 else 'were'} asked"
+    creates, passes = sum(known.creates for known in searches), max((known.passes for known in searches), default=0)
+    return f"{question} in {passes} passes with {creates} creates" if passes > 1 else question
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _while_training(run: Run, look: Look, now: datetime) -> Action:
+    instance = look.seen
+    if not look.answered:
+        return _past_its_time(run, look, now) or Wait(why="the provider does not answer")
+    if instance is not None and instance.state is not InstanceState.ENDED:
+        return _still_training(run, look, instance, now)
+    # A machine may end itself as soon as its results are complete: the run directory knows better than its absence.
+    if look.finished is not None:
+        return _after_training(run, look.finished, instance.reason if instance and instance.reason else look.finished)
+    if instance is None:
+        instant = run.attempts[-1].sent_at or run.attempts[-1].asked_at
+        young = instant is not None and now - instant < look.lag
+        return Wait() if young else _after_training(run, EndKind.LOST, "the instance disappeared")
+    return _after_training(run, instance.end or EndKind.LOST, instance.reason or instance.end or "ended")
+
+
+def _after_training(run: Run, end: EndKind, reason: str) -> Action:
+    if end is EndKind.DONE:
+        return Collect() if run.model_folder else End(Outcome.SUCCEEDED, "")
+    if end is EndKind.STOPPED and run.stop_asked is None:
+        if run.moving is not None:
+            return Interrupt(end, f"going on {run.moving.replace('_', ' ')}")
+        if run.slow is OnSlow.REPLAN:
+            return Interrupt(end, "slower than its estimate: continuing on another machine")
+    outcome = OUTCOMES[end]
+    if outcome is None:
+        if run.stop_asked is not None:
+            return End(Outcome.STOPPED, reason)
+        goes_on = run.model_folder or end is EndKind.NO_CAPACITY
+        return Interrupt(end, reason) if goes_on else End(Outcome.FAILED, reason)
+    if outcome is Outcome.DEADLINE and _by_budget(run):
+        return End(Outcome.BUDGET, "the budget is used up")
+    return End(outcome, reason)
+
+
+def _still_training(run: Run, look: Look, instance: Instance, now: datetime) -> Action:
+    past = _past_its_time(run, look, now)
+    if past is not None:
+        return past
+    silence = silent_since(run.attempts[-1], instance, look.sign, now) if look.knows_ages and look.tells_time else ""
+    if silence:
+        return _after_training(run, EndKind.LOST, silence)
+    if run.stop_asked is not None and look.tells_time:
+        is_stopping = not look.knows_ages or (look.sign is not None and look.sign.stops)
+        disobedience = disobeys(look.told_to_stop_at, is_stopping=is_stopping, now=now)
+        if disobedience:
+            return End(Outcome.STOPPED, disobedience)
+    wants_end = run.stop_asked is not None or run.moving is not None or run.slow in (OnSlow.STOP, OnSlow.REPLAN)
+    if wants_end and not instance.bills:
+        return _after_training(run, EndKind.STOPPED, "stopped while it waited for a machine")
+    if wants_end and instance.state is not InstanceState.STOPPING:
+        return AskToStop()
+    if look.slow and run.slow is None:
+        return Decide(look.slow)
+    return (None if wants_end else _other_market(run, look, now)) or Wait()
+
+
+def _other_market(run: Run, look: Look, now: datetime) -> Move | None:
+    """Where the policy would have a run that trains in another market."""
+    target = run.attempts[-1].target
+    decision = decide_market(run, look.trained, look.refusals, now, look.spot_up)
+    if target is None or decision is None or decision.action is MarketAction.WAIT:
+        return None
+    market = _market(decision.action)
+    return None if market is target.offer.market else Move(market, decision.why)
+
+
+def _past_its_time(run: Run, look: Look, now: datetime) -> End | None:
+    """The instance ends itself at its deadline; when it has not, some time later, it is ended from here."""
+    own = run.attempts[-1].deadline or run.deadline
+    if not look.tells_time or now <= min(own, run.deadline) + TIMER_GRACE:
+        return None
+    if _by_budget(run):
+        return End(Outcome.BUDGET, "the budget is used up")
+    return End(Outcome.DEADLINE, "the deadline has passed")
+
+
+def _by_budget(run: Run) -> bool:
+    own = run.attempts[-1].deadline
+    return own is not None and own < run.deadline

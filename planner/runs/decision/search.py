@@ -1,0 +1,133 @@
+"""In which order a run without a machine asks the places of its plan: each of them once before any is asked again.
+
+Everything is derived from the attempts in the journal, so whoever takes the run over goes on with the same pass. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.runs.targets import CAPACITY_MEMORY, Refusal, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.runs.run import Run
+
+FIRST_PAUSE = CAPACITY_MEMORY
+"""Between the end of the first pass and the second: what the last place answered is believed for so long."""
+LONGEST_PAUSE = timedelta(hours=1)
+"""Each pause is twice the one before, up to this: stock that returns is not missed by more than an hour."""
+MOST_CREATES = 600
+"""Creates of one search, which ends when the run has a machine. Three passes over the longest plan (200 places, see
+planner.runs.proposal); 20 passes over 29 places, which take about 18 hours with the pauses. An attempt is a row that
+every save of the run writes again, so the number has to be bounded. A place that was not asked yet is asked in any
+case."""
+
+
+class CreateTarget(NamedTuple):
+    """What a create asks for, whatever it costs there."""
+
+    provider: str
+    region: str
+    zone: str | None
+    instance_type: str
+    market: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """How far the search for a machine is in a group of places.
+
+    `asked` counts the places that were asked, `creates` how often they were in all, `passes` the passes that are over.
+    `next_pass` is when the next one begins (None: before the first is over, or when no create is left). `held` are the
+    places whose next turn has not come, as refusals that end with it.
+    """
+
+    asked: int = 0
+    creates: int = 0
+    passes: int = 0
+    next_pass: datetime | None = None
+    held: tuple[Refusal, ...] = ()
+
+
+def search(
+    run: Run,
+    places: Sequence[Target],
+    refusals: Sequence[Refusal],
+    now: datetime,
+    first_pause: timedelta = FIRST_PAUSE,
+) -> Search:
+    """How far the run's search is in these places.
+
+    A place that a quota refuses, or that was not asked yet and refused another run, holds the others up no longer than
+    its refusal stands: it is asked when that is over, before any place has its next turn.
+    """
+    request = _asked(run)
+    answers = {place: request.get(place, []) for place in map(place_of, places)}
+    creates = sum(map(len, answers.values()))
+    standing = [refusal for refusal in refusals if refusal.until > now]
+    waiting = [place for place in places if not _is_passed_over(place, answers[place_of(place)], standing)]
+    passes = min((len(answers[place_of(place)]) for place in waiting), default=0)
+    next_pass = None
+    if passes and creates < MOST_CREATES:
+        ended_at = max(answers[place_of(place)][passes - 1].at for place in waiting)
+        next_pass = ended_at + pause_after(passes, first_pause)
+    held = []
+    for place in waiting:
+        had = answers[place_of(place)]
+        if had:
+            # A place that is ahead of the others waits until they have caught up: for no instant that is known yet.
+            until = next_pass if next_pass is not None and len(had) == passes else run.deadline
+            held.append(_held(place, had[-1], until))
+    reached = sum(bool(had) for had in answers.values())
+    return Search(asked=reached, creates=creates, passes=passes, next_pass=next_pass, held=tuple(held))
+
+
+def pause_after(passes: int, first_pause: timedelta = FIRST_PAUSE) -> timedelta:
+    """How long nothing is asked after so many whole passes (from 1): twice as long each time, up to LONGEST_PAUSE."""
+    pause = first_pause
+    for _ in range(passes - 1):
+        pause = min(pause * 2, LONGEST_PAUSE)
+        if pause == LONGEST_PAUSE:
+            break
+    return pause
+
+
+def place_of(target: Target) -> CreateTarget:
+    """What a create asks for at a target."""
+    offer = target.offer
+    return CreateTarget(offer.provider, offer.region, target.zone, offer.instance_type, offer.market)
+
+
+class _Answer(NamedTuple):
+    """When a place refused a create, and what it said."""
+
+    at: datetime
+    why: str
+
+
+def _asked(run: Run) -> dict[CreateTarget, list[_Answer]]:
+    """What each place answered, oldest first, since the run last had a machine or was launched again."""
+    entries: dict[CreateTarget, list[_Answer]] = {}
+    for attempt in reversed(run.attempts):
+        at = attempt.ended_at or attempt.sent_at or attempt.asked_at
+        if attempt.ran or at is None or (run.again_at is not None and at < run.again_at):
+            break
+        if attempt.target is not None:
+            entries.setdefault(place_of(attempt.target), []).append(_Answer(at, attempt.reason or ""))
+    return {place: answers[::-1] for place, answers in entries.items()}
+
+
+def _is_passed_over(place: Target, had: list[_Answer], refusals: Sequence[Refusal]) -> bool:
+    return any((refusal.quota is not None or not had) and refusal.covers(place) for refusal in refusals)
+
+
+def _held(place: Target, answer: _Answer, until: datetime) -> Refusal:
+    offer = place.offer
+    return Refusal(
+        provider=offer.provider, region=offer.region, zone=place.zone, instance_type=offer.instance_type,
+        market=offer.market, at=answer.at, until=until, why=answer.why,
+    )  # fmt: skip

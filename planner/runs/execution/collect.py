@@ -1,0 +1,129 @@
+"""Bring the model home: every file of the manifest, checked by its hash, in one move at the end."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.errors import ThisMachineError, TrainingFailedError
+from planner.home.files import persons_files
+from providers.agent.schema import MANIFEST_BYTES, manifest_rows, manifest_sizes
+from providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
+from providers.stores.bucket import DamagedError
+from providers.stores.files import FileStore, fetch, sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from planner.runs.proofs import Vouched
+    from providers.base import RunStore
+
+
+OUTPUT = "output"
+_AGAIN = "plan launch trains it again from the checkpoint"
+
+
+def collect(store: RunStore, target: Path, vouched: Vouched | None = None) -> list[Path]:
+    """Copy the run's output to the folder `target`, whole or not at all; doing it again changes nothing.
+
+    What was interrupted is gone on with: files that have arrived are not fetched again. With `vouched`, the manifest
+    is checked before anything of it is used.
+    Raises TrainingFailedError where the run left no complete output, a file differs from its manifest, or the manifest
+    from what was vouched for, and ThisMachineError where the folder cannot be written.
+    """
+    files, sizes = _manifest(store, vouched)
+    _refuse_other_sizes(store, sizes)
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        with persons_files():
+            _refuse_links(target.parent, (partial,))
+            partial.mkdir(parents=True, exist_ok=True)
+            for name, sha256 in files:
+                _fetch(store, name, sha256, partial)
+            _clear(partial, {name for name, _ in files})
+            _replace(partial, target)
+    except OSError as error:
+        raise ThisMachineError(
+            f"cannot write the model to {target}: {error.strerror}",
+            "its last checkpoint is kept: make room, then plan launch goes on from it",
+        ) from None
+    return sorted(path for path in target.rglob("*") if path.is_file())
+
+
+class _Manifest(NamedTuple):
+    """Path and SHA-256 of each file of the output, and the bytes of those for which they are told."""
+
+    files: list[tuple[str, str]]
+    sizes: dict[str, int]
+
+
+def _manifest(store: RunStore, vouched: Vouched | None) -> _Manifest:
+    try:
+        data = vouched.manifest(store) if vouched else store.get(MANIFEST, size=MANIFEST_BYTES + 1)
+    except KeyError:
+        data = b""
+    files = manifest_rows(data)
+    if not files:
+        raise TrainingFailedError("the run left no complete output", "plan logs shows what it said last")
+    return _Manifest(files, manifest_sizes(data))
+
+
+def _refuse_other_sizes(store: RunStore, sizes: dict[str, int]) -> None:
+    """A file that somebody has made longer is not fetched to be found wrong. Raises TrainingFailedError."""
+    if isinstance(store, FileStore):
+        counts = store.sizes(OUTPUT)
+        for name, size in sizes.items():
+            if counts.get(f"{OUTPUT}/{name}", size) != size:
+                raise _differs(name)
+
+
+def _fetch(store: RunStore, name: str, sha256: str, folder: Path) -> None:
+    target = (folder / name).resolve()
+    if not target.is_relative_to(folder.resolve()):
+        raise TrainingFailedError(f"the manifest names a file outside its folder: {name!r}")
+    if target.is_file() and sha256_of(target) == sha256:
+        return
+    try:
+        fetch(store, f"{OUTPUT}/{name}", target, sha256)
+    except KeyError:
+        raise TrainingFailedError(f"the manifest names {name}, which is not there", _AGAIN) from None
+    except DamagedError:
+        raise _differs(name) from None
+
+
+def _differs(name: str) -> TrainingFailedError:
+    return TrainingFailedError(f"{name} differs from its manifest", _AGAIN)
+
+
+def _clear(partial: Path, names: set[str]) -> None:
+    """Without what an earlier collecting of another output left."""
+    for path in [path for path in partial.rglob("*") if path.is_file()]:
+        if path.relative_to(partial).as_posix() not in names:
+            path.unlink()
+
+
+def _refuse_links(top: Path, folders: Sequence[Path]) -> None:
+    """Raises ThisMachineError where a folder below `top` is a link: the model would be written somewhere else."""
+    for folder in folders:
+        below = [top / part for part in [folder.relative_to(top), *folder.relative_to(top).parents] if part.parts]
+        for path in below:
+            if path.is_symlink():
+                raise ThisMachineError(
+                    f"cannot write the model to {top}: {path} is a link to another folder",
+                    "remove the link, then plan launch goes on from the last checkpoint",
+                )
+
+
+def _replace(partial: Path, target: Path) -> None:
+    """The folder in one move; into one that is there file by file, so that nothing else in it is lost."""
+    if not target.exists():
+        partial.rename(target)
+        return
+    sources = [path for path in partial.rglob("*") if path.is_file()]
+    _refuse_links(target, tuple((target / source.relative_to(partial)).parent for source in sources))
+    for source in sources:
+        place = target / source.relative_to(partial)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        source.replace(place)
+    shutil.rmtree(partial)

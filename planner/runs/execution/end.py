@@ -1,0 +1,195 @@
+"""Bringing a run to its end: the model home, the output kept, everything deleted, the absence made sure of."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.errors import PlanError, TeardownUnverifiedError
+from planner.runs.decision.next_action import End
+from planner.runs.execution.collect import collect
+from planner.runs.execution.teardown import Teardown
+from planner.runs.proofs import Vouched
+from planner.runs.run import Outcome, Phase, Run
+from planner.runs.run_directory import when_ended
+from providers.base import InstanceState
+from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from planner.runs.execution.recorder import Book
+    from providers.agent.signatures import Vouching
+    from providers.base import Instance, Provider
+
+KEPT_LINES = 10_000
+TEARDOWN_PATIENCE = timedelta(minutes=15)
+SETTLE_PATIENCE = timedelta(minutes=3)
+"""For commands that only look: nobody waits a quarter of an hour for a table. The next one goes on with it."""
+COLLECT_PATIENCE = timedelta(minutes=10)
+"""How long a store that does not answer is asked again for the model."""
+
+
+def unchecked(run: Run) -> None:
+    """For runs on whose results nobody but their own machine writes."""
+    del run
+
+
+class Over(NamedTuple):
+    """An instance that has ended by itself: what the provider still says of it (None: nothing), and until when it
+    billed."""
+
+    seen: Instance | None
+    at: datetime
+
+
+class Ender:
+    """Collects and ends runs. Doing any of it again, after a crash, comes to the same end."""
+
+    def __init__(self, provider: Callable[[str], Provider], book: Book, poll_seconds: float) -> None:
+        self.vouching: Callable[[Run], Vouching | None] = unchecked
+        """What a run's results are checked with (planner.runs.run_keys)."""
+        self._provider_of = provider
+        self._book = book
+        self.patience = TEARDOWN_PATIENCE
+        self._poll_seconds = poll_seconds
+
+    def collect(self, run: Run) -> Run:
+        """The model at home and the run done. Raises PlanError and ProviderError; the run is ended then too."""
+        if run.phase is not Phase.COLLECTING:
+            run = self._book.moved(self.with_exit(run), Phase.COLLECTING)
+        vouched = self._vouched(run)  # where the key cannot be read, the run is not over
+        try:
+            self._fetch(run, vouched)
+        except (PlanError, ProviderError) as error:
+            self.end(run, End(Outcome.FAILED, error.message))
+            raise
+        return self.end(run, End(Outcome.SUCCEEDED, ""))
+
+    def end(self, run: Run, action: End) -> Run:
+        """Everything of the run deleted and looked for. Raises TeardownUnverifiedError where that is not sure."""
+        if run.phase is not Phase.TEARING_DOWN:
+            run = replace(run, outcome=action.outcome, message=action.message or None)
+            run = self._book.moved(self.with_exit(run), Phase.TEARING_DOWN)
+        else:
+            run = self.with_exit(run)  # it may have ended since another process gave up
+        self.keep_output(run)
+        run = self._torn_down(run)
+        if run.outcome is Outcome.SUCCEEDED:
+            self._drop_stored(run)
+        return self._book.moved(replace(run, unverified=None), Phase.DONE)
+
+    def clear(self, run: Run) -> Run:
+        """What the attempts made is gone, and the run goes on. Raises TeardownUnverifiedError."""
+        return self._book.keep(self._torn_down(run), "cleared")
+
+    def tell_to_stop(self, run: Run) -> None:
+        """Ask the machine for a checkpoint and its end. A provider that does not answer is told, and the wish of a
+        person counts as told all the same: the limit holds for a machine that cannot be asked too."""
+        try:
+            if run.attempt and run.attempt.ref:
+                self._provider(run).stop(run.attempt.ref)
+        except InstanceNotFoundError:
+            return  # the next look tells how it ended
+        except ProviderError as error:
+            self._book.unanswered(error)
+        if run.stop_asked is not None:
+            self._book.told_to_stop(run)
+
+    def keep_output(self, run: Run) -> None:
+        """What the instance printed goes with it: its last lines are put into the run directory before."""
+        attempt = run.attempt
+        if attempt is None or attempt.ref is None or attempt.cleared:
+            return
+        provider = self._provider(run)
+        try:
+            lines = deque(provider.logs(attempt.ref), maxlen=KEPT_LINES)
+            text = "".join(f"{line.rstrip()}\n" for line in lines)
+            provider.store(run.run_id).put(f"attempts/{attempt.number}/log/output.log", text.encode())
+        except ProviderError:
+            return  # already gone, or it never said anything: ending it must not wait for that
+
+    def _vouched(self, run: Run) -> Vouched | None:
+        """Raises StateError."""
+        vouching = self.vouching(run)
+        if vouching is None or not run.attempts:
+            return None
+        if not vouching.is_on:
+            self._book.say(f"the model of run {run.run_id} cannot be verified: this home has no key of that run")
+            return None
+        return Vouched(vouching, run.attempts[-1].number)
+
+    def _fetch(self, run: Run, vouched: Vouched | None) -> None:
+        until = self._book.clock.now() + COLLECT_PATIENCE
+        while True:
+            try:
+                collect(self._provider(run).store(run.run_id), Path(run.model_folder), vouched)
+            except BadRequestError:
+                raise
+            except ProviderError as error:
+                if self._book.clock.now() > until:
+                    raise
+                self._book.unanswered(error, "store")
+                self._book.clock.sleep(self._poll_seconds)
+            else:
+                return
+
+    def _torn_down(self, run: Run) -> Run:
+        names = {attempt.ref.provider for attempt in run.attempts if attempt.ref} | {run.provider}
+        try:
+            for name in sorted(names):
+                Teardown(self._provider_of(name), self._book.clock, self._book.say, self.patience).clear(run)
+        except TeardownUnverifiedError as error:
+            self._book.keep(replace(run, unverified=error.message), "teardown unverified")
+            raise
+        return _cleared(run, self._book.clock.now())
+
+    def _drop_stored(self, run: Run) -> None:
+        """A model that is at home is not kept twice; what cannot be deleted now is left to the store's age limit."""
+        try:
+            for prefix in ("checkpoints", "output"):
+                self._provider(run).store(run.run_id).delete(prefix)
+        except ProviderError as error:
+            self._book.say(f"the stored copy of the model is still there: {error.message}")
+
+    def over(self, run: Run) -> Over | None:
+        """How the newest attempt's instance ended by itself; None where it is still there, or nobody tells."""
+        attempt, provider = run.attempts[-1], self._provider(run)
+        seen: Instance | None = None
+        try:
+            with contextlib.suppress(InstanceNotFoundError):
+                seen = provider.get(attempt.ref) if attempt.ref else None
+            if seen is not None and seen.state is not InstanceState.ENDED:
+                return None
+            return Over(seen, when_ended(provider.store(run.run_id), attempt, seen, self._book.clock.now()))
+        except ProviderError:
+            return None
+
+    def with_exit(self, run: Run) -> Run:
+        """The run with how and when its newest machine ended by itself; as it is where that is not known."""
+        attempt = run.attempt
+        if attempt is None or attempt.ref is None or attempt.ended_at is not None:
+            return run
+        over = self.over(run)
+        if over is None:
+            return run
+        if over.seen is not None and attempt.end is None:
+            attempt = replace(attempt, exit_code=over.seen.exit_code, reason=over.seen.reason, end=over.seen.end)
+        return run.with_attempt(replace(attempt, ended_at=over.at))
+
+    def _provider(self, run: Run) -> Provider:
+        return self._provider_of(run.provider)
+
+
+def _cleared(run: Run, now: datetime) -> Run:
+    """The run after the provider has said that nothing of it is left: nothing bills any more."""
+    attempts = tuple(
+        attempt if attempt.cleared else replace(attempt, cleared=True, ended_at=attempt.ended_at or now)
+        for attempt in run.attempts
+    )
+    return replace(run, attempts=attempts)

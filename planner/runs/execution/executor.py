@@ -1,0 +1,399 @@
+"""The executor: carries out a run's next action through a provider, a journal and a clock, one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+from planner.errors import (
+    LimitReachedError,
+    NoCapacityError,
+    PlanError,
+    RefusedError,
+    TrainingFailedError,
+    from_provider,
+)
+from planner.runs.decision.next_action import (
+    Action,
+    AskToStop,
+    Clear,
+    Collect,
+    Decide,
+    End,
+    Interrupt,
+    Launch,
+    Look,
+    Move,
+    Nothing,
+    Wait,
+    next_action,
+    where_next,
+)
+from planner.runs.events import Event, PhaseReached
+from planner.runs.execution.checkpoint_transfer import carry
+from planner.runs.execution.create import ANOTHER_VERSION, FORGOTTEN, Creator, adopt, adopt_or_give_up, is_forgotten
+from planner.runs.execution.end import SETTLE_PATIENCE, Ender
+from planner.runs.execution.observe import Ear, Meter, Scout, look
+from planner.runs.execution.recorder import Book
+from planner.runs.provider_clock import correction
+from planner.runs.run import Outcome, Phase, Run
+from planner.runs.run_directory import newest_checkpoint
+from planner.runs.targets import no_capacity, refusal_of
+from providers.base import EndKind
+from providers.errors import (
+    AnotherVersionError,
+    CapacityError,
+    CredentialsError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+)
+from workloads.job import OnSlow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.clock import Clock
+    from planner.runs.execution.create import MakeRequest
+    from planner.runs.journal.journal import Journal
+    from planner.runs.targets import Target
+    from providers.base import LaunchRequest, Provider
+
+LONGEST_NAP_SECONDS = 60.0
+"""A run that waits for a place is looked at so often: the person may have asked it to stop."""
+
+
+class CtrlC(StrEnum):
+    """What a person wants who has pressed Ctrl-C."""
+
+    STOP = "stop"
+    DETACH = "detach"
+    END_NOW = "end now"
+    GO_ON = "go on"
+    """Nobody answered, or something else has happened meanwhile: the run is followed on."""
+
+
+class Person(Protocol):
+    """Whoever started the command, as far as they can be asked."""
+
+    def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC: ...
+
+    def runs_slow(self, run: Run, text: str) -> OnSlow:
+        """CONTINUE, STOP or REPLAN."""
+        ...
+
+
+class Detached(Exception):
+    """Nobody follows the run any more; it goes on, and ends itself at its deadline."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.run_id)
+        self.run = run
+
+
+class HungUp(BaseException):
+    """The terminal has gone, or the computer goes down: raised by a signal handler."""
+
+
+class Executor:
+    """Follows one run to its end. Every step may be the last this process takes: the journal knows enough to go on.
+
+    `poll_seconds` lies between two looks at a run that trains. Asking a container engine takes it 0.04 s of
+    processor time, which is taken from the training; a cloud counts the calls.
+    """
+
+    def __init__(
+        self,
+        provider: Callable[[str], Provider],
+        journal: Journal,
+        clock: Clock,
+        listen: Callable[[Event], None],
+        person: Person,
+        *,
+        poll_seconds: float = 1.0,
+    ) -> None:
+        self._provider_of = provider
+        self._book = Book(journal, clock, listen)
+        self._person = person
+        self._poll_seconds = poll_seconds
+        self._creator = Creator(self._book)
+        self.ender = Ender(provider, self._book, poll_seconds)
+        self._ear = Ear()
+        self._scout = Scout()
+        self._meter = Meter()
+        self._ctrl_c = 0
+
+    def follow(self, run: Run, make_request: MakeRequest, *, until_launched: bool = False) -> Run:
+        """Take actions until the run is done. Raises PlanError; the journal then holds where it stands.
+
+        `make_request` builds the request of a new attempt; a run that is done goes on with one. With
+        `until_launched` it ends, raising Detached, as soon as there is an instance. The run is read from the journal
+        before each action: another command may have asked it to stop.
+        """
+        if run.phase is Phase.DONE:
+            run = self._guarded(run, lambda run: self._gone_on(run, make_request))
+        while run.phase is not Phase.DONE:
+            if until_launched and run.phase in (Phase.BOOTING, Phase.RUNNING):
+                raise Detached(run)
+            run = self._guarded(run, lambda run: self._take(*self._next(run), make_request))
+        return run
+
+    def settle(self, run: Run) -> Run:
+        """Take a run as far as it goes without waiting for its training, and without launching anything.
+
+        What trains goes on; what has ended is collected and removed; a create that was cut off is adopted where it
+        took effect, and ended where not.
+        """
+        self.ender.patience = SETTLE_PATIENCE
+        if run.phase is Phase.LAUNCHING:
+            run = self._adopted(run)
+        while run.phase not in (Phase.DONE, Phase.LAUNCHING):
+            run, action = self._next(run)
+            if isinstance(action, Launch | Wait) and run.phase in (Phase.PLANNED, Phase.INTERRUPTED):
+                action = End(Outcome.INTERRUPTED, _why_interrupted(run))
+            if isinstance(action, AskToStop) and run.stop_asked is not None:
+                self.ender.tell_to_stop(run)  # whoever asked for it may have died before the machine was told
+            if isinstance(action, Wait | AskToStop | Decide | Move):
+                return run
+            run = self._book.fresh(self._take(run, action, _no_request))
+        return run
+
+    def with_end(self, run: Run) -> Run:
+        """The run with the end of its machine, where the provider tells of one that nobody has written down."""
+        return self.ender.with_exit(run)
+
+    def _guarded(self, run: Run, step: Callable[[Run], Run]) -> Run:
+        """The run after a step, as the journal has it; the person may break off any of them."""
+        try:
+            return self._book.fresh(step(run))
+        except KeyboardInterrupt:
+            return self._guarded(self._book.fresh(run), self._interrupted)
+        except HungUp:
+            raise Detached(self._book.fresh(run)) from None
+
+    def _next(self, run: Run) -> tuple[Run, Action]:
+        """The run as it was found, and what to do with it."""
+        # An answer is as old as its question: what was made just now may be in none that was asked for before.
+        provider = self._provider(run)
+        before, asked_at = correction(provider), self._book.clock.now()
+        found = self._look(run)
+        asked_at += correction(provider) - before  # the first answer tells whether the clocks agree
+        attempt = run.attempt
+        if found.answered and attempt is not None and run.phase in (Phase.BOOTING, Phase.RUNNING):
+            read = self._meter.read(attempt, found.seen, asked_at)
+            run = run if read == attempt else self._book.keep(run.with_attempt(read), "charged")
+        if run.stop_asked is not None:
+            self._book.still_stopping(run)
+        if run.phase is Phase.BOOTING and found.sign is not None and found.sign.trains:
+            run = self._book.moved(run, Phase.RUNNING)
+        return run, next_action(run, found, asked_at)
+
+    def _gone_on(self, run: Run, make_request: MakeRequest) -> Run:
+        """A run that had ended, with its next attempt under way."""
+        action = where_next(run, self._look(run), self._book.clock.now())
+        while isinstance(action, Wait):
+            self._wait(run, action)
+            action = where_next(run, self._look(run), self._book.clock.now())
+        if isinstance(action, End):
+            raise ended_error(replace(run, outcome=action.outcome, message=action.message))
+        return self._take(run, action, make_request)
+
+    def _take(self, run: Run, action: Action, make_request: MakeRequest) -> Run:
+        try:
+            return self._step(run, action, make_request)
+        except ProviderError as error:
+            raise from_provider(error) from error
+
+    def _step(self, run: Run, action: Action, make_request: MakeRequest) -> Run:
+        match action:
+            case Launch():
+                return self._launch(run, action, make_request)
+            case Wait():
+                return self._wait(run, action)
+            case AskToStop():
+                return self._ask_to_stop(run)
+            case Decide() | Move():
+                return self._decide(run, action)
+            case Interrupt():
+                return self._interrupt(run, action)
+            case Clear():
+                return self.ender.clear(run)
+            case Collect():
+                return self.ender.collect(self._watched(run))
+            case End():
+                return self.ender.end(self._watched(run), action)
+            case Nothing():
+                return run
+            case _:
+                assert_never(action)
+
+    def _look(self, run: Run) -> Look:
+        return look(run, self._provider(run), self._ear, self._scout, self._book)
+
+    def _watched(self, run: Run) -> Run:
+        self._ear.listen(run, self._provider(run), self._book)
+        return run  # what its trainer has said since the last look was told
+
+    def _launch(self, run: Run, action: Launch, make_request: MakeRequest) -> Run:
+        if action.target is not None:
+            run = self._recorded(run, action.number, action.target, make_request)
+            if run.phase is not Phase.LAUNCHING:
+                return run
+        elif is_forgotten(run.attempts[-1], self._provider(run), self._book.clock.now()):
+            return adopt_or_give_up(run, self._provider(run), self._book, self._poll_seconds, FORGOTTEN)
+        try:
+            return self._creator.send(run, self._provider(run), again=action.target is None)
+        except AnotherVersionError:
+            # Agent and trainer are not in the journal: a request of an older version cannot be sent by this one.
+            return adopt_or_give_up(run, self._provider(run), self._book, self._poll_seconds, ANOTHER_VERSION)
+        except ProviderError as error:
+            self.ender.end(run, End(_outcome_of(error), error.message))
+            raise
+
+    def _recorded(self, run: Run, number: int, target: Target, make_request: MakeRequest) -> Run:
+        provider = self._provider_of(target.offer.provider)
+        try:
+            self._carry(run, provider)
+            run = self._creator.record(run, number, target, provider, make_request)
+        except (CapacityError, QuotaError) as error:
+            if run.phase is Phase.DONE:
+                raise
+            self._book.say(f"{target.where}: {error.message}")
+            self._book.remember(refusal_of(error, target, self._book.clock.now()))
+            return run
+        except ProviderError as error:
+            if run.phase is not Phase.DONE:
+                self.ender.end(run, End(_outcome_of(error), error.message))
+            raise
+        self._book.listen(PhaseReached(run.phase, target.where if target.zone or len(run.targets) > 1 else ""))
+        return run
+
+    def _carry(self, run: Run, provider: Provider) -> None:
+        """A run that goes on at another provider takes its newest checkpoint with it."""
+        if not run.attempts or provider.name == run.provider:
+            return
+        here, there = self._provider(run).store(run.run_id), provider.store(run.run_id)
+        is_ours = self.ender.vouching(run) is None
+        key = self.ender.vouching(replace(run, provider=provider.name)) if is_ours else None
+
+        def told(step: int) -> None:
+            self._book.say(f"taking the checkpoint of step {step} from {run.provider} to {provider.name}")
+
+        carry(here, there, key, told)
+
+    def _wait(self, run: Run, action: Wait) -> Run:
+        if action.until is None:
+            self._book.clock.sleep(self._poll_seconds)
+            return run
+        self._book.say_once(action.why)
+        left = (action.until - self._book.clock.now()).total_seconds()
+        self._book.clock.sleep(min(max(left, self._poll_seconds), LONGEST_NAP_SECONDS))
+        return run
+
+    def _ask_to_stop(self, run: Run) -> Run:
+        self.ender.tell_to_stop(run)
+        self._book.clock.sleep(self._poll_seconds)
+        return run
+
+    def _decide(self, run: Run, action: Decide | Move) -> Run:
+        if isinstance(action, Move):
+            self._book.say(f"leaving for {action.market.replace('_', ' ')}: {action.why}")
+            return self._book.keep(replace(run, moving=action.market), "moving")
+        wanted = run.on_slow if run.on_slow is not OnSlow.ASK else self._person.runs_slow(run, action.text)
+        self._book.say(f"{action.text}: {_SLOW[wanted]}")
+        return self._book.keep(replace(run, slow=wanted), "slow")
+
+    def _interrupt(self, run: Run, action: Interrupt) -> Run:
+        self.ender.keep_output(run)
+        attempt, now = run.attempts[-1], self._book.clock.now()
+        step = self._checkpoint(run)
+        reached = self._ear.step_of(attempt.number) or step or 0
+        over = self.ender.over(run)
+        ended = replace(
+            attempt, end=action.end, reason=action.reason, ended_at=over.at if over else now, step=step,
+            lost_steps=max(0, reached - (step or 0)),
+        )  # fmt: skip
+        if action.end in (EndKind.RECLAIMED, EndKind.NO_CAPACITY) and attempt.target is not None:
+            self._book.remember(no_capacity(attempt.target, now, action.reason))
+        run = replace(elsewhere(run.with_attempt(ended)), moving=None)
+        return self._book.moved(run, Phase.INTERRUPTED, action.reason)
+
+    def _checkpoint(self, run: Run) -> int | None:
+        try:
+            return newest_checkpoint(self._provider(run).store(run.run_id))
+        except ProviderError:
+            return None
+
+    def _adopted(self, run: Run) -> Run:
+        """A run whose create was cut off, with the instance that it made after all, or ended where it made none."""
+        adopted = adopt(run, self._provider(run), self._book, self._poll_seconds)
+        return adopted or self._take(run, End(Outcome.INTERRUPTED, _why_interrupted(run)), _no_request)
+
+    def _interrupted(self, run: Run) -> Run:
+        if run.phase is Phase.DONE:
+            return run
+        self._ctrl_c += 1
+        wanted = self._person.pressed_ctrl_c(run, self._ctrl_c)
+        if wanted is CtrlC.DETACH:
+            raise Detached(run)
+        if wanted is CtrlC.GO_ON:
+            return run
+        if wanted is CtrlC.STOP and run.phase in _FIRST_CTRL_C and run.stop_asked is None:
+            self._book.say(_FIRST_CTRL_C[run.phase])
+            return self._book.ask_to_stop(run)
+        return self._take(run, End(Outcome.STOPPED, "ended at once by Ctrl-C"), _no_request)
+
+    def _provider(self, run: Run) -> Provider:
+        return self._provider_of(run.provider)
+
+
+def ended_error(run: Run) -> PlanError:
+    """The error that ends a command whose run was not trained to its end."""
+    kinds: dict[Outcome, type[PlanError]] = {
+        Outcome.DEADLINE: LimitReachedError,
+        Outcome.BUDGET: LimitReachedError,
+        Outcome.NO_CAPACITY: NoCapacityError,
+        Outcome.REFUSED: RefusedError,
+    }
+    kind = kinds.get(run.outcome or Outcome.FAILED, TrainingFailedError)
+    return kind(f"run {run.run_id}: {run.message}", f"plan logs {run.run_id} shows what it said")
+
+
+def elsewhere(run: Run) -> Run:
+    """A run that was found slower than its estimate, and is to go to another device; where there is none, it stays."""
+    target = run.attempts[-1].target
+    if run.slow is not OnSlow.REPLAN or target is None:
+        return run
+    others = tuple(known for known in run.targets if known.offer.device != target.offer.device)
+    return replace(run, targets=others, slow=None) if others else replace(run, slow=OnSlow.CONTINUE)
+
+
+_SLOW = {
+    OnSlow.CONTINUE: "it goes on; deadline and budget hold",
+    OnSlow.STOP: "it is stopped, with a checkpoint",
+    OnSlow.REPLAN: "it goes elsewhere, from its checkpoint",
+}
+_STOPPING = "stopping: the trainer writes a checkpoint and ends; Ctrl-C again ends it at once"
+_FIRST_CTRL_C = {
+    Phase.BOOTING: _STOPPING,
+    Phase.RUNNING: _STOPPING,
+    Phase.COLLECTING: "training is over, the model is on its way; Ctrl-C again ends without it",
+    Phase.INTERRUPTED: "stopping: nothing of it runs at this moment",
+}
+
+
+def _why_interrupted(run: Run) -> str:
+    step = max((attempt.step or 0 for attempt in run.attempts), default=0)
+    if not step and not any(attempt.ref for attempt in run.attempts):
+        return "the launch was cut off before anything was made"
+    since = f"from step {step}" if step else "from the beginning"
+    return f"{run.attempts[-1].reason or 'taken away'}; plan attach goes on {since}"
+
+
+def _outcome_of(error: ProviderError) -> Outcome:
+    return Outcome.REFUSED if isinstance(error, CredentialsError | PermissionDeniedError) else Outcome.FAILED
+
+
+def _no_request(run: Run, number: int, target: Target) -> LaunchRequest:
+    raise AssertionError(f"run {run.run_id}: attempt {number} must not be launched in {target.where} here")

@@ -1,0 +1,145 @@
+"""Ending what a run has made: delete, and look until every place has answered that nothing is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from planner.clock import Clock
+from planner.errors import TeardownUnverifiedError
+from planner.runs.decision.next_action import TIMER_GRACE
+from providers.base import InstanceState, Provider
+from providers.errors import (
+    CredentialsError,
+    IncompleteListingError,
+    InstanceNotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.runs.run import Attempt, Run
+    from providers.base import OwnedResource
+
+LONGEST_PAUSE_SECONDS = 15.0
+
+
+@dataclass
+class Teardown:
+    """`patience` is how long absence is looked for; `pause_seconds` grows between looks."""
+
+    provider: Provider
+    clock: Clock
+    say: Callable[[str], None]
+    patience: timedelta
+    pause_seconds: float = 1.0
+    _complained: set[str] = field(default_factory=set)
+
+    def clear(self, run: Run) -> None:
+        """Delete everything of the run. Raises TeardownUnverifiedError when its absence could not be made sure of.
+
+        A machine that another client made for the run is left to that client until its own deadline is over.
+        """
+        began = self.clock.now()
+        pause = self.pause_seconds
+        while True:
+            rest = self._what_is_left(run)
+            if not rest:
+                return
+            if self.clock.now() - began > self.patience + self._settling(run, began):
+                raise TeardownUnverifiedError(
+                    f"teardown unverified: {', '.join(rest)} of run {run.run_id} may still be there",
+                    "plan status looks again; plan sweep lists what is left and what it costs",
+                )
+            self.clock.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
+
+    def _what_is_left(self, run: Run) -> list[str]:
+        """Names of what may still be there, all of it told to go; empty once its absence is sure."""
+        asked_at = self.clock.now()
+        try:
+            owned: Sequence[OwnedResource] = self.provider.list_owned(run.run_id)
+            unknown: tuple[str, ...] = ()
+        except IncompleteListingError as error:
+            owned, unknown = error.resources, error.unanswered or ("places that did not answer",)
+        except ProviderError as error:
+            return [self._unanswered(error)]
+        others = [resource for resource in owned if is_anothers(resource, run, asked_at)]
+        rest = [self._end(resource) for resource in owned if resource not in others]
+        if others:
+            names = ", ".join(f"{known.kind} {known.id} of client {known.client}" for known in others)
+            raise TeardownUnverifiedError(
+                f"{names} belongs to run {run.run_id}, which that client has taken over: left alone",
+                f"plan stop {run.run_id} --client any ends it all the same",
+            )
+        rest += [f"whatever is in {place}" for place in unknown]
+        return rest or self._not_listed(run, asked_at)
+
+    def _end(self, resource: OwnedResource) -> str:
+        name = f"{resource.kind} {resource.id}"
+        try:
+            self.provider.delete(resource)
+        except InstanceNotFoundError:
+            pass
+        except ProviderError as error:
+            self._unanswered(error)
+        return name
+
+    def _not_listed(self, run: Run, asked_at: datetime) -> list[str]:
+        """Nothing was listed when it was asked for.
+
+        That counts once a listing must show the newest create, and no instance answers.
+        """
+        for attempt in run.attempts:
+            if attempt.cleared:
+                continue
+            rest = self._may_be_there(attempt, asked_at)
+            if rest:
+                return [rest]
+        return []
+
+    def _may_be_there(self, attempt: Attempt, asked_at: datetime) -> str:
+        if not self._listed_by(asked_at, attempt.sent_at):
+            return f"what attempt {attempt.number} may have made"
+        if attempt.ref is None:
+            return ""
+        try:
+            if self.provider.get(attempt.ref).state is InstanceState.ENDED:
+                return ""
+            self.provider.delete(attempt.ref)
+        except InstanceNotFoundError:
+            return ""
+        except ProviderError as error:
+            return self._unanswered(error)
+        return f"instance {attempt.ref.id}"
+
+    def _listed_by(self, asked_at: datetime, sent_at: datetime | None) -> bool:
+        return sent_at is None or asked_at - sent_at >= self.provider.listing_lag
+
+    def _settling(self, run: Run, began: datetime) -> timedelta:
+        """Patience starts when a listing can be believed."""
+        newest = max((attempt.sent_at for attempt in run.attempts if attempt.sent_at), default=began)
+        return max(timedelta(0), newest + self.provider.listing_lag - began)
+
+    def _unanswered(self, error: ProviderError) -> str:
+        """Say what stands in the way, once; a refused sign-in loudly, since only the person can mend it."""
+        kind = type(error).__name__
+        if kind not in self._complained:
+            self._complained.add(kind)
+            if isinstance(error, CredentialsError | PermissionDeniedError):
+                self.say(f"CANNOT TEAR DOWN, still trying: {error.message}. {error.hint}".rstrip())
+            else:
+                self.say(f"teardown: {error.message}; trying again")
+        return "what the provider did not answer about"
+
+
+def is_anothers(resource: OwnedResource, run: Run, now: datetime) -> bool:
+    """Whether a thing of the run was made by a client that the journal knows no attempt of, and may live on."""
+    clients = {attempt.client for attempt in run.attempts}
+    if run.taken_over or None in clients or resource.client is None or resource.client in clients:
+        return False
+    return resource.deadline is None or now <= resource.deadline + TIMER_GRACE

@@ -1,0 +1,362 @@
+"""The record of runs, attempts, refusals and events: on disk before each call that creates or destroys."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Self
+
+from planner.errors import BadInputError, StateError, ThisMachineError, UnknownRunError
+from planner.runs.journal.records import refusal_from_record, refusal_record, targets_text
+from planner.runs.journal.rows import NO_ROW, RunSummary, aware, joined, run_of, run_record, save_run, text_of
+from planner.runs.journal.schema import LIVE, migrate, pack_run
+from planner.runs.receipt import receipt_record
+from planner.runs.run import Outcome, Phase, Run
+from providers.base import RunId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+    from pathlib import Path
+    from types import TracebackType
+
+    from planner.runs.targets import Refusal
+
+# Fifty processes may be writing, each for a few milliseconds.
+BUSY_MILLISECONDS = 60_000
+
+
+class Journal:
+    """The journal file. Every write is one transaction that is on disk when the call returns.
+
+    Raises ThisMachineError where the file cannot be read or written, or is from a newer version.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._db = connection
+        self._path = path
+
+    @classmethod
+    def open(cls, path: Path, say: Callable[[str], None] = lambda _: None) -> Journal:
+        """Open the journal, made on first use; `say` is told when one of an older version takes long to migrate."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as on_failure:
+                db = sqlite3.connect(path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None)
+                on_failure.callback(db.close)
+                db.row_factory = sqlite3.Row
+                db.execute("PRAGMA synchronous = FULL")
+                migrate(db, path, say)
+                db.execute("PRAGMA foreign_keys = ON")
+                on_failure.pop_all()
+        except (sqlite3.Error, OSError) as error:
+            raise _unusable(path, error) from None
+        return cls(db, path)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add_run(self, run: Run, job_json: str, estimate: dict[str, Any], now: datetime) -> None:
+        """A new run, before anything is created for it."""
+        with _before_anything_is_made(), self._write() as db:
+            db.execute(
+                "INSERT INTO runs (run_id, run_json, targets, job_json, estimate_json) VALUES (?,?,?,?,?)",
+                (run.run_id, text_of(joined(run_record(run), {})), targets_text(run.targets), job_json,
+                 json.dumps(estimate)),
+            )  # fmt: skip
+            _log(db, run.run_id, now, "planned", "")
+
+    def save(self, run: Run, now: datetime, detail: str = "") -> None:
+        """The run and its attempts as they are now; the move is kept as an event.
+
+        What other commands may have set meanwhile is never written here (see ask_to_stop, go_on and take_over).
+        """
+        with self._write() as db:
+            save_run(db, run)
+            _log(db, run.run_id, now, run.phase, detail)
+
+    def add_attempt(self, run: Run, request: dict[str, Any], now: datetime) -> None:
+        """The run with its new attempt, and the exact request, in one write before it is sent.
+
+        Asking again for the same number changes nothing of the request.
+        """
+        attempt = run.attempts[-1]
+        with self._write() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO attempts (run_id, number, client, request_json) VALUES (?,?,?,?)",
+                (run.run_id, attempt.number, attempt.client, json.dumps(request, sort_keys=True)),
+            )
+            save_run(db, replace(run, outcome=None, message=None, unverified=None))
+            _log(db, run.run_id, now, "asking", f"attempt {attempt.number}")
+
+    def go_on(self, run_id: RunId, now: datetime) -> None:
+        """An ended run is wanted again: what was asked of its former life is over."""
+        with self._write() as db:
+            _set(db, run_id, stop_asked=None, slow=None, again_at=now.isoformat())
+            _log(db, run_id, now, "goes on", "")
+
+    def refuse(self, refusal: Refusal, now: datetime) -> None:
+        """Remember a place that said no; what is over is forgotten."""
+        with self._write() as db:
+            db.execute("DELETE FROM refusals WHERE until <= ?", (now.isoformat(),))
+            db.execute(
+                "INSERT INTO refusals (until, refusal_json) VALUES (?,?)",
+                (refusal.until.isoformat(), json.dumps(refusal_record(refusal))),
+            )
+
+    def refusals(self, now: datetime) -> tuple[Refusal, ...]:
+        """The places that said no, to whichever run, and are still passed over."""
+        rows = self._rows("SELECT refusal_json FROM refusals WHERE until > ? ORDER BY id", now.isoformat())
+        return tuple(refusal_from_record(json.loads(row["refusal_json"])) for row in rows)
+
+    def ask_to_stop(self, run_id: RunId, now: datetime) -> None:
+        """Note that the person wants the run to end; whoever follows it acts on it."""
+        with self._write() as db:
+            db.execute(
+                "UPDATE runs SET run_json = json_set(run_json, '$.stop_asked', ?)"
+                " WHERE run_id = ? AND json_extract(run_json, '$.stop_asked') IS NULL",
+                (now.isoformat(), run_id),
+            )
+            _log(db, run_id, now, "stop asked", "")
+
+    def told_to_stop(self, run_id: RunId, attempt: int, now: datetime) -> None:
+        """Note that the machine of an attempt was told to stop, or is still waited for; the first note counts."""
+        with self._write() as db:
+            _log(db, run_id, now, "told to stop", f"attempt {attempt}")
+
+    def told_to_stop_at(self, run_id: RunId, attempt: int) -> datetime | None:
+        """When the machine of an attempt was first told to stop; None: nobody has."""
+        query = "SELECT at FROM events WHERE run_id = ? AND kind = 'told to stop' AND detail = ? ORDER BY id LIMIT 1"
+        rows = self._rows(query, run_id, f"attempt {attempt}")
+        return aware(rows[0]["at"]) if rows else None
+
+    def take_over(self, run_id: RunId, now: datetime) -> None:
+        """Note that a person wants this home to act on a run that another client launched."""
+        with self._write() as db:
+            _set(db, run_id, taken_over=True)
+            _log(db, run_id, now, "taken over", "")
+
+    def newest_event(self, run_id: RunId) -> int:
+        """The number of the newest event of the run: another one means that somebody acts on it. 0 for none."""
+        return int(self._rows("SELECT coalesce(max(id), 0) FROM events WHERE run_id = ?", run_id)[0][0])
+
+    def save_receipt(self, run_id: RunId, receipt: dict[str, Any], now: datetime) -> None:
+        """The receipt of a run; one that is done is packed with it, so that ten thousand runs stay quick to read."""
+        with self._write() as db:
+            db.execute("UPDATE runs SET receipt_json = ? WHERE run_id = ?", (json.dumps(receipt), run_id))
+            if db.execute("SELECT phase FROM runs WHERE run_id = ?", (run_id,)).fetchone()[0] == Phase.DONE:
+                pack_run(db, run_id)
+            _log(db, run_id, now, "receipt", "")
+
+    def run(self, name: str) -> Run:
+        """The run of that id, or of the one id that starts with `name`. Raises BadInputError for none or several."""
+        query = "SELECT run_id FROM runs WHERE substr(run_id, 1, ?) = ? ORDER BY run_id"
+        # Ids are ASCII; a word of the command line that is not UTF-8 is nothing that SQLite can look for.
+        rows = self._rows(query, len(name), name) if name.isascii() else []
+        if not rows or not name:
+            raise UnknownRunError(f"there is no run {name!r}", "plan history lists them")
+        if len(rows) > 1 and rows[0]["run_id"] != name:
+            raise BadInputError(f"{name!r} is the beginning of {len(rows)} runs", "give more of the id")
+        return self._run(RunId(rows[0]["run_id"]))
+
+    def runs(self, unreadable: Callable[[str], None] | None = None) -> Sequence[Run]:
+        """Every run, newest first. A row that cannot be read is told to `unreadable` and left out.
+
+        Raises ThisMachineError for such a row where nobody is told.
+        """
+        rows = self._rows("SELECT run_id FROM runs ORDER BY created_at DESC, rowid DESC")
+        return list(self._each(rows, unreadable))
+
+    def live(self, unreadable: Callable[[str], None] | None = None) -> Sequence[Run]:
+        """The runs that are not done, and those that nobody came to write the last receipt of; oldest first.
+
+        `unreadable` as in `runs`.
+        """
+        rows = self._rows(f"SELECT run_id FROM runs WHERE {LIVE} ORDER BY created_at, rowid")
+        return list(self._each(rows, unreadable))
+
+    def _each(self, rows: list[sqlite3.Row], unreadable: Callable[[str], None] | None) -> Iterator[Run]:
+        for row in rows:
+            try:
+                yield self._run(RunId(row["run_id"]))
+            except ThisMachineError as error:
+                if unreadable is None:
+                    raise
+                unreadable(f"run {row['run_id']} is left out: {error.message}")
+
+    def has(self, run_id: RunId) -> bool:
+        """Whether there is a run of exactly this id."""
+        return bool(self._rows("SELECT 1 FROM runs WHERE run_id = ?", run_id))
+
+    def providers(self) -> frozenset[str]:
+        """Where runs were launched, the done ones too."""
+        return frozenset(row["provider"] for row in self._rows("SELECT DISTINCT provider FROM runs") if row["provider"])
+
+    def spent_usd_since(self, at: datetime, providers: Sequence[str]) -> list[Decimal]:
+        """What the done runs at these providers came to whose receipt was written since then."""
+        rows = self._rows(
+            "SELECT receipt_json FROM runs WHERE phase = ? AND receipt_json IS NOT NULL AND run_id IN"
+            " (SELECT run_id FROM events WHERE kind = 'receipt' AND at >= ?)"
+            f" AND provider IN ({', '.join('?' * len(providers))})",
+            Phase.DONE, at.isoformat(), *providers,
+        )  # fmt: skip
+        receipts = (json.loads(row["receipt_json"]) for row in rows)
+        return [Decimal(str(receipt["actual_usd"])) for receipt in receipts]
+
+    def unverified(self) -> Sequence[Run]:
+        """The runs that are not done and whose teardown could not be verified."""
+        rows = self._rows("SELECT run_id FROM runs WHERE unverified IS NOT NULL AND phase IS NOT ?", Phase.DONE)
+        return [self._run(RunId(row["run_id"])) for row in rows]
+
+    def summaries(self, unreadable: Callable[[str], None]) -> list[RunSummary]:
+        """Every run but measuring ones, with its receipt, newest first; what cannot be read is told and left out."""
+        rows = self._rows(
+            "SELECT run_id, CASE WHEN json_valid(run_json) THEN json_extract(run_json, '$.job_name', '$.provider',"
+            " '$.created_at', '$.phase', '$.outcome') END AS shown, receipt_json FROM runs"
+            " WHERE model_folder IS NOT '' ORDER BY created_at DESC, rowid DESC"
+        )
+        return [summary for row in rows if (summary := self._summary(row, unreadable)) is not None]
+
+    def _summary(self, row: sqlite3.Row, unreadable: Callable[[str], None]) -> RunSummary | None:
+        run_id = RunId(row["run_id"])
+        try:
+            name, provider, created_at, phase, outcome = json.loads(row["shown"] or "[null,null,null,null,null]")
+            if not (isinstance(name, str) and isinstance(provider, str)):
+                raise ValueError(f"run {run_id} has no job_name or no provider")
+            run = RunSummary(
+                run_id, name, provider, aware(created_at), Phase(phase), Outcome(outcome) if outcome else None
+            )
+        except NO_ROW as error:
+            unreadable(f"run {run_id} is left out: {_unusable(self._path, error).message}")
+            return None
+        try:
+            return run._replace(receipt=self._parsed_receipt(run_id, row["receipt_json"]) or {})
+        except ThisMachineError as error:
+            unreadable(error.message)
+            return run
+
+    def live_of(self, job_digest: str) -> Sequence[Run]:
+        """The runs of a job with this digest that are not done, at any provider, newest first; no measuring runs."""
+        rows = self._rows(
+            "SELECT run_id FROM runs WHERE job_digest = ? AND phase <> ? AND model_folder <> ''"
+            " ORDER BY created_at DESC, rowid DESC",
+            job_digest,
+            Phase.DONE,
+        )
+        return [self._run(RunId(row["run_id"])) for row in rows]
+
+    def newest_of(self, job_digest: str, provider: str) -> Run | None:
+        """The newest run of a job with this digest at this provider; measuring runs have no model and are none."""
+        rows = self._rows(
+            "SELECT run_id FROM runs WHERE job_digest = ? AND provider = ? AND model_folder <> ''"
+            " ORDER BY created_at DESC, rowid DESC LIMIT 1",
+            job_digest,
+            provider,
+        )
+        return self._run(RunId(rows[0]["run_id"])) if rows else None
+
+    def job_json(self, run_id: RunId) -> str:
+        return str(self._rows("SELECT job_json FROM runs WHERE run_id = ?", run_id)[0]["job_json"])
+
+    def request(self, run_id: RunId, number: int) -> dict[str, Any]:
+        """The request of an attempt as it was recorded before it was sent."""
+        rows = self._rows("SELECT request_json FROM attempts WHERE run_id = ? AND number = ?", run_id, number)
+        return dict(json.loads(rows[0]["request_json"]))
+
+    def estimate(self, run_id: RunId) -> dict[str, Any]:
+        """What was estimated when the run was launched; {} where that cannot be read."""
+        text = self._rows("SELECT estimate_json FROM runs WHERE run_id = ?", run_id)[0][0]
+        try:
+            return dict(json.loads(text))
+        except (ValueError, TypeError, RecursionError):
+            return {}
+
+    def receipt(self, run_id: RunId) -> dict[str, Any] | None:
+        """None where none was written. Raises ThisMachineError where it cannot be read."""
+        return self._parsed_receipt(run_id, self._rows("SELECT receipt_json FROM runs WHERE run_id = ?", run_id)[0][0])
+
+    def _parsed_receipt(self, run_id: RunId, text: str | None) -> dict[str, Any] | None:
+        if not text:
+            return None
+        try:
+            receipt = receipt_record(json.loads(text))
+        except (ValueError, TypeError, RecursionError):
+            receipt = None
+        if receipt is None:
+            raise ThisMachineError(
+                f"the receipt of run {run_id} in {self._path} cannot be read", "what the run left is not touched"
+            )
+        return receipt
+
+    def owes_receipt(self, run: Run) -> bool:
+        """Whether a run that is done has no receipt of its last attempt; one that cannot be read is not owed again."""
+        try:
+            receipt = self.receipt(run.run_id)
+        except ThisMachineError:
+            return False
+        return receipt is None or receipt.get("attempts", len(run.attempts)) < len(run.attempts)
+
+    def _run(self, run_id: RunId) -> Run:
+        try:
+            return run_of(self._rows("SELECT run_id, run_json, targets FROM runs WHERE run_id = ?", run_id)[0])
+        except NO_ROW as error:  # a value that cannot be
+            raise _unusable(self._path, error) from None
+
+    def _rows(self, statement: str, *values: object) -> list[sqlite3.Row]:
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise _unusable(self._path, error) from None
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                if self._db.in_transaction:  # a full disk has rolled it back already
+                    self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise _unusable(self._path, error) from None
+
+
+@contextmanager
+def _before_anything_is_made() -> Iterator[None]:
+    """A journal that fails now keeps a launch from beginning; later it may not be said that nothing was launched."""
+    try:
+        yield
+    except StateError as error:
+        raise StateError(error.message, f"nothing was launched; {error.hint}") from None
+
+
+def _set(db: sqlite3.Connection, run_id: RunId, **changes: object) -> None:
+    """Set fields of a recorded run, whatever whoever follows it knows of them; None takes a field away."""
+    db.execute("UPDATE runs SET run_json = json_patch(run_json, ?) WHERE run_id = ?", (json.dumps(changes), run_id))
+
+
+def _log(db: sqlite3.Connection, run_id: RunId, now: datetime, kind: str, detail: str) -> None:
+    db.execute(
+        "INSERT INTO events (run_id, at, kind, detail) VALUES (?,?,?,?)", (run_id, now.isoformat(), str(kind), detail)
+    )
+
+
+def _unusable(path: Path, error: Exception) -> StateError:
+    return StateError(
+        f"the journal {path} cannot be used: {error}",
+        "free disk space or mend its permissions, or set PLAN_HOME to another folder; plan stop RUN "
+        "and plan sweep --all end machines without it",
+    )

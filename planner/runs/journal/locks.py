@@ -1,0 +1,89 @@
+"""One process at a time acts on a run: a lock that the system lets go of when its process dies, however it dies."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from planner.errors import StateError, ThisMachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from filelock import FileLock
+
+    from providers.base import RunId
+
+
+PATIENCE_SECONDS = 60.0
+"""How long a launch waits for another one of the same job: what that does meanwhile is one write of the journal, which
+waits as long for others that write (planner.runs.journal.journal)."""
+
+
+class RunLocks:
+    """Locks of runs, as files in a folder of their own. Each is held by one process, on this computer."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kept: dict[RunId, FileLock] = {}
+
+    def keep(self, run_id: RunId) -> bool:
+        """Take the lock now, for the next `holding` of this object; False: another process has it.
+
+        A run is written down before it is followed, and nobody may settle it between the two.
+        Raises StateError where the folder cannot be written.
+        """
+        lock = self._taken(run_id)
+        if lock is not None:
+            self._kept[run_id] = lock
+        return lock is not None
+
+    @contextmanager
+    def holding(self, run_id: RunId) -> Iterator[bool]:
+        """Whether this process may act on the run until the block ends; False: another one does.
+
+        Raises StateError where the folder cannot be written.
+        """
+        lock = self._kept.pop(run_id, None) or self._taken(run_id)
+        if lock is None:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    @contextmanager
+    def deciding(self, job_digest: str, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
+        """Whether a job is launched, and the record of its run, are one step: other launches of the job wait for it.
+
+        Nobody is asked anything within it. Raises ThisMachineError where the folder cannot be written, or another
+        process does not let go in time.
+        """
+        lock = self._acquired(f"job-{job_digest}", patience_seconds)
+        if lock is None:
+            raise ThisMachineError(
+                f"another plan launch of this job has held its lock for {patience_seconds:.0f} s",
+                "end that command, then launch again; plan status tells what runs",
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _taken(self, run_id: RunId) -> FileLock | None:
+        return self._acquired(run_id, 0)
+
+    def _acquired(self, name: str, patience_seconds: float) -> FileLock | None:
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self._folder / f"{name}.lock", timeout=patience_seconds)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except Timeout:
+            return None
+        except OSError as error:
+            raise StateError(f"cannot lock {self._folder}: {error.strerror}", "give it to your user") from None
+        return lock

@@ -1,0 +1,141 @@
+"""A run as the journal's row: its id, one JSON document, and the places that it may go to. The only mapping."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import fields, replace
+from datetime import datetime
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planner.runs.journal.records import targets_from_text, targets_text
+from planner.runs.run import Attempt, Outcome, Phase, Run
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping
+
+    from pydantic import TypeAdapter
+
+    from planner.runs.targets import Target
+    from providers.base import RunId
+
+NO_ROW = (IndexError, KeyError, ValueError, ArithmeticError, TypeError, AttributeError, RecursionError)
+"""What a row that cannot be read raises."""
+SET_BESIDE = ("stop_asked", "taken_over", "again_at")
+"""Fields that commands set beside the one that follows the run: who saves a run leaves them as they are recorded."""
+SET_ONCE = ("asked_at", "target", "client")
+"""Fields of an attempt that are those of its request, and never change."""
+
+
+class RunSummary(NamedTuple):
+    """What a list of past runs shows of one; `receipt` is {} where there is none, or it cannot be read."""
+
+    run_id: RunId
+    job_name: str
+    provider: str
+    created_at: datetime
+    phase: Phase
+    outcome: Outcome | None
+    receipt: Mapping[str, Any] = MappingProxyType({})
+
+
+def run_record(run: Run) -> dict[str, Any]:
+    """Every field of a run but its targets, as JSON values."""
+    return dict(json.loads(_runs().dump_json(run, exclude={"targets"})))
+
+
+def save_run(db: sqlite3.Connection, run: Run) -> None:
+    """The recorded run as it is now, inside a transaction; see `joined` for what is left as it is recorded."""
+    row = db.execute("SELECT run_json, targets FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
+    if row is None:
+        return  # the event that follows is refused then
+    try:
+        record = joined(run_record(run), json.loads(row["run_json"]))
+    except NO_ROW:  # nobody can read what was recorded: it is written anew
+        record = joined(run_record(run), {})
+    targets = row["targets"] if _holds(row["targets"], run.targets) else targets_text(run.targets)
+    db.execute("UPDATE runs SET run_json = ?, targets = ? WHERE run_id = ?", (text_of(record), targets, run.run_id))
+
+
+def joined(record: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's record upon the one that is kept of it. Raises one of NO_ROW where that one makes no sense.
+
+    Kept are what other commands set (SET_BESIDE), what an attempt was first asked for (SET_ONCE), attempts that this
+    record does not know of, and fields of a newer version of the product. What is None is left out.
+    """
+    attempts = {attempt["number"]: attempt for attempt in recorded.get("attempts", ())}
+    for attempt in record["attempts"]:
+        before = attempts.get(attempt["number"], {})
+        first = {name: before[name] for name in SET_ONCE if name in before}
+        attempts[attempt["number"]] = _without_nulls({**before, **attempt, **first})
+    beside = {name: recorded.get(name) for name in SET_BESIDE} if recorded else {}
+    entries = {**record, **beside, "attempts": [attempts[number] for number in sorted(attempts)]}
+    return _without_nulls({**recorded, **entries})
+
+
+def text_of(value: Mapping[str, Any]) -> str:
+    """JSON without spaces: ten thousand of them are kept."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def run_of(row: sqlite3.Row) -> Run:
+    """A run of its row. Raises one of NO_ROW."""
+    from pydantic import ValidationError
+
+    try:
+        run = _runs().validate_json(row["run_json"])
+        run = replace(run, run_id=row["run_id"], targets=targets_from_text(_unpacked(row["targets"])))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the record"
+        raise ValueError(f"{where} of run {row['run_id']}: {first['msg']}") from None
+    parts: tuple[Run | Attempt, ...] = (run, *run.attempts)
+    for part in parts:
+        _check_zones(part)
+    return run
+
+
+def aware(text: str) -> datetime:
+    """Raises ValueError for an instant without its time zone: nothing could be compared with it."""
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return instant
+
+
+def _check_zones(part: Run | Attempt) -> None:
+    """Raises ValueError for an instant without its time zone."""
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if isinstance(value, datetime) and value.tzinfo is None:
+            raise ValueError(f"{field.name} {value.isoformat()} has no time zone")
+
+
+def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if value is not None}
+
+
+def _holds(value: str | bytes, targets: tuple[Target, ...]) -> bool:
+    """Whether these are the recorded targets; then these stay with what a newer version may have put into them."""
+    try:
+        return targets_from_text(_unpacked(value)) == targets
+    except NO_ROW:
+        return False
+
+
+def _unpacked(targets: str | bytes) -> str:
+    """Raises ValueError where packed targets cannot be read."""
+    try:
+        return targets if isinstance(targets, str) else zlib.decompress(targets).decode()
+    except (zlib.error, TypeError) as error:
+        raise ValueError(f"packed targets: {error}") from None
+
+
+@cache
+def _runs() -> TypeAdapter[Run]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Run)

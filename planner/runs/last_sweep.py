@@ -1,0 +1,51 @@
+"""When `plan sweep` last had an answer from every provider, kept in the home folder: a journal may be lost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from providers.agent.schema import instant
+from workloads.trainer.progress import write_atomically
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FILE = "last-sweep.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LastSweep:
+    """`asked` are the providers that told all they have of ours; the others had no sign-in here."""
+
+    at: datetime
+    asked: tuple[str, ...]
+
+
+def keep_sweep(home: Path, sweep: LastSweep) -> None:
+    """A home that cannot be written is no reason to fail: the next sweep writes it."""
+    with contextlib.suppress(OSError):
+        home.mkdir(parents=True, exist_ok=True)
+        write_atomically(home / _FILE, json.dumps({"at": sweep.at.isoformat(), "asked": list(sweep.asked)}))
+
+
+def last_sweep(home: Path) -> LastSweep | None:
+    """None where there was none, or the file cannot be read."""
+    try:
+        item = json.loads((home / _FILE).read_text(encoding="utf-8"))
+        at, names = instant(item["at"]), tuple(str(name) for name in item["asked"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return LastSweep(at, names) if at is not None else None
+
+
+def no_run_text(sweep: LastSweep | None) -> str:
+    """What `plan status` says of a journal without a live run: what the journal knows, and when somebody looked."""
+    name = "no run in this journal is live"
+    if sweep is None:
+        return f"{name}; nobody has asked the providers yet: plan sweep does"
+    when, names = f"{sweep.at.astimezone():%Y-%m-%d %H:%M}", ", ".join(sweep.asked)
+    return f"{name}; plan sweep asks the providers: {names} last answered at {when}"

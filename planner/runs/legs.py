@@ -1,0 +1,82 @@
+"""Where a run has trained, machine by machine, and the estimate that fits these places. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from planner.runs.targets import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from planner.runs.run import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leg:
+    """One machine of a run: `steps` are those that it added to what was kept before, `usd` what it cost."""
+
+    attempt: int
+    target: Target
+    steps: int
+    usd: Decimal
+
+    def to_json(self) -> dict[str, Any]:
+        """Estimates are of the whole job at this place."""
+        return {
+            "attempt": self.attempt,
+            "where": self.target.where,
+            "steps": self.steps,
+            "actual_usd": float(self.usd),
+            "estimated_seconds": self.target.seconds,
+            "estimated_usd": _number(self.target.usd),
+            "estimated_images_per_second": self.target.images_per_second,
+        }
+
+
+def legs_of(run: Run, last_step: int, now: datetime) -> tuple[Leg, ...]:
+    """The machines that the run has had, in order; the last of them reached `last_step`."""
+    ran = [attempt for attempt in run.attempts if attempt.ran and attempt.target is not None]
+    legs, kept_count = [], 0
+    for attempt in ran:
+        reached = max(kept_count, attempt.step or 0, last_step if attempt is ran[-1] else 0)
+        assert attempt.target is not None
+        legs.append(
+            Leg(attempt=attempt.number, target=attempt.target, steps=reached - kept_count, usd=attempt.cost_usd(now))
+        )
+        kept_count = reached
+    return tuple(legs)
+
+
+def estimate_of(legs: Sequence[Leg], recorded: dict[str, Any]) -> dict[str, Any]:
+    """The estimate that a run is held against: seconds and USD of each place by the share of the steps trained there.
+
+    Images per second and their basis are those of the last place, whose rate the receipt has. Where a place has no
+    figure of its own (this machine, a run of an earlier version), that of the launch counts (`recorded`).
+    """
+    if not legs:
+        return recorded
+    last = legs[-1].target
+    own = {
+        "seconds": _shared(legs, lambda target: target.seconds),
+        "usd": _shared(legs, lambda target: _number(target.usd)),
+        "images_per_second": last.images_per_second,
+        "basis": last.basis,
+    }
+    return {**recorded, **{name: value for name, value in own.items() if value is not None}}
+
+
+def _shared(legs: Sequence[Leg], figure: Callable[[Target], float | None]) -> float | None:
+    """The figure of each place, weighed by its steps; of the last place where none were trained."""
+    steps = sum(leg.steps for leg in legs)
+    weighed = [(leg.steps, figure(leg.target)) for leg in legs if leg.steps] or [(1, figure(legs[-1].target))]
+    if any(value is None for _, value in weighed):
+        return None
+    return sum(share * (value or 0.0) for share, value in weighed) / (steps or 1)
+
+
+def _number(usd: Decimal | None) -> float | None:
+    return None if usd is None else float(usd)

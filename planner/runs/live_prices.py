@@ -1,0 +1,231 @@
+"""Live prices: a plan's first offers as they are to be had now, and no machine dearer than what was agreed to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple, assert_never
+
+from planner.errors import NothingLeftError
+from planner.forecast.plan import Candidate, RankedOffer
+from planner.runs.targets import DearerError, above, agreed
+from pricing.money import format_usd, format_usd_per_hour, to_micro
+from pricing.offers import Offer, Placement, PriceGrade
+from pricing.planning import PlannedAs
+from pricing.plausible import moved_too_far
+from providers.base import Refiner
+from providers.errors import CapacityError, ProviderError
+from workloads.job import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+    from decimal import Decimal
+
+    from planner.forecast.plan import Plan
+    from planner.runs.execution.create import MakeRequest
+    from planner.runs.run import Run
+    from planner.runs.targets import Target
+    from providers.base import LaunchRequest, Provider
+
+REFINED = 10
+"""Rows of the ranking whose prices are looked up, the best place of each machine and market."""
+MOST_ROUNDS = 3
+FRESH = timedelta(minutes=5)
+"""For how long a live price counts as one."""
+
+
+class _Machine(NamedTuple):
+    provider: str
+    region: str
+    instance_type: str
+    market: str
+
+
+def refined(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:
+    """The plan with its first offers at their live prices, ranked again; `say` is told what cannot be looked up.
+
+    Another round follows where the new first one has not been looked at. Raises NothingLeftError where nothing of the
+    plan is to be had any more within its budget.
+    """
+    looked: set[_Machine] = set()
+    for _ in range(MOST_ROUNDS):
+        rows = [known for known in map(_machine, _rows(plan)) if known not in looked]
+        asking = {known for known in rows[:REFINED] if isinstance(provider_of(known.provider), Refiner)}
+        if not asking:
+            break
+        looked |= asking
+        offers = [ranked.offer for ranked in plan.candidates if _machine(ranked.offer) in asking]
+        plan = _ranked_again(plan, _live(offers, provider_of, say))
+        if _machine(plan.candidates[0].offer) in looked:
+            break
+    return plan
+
+
+def dearer(shown: Plan, now: Plan) -> str:
+    """Why the first place is to be asked about again, in words; "" where its price is about what was shown."""
+    best = now.candidates[0]
+    before = next((known for known in shown.candidates if _machine(known.offer) == _machine(best.offer)), None)
+    rate = agreed(best.offer)
+    if before is not None and above(rate, agreed(before.offer)):
+        where = f"{best.offer.instance_type} ({best.offer.market.replace('_', ' ')}) in {best.offer.region}"
+        return f"{where} costs {_rates(rate, agreed(before.offer))} that was shown"
+    first = shown.candidates[0]
+    if above(best.cost_usd, first.cost_usd):
+        return (
+            f"the cheapest costs {format_usd(best.cost_usd)} now, {_percent(best.cost_usd, first.cost_usd)} above the "
+            f"{format_usd(first.cost_usd)} that was shown"
+        )
+    return ""
+
+
+class Watchful:
+    """Makes requests only for places that cost about what was agreed to: looked up before each attempt.
+
+    `offers` are those of the plan; what is observed among them was so just now, and counts for FRESH. A price that
+    nobody tells is no reason to wait: the machine is asked for at the price that is known.
+    """
+
+    def __init__(
+        self, provider_of: Callable[[str], Provider], now: Callable[[], datetime], offers: Iterable[Offer] = ()
+    ) -> None:
+        self._provider_of = provider_of
+        self._now = now
+        self._began = now()
+        self._observed = {_machine(offer) for offer in offers if offer.price_grade is PriceGrade.OBSERVED}
+
+    def is_stale(self) -> bool:
+        """Whether the plan has the prices of a while ago."""
+        return self._now() - self._began >= FRESH
+
+    def over(self, make: MakeRequest) -> MakeRequest:
+        """The same requests, at live prices. Raises DearerError or CapacityError: the run passes the place over."""
+
+        def request(run: Run, number: int, target: Target) -> LaunchRequest:
+            return make(run, number, replace(target, offer=self._live(target)))
+
+        return request
+
+    def _live(self, target: Target) -> Offer:
+        offer = target.offer
+        asked = self._provider_of(offer.provider)
+        known = _machine(offer) in self._observed and self._now() - self._began < FRESH
+        if known or not isinstance(asked, Refiner):
+            return offer
+        try:
+            told = asked.refine([offer])
+        except ProviderError:
+            return offer
+        there = [known for known in told if target.zone is None or not known.zones or target.zone in known.zones]
+        if not there:
+            raise CapacityError(f"{target.where} is not to be had any more")
+        live = _plausible(min(there, key=agreed), offer, lambda _: None)
+        if above(agreed(live), agreed(offer)):
+            raise DearerError(
+                f"it costs {_rates(agreed(live), agreed(offer))} that was agreed to", usd_per_hour=agreed(live)
+            )
+        return live
+
+
+def _rows(plan: Plan) -> list[Offer]:
+    """The best place of each machine and market, in the plan's order: what a person sees of a plan."""
+    found: dict[tuple[str, str, int, str], Offer] = {}
+    for ranked in plan.candidates:
+        offer = ranked.offer
+        found.setdefault((offer.provider, offer.device, offer.device_count, offer.market), offer)
+    return list(found.values())
+
+
+def _live(
+    offers: Sequence[Offer], provider_of: Callable[[str], Provider], say: Callable[[str], None]
+) -> dict[_Machine, list[Offer]]:
+    """What each machine is to be had for now; those of a provider that does not tell are not in it."""
+    found: dict[_Machine, list[Offer]] = {}
+    for name in dict.fromkeys(offer.provider for offer in offers):
+        wanted = [offer for offer in offers if offer.provider == name]
+        asked = provider_of(name)
+        assert isinstance(asked, Refiner)
+        try:
+            told = asked.refine(wanted)
+        except ProviderError as error:
+            say(f"{name} tells no live prices ({error.message}): those of the catalog stand")
+            continue
+        found |= {_machine(offer): [] for offer in wanted}
+        shown = {_machine(offer): offer for offer in reversed(wanted)}
+        for offer in dict.fromkeys(told):
+            found.setdefault(_machine(offer), []).append(_plausible(offer, shown.get(_machine(offer)), say))
+    return found
+
+
+def _plausible(live: Offer, shown: Offer | None, say: Callable[[str], None]) -> Offer:
+    """The live offer, at the price of the catalog where the live one is too low to be true (pricing/plausible.py).
+
+    A price that is too high is taken as it is: whoever pays it is asked first.
+    """
+    if shown is not None and shown.planned_as is PlannedAs.OUTLIER and shown.planning_usd_per_hour is not None:
+        # That the price is still listed does not say that somebody gets a machine for it.
+        planning = max(live.planning_usd_per_hour or live.usd_per_hour, shown.planning_usd_per_hour)
+        live = replace(live, planning_usd_per_hour=planning, planned_as=shown.planned_as)
+    if shown is None or live.usd_per_hour >= shown.usd_per_hour:
+        return live
+    why = moved_too_far(live.usd_per_hour, shown.usd_per_hour)
+    if not why:
+        return live
+    price = format_usd_per_hour(live.usd_per_hour)
+    say(f"{live.instance_type} in {live.region}: the live price {price} is {why} and is not used")
+    return replace(shown, zones=live.zones or shown.zones)
+
+
+def _ranked_again(plan: Plan, live: dict[_Machine, list[Offer]]) -> Plan:
+    candidates: list[tuple[Candidate, Offer]] = []
+    placed: set[_Machine] = set()
+    for ranked in plan.candidates:
+        machine = _machine(ranked.offer)
+        if machine not in live:
+            candidates.append((ranked.candidate, ranked.offer))
+        elif machine not in placed:  # its places may be several rows, and the live ones take the place of all
+            placed.add(machine)
+            candidates += [(_at(ranked.candidate, offer), offer) for offer in live[machine]]
+    budget = plan.job.constraints.budget_usd
+    left = [pair for pair in candidates if budget is None or pair[0].cost_micro_usd <= to_micro(budget)]
+    if not left:
+        why = "within the budget at live prices" if candidates else "at live prices"
+        raise NothingLeftError(f"nothing of the plan is to be had {why}", "raise --budget, or widen the filters")
+    left.sort(key=lambda pair: _order(plan.job.objective, *pair))
+    again = (RankedOffer(rank, *pair) for rank, pair in enumerate(left, start=1))
+    return plan._replace(candidates=tuple(again))
+
+
+def _at(candidate: Candidate, offer: Offer) -> Candidate:
+    """The candidate at the offer's own price."""
+    rate = to_micro(agreed(offer))
+    place = Placement(rate, offer.region, candidate.place.row_id)
+    return Candidate(candidate.estimate, place, candidate.estimate.cost_micro_usd(rate, place.region))
+
+
+def _order(objective: Objective, candidate: Candidate, offer: Offer) -> tuple[object, ...]:
+    """The order of planner.forecast.choose, and within one machine that of its zones."""
+    cost, seconds = candidate.ranked_micro_usd, candidate.estimate.time.total.total_seconds()
+    match objective:
+        case Objective.COST:
+            first: float = cost
+        case Objective.TIME:
+            first = seconds
+        case Objective.BALANCED:
+            first = cost * seconds
+        case _:
+            assert_never(objective)
+    return first, cost, seconds, *_machine(offer), offer.zones
+
+
+def _machine(offer: Offer) -> _Machine:
+    return _Machine(offer.provider, offer.region, offer.instance_type, offer.market)
+
+
+def _rates(now: Decimal, before: Decimal) -> str:
+    """`$0.300/h now, 43% above the $0.210/h`."""
+    return f"{format_usd_per_hour(now)} now, {_percent(now, before)} above the {format_usd_per_hour(before)}"
+
+
+def _percent(now: Decimal, before: Decimal) -> str:
+    return f"{float(now / before - 1):.0%}" if before else "far"

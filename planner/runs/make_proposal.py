@@ -1,0 +1,171 @@
+"""Where a job is launched: its plan without the places that this account cannot use, at live prices where there are
+any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from planner.datasets.transfer import providers_of
+from planner.errors import BadInputError, RefusedError, from_provider
+from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_simulated_offers
+from planner.forecast.check import judge
+from planner.forecast.quotas import within_quotas
+from planner.report.tables import machine_line
+from planner.runs.live_prices import dearer, refined
+from planner.runs.proposal import MOST_TARGETS, here, limits_text, rented
+from planner.settings import Settings
+from pricing.offers import OfferQuery
+from providers.base import Provider, Resolver
+from providers.errors import ProviderError
+from providers.registry import CLOUDS, THIS_MACHINE, names
+
+if TYPE_CHECKING:
+    from planner.datasets.transfer import DataTransfer
+    from planner.forecast.plan import MachineEstimate, Plan
+    from planner.runs.execution.create import MakeRequest
+    from planner.runs.proposal import Proposal
+    from planner.runs.run import Run
+    from pricing.offers import Offer
+    from providers.base import LaunchRequest
+    from workloads.job import TrainingJob
+
+MOST_PASSED_OVER = 10
+"""Places that are looked at, one after another, for the first that would take us."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a proposal is made with beside the job: `provider_of` gives a provider by its name, `is_used` tells whether
+    somebody is signed in to one or has settings for it, `say` hears what is left out and why."""
+
+    settings: Settings
+    provider_of: Callable[[str], Provider]
+    is_used: Callable[[str], bool]
+    now: Callable[[], datetime]
+    say: Callable[[str], None]
+
+
+def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> Proposal:
+    """Where the job would be launched, at live prices where there are any.
+
+    Raises BadInputError or NothingLeftError where it fits nowhere asked for, RefusedError where nobody is signed in.
+    """
+    if query.providers == (THIS_MACHINE,):
+        estimate, offer = _this_machine(job, around)
+        return here(estimate, offer, f"this machine: {machine_line(estimate)}")
+    if not query.providers and not job.constraints.providers:
+        query = query._replace(providers=_signed_in(around))
+    everywhere = with_simulated_offers(query._replace(every_place=True, limit=MOST_TARGETS), around.provider_of)
+    plan = make_plan(job, everywhere, around.settings, around.now(), around.say)
+    if not plan.candidates:
+        raise nothing_left(plan)
+    plan = within_quotas(_let_in(plan, around), around.provider_of, around.say)
+    now = _first_let_in(refined(plan, around.provider_of, around.say), around)
+    return rented(now, dearer(plan, now))
+
+
+def make_proposal_with_data(
+    job: TrainingJob, query: PlanQuery, around: Surroundings, bring: Callable[[Provider], DataTransfer]
+) -> tuple[Proposal, DataTransfer]:
+    """Where the job would be launched, and what its data takes to get there, as `bring` tells; where the data can be
+    read there alone.
+
+    Raises what `make_proposal` raises, and PlanError where the data is not to be had or read.
+    """
+    only = () if query.providers or job.constraints.providers else _only_providers(job)
+    proposal = make_proposal(job, query._replace(providers=only) if only else query, around)
+    first = proposal.targets[0].offer.provider
+    brought = bring(around.provider_of(first))
+    if proposal.plan is None or not brought.bound:
+        return proposal, brought
+    there = tuple(ranked for ranked in proposal.plan.candidates if ranked.offer.provider == first)
+    return rented(proposal.plan._replace(candidates=there), proposal.dearer), brought
+
+
+def at_current_prices(shown_plan: Plan, around: Surroundings) -> Proposal:
+    """The plan that was shown, at the prices of now: `dearer` where its price has to be agreed to again."""
+    plan = refined(shown_plan, around.provider_of, around.say)
+    return rented(plan, dearer(shown_plan, plan))
+
+
+def limit_lines(draft: Run, request: MakeRequest, first_at: Provider, now: datetime) -> list[str]:
+    """What ends the run at the latest, at the first of its places."""
+    first = _as_it_would_be(first_at, request(draft, 1, draft.targets[0]))
+    return limits_text(draft, first_at.timers(first), now)
+
+
+def _only_providers(job: TrainingJob) -> tuple[str, ...]:
+    """The only providers that can train the job, since its data or its secrets are there; () for any.
+
+    Raises BadInputError.
+    """
+    try:
+        return providers_of(job)
+    except ProviderError as error:
+        raise from_provider(error) from error
+
+
+def _let_in(plan: Plan, around: Surroundings) -> Plan:
+    """The plan without the providers that nobody is signed in to: a run would end at them.
+
+    Raises RefusedError where none is left.
+    """
+    best = {ranked.offer.provider: ranked.offer for ranked in reversed(plan.candidates)}
+    judged = judge(list(best.values()), around.provider_of)
+    closed = {known.offer.provider: known for known in judged if known.is_closed}
+    if len(closed) == len(best):
+        why = "; ".join(f"{name}: {known.why}" for name, known in closed.items())
+        raise RefusedError(why, "plan doctor shows what is missing")
+    for name, known in closed.items():
+        around.say(f"{name}: left out: {known.why}")
+    return plan._replace(candidates=tuple(ranked for ranked in plan.candidates if ranked.offer.provider not in closed))
+
+
+def _first_let_in(plan: Plan, around: Surroundings) -> Plan:
+    """The plan without the first places that would not take us, where others may: a region without a network, a machine
+    without an image. The last of them stays, and the launch says what is wrong with it."""
+    for _ in range(MOST_PASSED_OVER):
+        (best,) = judge([plan.candidates[0].offer], around.provider_of)
+        others = [ranked for ranked in plan.candidates if best.may_be_let_in_at(ranked.offer)]
+        if not best.is_refused_here or not others:
+            break
+        around.say(f"{best.text}: {best.why}: passed over")
+        plan = plan._replace(candidates=tuple(others))
+    return plan
+
+
+def _as_it_would_be(asked: Provider, request: LaunchRequest) -> LaunchRequest:
+    """The request with what can be looked up for it: what stands in an account tells what ends a machine there."""
+    if isinstance(asked, Resolver):
+        with suppress(ProviderError):
+            return asked.resolve(request)
+    return request
+
+
+def _signed_in(around: Surroundings) -> tuple[str, ...]:
+    """The clouds that a launch over all of them goes to. Raises RefusedError where nobody is signed in to any."""
+    clouds = [name for name in names() if name in CLOUDS]
+    usable = tuple(name for name in clouds if around.is_used(name))
+    if not usable:
+        raise RefusedError(
+            "nobody is signed in to any cloud here", "plan doctor tells how; --provider local trains on this machine"
+        )
+    if len(usable) < len(clouds):
+        around.say(f"not signed in, left out: {', '.join(name for name in clouds if name not in usable)}")
+    return usable
+
+
+def _this_machine(job: TrainingJob, around: Surroundings) -> tuple[MachineEstimate, Offer]:
+    """What the job takes here, and this machine as an offer. Raises BadInputError where it does not fit."""
+    wanted = PlanQuery(providers=(THIS_MACHINE,), limit=0)
+    quote = make_plan(job, wanted, around.settings, around.now()).this_machine
+    assert quote is not None
+    if not quote.fits:
+        raise BadInputError(f"{job.name} cannot train on this machine: {quote.reason}", "a smaller global_batch_size")
+    offers = around.provider_of(THIS_MACHINE).offers(OfferQuery())
+    fitting = [offer for offer in offers if (offer.device, offer.device_count) == (quote.device, quote.device_count)]
+    return quote, (fitting or list(offers))[0]

@@ -1,0 +1,181 @@
+"""What the trainer has said so far, read from the run directory as it grows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
+from workloads.terminal_text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from providers.base import RunStore
+
+Line = dict[str, Any]
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of one attempt's progress; the agent of a rented machine sends at most 8 MiB (providers/agent/progress.py)."""
+_PIECE_BYTES = 1024 * 1024
+_MOST_PHASES = 50
+_MOST_EPOCHS = 100_000
+
+
+class ProgressReader:
+    """Reads an attempt's progress.jsonl on from where it stopped; half a line waits for its other half.
+
+    Lines come checked (providers.agent.schema) and without control characters. What cannot be used is skipped:
+    `unreadable` counts these lines. No content of the file raises an error.
+    """
+
+    def __init__(self, store: RunStore, attempt: int) -> None:
+        self.unreadable = 0
+        self._store = store
+        self._path = f"attempts/{attempt}/progress.jsonl"
+        self._offset = 0
+        self._rest = b""
+        self._is_too_long = False
+
+    def new_lines(self) -> Iterator[Line]:
+        """Raises ProviderError."""
+        is_more = True
+        while is_more:
+            data = self._piece()
+            is_more = len(data) == _PIECE_BYTES
+            *whole, self._rest = (self._rest + data).split(b"\n")
+            for raw in whole:
+                yield from self._checked(raw)
+            if len(self._rest) > LONGEST_LINE_BYTES:  # its end may never come
+                self._rest, self._is_too_long = b"", True
+
+    def _piece(self) -> bytes:
+        size = min(_PIECE_BYTES, MOST_BYTES - self._offset)
+        try:
+            data = self._store.get(self._path, start=self._offset, size=size) if size > 0 else b""
+        except KeyError:
+            return b""
+        self._offset += len(data)
+        return data
+
+    def _checked(self, raw: bytes) -> Iterator[Line]:
+        line = None if self._is_too_long else progress_line(raw)
+        self._is_too_long = False
+        if line is not None:
+            yield {name: one_line(value) if isinstance(value, str) else value for name, value in line.items()}
+        elif raw.strip():
+            self.unreadable += 1
+
+
+def unreadable_text(lines: int) -> str:
+    """In words how many lines of progress were skipped; "" for none."""
+    if not lines:
+        return ""
+    return f"{lines:,} line{'s' if lines > 1 else ''} of progress could not be read"
+
+
+@dataclass(slots=True)
+class Story:
+    """What one attempt's progress adds up to. Seconds are the trainer's own; `unreadable` lines were skipped."""
+
+    unreadable: int = 0
+    start: Line | None = None
+    end: Line | None = None
+    early_end: Line | None = None
+    last_step: Line | None = None
+    checkpoint_step: int = 0
+    epochs: list[Line] = field(default_factory=list)
+    phase_seconds: dict[str, float] = field(default_factory=dict)
+    last_at: datetime | None = None
+    """When the newest line was written."""
+
+    def add(self, line: Line) -> None:
+        self.last_at = instant(line.get("time")) or self.last_at
+        match line["event"]:
+            case "start":
+                self.start = line
+            case "step":
+                self.last_step = line
+            case "epoch":
+                if len(self.epochs) < _MOST_EPOCHS:
+                    self.epochs.append(line)
+            case "phase":
+                self._add_phase(str(line["name"]), float(line["seconds"]))
+            case "checkpoint":
+                self.checkpoint_step = int(line["step"])
+            case "end":
+                self.end = line
+            case "early_end":
+                self.early_end = line
+            case _:
+                pass
+
+    @property
+    def step(self) -> int:
+        for line in (self.end, self.last_step):
+            if line is not None and "step" in line:
+                return int(line["step"])
+        return int(self.start.get("resumed_from_step", 0)) if self.start else 0
+
+    @property
+    def total_steps(self) -> int | None:
+        """None where the trainer has not told."""
+        return self.start.get("total_steps") if self.start else None
+
+    @property
+    def device(self) -> str | None:
+        """What it trains on, in words; None where it has not begun."""
+        return device_text(self.start) if self.start else None
+
+    @property
+    def framework(self) -> str | None:
+        """Its name and version; None where it has not begun."""
+        return framework_text(self.start) if self.start else None
+
+    @property
+    def images_per_second(self) -> float | None:
+        for line in (self.end, self.last_step):
+            if line is not None and line.get("images_per_second"):
+                return float(line["images_per_second"])
+        return None
+
+    @property
+    def validation_accuracy(self) -> float | None:
+        """Of the last validation on the way, as a share of 1; None before the first."""
+        known = (line.get("validation_accuracy") for line in reversed(self.epochs))
+        return next((float(value) for value in known if value is not None), None)
+
+    @property
+    def last_epoch_at(self) -> datetime | None:
+        """When the last whole epoch ended."""
+        return instant(self.epochs[-1].get("time")) if self.epochs else None
+
+    @property
+    def first_step_at(self) -> datetime | None:
+        """When the trainer was ready for its first step."""
+        return instant(self.start.get("time")) if self.start else None
+
+    def _add_phase(self, name: str, seconds: float) -> None:
+        if name in self.phase_seconds or len(self.phase_seconds) < _MOST_PHASES:
+            self.phase_seconds[name] = self.phase_seconds.get(name, 0.0) + seconds
+
+
+def device_text(start: Line) -> str:
+    """The count and name of the devices of a `start` line; a container need not tell either."""
+    return f"{start.get('device_count', 1)} x {start.get('device_name', 'an unnamed device')}"
+
+
+def framework_text(start: Line) -> str:
+    """The framework of a `start` line with its version; a container need not tell either."""
+    return f"{start.get('framework', 'an unnamed framework')} {start.get('framework_version', '')}".rstrip()
+
+
+def story_of(store: RunStore, attempt: int) -> Story:
+    """The whole of an attempt's progress as it stands. Raises ProviderError."""
+    story = Story()
+    reader = ProgressReader(store, attempt)
+    for line in reader.new_lines():
+        story.add(line)
+    story.unreadable = reader.unreadable
+    return story

@@ -1,0 +1,392 @@
+"""One launch from the person's side: the run, its request, what it taught, its receipt."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.errors import BadInputError, RefusedError, ThisMachineError
+from planner.forecast.estimate import trained_images
+from planner.forecast.own_measurements import OwnMeasurement, load_measurements
+from planner.home.client import own_client
+from planner.runs.events import Message
+from planner.runs.execution.executor import Detached, Executor, HungUp, Person
+from planner.runs.execution.observe import spent_by
+from planner.runs.journal.locks import RunLocks
+from planner.runs.journal.reader import recorded_job
+from planner.runs.receipt_writer import Receipts
+from planner.runs.run import Phase, Run, attempt_deadline
+from planner.runs.run_directory import Watcher, newest_checkpoint
+from planner.runs.run_keys import RunKeys
+from planner.runs.spending import Spending
+from providers.base import LaunchRequest, PreflightState, Preparer, RunId
+from providers.errors import ProviderError
+from providers.registry import is_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from contextlib import AbstractContextManager
+
+    from planner.clock import Clock
+    from planner.runs.events import Event
+    from planner.runs.execution.create import MakeRequest
+    from planner.runs.journal.journal import Journal
+    from planner.runs.receipt import Receipt
+    from planner.runs.targets import Target
+    from planner.settings import Settings
+    from providers.agent.spec import File
+    from providers.base import Provider
+    from workloads.job import TrainingJob
+
+# Without a deadline of the person's, a run may take this many times the slow end of its estimate before it ends itself.
+PATIENCE_FACTOR = 3
+LEAST_PATIENCE = timedelta(minutes=30)
+LONGEST_PATIENCE = timedelta(days=30)
+FOLLOWER_PATIENCE = timedelta(minutes=3)
+"""How long `plan stop` waits for a command that follows the run and writes nothing of it into the journal. One that
+works looks every 10 s, every 60 s while it waits for a place; the rest is the time that a trainer takes to write its
+checkpoint."""
+LOCAL_POLL_SECONDS, POLL_SECONDS = 1.0, 10.0
+
+
+class FollowerSilentError(Exception):
+    """Another process holds the run and does not act on it: it hangs, or was suspended."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.run_id)
+        self.run = run
+
+
+class Runner:
+    """Launches, follows and finishes runs on behalf of a command. `provider` gives the one of a name."""
+
+    def __init__(
+        self,
+        provider: Callable[[str], Provider],
+        journal: Journal,
+        settings: Settings,
+        clock: Clock,
+        listen: Callable[[Event], None],
+        person: Person,
+    ) -> None:
+        self._provider_of = provider
+        self._journal = journal
+        self._settings = settings
+        self._clock = clock
+        self._listen = listen
+        self._person = person
+        self._locks = RunLocks(settings.home / "locks")
+        self._keys = RunKeys(settings.home)
+        self._receipts = Receipts(provider, journal, settings, clock, listen, self._keys.vouching)
+        self.spending = Spending(journal, settings.budget_usd_per_month, clock, self._locks)
+
+    def resumable(self, job: TrainingJob, providers: Sequence[str]) -> Run | None:
+        """The run of this very job that was ended early, at one of the providers, and left a complete checkpoint."""
+        for name in providers:
+            run = self._journal.newest_of(job.digest(), name)
+            if run is None:
+                continue
+            if not self.owns(run):
+                whose = own_client(self._settings).whose(run.client)
+                self._listen(Message(f"run {run.run_id} of this job is of {whose}: it is left to that client"))
+                continue
+            if run.outcome is None or not run.outcome.resumable or run.phase is not Phase.DONE:
+                continue
+            if newest_checkpoint(self._provider_of(name).store(run.run_id)) is not None:
+                return run
+        return None
+
+    def living(self, job: TrainingJob, beside: Collection[RunId] = ()) -> Run | None:
+        """The newest run of this very job that is not done, at any provider; `beside` are those to be passed over.
+
+        A run of another client is that client's to follow, and is none.
+        """
+        runs = self._journal.live_of(job.digest())
+        return next((run for run in runs if run.run_id not in beside and self.owns(run)), None)
+
+    def deciding(self, job: TrainingJob) -> AbstractContextManager[None]:
+        """Keeps other launches of this job waiting, between the look for a living run and the record of a new one."""
+        return self._locks.deciding(job.digest())
+
+    def draft(
+        self, job: TrainingJob, targets: Sequence[Target], slow_end: timedelta | None, output: Path | None
+    ) -> Run:
+        """A run as it would be; nothing is recorded and nothing exists for it yet.
+
+        `slow_end` is the slow end of its estimate, None where there is none. Raises BadInputError where the model
+        could not be put into `output`.
+        """
+        now = self._clock.now()
+        run_id = RunId(f"{now:%y%m%d}-{secrets.token_hex(4)}")
+        return Run(
+            run_id=run_id,
+            job_name=job.name,
+            job_digest=job.digest(),
+            provider=targets[0].offer.provider,
+            phase=Phase.PLANNED,
+            created_at=now,
+            deadline=deadline_of(job, slow_end, now),
+            model_folder=str(output_folder(output, job.name, run_id)),
+            targets=tuple(targets),
+            budget_usd=job.constraints.budget_usd,
+            on_slow=job.on_slow,
+            deadline_given=job.constraints.deadline is not None,
+            checkpoint_seconds=job.checkpoint_every.total_seconds(),
+            total_steps=total_steps(job),
+        )
+
+    def record(self, run: Run, job: TrainingJob, estimate: dict[str, Any]) -> Run:
+        """The run in the journal, before anything is created for it; nobody else acts on it until it is followed.
+
+        Raises RefusedError where the run could pass the month's budget.
+        """
+        with self.spending.launching(run):
+            self._locks.keep(run.run_id)
+            self._journal.add_run(run, job.to_json(), estimate, self._clock.now())
+        return run
+
+    def again(self, run: Run, draft: Run, output: Path | None) -> Run:
+        """An ended run made ready for its next attempt: under the limits and in the places of a new draft.
+
+        One that another process has taken on in the meantime is as that process has it. Raises RefusedError for
+        another client's.
+        """
+        self._must_own(run)
+        if not self._locks.keep(run.run_id):
+            return self._journal.run(run.run_id)
+        folder = str(output_folder(output, run.job_name, run.run_id)) if output else run.model_folder
+        now = self._clock.now()
+        again = replace(
+            run, deadline=draft.deadline, deadline_given=draft.deadline_given, budget_usd=draft.budget_usd,
+            targets=draft.targets, on_slow=draft.on_slow, moving=None,
+            model_folder=folder, outcome=None, message=None, stop_asked=None, slow=None, again_at=now,
+        )  # fmt: skip
+        with self.spending.launching(again):
+            self._journal.go_on(run.run_id, now)
+        return again
+
+    def prepare(self, request: LaunchRequest) -> None:
+        """Look whether the launch will be let in, and make ready what takes long. Raises PlanError."""
+        provider = self._provider_of(request.offer.provider)
+        preflight = provider.preflight(request.offer)
+        for check in preflight.checks:
+            if check.state is PreflightState.REFUSED and check.name == "quota":
+                self._listen(Message(f"{check.detail}: the launch will look further"))  # another place may have enough
+            elif check.state is PreflightState.REFUSED:
+                raise refused(provider.name)(f"{check.name}: {check.detail}", check.fix)
+        if isinstance(provider, Preparer):
+            provider.prepare(request, lambda line: self._listen(Message(line)))
+
+    def follow(
+        self,
+        run: Run,
+        make_request: MakeRequest,
+        *,
+        until_launched: bool = False,
+        patience: timedelta | None = None,
+    ) -> tuple[Run, Receipt]:
+        """To the end and the receipt, which the journal keeps; a finished run's throughput is kept too.
+
+        Raises Detached where the person lets go of it, or `until_launched` once there is an instance; RefusedError
+        where it is another client's; FollowerSilentError where another process holds it, and the journal does not move
+        for as long as the `patience`.
+        """
+        self._must_own(run)
+        with self._locks.holding(run.run_id) as mine:
+            if mine:
+                with self._receipts.of_failure(run.run_id):
+                    run = self._executor(run).follow(run, make_request, until_launched=until_launched)
+                return run, self._receipts.write(run)
+        try:
+            return self._look_on(run, make_request, until_launched=until_launched, patience=patience)
+        except (KeyboardInterrupt, HungUp):
+            raise Detached(self._journal.run(run.run_id)) from None
+
+    def now(self, run: Run) -> Run:
+        """The run as the journal has it."""
+        return self._journal.run(run.run_id)
+
+    def measure(self, run: Run, make_request: MakeRequest) -> tuple[Run, OwnMeasurement | None]:
+        """A measuring run (one without a model folder) to its end, and what it measured."""
+        run, _ = self.follow(run, make_request)
+        own_measurements = load_measurements(self._settings.measurements)
+        return run, next((row for row in reversed(own_measurements) if row.run_id == run.run_id), None)
+
+    def settle(self, run: Run) -> Run:
+        """Bring a run that nobody is following to where it stands now (see Executor.settle); else only read it.
+
+        Raises RefusedError where it is another client's.
+        """
+        self._must_own(run)
+        with self._locks.holding(run.run_id) as mine:
+            if not mine:
+                return self.with_end(self._journal.run(run.run_id))
+            with self._receipts.of_failure(run.run_id):
+                settled = self._executor(run).settle(self._journal.run(run.run_id))
+            if settled.phase is Phase.DONE:
+                self._receipts.write(settled)
+        return settled
+
+    def with_end(self, run: Run) -> Run:
+        """The run as it is recorded, with the end of its machine where that has ended and nobody has written it down:
+        it costs no more since then. Writes nothing."""
+        return self._executor(run).with_end(run) if run.live else run
+
+    def stop(self, run: Run) -> tuple[Run, Receipt]:
+        """Ask a run to end, and see it to its end, whoever follows it.
+
+        Raises RefusedError for another client's, FollowerSilentError where another process holds it and does not react.
+        """
+        self._must_own(run)
+        self._journal.ask_to_stop(run.run_id, self._clock.now())
+        return self.follow(self._journal.run(run.run_id), request_none, patience=FOLLOWER_PATIENCE)
+
+    def owns(self, run: Run) -> bool:
+        """Whether this home acts on the run: a copied journal has the runs of the home that it was copied from."""
+        return run.client is None or run.taken_over or own_client(self._settings).owns(run)
+
+    def take_over(self, run: Run) -> Run:
+        """The run as this home's own from now on, as a person wants it; its client is to let go of it."""
+        self._journal.take_over(run.run_id, self._clock.now())
+        return self._journal.run(run.run_id)
+
+    def _must_own(self, run: Run) -> None:
+        if self.owns(run):
+            return
+        whose = own_client(self._settings).whose(run.client)
+        raise RefusedError(
+            f"run {run.run_id} was launched by {whose}, not by this home: it is left alone",
+            f"if that client is gone: plan attach {run.run_id} --client any takes the run over, "
+            f"plan stop {run.run_id} --client any ends it",
+        )
+
+    def request_maker(self, run: Run, *, client: str) -> MakeRequest:
+        """Builds the requests of a run that is in the journal."""
+        job = recorded_job(self._journal, run.run_id)
+        return request_for(job, self._clock, client=client, key=self._keys.key)
+
+    def _executor(self, run: Run) -> Executor:
+        poll = LOCAL_POLL_SECONDS if is_here(run.provider) else POLL_SECONDS
+        executor = Executor(
+            self._provider_of, self._journal, self._clock, self._listen, self._person, poll_seconds=poll
+        )
+        executor.ender.vouching = self._keys.vouching
+        return executor
+
+    def _look_on(
+        self, run: Run, make_request: MakeRequest, *, until_launched: bool = False, patience: timedelta | None = None
+    ) -> tuple[Run, Receipt]:
+        """Another process acts on the run: show what it does, and take over should it die.
+
+        A run that is done may be being launched again: while somebody holds its lock, its receipt is not the last.
+        Raises FollowerSilentError where the journal does not move for as long as the `patience`.
+        """
+        self._listen(Message(f"another plan follows run {run.run_id}; looking on"))
+        watcher: Watcher | None = None
+        newest, moved_at = 0, self._clock.now()
+        while True:
+            run = self._journal.run(run.run_id)
+            if until_launched and run.phase in (Phase.BOOTING, Phase.RUNNING):
+                raise Detached(run)
+            if (event := self._journal.newest_event(run.run_id)) != newest:
+                newest, moved_at = event, self._clock.now()
+            elif patience is not None and self._clock.now() - moved_at > patience:
+                raise FollowerSilentError(run)
+            if run.attempt and (watcher is None or watcher.attempt != run.attempt.number):
+                store = self._provider_of(run.provider).store(run.run_id)
+                watcher = Watcher(store, run.attempt.number, self._listen)
+            self._show(watcher, run)
+            self._clock.sleep(LOCAL_POLL_SECONDS)
+            with self._locks.holding(run.run_id) as mine:
+                pass
+            if mine and self._journal.run(run.run_id).phase is not Phase.DONE:
+                return self.follow(
+                    self._journal.run(run.run_id), make_request, until_launched=until_launched, patience=patience
+                )
+            if mine:
+                return (run := self._journal.run(run.run_id)), self._receipts.write(run)
+
+    def _show(self, watcher: Watcher | None, run: Run) -> None:
+        if watcher is None:
+            return
+        try:
+            watcher.look(spent_by(run, watcher, self._clock.now))
+        except ProviderError:
+            return  # whoever acts on the run says what is the matter
+
+
+def total_steps(job: TrainingJob) -> int | None:
+    """Optimizer steps of all epochs; None where the job does not tell how many images an epoch has."""
+    try:
+        return trained_images(job) // job.global_batch_size
+    except ValueError:
+        return None
+
+
+def request_none(run: Run, number: int, target: Target) -> LaunchRequest:
+    """For runs that are only followed: they launch nothing."""
+    raise BadInputError(
+        f"attempt {number} of run {run.run_id} was never launched in {target.where}", "plan attach goes on with it"
+    )
+
+
+def request_for(
+    job: TrainingJob,
+    clock: Clock,
+    *,
+    client: str = "",
+    max_steps: int | None = None,
+    data: tuple[File, ...] = (),
+    key: Callable[[Run], str] = lambda _: "",
+) -> MakeRequest:
+    """Builds the request of an attempt; `client` is the label of this computer, `key` tells the key of a run.
+
+    `data` is what a rented machine fetches; where it is left open, its provider looks it up.
+    """
+
+    def make(run: Run, number: int, target: Target) -> LaunchRequest:
+        return LaunchRequest(
+            run_id=run.run_id,
+            attempt=number,
+            offer=target.offer,
+            job=job,
+            deadline=attempt_deadline(run, target, clock.now()),
+            max_steps=max_steps,
+            vcpus=target.offer.vcpus,
+            memory_gib=target.offer.memory_gib,
+            zone=target.zone,
+            client=client,
+            data=data,
+            run_key=key(run),
+        )
+
+    return make
+
+
+def deadline_of(job: TrainingJob, slow_end: timedelta | None, now: datetime) -> datetime:
+    """When the run ends itself: the job's deadline; without one, three times the slow end of its estimate."""
+    duration = job.constraints.deadline
+    if duration is None:
+        duration = max(LEAST_PATIENCE, slow_end * PATIENCE_FACTOR) if slow_end is not None else LONGEST_PATIENCE
+    return now + min(duration, LONGEST_PATIENCE)
+
+
+def refused(provider: str) -> type[RefusedError] | type[ThisMachineError]:
+    """The class of a refused preflight: this machine's own lacks are its own exit code."""
+    return ThisMachineError if is_here(provider) else RefusedError
+
+
+def output_folder(path: Path | None, job_name: str, run_id: str) -> Path:
+    """Where the model goes. Raises BadInputError where that is no folder, and can be none."""
+    folder = (path or Path(f"{job_name}-{run_id}")).absolute()
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise BadInputError(f"{folder} is there and is not a folder", "choose another --output")
+        if path is not None and folder.is_dir() and any(folder.iterdir()):
+            raise BadInputError(f"{folder} is not empty", "choose another --output")
+    except (OSError, ValueError) as error:  # a name too long, say
+        raise BadInputError(f"{str(folder)!r} cannot be a folder: {error}", "choose another --output") from None
+    return folder

@@ -1,0 +1,165 @@
+"""Whatever of ours still exists, everywhere, found by label: what becomes of each thing, with or without a journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from planner.errors import ThisMachineError
+from planner.runs.decision.next_action import TIMER_GRACE
+from providers.base import OwnedResource, Provider
+from providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from planner.clock import Clock
+    from planner.runs.run import Run
+
+NEWBORN = timedelta(minutes=10)
+"""What is younger may be another computer's launch that is just under way."""
+PATIENCE = timedelta(minutes=15)
+_PAUSE_SECONDS = 5.0
+_Key = tuple[str, str, str]
+
+
+class Fate(StrEnum):
+    """What sweep does with a thing. The first two are ended; NEWBORN with `--all`, FOREIGN with `--client`."""
+
+    EXPIRED = "expired"
+    """Past its own deadline and the timers' grace, whoever made it: its timers have failed."""
+    ORPHAN = "orphan"
+    """Made by this client, and no run of the journal uses it."""
+    LIVE = "live"
+    """A run of the journal uses it; plan stop ends it."""
+    NEWBORN = "newborn"
+    """Just made by this client, and not known here."""
+    FOREIGN = "foreign"
+    """Made by another client (another home, computer or user), and not yet past its deadline."""
+
+    @property
+    def ends(self) -> bool:
+        return self in (Fate.EXPIRED, Fate.ORPHAN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptResource:
+    """A resource with a label of ours, and what a sweep does with it."""
+
+    resource: OwnedResource
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What was found; `unanswered` are places that did not tell, so that more may be there."""
+
+    found: tuple[SweptResource, ...]
+    unanswered: tuple[str, ...]
+
+    @property
+    def ending(self) -> tuple[OwnedResource, ...]:
+        return tuple(resource.resource for resource in self.found if resource.fate.ends)
+
+
+def look(
+    provider: Provider,
+    runs: Callable[[], Mapping[str, Run] | None],
+    clients: Collection[str],
+    time: Callable[[], datetime | None],
+) -> Sweep:
+    """Everything with our labels at a provider, and what becomes of it. `clients` are this home's own ids.
+
+    What has no label of a client is taken for the client's that made the rest of its run. `runs` reads the journal by
+    run id, None where it cannot be read: then labels alone decide. It is read after the provider was asked: what was
+    made before is in it. `time` tells the provider's time after its answers, None where nobody knows it.
+    """
+    unanswered: tuple[str, ...] = ()
+    try:
+        owned = list(provider.list_owned())
+    except IncompleteListingError as error:
+        owned, unanswered = list(error.resources), error.unanswered
+    known, now = runs(), time()
+    whose = {resource.run_id: resource.client for resource in owned if resource.client is not None}
+    owned = [replace(resource, client=resource.client or whose.get(resource.run_id)) for resource in owned]
+    resources = tuple(
+        SweptResource(resource=resource, fate=fate_of(resource, known, clients, now)) for resource in owned
+    )
+    return Sweep(found=resources, unanswered=unanswered)
+
+
+def fate_of(
+    resource: OwnedResource, runs: Mapping[str, Run] | None, clients: Collection[str], now: datetime | None
+) -> Fate:
+    """What becomes of one thing; pure. The label says whose it is, since a journal can be a copy of another home's.
+
+    `now` is the provider's time; without it, nothing is past its deadline.
+    """
+    if resource.deadline is not None and now is not None and now > resource.deadline + TIMER_GRACE:
+        return Fate.EXPIRED
+    try:
+        run = runs.get(resource.run_id) if runs is not None else None
+    except ThisMachineError:  # it is in the journal, and its row cannot be read: nothing is concluded from that
+        return Fate.LIVE if resource.client in clients else Fate.FOREIGN
+    if not _ours(resource, run, clients):
+        return Fate.FOREIGN
+    if run is not None:
+        return Fate.LIVE if _in_use(resource, run) else Fate.ORPHAN
+    if resource.created_at is not None and now is not None and now - resource.created_at < NEWBORN:
+        return Fate.NEWBORN
+    return Fate.ORPHAN
+
+
+def end(provider: Provider, resources: Iterable[OwnedResource], clock: Clock) -> list[str]:
+    """End these, and look until they are gone. Returns what may still be there, by name, when patience has run out."""
+    owned_resources = {(resource.region, resource.kind, resource.id): resource for resource in resources}
+    until = clock.now() + PATIENCE
+    while owned_resources:
+        complaints = [_ended(provider, resource) for resource in owned_resources.values()]
+        left, complaint = _still_there(provider, owned_resources.keys())
+        owned_resources = {key: resource for key, resource in owned_resources.items() if left is None or key in left}
+        if not owned_resources:
+            return []
+        if clock.now() > until:
+            why = next((text for text in [*complaints, complaint] if text), "")
+            return [f"{kind} {name} in {region}{why}" for region, kind, name in owned_resources]
+        clock.sleep(_PAUSE_SECONDS)
+    return []
+
+
+def _ours(resource: OwnedResource, run: Run | None, clients: Collection[str]) -> bool:
+    if run is not None and run.taken_over:
+        return True
+    client = resource.client or (run.client if run is not None else None)
+    return client is None or client in clients
+
+
+def _in_use(resource: OwnedResource, run: Run) -> bool:
+    if not run.live or run.unverified is not None:
+        return False
+    attempt = run.attempt
+    return attempt is not None and not attempt.cleared and resource.attempt in (None, attempt.number)
+
+
+def _ended(provider: Provider, resource: OwnedResource) -> str:
+    try:
+        provider.delete(resource)
+    except InstanceNotFoundError:
+        return ""
+    except ProviderError as error:
+        return f": {error.message}"
+    return ""
+
+
+def _still_there(
+    provider: Provider, keys: Iterable[tuple[str, str, str]]
+) -> tuple[set[tuple[str, str, str]] | None, str]:
+    """Which of these are listed; None: not every place has answered, so any may be there."""
+    try:
+        owned = provider.list_owned()
+    except ProviderError as error:
+        return None, f": {error.message}"
+    listed = {(resource.region, resource.kind, resource.id) for resource in owned}
+    return listed & set(keys), ""

@@ -1,0 +1,185 @@
+"""Where a run may go, in the plan's order, and which of these places have refused it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from pricing.money import UsdPerHour, amount
+from pricing.offers import Market, Offer
+from providers.errors import CapacityError, QuotaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from providers.errors import ProviderError
+
+CAPACITY_MEMORY = timedelta(minutes=15)
+"""How long a place without capacity is passed over: stock comes back within minutes or hours, nobody publishes when."""
+QUOTA_MEMORY = timedelta(hours=1)
+"""A quota is raised by a person; until then every attempt is refused again."""
+LOST_MEMORY = timedelta(minutes=15)
+"""Where a create neither worked nor said why, a request waited in vain, or a machine was just taken back."""
+MOST_ABOVE = Decimal("0.10")
+"""How far a live price may lie above what was shown before somebody is asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One place where a run can be launched, and what the plan expects of it there.
+
+    `seconds` is the whole run there, from the request to the model at home; `overhead_seconds` of it are not
+    training (request to first step); `fixed_usd` is disk, address and transfer. `images_per_second_low` is the low
+    end of the estimate, None where nothing was estimated. `usd` is the whole job here, fixed costs included, at the
+    price it was planned with; the low and high ends of seconds and USD are P10 and P90. `basis` is what the throughput
+    rests on (planner.throughput.values.Basis).
+    """
+
+    offer: Offer
+    zone: str | None = None
+    seconds: float | None = None
+    overhead_seconds: float = 0.0
+    fixed_usd: Decimal = Decimal(0)
+    images_per_second: float | None = None
+    images_per_second_low: float | None = None
+    low_seconds: float | None = None
+    high_seconds: float | None = None
+    usd: Decimal | None = None
+    low_usd: Decimal | None = None
+    high_usd: Decimal | None = None
+    basis: str | None = None
+
+    @property
+    def ceiling_usd_per_hour(self) -> Decimal:
+        """The highest price that can come to be payable here: for spot it is that of on demand."""
+        if self.offer.market is Market.SPOT:
+            return max(self.offer.on_demand_usd_per_hour or self.offer.usd_per_hour, self.offer.usd_per_hour)
+        return self.offer.usd_per_hour
+
+    @property
+    def where(self) -> str:
+        offer = self.offer
+        return f"{offer.provider} {offer.instance_type} ({offer.market}) in {self.zone or offer.region}"
+
+
+class DearerError(CapacityError):
+    """The place has room, for more than the person has agreed to: `usd_per_hour` is what it takes now."""
+
+    def __init__(self, message: str, *, usd_per_hour: Decimal) -> None:
+        super().__init__(message)
+        self.usd_per_hour = usd_per_hour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A place that said no `at` some time, and `until` when it is passed over. None in a field means any.
+
+    `usd_per_hour` is the price that it was passed over for: whoever has agreed to about as much is not refused.
+    """
+
+    provider: str
+    region: str | None
+    at: datetime
+    until: datetime
+    why: str
+    zone: str | None = None
+    instance_type: str | None = None
+    family: str | None = None
+    market: str | None = None
+    quota: str | None = None
+    usd_per_hour: Decimal | None = None
+
+    def covers(self, target: Target) -> bool:
+        # Called for every pair of place and refusal: what tells most of them apart comes first.
+        offer = target.offer
+        return (
+            (self.region is None or self.region == offer.region)
+            and (self.instance_type is None or self.instance_type == offer.instance_type)
+            and self.provider == offer.provider
+            and (self.zone is None or self.zone == target.zone)
+            and (self.family is None or self.family == offer.family)
+            and (self.market is None or self.market == offer.market)
+            and (self.usd_per_hour is None or above(self.usd_per_hour, agreed(offer)))
+        )
+
+
+def agreed(offer: Offer) -> Decimal:
+    """The price of an offer as a person was shown it: what it was planned with."""
+    return max(offer.planning_usd_per_hour or Decimal(0), offer.usd_per_hour)
+
+
+def above(usd_per_hour: Decimal, shown_usd: Decimal) -> bool:
+    """Whether a price is so far above the one that was shown that somebody has to be asked again."""
+    return usd_per_hour > shown_usd * (1 + MOST_ABOVE)
+
+
+def refusal_of(error: ProviderError, target: Target, now: datetime) -> Refusal:
+    """What is remembered of a refused create: a quota holds for family and market, in the region or in all of them, a
+    lack for the place."""
+    offer = target.offer
+    if isinstance(error, QuotaError):
+        return Refusal(
+            provider=offer.provider, region=None if error.everywhere else offer.region, at=now,
+            until=now + QUOTA_MEMORY, why=error.message, family=offer.family or None,
+            instance_type=None if offer.family else offer.instance_type, market=offer.market, quota=error.quota,
+        )  # fmt: skip
+    memory = CAPACITY_MEMORY if isinstance(error, CapacityError) else LOST_MEMORY
+    refusal = no_capacity(target, now, error.message, memory)
+    return replace(refusal, usd_per_hour=error.usd_per_hour) if isinstance(error, DearerError) else refusal
+
+
+def no_capacity(target: Target, now: datetime, why: str, memory: timedelta = LOST_MEMORY) -> Refusal:
+    """The place alone is passed over: this type, in this market, in this zone."""
+    offer = target.offer
+    return Refusal(
+        provider=offer.provider, region=offer.region, zone=target.zone, instance_type=offer.instance_type,
+        market=offer.market, at=now, until=now + memory, why=why,
+    )  # fmt: skip
+
+
+def open_targets(targets: Sequence[Target], refusals: Iterable[Refusal], now: datetime) -> list[Target]:
+    """The targets that nobody has refused lately, in the plan's order."""
+    standing = [refusal for refusal in refusals if refusal.until > now]
+    return [target for target in targets if not any(refusal.covers(target) for refusal in standing)]
+
+
+def opens_again(targets: Sequence[Target], refusals: Iterable[Refusal], now: datetime) -> datetime | None:
+    """When the first of the targets will have been passed over for long enough; None where none is refused."""
+    standing = [refusal for refusal in refusals if refusal.until > now]
+    ends = [
+        max(refusal.until for refusal in standing if refusal.covers(target))
+        for target in targets
+        if any(refusal.covers(target) for refusal in standing)
+    ]
+    return min(ends, default=None)
+
+
+def recommended_first(targets: Sequence[Target], zones: Sequence[str], refused: Target) -> list[Target]:
+    """The targets with the same machine in the zones that a provider recommends first, else in their order."""
+    return sorted(targets, key=lambda target: target.zone not in zones or _machine(target) != _machine(refused))
+
+
+def affordable(target: Target, left_usd: Decimal) -> timedelta:
+    """How long the target can be paid for with what is left of a budget, at the highest price that may come."""
+    rate = target.ceiling_usd_per_hour
+    usable = left_usd - target.fixed_usd
+    if usable <= 0:
+        return timedelta(0)
+    if not rate or usable >= rate * _LONGEST_HOURS:
+        return timedelta(hours=_LONGEST_HOURS)
+    return timedelta(hours=float(usable / rate))
+
+
+def _machine(target: Target) -> tuple[str, str, str, str]:
+    offer = target.offer
+    return offer.provider, offer.region, offer.instance_type, offer.market
+
+
+_LONGEST_HOURS = 24 * 30
+
+
+def cost_of(target_usd_per_hour: Decimal, offer: Offer, lasting: timedelta) -> Decimal:
+    """What an instance of an offer costs for a time, under the offer's own billing."""
+    return amount(UsdPerHour(target_usd_per_hour), max(lasting, timedelta(0)), offer.billing)

@@ -1,0 +1,163 @@
+"""The command in a process of its own: what it imports, what it runs without, and a reader that has gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders import small_catalog
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAVY = {
+    "tensorflow", "keras", "jax", "torch", "numpy", "sklearn", "PIL", "matplotlib",
+    "boto3", "botocore", "google", "azure", "requests", "httpx", "urllib3", "aiohttp",
+}  # fmt: skip
+POSIX_ONLY = ("fcntl", "resource", "pwd", "grp", "termios")
+
+
+def python(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Code in a new interpreter that finds this checkout first; state and working folder below `folder`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PLAN_")}
+    there = {"PLAN_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=kept | there | environment, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+
+
+SEEN = """
+import json, socket, sys
+
+class NoSocket(socket.socket):
+    def __init__(self, *arguments, **more):
+        raise AssertionError("a socket was opened")
+
+socket.socket = NoSocket
+socket.create_connection = socket.getaddrinfo = NoSocket
+from planner.cli.main import run
+code = run({arguments!r})
+print(json.dumps({{"code": code, "modules": sorted(sys.modules)}}), file=sys.stderr)
+"""
+
+
+def modules_of(folder: Path, *arguments: str) -> set[str]:
+    """What is imported after a command that went well; a socket would have ended it."""
+    done = python(SEEN.format(arguments=list(arguments)), folder)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stderr.splitlines()[-1])
+    assert said["code"] == 0, done.stderr
+    return set(said["modules"])
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--explain", "1"), ("--include-retired", "--all")])
+def test_an_estimate_touches_no_network_no_sdk_and_no_framework(tmp_path: Path, form: tuple[str, ...]) -> None:
+    catalog = str(small_catalog(tmp_path))
+    found = modules_of(tmp_path, "estimate", "--model", "vgg16", "--dataset", "cifar10", "--catalog", catalog, *form)
+    assert {name.partition(".")[0] for name in found} & HEAVY == set()
+    assert not [name for name in found if name.startswith(("workloads.trainer", "providers.local.provider"))]
+
+
+def test_the_version_imports_next_to_nothing(tmp_path: Path) -> None:
+    found = modules_of(tmp_path, "--version")
+    assert found & {"typer", "click", "pydantic", "rich", "yaml", "sqlite3", "planner.forecast.build_plan"} == set()
+
+
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ImportError(f"there is no {{name}} on this system")
+
+sys.meta_path.insert(0, Missing())
+for name in {blocked!r}:
+    sys.modules.pop(name, None)
+from planner.cli.main import run
+for line in {lines!r}:
+    code = run(line.split())
+    assert code == 0, (line, code)
+    print("ran", line, file=sys.stderr)
+"""
+
+
+def test_the_command_runs_where_posix_modules_are_missing(tmp_path: Path) -> None:
+    """macOS has them, Windows has none of them; fcntl, pwd and their like may not be needed for anything here."""
+    catalog = small_catalog(tmp_path)
+    lines = [
+        "--version",
+        "--help",
+        "init job.yaml --model mnist-cnn --dataset mnist",
+        f"estimate job.yaml --catalog {catalog}",
+        f"estimate job.yaml --json --catalog {catalog}",
+        f"estimate job.yaml --explain 1 --catalog {catalog}",
+        "devices",
+        "history",
+        "status",
+        "launch job.yaml --provider local --dry-run",
+    ]
+    done = python(WITHOUT.format(blocked=POSIX_ONLY, lines=lines), tmp_path, PLAN_ENGINE="process")
+    assert done.returncode == 0, done.stderr
+    assert [line[4:] for line in done.stderr.splitlines() if line.startswith("ran ")] == lines
+
+
+COMMAND = "import sys; sys.argv[1:] = {arguments!r}; from planner.cli.main import main; main()"
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return python(COMMAND.format(arguments=list(arguments)), folder)
+
+
+def test_the_process_leaves_with_the_code_and_keeps_its_streams_apart(tmp_path: Path) -> None:
+    good = command(tmp_path, "history")
+    assert (good.returncode, good.stderr) == (0, "")
+    bad = command(tmp_path, "estimate", "nowhere.yaml")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr == "error: there is no file nowhere.yaml\nhint: plan init writes one\n"
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["devices", "--json"], 0, ""),
+        (["history"], 0, ""),
+        (["--version"], 0, ""),
+        (["stop", "x"], 2, "error: there is no run 'x'\nhint: plan history lists them\n"),
+    ],
+)
+def test_a_reader_that_has_gone_is_no_error(
+    tmp_path: Path, arguments: list[str], code: int, said: str, *, buffered: bool
+) -> None:
+    """`plan devices | head -1`."""
+    read, write = os.pipe()
+    os.close(read)
+    there = os.environ | {"PLAN_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
+    there["PYTHONUNBUFFERED"] = "" if buffered else "1"
+    text = COMMAND.format(arguments=arguments)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", text], cwd=tmp_path, env=there, stdout=write, stderr=subprocess.PIPE, text=True,
+            timeout=300, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (code, said)
+
+
+def test_names_that_are_no_text_are_answered_in_a_narrow_locale(tmp_path: Path) -> None:
+    """A file name in another encoding, on a terminal that shows ASCII alone."""
+    name = b"caf\xe9.yaml"
+    code = f"import os, sys; sys.argv[1:] = ['init', os.fsdecode({name!r})]; from planner.cli.main import main; main()"
+    narrow = {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    done = python(code, tmp_path, **narrow)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 0

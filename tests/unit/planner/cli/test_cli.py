@@ -1,0 +1,389 @@
+"""The command line: what it answers, and that whatever is typed ends in an answer."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from planner import __version__
+from planner.cli.app import COMMANDS
+from pricing.catalog import Catalog
+from tests.builders import small_catalog
+from tests.conftest import ROOT
+from tests.desk import TINY
+from tests.doubles.fake_provider import FACTORY
+from tests.unit.planner.cli.command import plan
+from workloads.datasets import DATASETS
+from workloads.job import Preset
+from workloads.jobfile import read_job
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_catalog(tmp_path_factory.mktemp("cli"))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own with a job in it; state below it."""
+    for name in list(os.environ):
+        if name.startswith("PLAN_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.yaml").write_text(TINY)
+    return tmp_path
+
+
+# --- bad input ---------------------------------------------------------------------------------------------------
+
+VGG = ("--model", "vgg16", "--dataset", "cifar10")
+BAD_INPUT = [
+    ("frobnicate", "No such command 'frobnicate'", "plan --help"),
+    ("--frobnicate", "No such option: --frobnicate", "plan --help"),
+    ("estimate --frobnicate", "No such option: --frobnicate", "plan estimate --help"),
+    ("estimate a.yaml b.yaml", "Got unexpected extra argument", "plan estimate --help"),
+    ("estimate", "give a job file, or --model and --dataset", "plan estimate --model vgg16 --dataset cifar10"),
+    ("estimate --model vgg16", "give a job file, or --model and --dataset", ""),
+    ("estimate job.yaml --model vgg16", "--model, --dataset, --epochs and --batch are for estimates without", ""),
+    ("estimate jop.yaml", "there is no file jop.yaml", "did you mean job.yaml?"),
+    ("estimate .", ". is a folder, not a job file", "name the YAML file in it"),
+    ("estimate broken.yaml", "broken.yaml:1: not valid YAML", "check indentation"),
+    ("estimate wrong.yaml", "wrong.yaml:6: there is no key 'epoch'", "did you mean 'epochs'?"),
+    ("estimate small.yaml", "small.yaml:2: the image is 1 px a side when it reaches maxpool4", ""),
+    ("estimate --model vgg61 --dataset cifar10", "--model: there is no 'vgg61'", "did you mean vgg"),
+    ("estimate --model vgg16 --dataset cifra10", "--dataset: there is no 'cifra10'", "did you mean cifar10?"),
+    ("estimate --model vgg16 --dataset mnist", "vgg16 on mnist: the image is 1 px a side", "another net, or"),
+    ("estimate --model vgg16 --dataset cifar10 --epochs 0", "Invalid value for '--epochs'", ""),
+    ("estimate --model vgg16 --dataset cifar10 --epochs many", "Invalid value for '--epochs'", ""),
+    ("estimate --model vgg16 --dataset cifar10 --epochs 10000000", "epochs: input should be less than", ""),
+    ("estimate --model vgg16 --dataset cifar10 --batch 9999999", "global_batch_size: input should be less", ""),
+    ("estimate job.yaml --deadline soon", "--deadline: 'soon' is not a duration", ""),
+    ("estimate job.yaml --deadline 0h", "--deadline: the time must be longer than zero", ""),
+    ("estimate job.yaml --deadline 99999d", "--deadline: '99999d' is longer than ten years", ""),
+    ("estimate job.yaml --budget much", "--budget: 'much' is not an amount of dollars", "for example --budget 20"),
+    ("estimate job.yaml --budget -3", "--budget: '-3' is not an amount of dollars", ""),
+    ("estimate job.yaml --budget nan", "--budget: 'nan' is not an amount of dollars", ""),
+    ("estimate job.yaml --budget 1e999999", "--budget: '1e999999' is not an amount of dollars", ""),
+    ("estimate job.yaml --market futures", "--market: there is no 'futures'", "known: on_demand, spot"),
+    ("estimate job.yaml --objective cheap", "Invalid value for '--objective'", ""),
+    ("estimate job.yaml --provider asw", "there is no provider 'asw'", "did you mean aws?"),
+    ("estimate job.yaml --region us-central", "there is no region 'us-central'", "did you mean us-central"),
+    ("estimate job.yaml --device V10", "no device is called 'V10'", "did you mean V100"),
+    ("estimate job.yaml --limit 0", "Invalid value for '--limit'", ""),
+    ("estimate job.yaml --explain 999", "--explain 999: there are", ""),
+    ("estimate job.yaml --explain 1 --json", "--explain and --json cannot be combined", "give one of the two"),
+    ("init job.yaml", "job.yaml is already there", "choose another name"),
+    ("init --model vgg16 --dataset digits", "vgg16 on digits: the image is", ""),
+    ("status nobody", "there is no run 'nobody'", "plan history lists them"),
+    ("stop", "Missing argument 'RUN'", "plan stop --help"),
+    ("stop nobody", "there is no run 'nobody'", "plan history lists them"),
+    ("logs nobody -f", "there is no run 'nobody'", "plan history lists them"),
+    ("launch", "Missing argument 'JOB.yaml'", "plan launch --help"),
+    ("launch jop.yaml --provider local", "there is no file jop.yaml", "did you mean job.yaml?"),
+    ("launch huge.yaml --provider local", "huge cannot train on this machine: needs", "a smaller global_batch_size"),
+    ("measure jop.yaml", "there is no file jop.yaml", "did you mean job.yaml?"),
+    ("measure job.yaml --steps 1", "Invalid value for '--steps'", ""),
+    ("throughput", "plan throughput needs a command", "plan throughput --help"),
+    ("throughput check job.csv", "cannot read job.csv: No such file", ""),
+]
+
+
+@pytest.mark.parametrize(("line", "error", "hint"), BAD_INPUT, ids=[row[0] for row in BAD_INPUT])
+def test_bad_input_is_one_clear_error_with_code_2(here: Path, line: str, error: str, hint: str) -> None:
+    (here / "broken.yaml").write_text("a: b: c")
+    (here / "wrong.yaml").write_text(TINY + "epoch: 3\n")
+    (here / "small.yaml").write_text(TINY.replace("[8, M, 16, M]", "[8, M, M, M, M]"))
+    huge = "{preset: vgg19, image_size: 4096}"
+    (here / "huge.yaml").write_text(
+        f"name: huge\nmodel: {huge}\ndata: {{name: imagenet}}\nepochs: 1\nglobal_batch_size: 1048576\n"
+    )
+    said = plan(*line.split())
+    assert (said.code, said.out) == (2, "")
+    assert said.error.startswith(error)
+    assert said.hint.startswith(hint)
+    assert said.err.count("error:") == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "code", "error"),
+    [
+        ({}, "estimate job.yaml --budget 0.0001", 3, "no offer is left; the last ones were rejected as over_budget"),
+        (
+            {},
+            "estimate job.yaml --deadline 1s --json",
+            3,
+            "no offer is left; the last ones were rejected as over_deadline",
+        ),
+        (
+            {},
+            "estimate job.yaml --explain 1 --provider azure",
+            3,
+            "no offer is left; the last ones were rejected as provider",
+        ),
+        ({}, "init nowhere/job.yaml", 9, "cannot write nowhere/job.yaml: No such file or directory"),
+        ({"home": ""}, "history", 9, "the journal "),
+        ({"home/journal.sqlite": "no database"}, "history", 9, "the journal "),
+        ({"home/journal.sqlite": "no database"}, "status", 9, "the journal "),
+        ({"home/settings.toml": "engine = 'dokcer'"}, "estimate job.yaml", 2, ""),
+        ({"home/settings.toml": "engine = 'dokcer'"}, "history", 2, ""),
+        ({"home/measurements.jsonl": "\udcff"}, "estimate job.yaml", 9, "cannot read "),
+        ({}, "estimate job.yaml --catalog job.yaml", 9, "the price catalog job.yaml cannot be read"),
+        ({}, "estimate job.yaml --catalog no.sqlite", 9, "there is no price catalog at no.sqlite"),
+        ({}, "launch job.yaml --provider local --detach", 2, "the input is not a terminal, so nobody can be asked"),
+    ],
+)
+def test_every_other_refusal_has_its_own_code(
+    here: Path, catalog: Path, files: dict[str, str], line: str, code: int, error: str
+) -> None:
+    for name, text in files.items():
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    arguments = line.split()
+    if arguments[0] == "estimate" and "--catalog" not in arguments:
+        arguments += ["--catalog", str(catalog)]
+    said = plan(*arguments)
+    assert said.code == code
+    assert said.error.startswith(error)
+    assert said.error
+
+
+# --- help and version --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",)])
+def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
+    said = plan(*arguments)
+    assert (said.code, said.err) == (0, "")
+    for name, about in COMMANDS.items():
+        assert f"  {name} " in said.out
+        assert about[:30] in said.out
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help(name: str) -> None:
+    said = plan(name, "--help")
+    assert said.code == 0
+    assert said.out.startswith(f"Usage: plan {name}")
+
+
+def test_the_version() -> None:
+    assert plan("--version").out == f"plan {__version__}\n"
+    assert plan("--version", "estimate").out == f"plan {__version__}\n"
+
+
+# --- estimate ----------------------------------------------------------------------------------------------------
+
+
+def test_an_estimate_of_a_job_file(catalog: Path) -> None:
+    said = plan("estimate", "job.yaml", "--catalog", catalog)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("tiny: custom (0.0 M parameters")
+    assert "\n1  aws us-east-1 " in said.out
+    assert "this machine: " in said.out
+    assert "retired by the vendor (--include-retired shows them) [retired]" in said.out
+
+
+def test_an_estimate_for_this_machine_alone_is_answered(catalog: Path) -> None:
+    said = plan("estimate", "--model", "mnist-cnn", "--dataset", "mnist", "--provider", "local", "--catalog", catalog)
+    assert said.code == 0
+    assert "this machine: " in said.out
+
+
+def test_an_estimate_without_a_job_file(catalog: Path) -> None:
+    said = plan("estimate", *VGG, "--epochs", 3, "--batch", 64, "--catalog", catalog)
+    assert said.out.startswith("vgg16-cifar10: vgg16 (33.6 M parameters, 0.66 GFLOPs forward)")
+    assert "3 epochs, batch 64, fp32, tensorflow" in said.out
+
+
+def test_the_shipped_catalog_answers_with_fifteen_rows() -> None:
+    said = plan("estimate", *VGG)
+    rows = [line for line in said.out.splitlines() if re.match(r" ?\d+  (aws|gcp|azure) ", line)]
+    ranked = [line for line in rows if re.search(r"[ ~]20", line)]
+    assert said.code == 0
+    assert len(ranked) == 15
+    assert " more rows: --limit N, or --all " in said.out
+
+
+def test_the_table_has_no_more_rows_than_asked_for(catalog: Path) -> None:
+    def rows(*options: object) -> int:
+        out = plan("estimate", "job.yaml", "--catalog", catalog, *options).out
+        return sum(" on demand " in line or " spot " in line for line in out.split("\n\n")[1].splitlines()[1:])
+
+    assert rows("--limit", 2) == 2
+    assert rows("--limit", 99) == rows()
+    assert rows("--all") > rows()
+    assert rows("--all", "--include-retired") == rows("--all") + 1
+    assert rows("--market", "spot") == 1
+    assert rows("--market", "on-demand", "--market", "spot") == rows()
+
+
+def test_json_has_every_offer_and_is_the_same_twice(catalog: Path) -> None:
+    first, second = (plan("estimate", "job.yaml", "--json", "--catalog", catalog).json for _ in range(2))
+    assert first["candidates"] == second["candidates"]
+    assert len(first["candidates"]) > len(plan("estimate", "job.yaml", "--catalog", catalog).out.split("\n\n")[1]) / 200
+    refused = sum(row["count"] for row in first["rejections"])
+    assert len(first["candidates"]) + refused == 12
+
+
+def test_json_is_complete_where_nothing_is_left(catalog: Path) -> None:
+    said = plan("estimate", "job.yaml", "--json", "--budget", "0.0001", "--catalog", catalog)
+    assert (said.code, said.json["candidates"]) == (3, [])
+    assert said.json["this_machine"]["fits"] is True
+
+
+def test_limits_of_the_command_line_are_those_of_the_job(catalog: Path) -> None:
+    said = plan(
+        "estimate", "job.yaml", "--json", "--catalog", catalog,
+        "--deadline", "9h", "--budget", "$12.5", "--objective", "time",
+    )  # fmt: skip
+    job = said.json["job"]
+    assert (job["constraints"]["deadline"], job["constraints"]["budget_usd"], job["objective"]) == (
+        "32400s", 12.5, "time",
+    )  # fmt: skip
+    times = [row["total_seconds"] for row in said.json["candidates"]]
+    assert times == sorted(times)
+
+
+def test_the_row_that_is_explained_is_that_row(catalog: Path) -> None:
+    table = plan("estimate", "job.yaml", "--limit", 3, "--catalog", catalog).out.split("\n\n")[1].splitlines()
+    for number in (1, 3):
+        instance = table[number].split()[3]
+        text = plan("estimate", "job.yaml", "--explain", number, "--catalog", catalog).out
+        assert text.startswith(f"row {number}: ")
+        assert f" {instance}, " in text.splitlines()[0]
+
+
+def test_a_row_beyond_the_table_can_be_explained(catalog: Path) -> None:
+    said = plan("estimate", "job.yaml", "--limit", 1, "--explain", 4, "--catalog", catalog)
+    assert said.out.startswith("row 4: ")
+
+
+def test_an_estimate_leaves_nothing_behind(here: Path, catalog: Path) -> None:
+    before = sorted(here.rglob("*"))
+    plan("estimate", "job.yaml", "--catalog", catalog)
+    plan("estimate", "job.yaml", "--json", "--catalog", catalog)
+    assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_example_can_be_estimated(path: Path) -> None:
+    said = plan("estimate", path)
+    assert said.code == 0, said.err
+
+
+# --- the other commands ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dataset", list(DATASETS))
+@pytest.mark.parametrize("model", list(Preset))
+def test_what_init_writes_is_a_job_or_is_refused(here: Path, model: str, dataset: str) -> None:
+    said = plan("init", "new.yaml", "--model", model, "--dataset", dataset, "--epochs", 3, "--batch", 64)
+    if said.code == 2:
+        assert "px a side" in said.error
+        assert not (here / "new.yaml").exists()
+        return
+    assert said.out == "wrote new.yaml; next: plan estimate new.yaml\n"
+    job = read_job(here / "new.yaml")
+    assert (job.model.preset, job.data.name, job.epochs, job.global_batch_size) == (model, dataset, 3, 64)
+
+
+def test_init_then_estimate(here: Path, catalog: Path) -> None:
+    assert plan("init", "first.yaml").code == 0
+    said = plan("estimate", "first.yaml", "--catalog", catalog)
+    assert said.code == 0
+    assert said.out.startswith("vgg16-cifar10: vgg16 ")
+    first = (here / "first.yaml").read_text().splitlines()[0]
+    linked = Path(url2pathname(urlsplit(first.partition("$schema=")[2]).path))
+    assert linked.samefile(ROOT / "workloads" / "data" / "job.schema.json")
+
+
+def test_init_writes_a_recipe_that_is_also_the_example(here: Path, catalog: Path) -> None:
+    assert plan("init", "first.yaml", "--recipe", "vgg16-imagenet").code == 0
+    text = (here / "first.yaml").read_text()
+    assert "71.592 %" in text
+    assert text.splitlines()[1:] == (ROOT / "examples" / "vgg16-imagenet.yaml").read_text().splitlines()[1:]
+    assert plan("estimate", "first.yaml", "--catalog", catalog).out.startswith("vgg16-imagenet: vgg16 ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--recipe", "none"], "known: vgg16-imagenet"),
+        (["--recipe", "vgg16-imagenet", "--epochs", "3"], "leave these out"),
+    ],
+)
+def test_a_recipe_that_is_none(here: Path, arguments: list[str], said: str) -> None:
+    refused = plan("init", "first.yaml", *arguments)
+    assert refused.code == 2
+    assert said in refused.err
+    assert not (here / "first.yaml").exists()
+
+
+def test_devices() -> None:
+    said = plan("devices")
+    assert (said.code, said.err) == (0, "")
+    for name in ("K80", "V100", "T4", "TPU v2", "H100"):
+        assert f"\n{name} " in said.out
+    rows = plan("devices", "--json").json
+    (t4,) = (row for row in rows if row["name"] == "T4")
+    assert t4["usable_memory_mib"] == [13627, 13942]
+    assert (t4["memory_gib"], t4["architecture"], t4["peak_tflops"]["amp_bf16"]) == (16, "turing", None)
+
+
+def test_nothing_has_happened_yet() -> None:
+    assert plan("history").out.startswith("no runs yet; ")
+    assert plan("history", "--json").json == []
+    known = "no run in this journal is live"
+    assert plan("status").out == f"{known}; nobody has asked the providers yet: plan sweep does\n"
+    assert plan("status", "--json").json == []
+
+
+# --- whatever is typed -------------------------------------------------------------------------------------------
+
+_WORDS = st.sampled_from(
+    [
+        *COMMANDS, "check", "job.yaml", "no.yaml", "broken.yaml", ".", "", "-", "--", "-h", "--help", "--version",
+        "--json", "--all", "--yes", "--fresh", "--dry-run", "--detach", "--follow", "-f", "--include-retired",
+        "--check", "--model", "--dataset", "--epochs", "--batch", "--provider", "--region", "--device", "--market",
+        "--deadline", "--budget", "--objective", "--limit", "--explain", "--output", "--steps", "--plot",
+        "vgg16", "vgg61", "mnist-cnn", "cifar10", "mnist", "local", "aws", "us-east-1", "T4", "cpu", "spot", "cost",
+        "0", "1", "-1", "3.5", "1e999999", "nan", "8h", "0s", "\u00fc", "\U0001f984", "x" * 5000, "a\nb", "\udce9",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(arguments=st.lists(_WORDS, max_size=7))
+def test_whatever_is_typed_ends_with_a_documented_code_and_no_traceback(
+    here: Path, catalog: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    (here / "broken.yaml").write_text("a: [")
+    monkeypatch.setitem(*FACTORY)
+    if "estimate" in arguments:
+        arguments = [*arguments, "--catalog", str(catalog)]
+    said = plan(*arguments)
+    assert said.code in (0, 2, 3, 6, 8, 9, 10)
+    assert "Traceback" not in said.err
+    assert said.code == 0 or said.err.startswith(("error: ", "tiny on this machine")) or "error: " in said.err
+
+
+def test_imagenet_on_a_tpu_is_planned_with_the_price_of_its_data_disk() -> None:
+    asked = ("estimate", ROOT / "examples" / "vgg16-imagenet.yaml", "--provider", "gcp", "--device", "TPU v5e")
+    rows = plan(*asked, "--json").json["candidates"]
+    assert {row["instance_type"] for row in rows} == {"tpu-v5litepod-1", "tpu-v5litepod-4", "tpu-v5litepod-8"}
+    with Catalog.open() as catalog:
+        rates = catalog.rates["gcp"]
+    for row in rows:
+        hours, usd = row["total_seconds"] / 3600, float(rates.at(row["region"]).disk.usd)
+        assert row["cost_parts"]["disk"] == pytest.approx(394 * usd / 730 * hours, rel=0.02)
+    said = plan(*asked, "--explain", "1").out
+    assert "394.0 GB at $0.10 per GB and month; 100 come with the machine, 294 are made for the data" in said

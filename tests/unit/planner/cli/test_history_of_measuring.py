@@ -1,0 +1,31 @@
+"""A run of `plan measure` is no estimate that was off: it took some of the steps that were estimated."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.cli.history import _json, _over_time, _row
+from planner.runs.journal.rows import RunSummary
+from planner.runs.run import Outcome, Phase
+from providers.base import RunId
+from tests.doubles.clock import NOON
+
+RECEIPT = {
+    "outcome": "succeeded", "estimated_seconds": 400.0, "actual_seconds": 44.0, "actual_images_per_second": 6.6,
+}  # fmt: skip
+
+
+def summary(steps: int, total: int) -> RunSummary:
+    receipt = {**RECEIPT, "steps": steps, "total_steps": total}
+    return RunSummary(RunId("run-1"), "job", "local", NOON, Phase.DONE, Outcome.SUCCEEDED, receipt)
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown", "off"),
+    [(40, ("measured", "-", "44s", "-"), None), (62, ("succeeded", "6m 40s", "44s", "-89%"), -0.89)],
+)
+def test_a_measuring_run_is_told_as_one(steps: int, shown: tuple[str, ...], off: float | None) -> None:
+    run = summary(steps, 62)
+    assert _row(run)[4:8] == shown
+    assert _json(run)["off"] == off
+    assert bool(_over_time([run.receipt])) == (off is not None)

@@ -1,0 +1,123 @@
+"""What is typed after `plan estimate`: which wishes it becomes, and what is refused; what a command imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+
+from planner.cli import estimate
+from tests.conftest import ROOT
+from tests.unit.planner.cli.command import plan
+from workloads.terms import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+READ: list[tuple[str, dict[str, Any]]] = [
+    ("", {}),
+    ("job.yaml", {"job_file": Path("job.yaml")}),
+    ("-- -j", {"job_file": Path("-j")}),
+    ("--json a/b.yaml", {"job_file": Path("a/b.yaml"), "as_json": True}),
+    (
+        "job.yaml --all --include-retired --check",
+        {"job_file": Path("job.yaml"), "every": True, "include_retired": True, "check": True},
+    ),
+    (
+        "--model vgg16 --dataset=cifar10 --epochs 3 --batch=64",
+        {"model": "vgg16", "dataset": "cifar10", "epochs": 3, "batch": 64},
+    ),
+    ("--provider aws --provider=gcp --device T4", {"provider": ["aws", "gcp"], "device": ["T4"]}),
+    ("--limit 3 --limit 4 --explain 2", {"limit": 4, "explain_row": 2}),
+    ("--limit=03", {"limit": 3}),
+    (
+        "--objective time --deadline 8h --budget 20",
+        {"deadline": "8h", "budget": "20", "objective": Objective.TIME},
+    ),
+    ("--market on-demand --region us-east-1", {"market": ["on-demand"], "region": ["us-east-1"]}),
+    ("--catalog c.sqlite", {"catalog": Path("c.sqlite")}),
+    ("--budget -3", {"budget": "-3"}),
+]
+NOT_TYPED = dict.fromkeys(
+    ("job_file", "model", "dataset", "epochs", "batch", "provider", "region", "device", "market", "deadline", "budget",
+     "objective", "explain_row", "catalog")
+) | dict.fromkeys(("every", "include_retired", "assume_available", "check", "as_json"), False)  # fmt: skip
+
+
+def read(words: Sequence[str]) -> dict[str, Any]:
+    """The arguments with which the command's function is called."""
+    app = typer.Typer(add_completion=False)
+    app.command()(estimate.command)
+    given = typer.main.get_command(app).make_context("plan estimate", list(words)).params
+    return {name: list(value) or None if isinstance(value, tuple | list) else value for name, value in given.items()}
+
+
+@pytest.mark.parametrize(("line", "given"), READ, ids=[line for line, _ in READ])
+def test_what_is_typed_is_what_the_command_gets(line: str, given: dict[str, Any]) -> None:
+    assert read(line.split()) == NOT_TYPED | {"limit": 15} | given
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("a b", "Got unexpected extra argument(s) (b)"),
+        ("--frobnicate", "No such option: --frobnicate"),
+        ("--lim 3", "No such option: --lim"),
+        ("-j", "No such option: -j"),
+        ("-h", "No such option: -h"),
+        ("--all=yes", "Option '--all' does not take a value"),
+        ("--epochs", "Option '--epochs' requires an argument"),
+        ("--epochs 0", "Invalid value for '--epochs'"),
+        ("--epochs -3", "Invalid value for '--epochs'"),
+        ("--epochs many", "Invalid value for '--epochs'"),
+        ("--epochs \u0663", "Invalid value for '--epochs'"),  # a digit of another script
+        ("--objective cheap", "Invalid value for '--objective'"),
+        ("--objective TIME", "Invalid value for '--objective'"),
+        ("--model=", "give a job file, or --model and --dataset"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_sentence(line: str, error: str) -> None:
+    said = plan("estimate", *line.split())
+    assert (said.code, said.out) == (2, "")
+    assert said.error.startswith(error)
+    assert said.hint
+
+
+def test_a_shell_that_completes_an_option_gets_words_and_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_PLAN_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "plan estimate --obj")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert plan("estimate").out == "--objective\n"
+
+
+SLOW_TO_IMPORT = ["rich", "boto3", "botocore", "google", "azure", "tensorflow", "keras", "jax", "torch", "numpy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "spared"),
+    [
+        (["--version"], ["typer", "pydantic", "yaml", *SLOW_TO_IMPORT]),
+        (["devices"], ["workloads.job", "yaml", *SLOW_TO_IMPORT]),
+        (["estimate", "--model", "vgg16", "--dataset", "cifar10"], ["yaml", *SLOW_TO_IMPORT]),
+        (["estimate", str(ROOT / "examples" / "vgg16-imagenet.yaml")], SLOW_TO_IMPORT),
+        (
+            ["estimate", str(ROOT / "examples" / "vgg16-imagenet.yaml"), "--json"],
+            ["planner.report.tables", *SLOW_TO_IMPORT],
+        ),
+    ],
+    ids=lambda words: " ".join(words)[:40],
+)
+def test_a_command_imports_only_what_it_uses(arguments: list[str], spared: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys; from planner.cli.main import run; "
+        f"code = run({arguments!r}); "
+        f"print(code, [name for name in {spared!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], env={"PLAN_HOME": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.strip() == "0 []"

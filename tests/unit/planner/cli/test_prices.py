@@ -1,0 +1,109 @@
+"""One's own rates and observed spot prices, from the settings and the refreshed catalog to what is printed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.clock import SystemClock
+from pricing.grades import Market
+from pricing.merge import News
+from pricing.refresh import refresh
+from pricing.sources.aws import Advice
+from pricing.sources.aws_account import HISTORY_ID
+from pricing.sources.reading import Offered, Parsed, PriceFound, PricePart
+from pricing.tables import SpotHistory
+from tests.unit.planner.cli.command import plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOB = ("--model", "vgg16", "--dataset", "cifar10", "--provider", "aws", "--device", "T4", "--region", "us-east-1")
+OVERRIDE = '[[prices.override]]\nprovider = "aws"\nfamily = "g4dn"\ndiscount_percent = 60\nnote = "our contract"\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_ones_own_rates_are_planned_with_and_marked(home: Path) -> None:
+    on_demand = [row for row in plan("estimate", *JOB, "--json").json["candidates"] if row["market"] == "on_demand"]
+    before = on_demand[0]
+    (home / "settings.toml").write_text(OVERRIDE, encoding="utf-8")
+    rows = plan("estimate", *JOB, "--json").json["candidates"]
+    assert (before["usd_per_hour"], before["planning_usd_per_hour"], before["own_rate"]) == (0.526, 0.526, None)
+    own = [row for row in rows if row["market"] == "on_demand"]
+    assert {row["own_rate"] for row in own} == {"aws g4dn, on demand: 60 % off (our contract)"}
+    assert (own[0]["usd_per_hour"], own[0]["planning_usd_per_hour"]) == (0.526, 0.2104)
+    assert own[0]["cost_usd"] < before["cost_usd"] * 0.6
+    assert {row["own_rate"] for row in rows if row["market"] == "spot"} == {None}
+    table = plan("estimate", *JOB).out
+    assert "0.210 (list 0.526)  own rate, listed 2026-07-20, old" in table
+    assert "own rate: your own, of prices.override in settings.toml" in table
+    assert "your own rate: aws g4dn, on demand: 60 % off (our contract)" in plan("estimate", *JOB, "--explain", "1").out
+    shown = plan("prices", "show", "--json").json
+    assert shown["own_rates"] == ["aws g4dn, on demand: 60 % off (our contract)"]
+    assert "aws g4dn, on demand: 60 % off" in plan("prices", "show").out
+
+
+def test_a_rate_that_cannot_be_names_the_file_and_the_entry(home: Path) -> None:
+    (home / "settings.toml").write_text("[[prices.override]]\nprovider = 'aws'\n", encoding="utf-8")
+    said = plan("estimate", *JOB)
+    assert (said.code, "settings.toml: prices.override 1" in said.error) == (2, True)
+
+
+def test_observed_spot_is_told_apart_and_costs_what_the_week_cost(home: Path) -> None:
+    now = SystemClock().now()
+    week = SpotHistory(Decimal("0.25"), Decimal("0.15"), Decimal("0.4"))
+    zone = PriceFound(
+        "us-east-1", "g4dn.xlarge", Market.SPOT, Decimal("0.2"), HISTORY_ID, ("us-east-1b",), week,
+        as_of=now.date(),
+    )  # fmt: skip
+    part = PricePart(
+        name="spot", markets=frozenset({Market.SPOT}), regions=frozenset({"us-east-1"}), parsed=Parsed(prices=[zone])
+    )
+    places = {("us-east-1", name): ("us-east-1b",) for name in ("g4dn.xlarge", "g4dn.2xlarge")}
+    news = News(
+        parts=[part],
+        advice=Advice({("us-east-1", "g4dn.xlarge"): (0, 60)}, 0, now.date()),
+        offered=Offered(frozenset({"us-east-1"}), places, now.date()),
+        on=now.date(),
+    )
+    refresh("aws", news, home, accept=True)
+    found = plan("estimate", *JOB, "--market", "spot", "--json").json
+    (row,) = [row for row in found["candidates"] if row["instance_type"] == "g4dn.xlarge"]
+    assert (row["price_grade"], row["usd_per_hour"], row["planning_usd_per_hour"]) == ("observed", 0.2, 0.25)
+    assert (row["zone"], row["price_as_of"], row["price_old"]) == ("us-east-1b", now.date().isoformat(), False)
+    assert row["availability"] == "offerings"
+    refused = {(rejection["instance_type"], rejection["reason"]) for rejection in found["rejections"]}
+    assert ("g4dn.12xlarge", "not_offered") in refused
+    assert ("g4dn.2xlarge", "not_offered") not in refused
+    table = plan("estimate", *JOB, "--market", "spot").out
+    assert f"0.250 (raw 0.200)  observed {now.date()}" in table
+    assert "the mean of the week before" in table
+    assert f"availability: aws by its offerings of {now.date()}" in table
+    told = plan("estimate", *JOB, "--market", "spot", "--explain", "1").out
+    assert "in the week before it was $0.150/h to $0.400/h, mean over time $0.250/h" in told
+    assert "bucket 0 of 0-4 in us-east-1: AWS Spot Advisor, as last read" in told
+    assert f"among what the vendor offers there, asked on {now.date()}" in told
+
+
+def test_a_month_later_the_prices_are_marked(home: Path) -> None:
+    now = SystemClock().now().date()
+    price = PriceFound("us-east-1", "g4dn.xlarge", Market.ON_DEMAND, Decimal("0.5"), "aws-price-list")
+    for days, old in ((32, True), (31, False)):
+        one = price._replace(as_of=now - timedelta(days=days))
+        part = PricePart(
+            name="us-east-1",
+            markets=frozenset({Market.ON_DEMAND}),
+            regions=frozenset({"us-east-1"}),
+            parsed=Parsed(prices=[one]),
+        )
+        refresh("aws", News(parts=[part], on=now - timedelta(days=days)), home, accept=True)
+        rows = plan("estimate", *JOB, "--market", "on_demand", "--json").json["candidates"]
+        assert [row["price_old"] for row in rows if row["instance_type"] == "g4dn.xlarge"] == [old]

@@ -1,0 +1,138 @@
+"""Closed, full and broken standard streams: a sentence or nothing, a documented code, and every deed done."""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.cli.streams import GuardedStream, guarded, has_failed, undelivered, unfiltered
+from tests.conftest import ROOT
+from tests.desk import TINY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOST = "error: the output could not be written to stdout: "
+HINT = "hint: the command did its work, but its output is lost\n"
+CODE = "from planner.cli.main import main; main()"
+
+
+def shell(folder: Path, arguments: str, redirections: str) -> subprocess.CompletedProcess[str]:
+    """`plan ARGUMENTS REDIRECTIONS` as a shell runs it."""
+    (folder / "job.yaml").write_text(TINY)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PLAN_")}
+    there = {"PLAN_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT), "PLAN_ENGINE": "process"}
+    program = f"{shlex.quote(sys.executable)} -c {shlex.quote(CODE)}"
+    return subprocess.run(
+        ["/bin/sh", "-c", f"{program} {arguments} {redirections}"], cwd=folder, env=kept | there, capture_output=True,
+        text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "redirections", "code", "said"),
+    [
+        ("devices", ">&-", 9, f"{LOST}it is closed\n{HINT}"),
+        ("estimate job.yaml --limit 1", ">&-", 9, f"{LOST}it is closed\n{HINT}"),
+        ("--version", ">&-", 9, f"{LOST}it is closed\n{HINT}"),
+        ("--help", ">&-", 9, f"{LOST}it is closed\n{HINT}"),
+        ("devices", ">/dev/full", 9, f"{LOST}No space left on device\n{HINT}"),
+        ("estimate job.yaml --limit 1", ">/dev/full", 9, f"{LOST}No space left on device\n{HINT}"),
+        ("history --json", ">/dev/full", 9, f"{LOST}No space left on device\n{HINT}"),
+        ("stop nothing", ">&-", 2, "error: there is no run 'nothing'\nhint: plan history lists them\n"),
+        ("stop nothing", "2>&-", 2, ""),
+        ("stop nothing", "2>/dev/full", 2, ""),
+        ("devices", ">&- 2>&-", 9, ""),
+        ("status", "<&- >&- 2>&-", 9, ""),
+        ("history", "<&-", 0, ""),
+        ("launch job.yaml --provider local", "<&-", 2, None),
+        ("init job.yaml", "<&-", 2, None),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_gives_a_sentence(
+    tmp_path: Path, arguments: str, redirections: str, code: int, said: str | None
+) -> None:
+    done = shell(tmp_path, arguments, redirections)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    if said is not None:
+        assert done.stderr == said
+
+
+def test_a_home_that_nobody_knows_is_no_traceback(tmp_path: Path) -> None:
+    code = "import os; [os.environ.pop(name, None) for name in ('HOME', 'PLAN_HOME', 'XDG_STATE_HOME')]; " + CODE
+    for home in (None, "", "/nonexistent"):
+        kept = {name: value for name, value in os.environ.items() if name not in ("HOME", "PLAN_HOME")}
+        there = kept | {"PYTHONPATH": str(ROOT)} | ({} if home is None else {"HOME": home})
+        done = subprocess.run(
+            [sys.executable, "-c", CODE if home is not None else code, "devices", "--json"], cwd=tmp_path, env=there,
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+
+
+class Full(io.StringIO):
+    """Takes so many texts and then none."""
+
+    def __init__(self, texts: int, error: OSError) -> None:
+        super().__init__()
+        self.left, self.error = texts, error
+
+    def write(self, text: str) -> int:
+        if not self.left:
+            raise self.error
+        self.left -= 1
+        return super().write(text)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [(OSError(28, "No space left on device"), "No space left on device"), (BrokenPipeError(32, "Broken pipe"), "")],
+)
+def test_what_cannot_be_written_is_dropped_and_told_at_the_end(error: OSError, why: str) -> None:
+    inner = Full(1, error)
+    stream = GuardedStream(inner)
+    stream.writelines(["one\n", "two\n", "three\n"])
+    stream.write("four\n")
+    assert inner.getvalue() == "one\n"
+    assert has_failed(stream)  # type: ignore[arg-type]
+    assert undelivered(stream) == why  # type: ignore[arg-type]
+
+
+def test_the_filter_shows_control_characters_and_keeps_lines() -> None:
+    inner = io.StringIO()
+    GuardedStream(inner).write("a\tb\n\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2K ü\n")
+    assert inner.getvalue() == "a\tb\nred \\x1b]0;title\\x07 \\x9b2K ü\n"
+    unfiltered(GuardedStream(inner)).write("\x1b[2K")  # type: ignore[arg-type]
+    assert inner.getvalue().endswith("\x1b[2K")
+
+
+def test_closed_streams_are_replaced_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    with guarded():
+        assert not sys.stdin.isatty()
+        assert not sys.stdout.isatty()
+        assert sys.stdin.read() == ""
+        sys.stderr.write("nobody reads this")
+        assert undelivered(sys.stdout) == ""
+        sys.stdout.write("nor this")
+        assert undelivered(sys.stdout) == "it is closed"
+    assert (sys.stdin, sys.stdout, sys.stderr) == (None, None, None)
+
+
+def test_a_descriptor_that_is_closed_is_not_given_to_the_next_file(tmp_path: Path) -> None:
+    code = (
+        "from planner.cli.streams import open_closed_descriptors; open_closed_descriptors(); "
+        f"print(open({str(tmp_path / 'journal')!r}, 'w').fileno() > 2, file=open({str(tmp_path / 'said')!r}, 'w'))"
+    )
+    program = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} <&- >&- 2>&-"
+    there = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(["/bin/sh", "-c", program], cwd=tmp_path, env=there, timeout=300, check=True)
+    assert (tmp_path / "said").read_text() == "True\n"

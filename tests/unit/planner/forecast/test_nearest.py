@@ -1,0 +1,58 @@
+"""What nearly fits: which limit to relax where deadline or budget leave nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from planner.forecast.choose import Filters, choose
+from planner.forecast.nearest import nearest_misses
+from tests.builders import a_job, a_rental, a_throughput, a_world, rented
+
+if TYPE_CHECKING:
+    from planner.forecast.plan import Candidate
+    from planner.throughput.values import Throughput
+    from pricing.offers import Rental
+
+FAST, SLOW = "p3.2xlarge", "g4dn.xlarge"
+
+
+def speed(rental: Rental) -> Throughput:
+    return a_throughput(4000.0 if rental.instance_type == FAST else 100.0)
+
+
+def relaxed() -> tuple[Candidate, ...]:
+    """A fast machine for 40 dollars an hour and a slow one for one."""
+    rows = [
+        rented(a_rental(instance_type=FAST), ("us-east-1", "40")),
+        rented(a_rental(instance_type=SLOW), ("us-west-2", "1")),
+    ]
+    return choose(a_job(epochs=20), rows, a_world(speed), Filters(), every_place=True).candidates
+
+
+def test_each_limit_is_told_with_what_it_would_let_in() -> None:
+    by_name = {one.estimate.rental.instance_type: one for one in relaxed()}
+    fast, slow = by_name[FAST], by_name[SLOW]
+    between = (fast.estimate.time.total + slow.estimate.time.total) / 2
+    filters = Filters(deadline=between, budget_usd=Decimal(slow.cost_micro_usd) / 1_000_000 + Decimal("0.01"))
+    budget, deadline = nearest_misses(relaxed(), filters)
+    assert f"would let in in time for the least: {FAST} (on demand) at aws in us-east-1" in budget
+    assert f"would let in the fastest within the budget: {SLOW} (on demand) at aws in us-west-2" in deadline
+    given = Decimal(budget.split()[1])
+    assert 0 <= given - Decimal(fast.cost_micro_usd) / 1_000_000 < Decimal("0.01")
+    minutes = int(deadline.split()[1].removesuffix("m"))
+    assert timedelta(0) <= timedelta(minutes=minutes) - slow.estimate.time.total < timedelta(minutes=1)
+
+
+def test_where_one_limit_is_not_enough_both_are_told() -> None:
+    filters = Filters(deadline=timedelta(minutes=1), budget_usd=Decimal("0.001"))
+    (line,) = nearest_misses(relaxed(), filters)
+    assert line.startswith("--deadline ")
+    assert " --budget " in line
+    assert f"would let in the cheapest: {SLOW}" in line
+
+
+def test_without_limits_or_candidates_there_is_nothing_to_relax() -> None:
+    assert nearest_misses(relaxed(), Filters()) == ()
+    assert nearest_misses((), Filters(budget_usd=Decimal(1))) == ()

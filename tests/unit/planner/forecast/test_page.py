@@ -1,0 +1,57 @@
+"""The page that tells one estimate (planner/forecast/__init__.py) has the figures that the product computes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+import planner.forecast
+from planner.forecast.build_plan import PlanQuery, make_plan
+from planner.report.explain import explain
+from planner.settings import load_settings
+from tests.conftest import ROOT
+from workloads.jobfile import read_job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = " ".join((planner.forecast.__doc__ or "").split())
+FIGURES = {
+    "4,492,800 images": "4,492,800 images over the throughput",
+    "0.4 GiB of the 15.8 GiB": "0.4 GiB of 15.8 GiB for 128 images a device",
+    "8,817 images/s": "8,817.0 images/s over all devices, modelled",
+    "from 5,531 to 14,056": "80 % interval 5,530.7 to 14,056.0",
+    "24 vCPU can supply 975,039 images/s": "975,039 images/s: images held in memory as arrays, copied by 24 vCPU",
+    "450 s to boot, 90 s for the image": "boot 450 s, image 90 s, framework and first step 45 s",
+    "9m 47s": "setup 9m 47s",
+    "8m 30s": "training 8m 30s",
+    "19m 17s": "total if nothing interrupts 19m 17s",
+    "one interruption in 15 h": "interrupted once in 15h up, measured",
+    "0.022 expected interruptions": "0.022 interruptions expected",
+    "19m 29s are billed": "expected: 19m 34s, of which billed 19m 29s",
+    "0.312 USD/h of the 0.298": "$0.298/h, stale, 2026-07-01",
+    "720 s at 0.312 USD/h cost 0.0624 USD": "compute $0.0624: 720 s at $0.312/h",
+    "disk (0.0045)": "disk $0.0045",
+    "address (0.0016)": "address $0.0016",
+    "transfer (0.0072)": "transfer $0.0072",
+    "regions (0.00)": "between regions $0.00",
+    "0.0568 and 0.14 USD": "total $0.0757 ($0.0568 to $0.14",
+}
+"""Words of the page, and the line of `plan estimate --explain` that they rest on."""
+
+
+@pytest.fixture(scope="module")
+def explanation(tmp_path_factory: pytest.TempPathFactory) -> str:
+    home: Path = tmp_path_factory.mktemp("home")
+    settings = load_settings({"PLAN_HOME": str(home)}, home / "no-settings.toml")
+    job = read_job(ROOT / "examples" / "vgg16-cifar10.yaml")
+    plan = make_plan(job, PlanQuery(limit=1), settings, datetime(2026, 11, 23, tzinfo=UTC))
+    return " ".join(explain(plan, plan.candidates[0]).split())
+
+
+@pytest.mark.parametrize("words", FIGURES)
+def test_a_figure_of_the_page_is_the_products(words: str, explanation: str) -> None:
+    assert words in PAGE
+    assert FIGURES[words] in explanation

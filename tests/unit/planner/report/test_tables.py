@@ -1,0 +1,365 @@
+"""What people and programs read: golden texts over a small catalog, the JSON's keys, aligned tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.forecast.plan import Reason
+from planner.report import estimate_columns, tables
+from planner.report import estimate_json as estimate_json_module
+from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACE, TABLE, device_text
+from planner.report.estimate_json import estimate_json
+from planner.report.explain import explain
+from planner.report.tables import (
+    TIGHT_TEXT,
+    Column,
+    estimate_table,
+    machine_line,
+    rejection_counts,
+    table,
+)
+from planner.runs.proposal import rented as rented_proposal
+from planner.throughput.values import Basis
+from pricing.catalog import Catalog
+from pricing.money import format_usd
+from pricing.planning import PlannedAs
+from tests.builders import a_job, a_machine_estimate, a_plan, a_throughput, small_catalog
+from tests.conftest import ROOT
+from workloads.memory import GIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.forecast.plan import Plan, RankedOffer
+    from tests.conftest import Golden
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    with Catalog.open(small_catalog(tmp_path_factory.mktemp("render"))) as made:
+        yield made
+
+
+def plans(catalog: Catalog) -> dict[str, Plan]:
+    here = a_machine_estimate()
+    nowhere = a_machine_estimate(time=None, cost_usd=None, fits=False, reason="needs 9.0 GiB of memory, has 4.0")
+    return {
+        "short": a_plan(catalog, this_machine=here),
+        "first-two": a_plan(catalog, limit=2, this_machine=nowhere),
+        "every-place": a_plan(catalog, every_place=True, include_retired=True),
+        "nothing-left": a_plan(catalog, budget_usd=Decimal("0.0001"), this_machine=here),
+        "amp": a_plan(catalog, a_job(precision="amp_fp16", xla=True, framework="jax", global_batch_size=8)),
+    }
+
+
+@pytest.mark.parametrize("name", ["short", "first-two", "every-place", "nothing-left", "amp"])
+def test_the_table(catalog: Catalog, golden: Golden, name: str) -> None:
+    golden.check(f"estimate-{name}.txt", estimate_table(plans(catalog)[name]) + "\n")
+
+
+@pytest.mark.parametrize("name", ["short", "every-place", "nothing-left"])
+def test_the_json(catalog: Catalog, golden: Golden, name: str) -> None:
+    text = estimate_json(plans(catalog)[name])
+    golden.check(f"estimate-{name}.json", json.dumps(json.loads(text), indent=1) + "\n")
+
+
+# On spot at a price nobody believes; a host with an accelerator; retired; legacy with a note of the source.
+EXPLAINED = (2, 3, 5, 8, 10)
+
+
+@pytest.mark.parametrize("rank", EXPLAINED)
+def test_a_row_explained(catalog: Catalog, golden: Golden, rank: int) -> None:
+    plan = a_plan(catalog, every_place=True, include_retired=True)
+    golden.check(f"explain-{rank}.txt", explain(plan, plan.candidates[rank - 1]) + "\n")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "planned at $0.236/h",
+        "on demand, host $0.190/h + accelerator $0.350/h",
+        "retired 2025-03-30; instead: g4dn.xlarge",
+        "legacy, no date known; instead: nothing named",
+        "note of the source: last seen in August",
+        "billing: unverified: a guess",
+        "images a device",
+    ],
+)
+def test_the_explained_rows_show_every_kind_of_line(catalog: Catalog, said: str) -> None:
+    plan = a_plan(catalog, every_place=True, include_retired=True)
+    assert any(said in explain(plan, plan.candidates[rank - 1]) for rank in EXPLAINED)
+
+
+def test_an_unproven_row_says_so_everywhere(catalog: Catalog) -> None:
+    """Under the table with its row's number, in the row's own words, in JSON, and before a launch is agreed to."""
+    plan = a_plan(catalog, every_place=True)
+    why = "nobody was seen to run it"
+    first = plan.candidates[0]
+    estimate = replace(first.candidate.estimate, unproven=why)
+    marked = first._replace(candidate=first.candidate._replace(estimate=estimate))
+    plan = plan._replace(candidates=(marked, *plan.candidates[1:]), ranking=(marked.candidate, *plan.ranking[1:]))
+    line = f"image and driver are unproven on it, so it is ranked at 1.2 times its cost: {why}"
+    assert f"row 1: {line}" in estimate_table(plan).splitlines()
+    assert line in explain(plan, marked)
+    assert line not in explain(plan, plan.candidates[1])
+    assert [row["unproven"] for row in as_json(plan)["candidates"][:2]] == [why, None]
+    assert rented_proposal(plan).text.endswith(line)
+
+
+def test_a_row_whose_memory_is_all_but_full_says_so_everywhere(catalog: Catalog) -> None:
+    plan = a_plan(catalog, every_place=True)
+    first = plan.candidates[0]
+    need = first.candidate.estimate.memory
+    assert need is not None
+    assert not need.is_tight
+    full = need._replace(allocated_bytes=int(0.95 * need.usable.high_gib * GIB))
+    estimate = replace(first.candidate.estimate, memory=full)
+    marked = first._replace(candidate=first.candidate._replace(estimate=estimate))
+    plan = plan._replace(candidates=(marked, *plan.candidates[1:]), ranking=(marked.candidate, *plan.ranking[1:]))
+    assert f"row 1: {TIGHT_TEXT}" in estimate_table(plan).splitlines()
+    assert TIGHT_TEXT in explain(plan, marked)
+    assert [row["memory"]["tight"] for row in as_json(plan)["candidates"][:2]] == [True, False]
+
+
+# --- JSON --------------------------------------------------------------------------------------------------------
+
+PAGE = ROOT / "docs" / "estimate.md"
+
+
+def promised() -> set[str]:
+    """The keys of a candidate, as the page lists them."""
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    return {key for line in rows for key in re.findall(r"`(\w+)`", line.split(" | ")[1])}
+
+
+def test_the_page_lists_every_column(golden: Golden) -> None:
+    before, start, _ = PAGE.read_text(encoding="utf-8").partition("| title |")
+    assert start
+    lines = ["| title | keys of the JSON | what it says |", "|---|---|---|"]
+    for column in COLUMNS:
+        keys = ", ".join(f"`{key}`" for key in (*column.of_machine, *column.of_place))
+        lines.append(f"| {column.title} | {keys} | {column.meaning} |")
+    golden.check(PAGE, before + "\n".join(lines) + "\n")
+
+
+def test_no_key_stands_in_two_columns() -> None:
+    listed = [key for column in COLUMNS for key in (*column.of_machine, *column.of_place)]
+    assert len(listed) == len(set(listed)) == len({*OF_MACHINE, *OF_PLACE})
+
+
+def test_rows_of_a_provider_that_cannot_launch_are_marked(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = a_plan(catalog)
+    name = plan.candidates[0].offer.provider
+    assert ESTIMATE_ONLY_TEXT not in estimate_table(plan)
+    assert not any("launchable" in row for row in as_json(plan)["candidates"])
+    for module in (estimate_columns, estimate_json_module, tables):
+        monkeypatch.setattr(module, "ESTIMATED_ONLY", frozenset({name}))
+    text = estimate_table(plan)
+    assert f"{name} {plan.candidates[0].offer.region} (estimate only)" in text
+    assert f"{name}: {ESTIMATE_ONLY_TEXT}" in text.splitlines()
+    told = {row["provider"]: row.get("launchable") for row in as_json(plan)["candidates"]}
+    assert told.pop(name) == {"state": "refused", "reason": ESTIMATE_ONLY_TEXT}
+    assert set(told.values()) <= {None}
+
+
+def as_json(plan: Plan) -> dict[str, Any]:
+    return dict(json.loads(estimate_json(plan)))
+
+
+def test_the_bucket_of_a_spot_place_is_explained_with_its_date_and_source(catalog: Catalog) -> None:
+    plan = a_plan(catalog, every_place=True)
+    row = next(row for row in plan.candidates if row.offer.market == "spot")
+    assert "of 0-4" not in explain(plan, row)
+    for source, told in (("AWS Spot Advisor: savings", f", {row.offer.price_as_of}"), ("history", "")):
+        bucketed = row._replace(offer=replace(row.offer, interruption_bucket=3, price_source=source))
+        where = source if told else "AWS Spot Advisor, as last read"
+        assert f"bucket 3 of 0-4 in {row.offer.region}{told}: {where}" in explain(plan, bucketed)
+
+
+def test_traffic_with_a_bucket_elsewhere_is_a_line_of_its_own(catalog: Catalog) -> None:
+    near, far = (
+        next(
+            row for row in a_plan(catalog, every_place=True, buckets={"aws": bucket}).candidates if is_in_virginia(row)
+        )
+        for bucket in ("us-east-1", "eu-west-1")
+    )
+    told = explain(a_plan(catalog), near)
+    assert "  between regions $0.00: bucket and machine are in us-east-1\n" in told
+    assert "  rate within the region: listed, 2026-10-01: the vendor's list\n" in told
+    usage, crossing = far.candidate.estimate.side.usages[0], format_usd(far.fixed.between_regions)
+    told = explain(a_plan(catalog), far)
+    assert (
+        f"  between regions {crossing}: {usage.fetched_gb} GB from the bucket in eu-west-1 at $0.02 per GB, "
+        f"{usage.stored_gb} GB to it at $0.02\n"
+    ) in told
+    assert "  rate from the bucket: listed, 2026-10-01: the vendor's list\n" in told
+    assert far.cost_usd - near.cost_usd == far.fixed.between_regions > 0
+
+
+def is_in_virginia(row: RankedOffer) -> bool:
+    return row.offer.region == "us-east-1" and row.offer.instance_type == "g4dn.xlarge"
+
+
+def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
+    found = as_json(a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate()))
+    assert set(found) == {
+        *("job", "made_at", "currency", "prices", "advice", "this_machine", "candidates", "rejections"),
+    }
+    for row in found["candidates"]:
+        assert set(row) == promised()
+        assert set(row["lifecycle"]) == {"state", "date", "successor"}
+        assert set(row["cost_parts"]) == {"compute", "disk", "address", "transfer", "between_regions"}
+    for row in found["rejections"]:
+        assert set(row) == {"provider", "instance_type", "market", "reason", "count"}
+
+
+def test_money_and_rates_are_numbers_and_the_unknown_is_null(catalog: Catalog) -> None:
+    found = as_json(a_plan(catalog, every_place=True, include_retired=True))
+    for row in found["candidates"]:
+        for key in promised():
+            if key.endswith(("_usd", "_per_hour", "_seconds", "_second")):
+                assert isinstance(row[key], int | float), key
+        assert all(isinstance(part, int | float) for part in row["cost_parts"].values())
+    assert {row["zone"] for row in found["candidates"]} == {None, "us-east-1a"}
+    assert found["this_machine"] is None
+
+
+def test_every_candidate_is_there_in_its_rank(catalog: Catalog) -> None:
+    plan = a_plan(catalog, every_place=True, include_retired=True, limit=0)
+    found = as_json(plan)["candidates"]
+    assert [row["rank"] for row in found] == list(range(1, len(plan.ranking) + 1))
+    assert [row["cost_usd"] for row in found] == sorted(row["cost_usd"] for row in found)
+
+
+def test_a_row_of_json_says_what_a_row_of_the_table_says(catalog: Catalog) -> None:
+    plan = a_plan(catalog, every_place=True, include_retired=True)
+    for row, ranked in zip(as_json(plan)["candidates"], plan.candidates, strict=True):
+        offer, estimate = ranked.offer, ranked.candidate.estimate
+        assert (row["region"], row["instance_type"], row["market"]) == (
+            offer.region, offer.instance_type, offer.market.value,
+        )  # fmt: skip
+        assert row["cost_usd"] == pytest.approx(float(ranked.cost_usd))
+        assert row["cost_low_usd"] == pytest.approx(float(ranked.cost_low_usd))
+        assert row["cost_high_usd"] == pytest.approx(float(ranked.cost_high_usd))
+        assert row["cost_parts"]["compute"] == pytest.approx(float(ranked.compute_usd))
+        assert sum(row["cost_parts"].values()) == pytest.approx(row["cost_usd"], abs=2e-6)
+        assert row["usd_per_hour"] == float(offer.usd_per_hour)
+        assert row["planning_usd_per_hour"] == float(offer.planning_usd_per_hour or 0)
+        assert row["price_grade"] == offer.price_grade
+        assert row["total_seconds"] == estimate.time.total.total_seconds()
+
+
+def test_text_that_looks_like_json_stays_text(catalog: Catalog) -> None:
+    evil = '"candidates": [], "x": {"candidates": []}'
+    job = a_job(data={"path": evil, "images": 10}, model={"preset": "vgg16", "image_size": 64, "classes": 2})
+    found = as_json(a_plan(catalog, job))
+    assert found["job"]["data"]["path"] == evil
+    assert found["candidates"]
+
+
+def test_a_machine_that_cannot_is_all_null(catalog: Catalog) -> None:
+    estimate = a_machine_estimate(throughput=None, time=None, cost_usd=None, fits=False, reason="too small")
+    machine = as_json(a_plan(catalog, this_machine=estimate))["this_machine"]
+    known = {"name": "AMD EPYC", "device": "cpu", "device_count": 1, "usd_per_hour": 0.12, "fits": False}
+    assert machine == dict.fromkeys(machine) | known | {"reason": "too small"}
+
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_aligned_and_nothing_is_cut_off() -> None:
+    text = table([Column("a"), Column("n", right=True), Column("z")], [("x" * 30, "1", "u"), ("y", "1,000", "")])
+    assert text.splitlines() == [
+        "a" + " " * 35 + "n  z",
+        "x" * 30 + "  " + "    1  u",
+        "y" + " " * 29 + "  " + "1,000",
+    ]
+
+
+def test_a_table_without_rows_is_its_titles() -> None:
+    assert table([Column("a"), Column("b")], []) == "a  b"
+
+
+@pytest.mark.parametrize("name", ["short", "every-place"])
+def test_every_column_of_the_estimate_stands_under_its_title(catalog: Catalog, name: str) -> None:
+    text = estimate_table(plans(catalog)[name])
+    lines = text.split("\n\n")[1].splitlines()
+    starts = [lines[0].index(column.title) for column in TABLE]
+    assert starts == sorted(starts)
+    for column, start in zip(TABLE, starts, strict=True):
+        edge = start + len(column.title) if column.right else start - 1
+        for line in lines[1:]:
+            padded = line.ljust(len(lines[0]))
+            beside = padded[edge : edge + 2] if column.right else padded[max(0, edge - 1) : edge + 1]
+            assert edge < 0 or edge >= len(padded) or beside.strip() == "", (column.title, line)
+
+
+def test_the_table_is_plain_ascii(catalog: Catalog) -> None:
+    """A Windows console has a code page of its own."""
+    for plan in plans(catalog).values():
+        estimate_table(plan).encode("ascii")
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "fraction", "vcpus", "text"),
+    [
+        ("T4", 1, 1.0, 4, "T4"),
+        ("V100", 8, 1.0, 4, "8 x V100"),
+        ("L4", 1, 0.125, 4, "1/8 L4"),
+        ("A10", 1, 1 / 3, 4, "1/3 A10"),
+        ("cpu", 1, 1.0, 8, "8 vCPU"),
+        ("cpu", 1, 1.0, None, "cpu"),
+    ],
+)
+def test_devices_in_words(device: str, count: int, fraction: float, vcpus: int | None, text: str) -> None:
+    assert device_text(device, count, fraction, vcpus) == text
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [(0.01234, "0.0123 ("), (9.876, "9.88 ("), (99.96, "100 ("), (1234.5, "1,230 ("), (999.9, "1,000 (")],
+)
+def test_a_rate_has_three_digits(rate: float, said: str) -> None:
+    assert said in machine_line(a_machine_estimate(throughput=a_throughput(rate)))
+
+
+def test_this_machine_in_a_line() -> None:
+    assert machine_line(a_machine_estimate()) == (
+        "AMD EPYC, cpu: 500 (250-1,000) images/s, measured, 10m 00s, $0.0200 (at $0.120/h)"
+    )
+    modelled = replace(a_throughput(500.0), basis=Basis.MODELLED)
+    assert ", modelled, " in machine_line(a_machine_estimate(throughput=modelled))
+    cannot = a_machine_estimate(time=None, cost_usd=None, reason="needs 9.0 GiB of memory, has 4.0")
+    assert machine_line(cannot) == "AMD EPYC, cpu: no (needs 9.0 GiB of memory, has 4.0)"
+
+
+def test_rejections_are_counted_by_reason_in_the_order_of_the_filters(catalog: Catalog) -> None:
+    counts = rejection_counts(a_plan(catalog, budget_usd=Decimal("0.1")))
+    assert [reason for reason, _ in counts] == sorted(dict(counts), key=list(Reason).index)
+    assert dict(counts)[Reason.RETIRED] == 1
+    assert dict(counts)[Reason.CANNOT_RUN] == 2
+
+
+@pytest.mark.parametrize(("share", "trusted", "said"), [("1", True, True), ("0.3", True, False), ("1", False, False)])
+def test_spot_that_is_not_worth_it_is_said_of_prices_that_are_known(
+    catalog: Catalog, share: str, trusted: bool, said: bool
+) -> None:
+    plan = a_plan(catalog, markets=frozenset({"spot"}))
+    first = plan.candidates[0]
+    rate = Decimal(first.candidate.place.planning_micro_usd_per_hour) / 1_000_000
+    raw = rate if trusted else rate / 2
+    offer = replace(
+        first.offer,
+        usd_per_hour=raw,
+        planning_usd_per_hour=rate,
+        on_demand_usd_per_hour=rate / Decimal(share),
+        planned_as=PlannedAs.LISTED if trusted else PlannedAs.SHARE,
+    )
+    text = estimate_table(plan._replace(candidates=(first._replace(offer=offer),)))
+    assert ("row 1: spot is not worth it" in text) is said

@@ -1,0 +1,187 @@
+"""Bringing a run to its end: again after a crash, from a slow store, and never called done before nothing is left."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.errors import TeardownUnverifiedError, ThisMachineError
+from planner.runs.events import Message
+from planner.runs.execution.end import COLLECT_PATIENCE, KEPT_LINES, TEARDOWN_PATIENCE
+from planner.runs.run import Outcome, Phase
+from providers.base import EndKind
+from providers.errors import CredentialsError, IncompleteListingError, TransientError
+from tests.builders import a_target
+from tests.doubles.clock import NOON
+from tests.doubles.fake_machine import MODEL, ends, ends_after, trains_well
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.runs.run import Run
+    from providers.base import InstanceRef
+    from tests.doubles.desk import Desk
+
+EXPIRED = CredentialsError("expired", hint="Sign in again")
+AWAY = IncompleteListingError("a region is away", resources=(), unanswered=("eu-west-1",))
+
+
+def said(desk: Desk) -> list[str]:
+    return [event.text for event in desk.told(Message)]
+
+
+def unverified(desk: Desk) -> Run:
+    """A launch whose teardown could not be made sure of."""
+    with pytest.raises(TeardownUnverifiedError) as caught:
+        desk.launch()
+    assert caught.value.exit_code == 7
+    (run,) = desk.journal.live()
+    return run
+
+
+# --- not sure ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["list_owned", "delete"])
+@pytest.mark.parametrize("error", [EXPIRED, AWAY, TransientError("lost")])
+def test_a_teardown_that_is_not_sure_is_kept_and_shown_until_it_is(
+    desk: Desk, operation: str, error: Exception
+) -> None:
+    desk.provider.down[operation] = error
+    run = unverified(desk)
+    assert (run.phase, run.outcome) == (Phase.TEARING_DOWN, Outcome.SUCCEEDED)
+    assert run.unverified is not None
+    assert run.unverified.startswith("teardown unverified: ")
+    assert run.bills
+    assert desk.journal.receipt(run.run_id) is None
+    # As long as nobody answers it stays so, at every later look.
+    with pytest.raises(TeardownUnverifiedError):
+        desk.runner().settle(run)
+    desk.provider.down.clear()
+    settled = desk.runner().settle(run)
+    assert (settled.phase, settled.outcome, settled.unverified) == (Phase.DONE, Outcome.SUCCEEDED, None)
+    assert desk.leaked == []
+    assert desk.journal.receipt(run.run_id) is not None
+
+
+def test_what_may_still_be_there_goes_on_costing_in_the_receipt(desk: Desk) -> None:
+    desk.provider.slow_deletes = None
+    with pytest.raises(TeardownUnverifiedError):
+        desk.launch(targets=[a_target("3.6")])
+    desk.clock.advance(7200)
+    desk.provider.slow_deletes = 0
+    (run,) = desk.journal.live()
+    desk.runner().settle(run)
+    receipt = desk.journal.receipt(run.run_id)
+    assert receipt is not None
+    assert receipt["actual_seconds"] > 7200
+
+
+def test_an_interrupted_run_is_not_launched_again_before_the_first_machine_is_gone(desk: Desk) -> None:
+    desk.scripts(ends_after(EndKind.KILLED, 10), trains_well)
+    desk.provider.slow_deletes = None
+    run = unverified(desk)
+    assert (run.phase, run.outcome) == (Phase.INTERRUPTED, None)
+    assert run.unverified is not None
+    assert desk.provider.count("launch") == 1
+    desk.provider.slow_deletes = 0
+    run, _ = desk.runner().follow(run, desk.request())
+    assert (run.outcome, run.unverified, desk.provider.count("launch")) == (Outcome.SUCCEEDED, None, 2)
+    assert desk.leaked == []
+
+
+def test_slow_deletes_are_waited_for_within_patience(desk: Desk) -> None:
+    desk.provider.slow_deletes = 40
+    desk.provider.disks = True
+    run, receipt = desk.launch()
+    assert (run.outcome, desk.leaked) == (Outcome.SUCCEEDED, [])
+    assert timedelta(minutes=5) < timedelta(seconds=receipt.actual_seconds) < TEARDOWN_PATIENCE
+
+
+def test_a_disk_alone_keeps_a_run_from_being_done(desk: Desk) -> None:
+
+    def comes_back(operation: str) -> None:
+        if operation == "list_owned":
+            desk.provider.attached["a-disk"] = desk.journal.runs()[0].run_id
+
+    desk.provider.before = comes_back
+    run = unverified(desk)
+    assert "disk a-disk" in (run.unverified or "")
+
+
+# --- the model comes home ----------------------------------------------------------------------------------------
+
+
+def test_a_store_that_is_slow_to_answer_is_asked_again_for_the_model(desk: Desk) -> None:
+    run = desk.planned()
+    store = desk.provider.store(run.run_id)
+    tries: list[str] = []
+
+    def fails_twice(path: str) -> None:
+        if path.startswith("output/"):
+            tries.append(path)
+            if len(tries) < 3:
+                raise TransientError("connection lost")
+
+    store.at_get = fails_twice
+    run, _ = desk.runner().follow(run, desk.request())
+    assert run.outcome is Outcome.SUCCEEDED
+    assert {path.name: path.read_bytes() for path in (desk.folder / "model").iterdir()} == MODEL
+
+
+def test_a_store_that_never_answers_ends_the_run_and_keeps_what_it_has(desk: Desk) -> None:
+    run = desk.planned()
+    store = desk.provider.store(run.run_id)
+
+    def fails(path: str) -> None:
+        if path.startswith("output/"):
+            raise TransientError("connection lost")
+
+    store.at_get = fails
+    with pytest.raises(ThisMachineError, match="connection lost"):
+        desk.runner().follow(run, desk.request())
+    kept = desk.journal.run(run.run_id)
+    assert (kept.phase, kept.outcome, desk.leaked) == (Phase.DONE, Outcome.FAILED, [])
+    assert desk.clock.now() - NOON > COLLECT_PATIENCE
+    store.at_get = lambda _: None
+    assert "output/model.keras" in store.list("output")
+
+
+def test_a_stored_copy_that_cannot_be_deleted_does_not_undo_a_success(desk: Desk) -> None:
+    run = desk.planned()
+    store = desk.provider.store(run.run_id)
+
+    def closed(event: object) -> None:
+        if desk.provider.count("delete"):
+            store.down = TransientError("connection lost")
+
+    desk.provider.after = closed
+    run, _ = desk.runner().follow(run, desk.request())
+    assert run.outcome is Outcome.SUCCEEDED
+    assert "the stored copy of the model is still there: connection lost" in said(desk)
+
+
+# --- what the instance printed -----------------------------------------------------------------------------------
+
+
+def test_of_what_an_instance_printed_the_end_is_kept(desk: Desk) -> None:
+    provider = desk.provider
+
+    def logs(ref: InstanceRef) -> Iterator[str]:
+        for number in range(KEPT_LINES + 5):
+            yield f"line {number}\n"
+
+    provider.logs = logs  # type: ignore[method-assign]  # a longer one
+    desk.scripts(ends(EndKind.FAILED))
+    run, _ = desk.launch()
+    kept = provider.store(run.run_id).get("attempts/1/log/output.log").decode().splitlines()
+    assert (len(kept), kept[0], kept[-1]) == (KEPT_LINES, "line 5", f"line {KEPT_LINES + 4}")
+
+
+def test_each_attempt_keeps_what_it_printed(desk: Desk) -> None:
+    desk.scripts(ends_after(EndKind.KILLED, 10), trains_well)
+    run, _ = desk.launch()
+    logs = [path for path in desk.provider.store(run.run_id).list("attempts") if path.endswith(".log")]
+    assert logs == ["attempts/1/log/output.log", "attempts/2/log/output.log"]

@@ -1,0 +1,107 @@
+"""The model comes home whole or not at all, and a run whose output is not whole has failed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.errors import (
+    ExitCode,
+    ThisMachineError,
+    TrainingFailedError,
+)
+from planner.runs.events import PhaseReached
+from planner.runs.run import Outcome, Phase
+from tests.builders import a_job
+from tests.doubles.fake_machine import (
+    MODEL,
+    FakeMachine,
+    Seen,
+    trains_well,
+)
+from tests.unit.planner.runs.execution.followed import HERE, Crash, Fuse, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.doubles.desk import Desk
+
+
+def _leaves(write: Callable[[FakeMachine], None]) -> Callable[[FakeMachine], Iterator[Seen]]:
+    def script(machine: FakeMachine) -> Iterator[Seen]:
+        *looks, last = list(trains_well(machine))
+        yield from looks
+        write(machine)
+        yield last
+
+    return script
+
+
+def _manifest(*entries: dict[str, object]) -> Callable[[FakeMachine], None]:
+    return lambda machine: machine.store.put("output/manifest.json", json.dumps(entries).encode())
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda machine: machine.store.delete("output"), "left no complete output"),
+        (lambda machine: machine.store.put("output/manifest.json", b"[{"), "left no complete output"),
+        (lambda machine: machine.store.put("output/manifest.json", b"\xff"), "left no complete output"),
+        (lambda machine: machine.store.put("output/manifest.json", b'{"path": "x"}'), "left no complete output"),
+        (lambda machine: machine.store.put("output/manifest.json", b"[1]"), "left no complete output"),
+        (_manifest(), "left no complete output"),
+        (_manifest({"path": "model.keras"}), "left no complete output"),
+        (_manifest({"path": "model.keras", "sha256": "0" * 64}), "model.keras differs from its manifest"),
+        (lambda machine: machine.store.put("output/model.keras", b"half"), "model.keras differs from its manifest"),
+        (lambda machine: machine.store.delete("output/model.keras"), "names model.keras, which is not there"),
+        (_manifest({"path": "../../evil", "sha256": "0" * 64}), "outside its folder"),
+        (_manifest({"path": "/etc/evil", "sha256": "0" * 64}), "outside its folder"),
+        (_manifest({"path": "a/../../evil", "sha256": "0" * 64}), "outside its folder"),
+    ],
+)
+def test_output_that_is_not_whole_fails_the_run(desk: Desk, write: Callable[[FakeMachine], None], said: str) -> None:
+    desk.scripts(_leaves(write))
+    with pytest.raises(TrainingFailedError, match=said):
+        desk.launch()
+    (run,) = desk.journal.runs()
+    assert (run.phase, run.outcome) == (Phase.DONE, Outcome.FAILED)
+    assert desk.leaked == []
+    assert not (desk.folder / "model").exists()
+    # The checkpoint is kept: the next launch needs no more than the last step.
+    assert desk.runner().resumable(a_job(), HERE) == packed(run)
+
+
+def test_a_place_that_cannot_be_written_is_this_machines_fault_and_the_output_is_kept(desk: Desk) -> None:
+    run = desk.planned()
+    (desk.folder / "model").write_text("in the way")
+    with pytest.raises(ThisMachineError, match="cannot write the model") as caught:
+        desk.runner().follow(run, desk.request())
+    assert caught.value.exit_code is ExitCode.THIS_MACHINE
+    assert desk.leaked == []
+    assert "output/model.keras" in desk.provider.store(run.run_id).list("output")
+    (ended,) = desk.journal.runs()
+    assert ended.phase is Phase.DONE
+    assert desk.runner().resumable(a_job(), HERE) == ended
+
+
+def test_files_in_folders_come_home_in_folders(desk: Desk) -> None:
+    desk.scripts(_leaves(lambda machine: machine.write_output(MODEL | {"logs/a/b.txt": b"deep"})))
+    desk.launch()
+    assert (desk.folder / "model" / "logs" / "a" / "b.txt").read_bytes() == b"deep"
+    assert not list(desk.folder.glob(".*partial*"))
+
+
+def test_bringing_the_model_home_twice_changes_nothing(desk: Desk) -> None:
+    """A crash after the files were moved: the next look collects again."""
+    desk.listen = lambda event: Fuse(1).burn() if event == PhaseReached(Phase.TEARING_DOWN) else None
+    with pytest.raises(Crash):
+        desk.launch()
+    desk.listen = lambda _: None
+    (run,) = desk.journal.live()
+    desk.journal.save(replace(run, phase=Phase.COLLECTING, outcome=None), desk.clock.now())
+    (run,) = desk.journal.live()
+    assert desk.runner().settle(run).outcome is Outcome.SUCCEEDED
+    assert {path.name: path.read_bytes() for path in (desk.folder / "model").iterdir()} == MODEL

@@ -1,0 +1,154 @@
+"""A request that waits for a machine: what it costs, and what becomes of a run that waited in vain."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.runs.execution.executor import Detached, ended_error
+from planner.runs.execution.observe import Meter
+from planner.runs.journal.journal import Journal
+from planner.runs.run import Outcome, Phase
+from providers.base import EndKind, InstanceState
+from tests.builders import a_job, a_target, an_attempt, an_instance
+from tests.doubles.clock import NOON
+from tests.doubles.fake_machine import disappears, ends_after, in_vain, trains_well, waits
+from tests.unit.planner.runs.execution.followed import places
+from workloads.durations import parse_duration
+
+if TYPE_CHECKING:
+    from tests.doubles.desk import Desk
+
+MINUTE = timedelta(minutes=1)
+A, B, C = (a_target("3.6", zone=zone, instance_type="v3") for zone in "abc")
+LONG = a_job(constraints={"deadline": "5h"})
+QUEUED = an_instance(InstanceState.PENDING, bills=False)
+WORKS = an_instance(InstanceState.RUNNING)
+
+
+# --- what it costs ------------------------------------------------------------------------------------------------
+
+
+def test_waiting_costs_nothing(desk: Desk) -> None:
+    desk.scripts(waits(1800, trains_well))
+    run, receipt = desk.launch(LONG, targets=[A])
+    (attempt,) = run.attempts
+    assert run.outcome is Outcome.SUCCEEDED
+    assert attempt.bills_from is not None
+    assert attempt.ended_at is not None
+    assert attempt.bills_from - NOON > 28 * MINUTE
+    billed = attempt.ended_at - attempt.bills_from
+    assert receipt.actual_usd == pytest.approx(0.001 * billed.total_seconds(), abs=0.001)
+    assert billed < 4 * MINUTE
+
+
+def test_a_run_that_waits_has_cost_nothing_so_far_whoever_looks(desk: Desk) -> None:
+    desk.scripts(waits(1800, trains_well))
+    run = desk.planned(LONG, targets=[A])
+    with pytest.raises(Detached):
+        desk.executor().follow(run, desk.request(LONG), until_launched=True)
+    desk.clock.advance(600)
+    settled = desk.executor().settle(desk.journal.run(run.run_id))
+    assert (settled.phase, settled.attempts[0].queued) == (Phase.BOOTING, True)
+    with desk.reopened() as journal:
+        assert journal.run(run.run_id).cost_usd(desk.clock.now()) == 0
+
+
+def test_the_instant_is_kept_in_the_journal(desk: Desk) -> None:
+    desk.scripts(waits(120, trains_well))
+    run, _ = desk.launch(LONG, targets=[A])
+    with Journal.open(desk.settings.journal) as journal:
+        kept = journal.run(run.run_id).attempts[0]
+    assert (kept.bills_from, kept.queued) == (run.attempts[0].bills_from, False)
+
+
+def test_what_went_while_nobody_looked_is_counted_from_its_request(desk: Desk) -> None:
+    desk.scripts(waits(60, disappears))
+    run = desk.planned(LONG, targets=[A])
+    with pytest.raises(Detached):
+        desk.executor().follow(run, desk.request(LONG), until_launched=True)
+    assert desk.executor().settle(desk.journal.run(run.run_id)).attempts[0].queued
+    desk.provider.machines.clear()
+    desk.clock.advance(3600)
+    settled = desk.executor().settle(desk.journal.run(run.run_id))
+    assert (settled.phase, settled.attempts[0].queued) == (Phase.DONE, False)
+    assert settled.cost_usd(desk.clock.now()) > Decimal("3.5")
+
+
+@pytest.mark.parametrize(
+    ("looks", "since"),
+    [
+        ([WORKS], None),
+        ([an_instance(InstanceState.RUNNING, bills_from=NOON + 9 * MINUTE)], NOON + 9 * MINUTE),
+        ([QUEUED, WORKS], NOON),
+        ([QUEUED, QUEUED, WORKS, WORKS], NOON + MINUTE),
+        # The provider tells when it was made, and the looks that it was not ready afterwards.
+        ([QUEUED, QUEUED, an_instance(InstanceState.RUNNING, bills_from=NOON)], NOON + MINUTE),
+        # Once known it stays, whatever is told later.
+        ([QUEUED, WORKS, an_instance(InstanceState.ENDED, bills_from=NOON + 9 * MINUTE), None], NOON),
+        ([QUEUED, None], NOON),
+    ],
+)
+def test_it_bills_from_the_last_look_that_found_it_waiting(looks: list, since: object) -> None:  # type: ignore[type-arg]
+    meter, attempt = Meter(), an_attempt()
+    for number, seen in enumerate(looks):
+        attempt = meter.read(attempt, seen, NOON + number * MINUTE)
+    assert (attempt.queued, attempt.bills_from) == (False, since)
+
+
+def test_another_process_takes_the_earliest_instant_that_the_provider_tells() -> None:
+    attempt = Meter().read(an_attempt(), QUEUED, NOON + 20 * MINUTE)
+    told = an_instance(InstanceState.RUNNING, bills_from=NOON + 21 * MINUTE)
+    assert Meter().read(attempt, told, NOON + 60 * MINUTE).bills_from == NOON + 21 * MINUTE
+    assert Meter().read(attempt, WORKS, NOON + 60 * MINUTE).bills_from is None
+
+
+# --- in vain ------------------------------------------------------------------------------------------------------
+
+
+def test_where_it_waited_in_vain_the_run_goes_to_the_next_place(desk: Desk) -> None:
+    desk.scripts(waits(600, in_vain), waits(600, in_vain), trains_well)
+    run, receipt = desk.launch(LONG, targets=[A, B, C])
+    assert (run.outcome, places(run)) == (Outcome.SUCCEEDED, ["a", "b", "c"])
+    assert [attempt.end for attempt in run.attempts[:2]] == [EndKind.NO_CAPACITY] * 2
+    assert (receipt.attempts, receipt.interruptions, receipt.lost_steps) == (3, 0, 0)
+    assert [refusal.zone for refusal in desk.journal.refusals(desk.clock.now())] == ["a", "b"]
+    assert run.attempts[0].cost_usd(desk.clock.now()) == 0
+    assert desk.leaked == []
+
+
+def test_a_run_that_waited_in_vain_everywhere_found_no_capacity(desk: Desk) -> None:
+    desk.scripts(waits(120, in_vain))
+    run, receipt = desk.launch(LONG, targets=[A, B])
+    assert run.outcome is Outcome.NO_CAPACITY
+    assert places(run) == ["a", "b"] * (receipt.attempts // 2)
+    asked = f"2 places were asked in {receipt.attempts // 2} passes with {receipt.attempts} creates"
+    assert run.message == f"{asked}, none has room: it waited in vain"
+    assert ended_error(run).exit_code == 5
+    assert (receipt.actual_usd, desk.leaked) == (0, [])
+
+
+def test_waits_in_vain_are_not_counted_as_interruptions_without_progress(desk: Desk) -> None:
+    """Four in a row, after a machine that was taken back."""
+    vain = waits(60, in_vain)
+    desk.scripts(ends_after(EndKind.KILLED, 10), vain, vain, vain, vain, trains_well)
+    targets = [a_target(zone=zone, instance_type="v3") for zone in "abcdef"]
+    run, receipt = desk.launch(LONG, targets=targets)
+    assert (run.outcome, receipt.interruptions, receipt.lost_steps) == (Outcome.SUCCEEDED, 1, 3)
+
+
+def test_a_run_that_waits_is_stopped_at_once(desk: Desk) -> None:
+    desk.scripts(waits(1800, trains_well))
+
+    def stop() -> None:
+        with desk.reopened() as journal:
+            journal.ask_to_stop(journal.live()[0].run_id, desk.clock.now())
+
+    desk.clock.at_sleep[3] = stop
+    run, receipt = desk.launch(LONG, targets=[A, B])
+    assert (run.outcome, run.message) == (Outcome.STOPPED, "stopped while it waited for a machine")
+    assert timedelta(seconds=receipt.actual_seconds) < parse_duration("10m")
+    assert (receipt.actual_usd, desk.leaked) == (0, [])

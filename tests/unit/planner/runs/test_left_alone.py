@@ -1,0 +1,153 @@
+"""A run that nobody has looked at for hours: the command line against the simulated cloud, whose time a test moves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.runs.last_sweep import LastSweep, keep_sweep, last_sweep
+from providers import registry
+from providers.base import ProviderSettings
+from providers.sim.api import ADMIN
+from providers.sim.provider import SimProvider
+from tests.doubles.clock import NOON
+from tests.unit.planner.cli.command import plan
+from tests.unit.providers.sim.worlds import JOB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOURS = 3600
+
+
+class Cloud:
+    """The simulated cloud of a home folder, in which time passes only when it is told to."""
+
+    def __init__(self, home: Path, scenario: Path) -> None:
+        self.home = home
+        options = {"sim_speed": "0", "sim_scenario": str(scenario)}
+        settings = ProviderSettings(home=home, options=options, environment={}, now=lambda: NOON)
+        provider = registry.provider("sim", settings)
+        assert isinstance(provider, SimProvider)
+        self.provider = provider
+
+    def advance(self, seconds: float) -> None:
+        self._ask("advance", {"seconds": seconds})
+
+    def machines(self) -> list[dict[str, Any]]:
+        return [row for row in self._ask("ledger")["resources"] if row["kind"] == "instance"]
+
+    def living(self) -> list[str]:
+        return [row["id"] for row in self.machines() if row["ended_at"] is None]
+
+    def script(self, **fault: Any) -> None:
+        """One more thing that goes wrong (providers.sim.scenario.FaultRule)."""
+        self._ask("script", {"faults": [fault]})
+
+    def _ask(self, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        return self.provider.api.ask(f"{ADMIN}{what}", body)  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text(f"reclaims_per_hour = 0\nstart = {NOON.isoformat()}\n")
+    home = tmp_path / "home"
+    monkeypatch.setenv("PLAN_HOME", str(home))
+    monkeypatch.setenv("PLAN_SIM_SPEED", "0")
+    monkeypatch.setenv("PLAN_SIM_SCENARIO", str(scenario))
+    monkeypatch.chdir(tmp_path)
+    yield Cloud(home, scenario)
+    with contextlib.suppress(OSError, ValueError):
+        os.kill(int(json.loads((home / "sim" / "server.json").read_text())["pid"]), signal.SIGTERM)
+
+
+@pytest.fixture
+def launched(cloud: Cloud) -> str:
+    """A run of about 2 h 10 min, launched as a person does it, and left alone for two hours."""
+    job = cloud.home.parent / "job.json"
+    job.write_text(JOB.model_copy(update={"epochs": 470}).to_json())
+    place = ("--provider", "sim", "--device", "T4", "--market", "on_demand", "--deadline", "30h")
+    said = plan("launch", job, *place, "--detach", "--yes", "--json")
+    assert said.code == 0, said.err
+    (row,) = plan("status", "--json").json
+    cloud.advance(2 * HOURS)
+    return str(row["run_id"])
+
+
+def step_of(progress: str) -> int:
+    return int(progress.split()[-3]) if " of " in progress else 0
+
+
+def test_status_leaves_a_machine_alone_that_trains(cloud: Cloud, launched: str) -> None:
+    before = cloud.living()
+    said = plan("status", "--json")
+    assert said.code == 0, said.err
+    (row,) = said.json
+    assert (row["run_id"], row["phase"], row["attempts"]) == (launched, "running", 1)
+    assert (cloud.living(), len(before)) == (before, 1)
+    cloud.advance(240)
+    (later,) = plan("status", "--json").json
+    assert step_of(later["progress"]) > step_of(row["progress"]) > 0, "training goes on"
+    assert cloud.living() == before
+
+
+def test_stop_ends_a_run_with_its_checkpoint_and_says_stopped(cloud: Cloud, launched: str) -> None:
+    said = plan("stop", launched, "--json")
+    assert said.code == 0, said.err
+    assert (said.json["outcome"], said.json["attempts"], cloud.living()) == ("stopped", 1, [])
+    assert said.json["steps"] > 0
+
+
+def test_attach_follows_the_machine_that_trains_to_its_end(cloud: Cloud, launched: str) -> None:
+    said = plan("attach", launched, "--json")
+    assert said.code == 0, said.err
+    assert (said.json["outcome"], said.json["attempts"]) == ("succeeded", 1)
+    assert len(cloud.machines()) == 1
+
+
+# --- what nobody has asked the providers -------------------------------------------------------------------------
+
+
+def test_status_says_what_the_journal_knows_and_who_was_asked_beside_it(cloud: Cloud, launched: str) -> None:
+    """The journal is lost, its machine bills: nobody says that nothing is running."""
+    for file in cloud.home.glob("journal.sqlite*"):
+        file.unlink()
+    said = plan("status")
+    assert said.out == "no run in this journal is live; nobody has asked the providers yet: plan sweep does\n"
+    assert plan("status", "--json").json == []
+    assert cloud.living(), launched
+
+
+def test_status_tells_when_a_sweep_had_its_last_answer(cloud: Cloud) -> None:
+    one = plan("sweep", "--provider", "sim", "--dry-run")
+    assert (one.code, last_sweep(cloud.home)) == (0, None), "one provider is not all of them"
+    swept = plan("sweep", "--dry-run")
+    assert swept.code == 0, swept.err
+    kept = last_sweep(cloud.home)
+    assert kept is not None
+    assert "sim" in kept.asked
+    said = plan("status")
+    assert said.out.startswith(
+        "no run in this journal is live; plan sweep asks the providers: local, sim last answered"
+    )
+
+
+def test_a_sweep_without_every_answer_is_none(cloud: Cloud) -> None:
+    cloud.script(operation="ListInstances", where={"region": "sim-west"}, code="PlaceUnavailable", times=None)
+    swept = plan("sweep", "--dry-run")
+    assert (swept.code, last_sweep(cloud.home)) == (7, None)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"at": "soon", "asked": []}', '{"at": 5, "asked": []}'])
+def test_a_damaged_note_of_a_sweep_is_none(tmp_path: Path, text: str) -> None:
+    keep_sweep(tmp_path / "home", LastSweep(NOON, ("aws",)))
+    assert last_sweep(tmp_path / "home") == LastSweep(NOON, ("aws",))
+    (tmp_path / "home" / "last-sweep.json").write_text(text)
+    assert last_sweep(tmp_path / "home") is None

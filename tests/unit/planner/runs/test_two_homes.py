@@ -1,0 +1,325 @@
+"""Two homes on one account of the simulated cloud, a home that was copied, and one of the version before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.errors import ExitCode
+from planner.home.client import FILE, hash_of, own_client
+from planner.runs.decision.next_action import TIMER_GRACE
+from planner.runs.journal.reader import readable_runs
+from planner.runs.run import Outcome, Phase
+from planner.settings import load_settings
+from providers import registry
+from providers.sim.ledger import ledger
+from providers.sim.provider import SimProvider
+from providers.sim.scenario import Scenario
+from providers.sim.world import World
+from tests.contract.sim import DirectApi, NamedTrainer
+from tests.desk import signed_out
+from tests.doubles.clock import NOON
+from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.runs.journal.old_journal import relabel, to_schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from planner.home.client import Client
+    from planner.runs.run import Run
+    from providers.base import ProviderSettings
+
+RULES = Scenario.model_validate({"reclaims_per_hour": 0, "boot": ["60s", "60s"], "listing_lag": "0s"})
+WORLDS: list[World] = []
+JOB = """\
+name: vgg16-cifar10
+model: {preset: vgg16}
+data: {name: cifar10}
+epochs: 900
+global_batch_size: 128
+checkpoint_every: 5m
+"""
+
+
+def make(settings: ProviderSettings) -> SimProvider:
+    """What the registry calls: every home reaches the one cloud."""
+    del settings
+    return SimProvider(RULES, DirectApi(WORLDS[-1]))
+
+
+class Person:
+    """Somebody at a computer, with one home at a time."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._set = monkeypatch.setenv
+        self.world = World(RULES, NOON)
+
+    def has(self, **rules: object) -> None:
+        """Another cloud, under these rules."""
+        self.world = World(RULES.model_copy(update=rules), NOON, NamedTrainer())
+        WORLDS.append(self.world)
+
+    def sits_at(self, computer: str, home: str) -> Client:
+        """The client that commands are from now on."""
+        self._set("PLAN_COMPUTER", computer)
+        self._set("PLAN_HOME", str(self.folder / home))
+        return own_client(self.settings)
+
+    @property
+    def settings(self) -> Any:
+        return load_settings(os.environ, self.folder / "none")
+
+    def launches(self) -> Said:
+        said = plan("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes", "--fresh")
+        assert said.code == 0, said.err
+        return said
+
+    def sweeps(self, *more: str) -> Said:
+        return plan("sweep", "--provider", "sim", "--yes", "--json", *more)
+
+    def run(self) -> Run:
+        (run,) = (readable_runs(self.settings.journal) or {}).values()
+        return run
+
+    def passes(self, **span: float) -> None:
+        self.world.advance(self.world.now + timedelta(**span))
+
+    @property
+    def machines(self) -> list[str]:
+        """What computes at this moment."""
+        rows = ledger(self.world.state, self.world.now)["resources"]
+        return [row["id"] for row in rows if row["kind"] == "instance" and row["ended_at"] is None]
+
+
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+    signed_out(monkeypatch)
+    made = Person(tmp_path, monkeypatch)
+    monkeypatch.setitem(registry.FACTORIES, "sim", f"{__name__}:make")
+    monkeypatch.setattr(f"{__name__}.WORLDS", [made.world])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.yaml").write_text(JOB)
+    return made
+
+
+def fates(said: Said) -> list[str]:
+    assert said.code == 0, said.err
+    return [row["fate"] for row in said.json if row["kind"] == "instance"]
+
+
+@pytest.mark.parametrize("options", [(), ("--all",)])
+def test_a_sweep_leaves_the_other_homes_live_machine_alone(person: Person, options: tuple[str, ...]) -> None:
+    """Both containers have the same host name and home; what they do not share is the folder itself."""
+    ours = person.sits_at("trainer", "one/root")
+    person.launches()
+    person.passes(hours=1)
+    theirs = person.sits_at("trainer", "two/root")
+    assert not ours.ids & theirs.ids
+    assert fates(person.sweeps(*options)) == ["foreign"]
+    assert len(person.machines) == 1
+    person.sits_at("trainer", "one/root")
+    assert fates(person.sweeps(*options)) == ["live"]
+    assert len(person.machines) == 1
+
+
+def test_a_person_who_says_so_and_sees_whose_it_is_ends_it(person: Person) -> None:
+    ours = person.sits_at("alpha", "one")
+    person.launches()
+    person.sits_at("beta", "two")
+    table = plan("sweep", "--provider", "sim", "--dry-run", "--client", "any")
+    assert ours.id in table.out
+    assert (
+        plan("sweep", "--provider", "sim", "--client", "any").code == ExitCode.BAD_INPUT
+    )  # the input is not a terminal, so nobody can be asked
+    person.sweeps("--client", "0123456789abcdef")
+    assert len(person.machines) == 1
+    person.sweeps("--client", ours.id)
+    assert person.machines == []
+
+
+def test_what_another_client_left_past_its_deadline_is_ended(person: Person) -> None:
+    person.has(machine_timer_works=False, cloud_timer_works=False)
+    (person.folder / "job.yaml").write_text(JOB.replace("vgg16-cifar10", "wait"))  # its trainer hangs
+    person.sits_at("alpha", "one")
+    person.launches()
+    person.passes(days=2)
+    person.sits_at("beta", "two")
+    assert fates(person.sweeps()) == ["foreign"]
+    person.passes(seconds=TIMER_GRACE.total_seconds() + 60)
+    assert fates(person.sweeps()) == ["expired"]
+    assert person.machines == []
+
+
+@pytest.fixture
+def copied(person: Person) -> Person:
+    """A home with a run that trains, copied to another computer, at which the person sits now."""
+    person.sits_at("alpha", "home")
+    person.launches()
+    person.passes(minutes=5)
+    shutil.copytree(person.folder / "home", person.folder / "copy")
+    person._set("PLAN_COMPUTER", "beta")
+    person._set("PLAN_HOME", str(person.folder / "copy"))
+    return person
+
+
+def test_status_in_a_copy_says_whose_the_runs_are_and_acts_on_none(copied: Person) -> None:
+    copied.passes(hours=1)
+    first, second = plan("status"), plan("status")
+    notice = "is a copy of "
+    assert (notice in first.err, notice in second.err) == (True, False)
+    run = copied.run()
+    assert run.run_id not in first.out
+    assert f"left to client {run.client} on " in second.err
+    assert f"{run.run_id}; plan attach RUN --client any takes one over" in second.err
+    assert plan("status", run.run_id).code == 0
+    assert len(copied.machines) == 1
+    assert copied.run() == run
+
+
+@pytest.mark.parametrize("command", ["stop", "attach"])
+def test_stop_and_attach_in_a_copy_say_how_to_take_a_run_over(copied: Person, command: str) -> None:
+    run = copied.run()
+    said = plan(command, run.run_id)
+    assert said.code == ExitCode.REFUSED
+    assert said.error.startswith(f"run {run.run_id} was launched by client {run.client} on ")
+    assert f"plan stop {run.run_id} --client any ends it" in said.hint
+    assert len(copied.machines) == 1
+    assert copied.run() == run
+    assert plan(command, run.run_id, "--client", "all").code == ExitCode.BAD_INPUT
+
+
+def test_the_same_launch_in_a_copy_is_a_run_of_its_own_and_says_so(copied: Person) -> None:
+    run, before = copied.run(), copied.machines
+    said = plan("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")
+    assert said.code == 0, said.err
+    assert f"run {run.run_id} of this job is of client {run.client} on " in said.err
+    assert set(before) < set(copied.machines)
+    runs = readable_runs(copied.settings.journal) or {}
+    assert runs[run.run_id] == run
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize("hours", [0.5, 6])
+def test_a_sweep_in_a_copy_ends_nothing_of_the_original(copied: Person, hours: float) -> None:
+    """Whatever the copied journal says: that the run lives, or that it is over."""
+    copied.passes(hours=hours)
+    before = copied.machines
+    assert set(fates(copied.sweeps("--all"))) <= {"foreign"}
+    assert copied.machines == before
+    stored = copied.sweeps("--stored")
+    assert "no ended run of this" in stored.err
+
+
+def test_stop_in_a_copy_ends_the_run_for_whoever_says_any(copied: Person) -> None:
+    run = copied.run()
+    said = plan("stop", run.run_id, "--client", "any")
+    assert f"was launched by client {run.client}; this home takes it over" in said.err
+    assert copied.machines == []
+    ended = copied.run()
+    assert (ended.phase, ended.outcome, ended.taken_over) == (Phase.DONE, Outcome.STOPPED, True)
+
+
+def test_a_run_that_was_taken_over_is_ours(copied: Person) -> None:
+    run = copied.run()
+    assert plan("attach", run.run_id, "--client", "any", "--json").code == 0
+    ended = copied.run()
+    assert (ended.outcome, ended.taken_over, len(ended.attempts)) == (Outcome.SUCCEEDED, True, 1)
+
+
+def test_the_original_goes_on_as_if_nothing_had_happened(copied: Person) -> None:
+    plan("status")
+    copied.sweeps()
+    copied.sits_at("alpha", "home")
+    said = plan("attach", copied.run().run_id)
+    assert said.code == 0, said.err
+    assert copied.run().outcome is Outcome.SUCCEEDED
+
+
+def test_the_original_leaves_alone_what_a_copy_has_taken_over_and_launched(copied: Person) -> None:
+    """The copy stops the run and goes on with it; the original's journal still has it live on its old machine."""
+    name = copied.run().run_id
+    plan("stop", name, "--client", "any")
+    again = plan("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")
+    assert again.code == 0, again.err
+    assert copied.run().run_id == name
+    (machine,) = copied.machines
+    copied.passes(minutes=10)
+    copied.sits_at("alpha", "home")
+    said = plan("status")
+    assert said.code == ExitCode.TEARDOWN_UNVERIFIED
+    assert machine in said.error
+    assert f"plan stop {name} --client any ends it all the same" in said.hint
+    assert copied.machines == [machine]
+    plan("stop", name, "--client", "any")
+    assert copied.machines == []
+
+
+def test_a_copy_does_not_go_on_from_the_originals_checkpoint(person: Person) -> None:
+    """Both would write into one run directory."""
+    person.sits_at("alpha", "home")
+    person.launches()
+    person.passes(minutes=15)
+    name = person.run().run_id
+    plan("stop", name)
+    shutil.copytree(person.folder / "home", person.folder / "copy")
+    person.sits_at("beta", "copy")
+    said = plan("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")
+    assert f"run {name} of this job is of client " in said.err
+    assert len(readable_runs(person.settings.journal) or {}) == 2
+
+
+def _of_the_version_before(person: Person) -> str:
+    """A run that trains, launched by commit b318286; its id."""
+    import platform
+
+    home = person.folder / "home"
+    person._set("PLAN_HOME", str(home))
+    label = hash_of(home, platform.node())
+    # That version labelled with the hash; everything else of its requests is the same.
+    (home).mkdir()
+    (home / FILE).write_text(_file_with(label, home))
+    person.launches()
+    (home / FILE).unlink()
+    relabel(person.settings.journal, label)
+    to_schema(person.settings.journal, 3)
+    return label
+
+
+def _file_with(label: str, home: Path) -> str:
+    import json
+
+    from planner.home.computer import this_computer
+
+    rows = [{"id": label, "former": [], "computer": this_computer().to_json()}]
+    return json.dumps({"format": 1, "home": str(home), "inode": 0, "volume": None, "clients": rows})
+
+
+@pytest.mark.parametrize("first", ["sweep", "status", "stop"])
+def test_machines_of_the_version_before_are_ours_after_the_upgrade(person: Person, first: str) -> None:
+    label = _of_the_version_before(person)
+    person.passes(minutes=10)
+    if first == "sweep":
+        assert fates(person.sweeps()) == ["live"]
+    elif first == "status":
+        said = plan("status")
+        assert (said.code, "running" in said.out) == (0, True)
+    else:
+        assert plan("stop", person.run().run_id).code in (0, ExitCode.INTERRUPTED)
+        assert person.machines == []
+    client = own_client(person.settings)
+    assert client.former == (label,)
+    assert person.run().client == label
+
+
+def test_without_its_journal_the_version_befores_machine_is_an_orphan_of_ours(person: Person) -> None:
+    _of_the_version_before(person)
+    own_client(person.settings)
+    person.settings.journal.unlink()
+    person.passes(minutes=15)
+    assert fates(person.sweeps()) == ["orphan"]
+    assert person.machines == []

@@ -1,0 +1,138 @@
+"""Two terminals and one run, each a process of its own against the simulated cloud: one sits at a question or hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from providers.sim.api import STOP, Address, exchange
+from tests.doubles.typing_person import AtPty, command_line, own_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SPEED = {"PLAN_SIM_SPEED": "30"}
+"""Simulated seconds in a real one: boot and deletion take two seconds each, and the three minutes that plan stop waits
+for another command six."""
+LONG = """\
+name: long
+model: {preset: vgg16}
+data: {name: imagenet}
+epochs: 90
+global_batch_size: 256
+"""
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Where a job lies; its simulated cloud ends with the test."""
+    (tmp_path / "job.yaml").write_text(LONG)
+    yield tmp_path
+    address = tmp_path / "home" / "sim" / "server.json"
+    if address.exists():
+        told = json.loads(address.read_text())
+        exchange(Address(port=told["port"], token=told["token"]), STOP, {})
+
+
+def launch(folder: Path, *more: object) -> AtPty:
+    return AtPty(folder, "launch", "job.yaml", "--provider", "sim", "--json", "--deadline", "600h", *more, **SPEED)
+
+
+def plan(folder: Path, *arguments: object, stdin: int | None = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+    """Another terminal, where nobody can be asked."""
+    return subprocess.run(
+        command_line(*arguments), cwd=folder, env=own_environment(folder, SPEED), stdin=stdin, capture_output=True,
+        text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def runs(folder: Path) -> list[dict[str, Any]]:
+    return list(json.loads(plan(folder, "history", "--json").stdout))
+
+
+def the_run(folder: Path) -> str:
+    (row,) = json.loads(plan(folder, "status", "--json").stdout)
+    return str(row["run_id"])
+
+
+def left(folder: Path) -> list[Any]:
+    return list(json.loads(plan(folder, "sweep", "--provider", "sim", "--dry-run", "--json").stdout))
+
+
+def test_stop_in_another_terminal_ends_a_run_whose_own_terminal_sits_at_the_ctrl_c_question(folder: Path) -> None:
+    with launch(folder) as first:
+        first.wait_for("launch? [Y/n]:")
+        first.type("y\n")
+        first.wait_for("training on")
+        first.send(signal.SIGINT)
+        first.wait_for("stop the run?")
+        run_id = the_run(folder)
+        stopped = plan(folder, "stop", run_id, "--json")
+        assert stopped.returncode == 0, stopped.stderr
+        code, out = first.ended()
+    assert f"run {run_id}: another command has asked it to stop" in first.shown
+    assert (code, json.loads(out)["outcome"], json.loads(stopped.stdout)["outcome"]) == (130, "stopped", "stopped")
+    assert json.loads(out) == json.loads(stopped.stdout), "one receipt"
+    assert [row["outcome"] for row in runs(folder)] == ["stopped"]
+    assert left(folder) == []
+
+
+def test_stop_beside_a_process_that_is_suspended_ends_the_machine_and_the_record_follows(folder: Path) -> None:
+    with launch(folder, "--yes") as first:
+        first.wait_for("training on")
+        run_id = the_run(folder)
+        first.send(signal.SIGSTOP)
+        stopped = plan(folder, "stop", run_id, "--json")
+        assert stopped.returncode == 0, stopped.stderr
+        assert "another process follows the run and does not respond" in stopped.stderr
+        assert json.loads(stopped.stdout)["recorded"] is False
+        assert left(folder) == []
+        assert [row["outcome"] for row in runs(folder)] in ([], [None])
+        first.send(signal.SIGCONT)
+        code, out = first.ended()
+    assert (code, json.loads(out)["outcome"], json.loads(out)["attempts"]) == (130, "stopped", 1)
+    assert [row["outcome"] for row in runs(folder)] == ["stopped"]
+    assert left(folder) == []
+
+
+def test_the_end_of_the_input_launches_nothing(folder: Path) -> None:
+    with launch(folder) as first:
+        first.wait_for("launch? [Y/n]:")
+        first.type("\x04")
+        assert first.ended() == (2, "")
+    assert "the input ended before an answer: nothing was launched" in first.shown
+    assert "Traceback" not in first.shown
+    assert runs(folder) == []
+
+
+def test_no_and_ctrl_c_launch_nothing(folder: Path) -> None:
+    for keys, number in (("n\n", None), ("", signal.SIGINT)):
+        with launch(folder) as first:
+            first.wait_for("launch? [Y/n]:")
+            first.type(keys)
+            if number:
+                first.send(number)
+            assert first.ended() == (130, "")
+        assert "Traceback" not in first.shown
+    assert runs(folder) == []
+
+
+CLOSED = "import os, sys; os.close(0); os.execv(sys.executable, [sys.executable, '-c', {code!r}])"
+
+
+def test_a_closed_standard_input_is_nobody_and_no_traceback(folder: Path) -> None:
+    """`plan launch JOB.yaml <&-`"""
+    python, dash, code = command_line("launch", "job.yaml", "--provider", "sim")
+    done = subprocess.run(
+        [python, dash, CLOSED.format(code=code)], cwd=folder, env=own_environment(folder, SPEED), capture_output=True,
+        text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    assert (done.returncode, "error: the input is not a terminal, so nobody can be asked" in done.stderr) == (2, True)
