@@ -14,10 +14,10 @@ from providers.aws import store
 from providers.aws.account import Account
 from providers.aws.api import CONNECTIONS, Api, SdkApi
 from providers.aws.provider import AwsProvider, make
+from providers.aws.request import GROUP_ID, INSTANCE_ID
 from providers.aws.settings import AwsSettings
-from providers.aws.translate import GROUP_ID, INSTANCE_ID
 from providers.base import ProviderSettings, RunId, VendorRequest
-from providers.rented import Rented
+from providers.cloud.launch import Rented
 from providers.stores.bucket import Bucket
 from providers.stores.patience import Patience
 from providers.stores.store import run_store

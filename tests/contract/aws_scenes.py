@@ -1,11 +1,11 @@
-"""The table of providers/settling.py at AWS: how the double's account begins for each pair."""
+"""The table of providers/cloud/propagation.py at AWS: how the double's account begins for each pair."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from providers.settling import PAIRS
+from providers.cloud.propagation import PAIRS
 from tests.contract.aws import HOME, sdk
 from tests.contract.aws_command import at_a_desk
 from tests.desk import TINY
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from providers.settling import Pair
+    from providers.cloud.propagation import Pair
     from tests.doubles.aws.remote import Double
 
 _AT_A_LAUNCH = {

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from providers.azure.account import Account
 from providers.azure.api import Arm, ArmClient, recorded
-from providers.azure.launching import Pace
+from providers.azure.launch import Pace
 from providers.azure.provider import AzureProvider
 from providers.azure.settings import AzureSettings
 from providers.base import ProviderSettings, VendorRequest
-from providers.rented import Rented
+from providers.cloud.launch import Rented
 from providers.stores.patience import Patience
 from providers.stores.store import ObjectStore, run_store
 

@@ -1,4 +1,4 @@
-"""The table of providers/settling.py at Azure: how the double's subscription begins for each pair."""
+"""The table of providers/cloud/propagation.py at Azure: how the double's subscription begins for each pair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from providers.settling import Pair
+    from providers.cloud.propagation import Pair
     from tests.doubles.azure.client import Double
 
 _AT_A_LAUNCH = frozenset(

@@ -23,7 +23,7 @@ from tests.contract.local import (
 )
 from tests.contract.sim import SimHarness
 from tests.contract.tpu import TpuHarness
-from tests.doubles.aws import remote
+from tests.doubles.aws import quick, remote
 from tests.doubles.azure.client import Double
 from tests.doubles.google.process import Process
 
@@ -85,6 +85,7 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> CliEngine:
 @pytest.fixture(scope="session")
 def aws() -> Iterator[remote.Double]:
     """AWS's double, in a process of its own, and somebody who is signed in."""
+    quick.read_once()
     with remote.signed_in(), remote.Double() as made:
         yield made
         sdk(made.url).close()

@@ -10,19 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.agent_archive import AGENT
 from providers.base import ProviderSettings, VendorRequest
+from providers.cloud.agent_archive import AGENT
+from providers.cloud.trainer_wheel import WHEEL
 from providers.gcp import store
 from providers.gcp.account import Account
 from providers.gcp.api import Api, GoogleApi
-from providers.gcp.machines import Machines
-from providers.gcp.parts import rented_of
-from providers.gcp.provider import GcpProvider
+from providers.gcp.compute import Machines
+from providers.gcp.provider import GcpProvider, rented_of
 from providers.gcp.settings import GcpSettings
 from providers.stores.bucket import Bucket
 from providers.stores.patience import Patience
 from providers.stores.store import run_store
-from providers.trainer_wheel import WHEEL
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule, Scenario
 
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
     from pricing.offers import Offer, OfferQuery
     from providers.base import RunId
-    from providers.gcp.part import Part
+    from providers.cloud.launch import Rented
+    from providers.gcp.part import GcpPart
     from providers.gcp.setup import GcpSetUp
-    from providers.rented import Rented
     from providers.stores.store import ObjectStore
 
 PROJECT = "a-project"
@@ -99,7 +98,7 @@ class Client:
 
     def provider(self, only: str = OFFER) -> TimedGcp:
         account, stores = self.account(), self.stores()
-        parts: tuple[Part, ...] = (
+        parts: tuple[GcpPart, ...] = (
             Machines(self.api(GoogleApi(account)), account, self.rented(stores), self.google.sleep),
         )
         return TimedGcp(account, parts, stores, self.google.now, google=self.google, only=only, slept=self.slept)

@@ -60,7 +60,7 @@ def _until_nobody_looks() -> None:
     their connections; here they are waited for, since connections that are closed under them raise."""
     for thread in threading.enumerate():
         if thread.name.startswith("plan") or thread.name.endswith("(_answer)"):
-            thread.join(timeout=30.0)
+            thread.join(timeout=300)
 
 
 def leave() -> None:

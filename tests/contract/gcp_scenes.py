@@ -1,10 +1,13 @@
-"""The table of providers/settling.py at Google Cloud: how the double's project begins for each pair."""
+"""The table of providers/cloud/propagation.py at Google Cloud: how the double's project begins for each pair."""
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from providers.base import RunId
+from providers.stores.bucket import DATA
 from tests.contract.gcp import Client
 from tests.contract.gcp_command import at_a_desk
 from tests.contract.tpu import make_ready
@@ -17,11 +20,21 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from providers.settling import Pair
+    from providers.cloud.propagation import Pair
     from tests.doubles.google.process import Google
 
 _AT_COMPUTE = {"instances.insert", "objects.insert", "the machine's GetObject"}
 _AT_TPU = {"queuedResources.create", "tasks.create"}
+_DISK = "data disk"
+_IMAGENET = """\
+name: tiny
+model: {layers: [8, M, 16, M], dense: [16], image_size: 16}
+data: {name: imagenet}
+epochs: 1
+global_batch_size: 4096
+"""
+"""A job whose data needs a disk of its own on a TPU."""
+_SHARDS = {"name": "imagenet", "shards": [{"name": "shard-00000.tar", "sha256": "0" * 64, "size_bytes": 1}]}
 """Calls of a launch, which finds what a set-up has just made. All others are a set-up's, of a project's first day."""
 _WORDS = ("launch", "job.yaml", "--provider", "gcp", "--market", "on_demand", "--yes", "--max-cost", "5")
 _LAUNCH = (*_WORDS, "--device", "T4", "--region", "us-central1", "--region", "us-east1")
@@ -40,12 +53,19 @@ class GcpScene:
         rule = Unknown(made=pair.made, needed_by=pair.needed_by, seconds=seconds)
         if pair.needed_by in _AT_COMPUTE | _AT_TPU:
             self._google.reset(Scenario(unknown=(rule,)))
-            make_ready(Client(self._google, self._home))
+            client = Client(self._google, self._home)
+            make_ready(client)
+            if pair.made == _DISK:
+                (self._home / "job.yaml").write_text(_IMAGENET)
+                sets = client.stores()(RunId("none")).beside(DATA)
+                sets.put(f"{'a' * 64}/index.json", json.dumps(_SHARDS).encode())
         else:
             # Nothing else is new here but what the pair names.
             self._google.reset(Scenario(**{**NEW_PROJECT, "settling_seconds": 0.0}, unknown=(rule,)))
 
     def command(self, pair: Pair) -> Sequence[str]:
+        if pair.made == _DISK:
+            return (*_TPU, "--max-cost", "50")
         if pair.needed_by in _AT_TPU:
             return _TPU
         return _LAUNCH if pair.needed_by in _AT_COMPUTE else ("setup", "gcp", "--yes")

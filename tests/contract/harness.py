@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pytest
 
@@ -72,12 +73,13 @@ class Silent(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """How the fake trainer behaves, and until when."""
+    """How the fake trainer behaves, and until when. `job` are values of the job file that are others than usual."""
 
     behaviour: str = "wait"
     run_id: str = "r1"
     attempt: int = 1
     lasting: timedelta = timedelta(hours=1)
+    job: Mapping[str, Any] = field(default_factory=dict)
 
 
 def request(provider: Provider, ask: Ask = Ask()) -> LaunchRequest:
@@ -89,13 +91,14 @@ def request(provider: Provider, ask: Ask = Ask()) -> LaunchRequest:
             "data": {"name": "digits"},
             "epochs": 1,
             "global_batch_size": 32,
+            **ask.job,
         }
     )
     made = LaunchRequest(
         run_id=RunId(ask.run_id),
         attempt=ask.attempt,
         offer=provider.offers(OfferQuery())[0],
-        job_json=job.to_json(),
+        job=job,
         deadline=(_now(provider) + ask.lasting).replace(microsecond=0),
         memory_gib=0.25,
     )
@@ -114,7 +117,7 @@ def listed(provider: Provider, run_id: str | None = None) -> Sequence[OwnedResou
     try:
         return provider.list_owned(None if run_id is None else RunId(run_id))
     except IncompleteListingError as error:
-        return error.found
+        return error.resources
 
 
 def let_show(provider: Provider) -> None:

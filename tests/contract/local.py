@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, cast
 
 from providers.base import RunId, VendorRequest
 from providers.errors import TransientError
+from providers.hardware import HostHardware
 from providers.local.api import BuildSpec, EngineName
 from providers.local.command import Runner
 from providers.local.here import Here
 from providers.local.image import LOCAL_BASE, PUBLIC_BASE
-from providers.local.machine import Machine
 from providers.local.process import ProcessHost
 from providers.local.provider import LocalProvider
-from providers.local.records import Place, attempt_key
+from providers.local.records import AttemptPlace, attempt_key
 from providers.local.settings import EngineChoice, LocalSettings
 from tests.contract.harness import listed
 from tests.doubles import engine as engine_double
@@ -39,7 +39,7 @@ DOCKER_HOST = "unix:///run/trainplan-docker/docker.sock"
 DOCKER_PROGRAM = "/usr/bin/docker"
 """Debian's own: the client and the daemon of scripts/docker.sh are of one version."""
 TINY_IMAGE = "localhost/trainplan-tiny:tests"
-MACHINE = Machine(system="linux", architecture="x86_64", cpu_name="Test CPU", vcpus=2, memory_gib=8.0)
+MACHINE = HostHardware(system="linux", architecture="x86_64", cpu_name="Test CPU", vcpus=2, memory_gib=8.0)
 
 
 def now() -> datetime:
@@ -239,7 +239,7 @@ def build_tiny_image(engine: Engine, context: Path) -> None:
 
 def _leave_record(place: Here, engine: EngineName) -> None:
     """An attempt in an engine that does not answer here."""
-    place.records.keep(Place(host=engine, key=attempt_key(RunId("elsewhere"), 1)))
+    place.records.keep(AttemptPlace(host=engine, key=attempt_key(RunId("elsewhere"), 1)))
 
 
 def _over(place: Here, engine: object, image: str) -> LocalProvider:

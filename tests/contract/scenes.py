@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from providers.settling import Pair
+    from providers.cloud.propagation import Pair
 
 
 class Scene(Protocol):

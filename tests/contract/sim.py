@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from providers.base import VendorRequest
 from providers.sim.api import ADMIN, Address, DisconnectedError, HttpApi, RefusedError, canonical
+from providers.sim.calls import call
 from providers.sim.provider import SimProvider
 from providers.sim.scenario import Scenario
 from providers.sim.server import Host, SimServer
@@ -82,7 +83,7 @@ class DirectApi:
 
     def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return self._world.call(operation, json.loads(canonical(parameters)))
+            return call(self._world, operation, json.loads(canonical(parameters)))
         except CloudError as error:
             raise RefusedError(error.code, error.message, error.details) from error
         except LostReplyError as error:

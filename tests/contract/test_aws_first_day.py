@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.contract.aws_command import at_a_desk, machines
 from tests.contract.aws_scenes import FIRST_DAY
 from tests.doubles.aws.world import FIRST_DAY_VCPUS
-from tests.unit.planner.cli import Said, plan
+from tests.unit.planner.cli.command import Said, plan
 
 if TYPE_CHECKING:
     from pathlib import Path

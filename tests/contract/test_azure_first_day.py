@@ -15,7 +15,7 @@ from planner.errors import ExitCode
 from tests.conftest import ROOT
 from tests.contract.azure_command import at_a_desk, machines_asked_for
 from tests.doubles.azure.rules import FIRST_DAY, SIZES
-from tests.unit.planner.cli import Said, plan
+from tests.unit.planner.cli.command import Said, plan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -33,7 +33,7 @@ def engine_and_spec(world: EngineDoubleHarness | RealEngineHarness) -> Iterator[
     """An engine, and a container of a trainer that waits."""
     provider = world.provider()
     run = request(provider, Ask(run_id=f"contract-{uuid.uuid4().hex[:8]}"))
-    provider.here.make_room(run, run.job_json)
+    provider.here.make_room(run, run.job)
     spec = cast("ContainerHost", provider._chosen())._spec(run)
     made = cast("Engine", world.engine)
     yield made, spec

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from planner.drill.behaviours import SETTLES
+from planner.drill.grounds import FOLDER, ground_text, results
 from tests.conftest import ROOT
 
-DOUBLES = {"sim", "engine", "aws", "google", "azure"}
+DOUBLES = {"sim", "engine"} | {path.parent.name for path in (ROOT / "tests" / "doubles").glob("*/__init__.py")}
+"""The simulated cloud, the container engine, and the folder of each vendor's double: a new one brings its own rows."""
 BASES = {"documented", "recorded", "assumed"}
 _COUNTS = re.compile(r"(\d+)\s+behaviours:\s+(\d+)\s+vendor-documented,\s+(\d+)\s+recorded\s+live,\s+(\d+)\s+assumed")
 
@@ -65,3 +68,19 @@ def test_the_counts_that_are_stated_are_right(name: str) -> None:
     given = stated(name)
     assert given or name == "README.md"
     assert set(given) <= {counted()}
+
+
+def test_what_a_drill_settles_is_a_behaviour() -> None:
+    known = {f"{row.double}: {row.behaviour}" for row in rows()}
+    text = (ROOT / "docs" / "doubles.md").read_text(encoding="utf-8")
+    engine = text.partition("## Google Cloud")[2].partition("\n## ")[0]
+    known |= {f"google: {line.split('|')[1].strip()}" for line in engine.splitlines() if line.startswith("| ")}
+    assert {name for told in SETTLES.values() for name in told} - known == set()
+
+
+def test_what_drills_have_settled_is_what_their_results_say() -> None:
+    """Every result in docs/drills is read: one that names an account, or is none, ends here."""
+    text = (ROOT / "docs" / "fidelity.md").read_text(encoding="utf-8")
+    assert text.partition("<!-- drills -->\n")[2].partition("\n<!-- /drills -->")[0] == ground_text(results(ROOT))
+    listed = {path.name for path in (ROOT / FOLDER).iterdir()}
+    assert {name for name in listed if not name.endswith(".json")} == {"README.md"}

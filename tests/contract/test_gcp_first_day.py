@@ -14,7 +14,7 @@ from planner.errors import ExitCode
 from tests.conftest import ROOT
 from tests.contract.gcp_command import at_a_desk, leave
 from tests.doubles.google.scenario import NEW_PROJECT, Scenario
-from tests.unit.planner.cli import Said, plan
+from tests.unit.planner.cli.command import Said, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

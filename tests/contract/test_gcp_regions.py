@@ -12,7 +12,7 @@ from tests.contract.gcp_command import at_a_desk, leave
 from tests.contract.tpu import make_ready
 from tests.desk import TINY
 from tests.doubles.google.scenario import Scenario
-from tests.unit.planner.cli import plan
+from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import replace
 from datetime import timedelta
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from planner.runs.journal.records import request_from_record, request_record
 from pricing.offers import OfferQuery
 from providers import registry
 from providers.base import EndKind, InstanceRef, InstanceState, PreflightState, RunId
@@ -243,7 +245,13 @@ def test_logs_are_what_the_instance_printed(provider: Provider, harness: Harness
         wait_for(provider, ref, InstanceState.ENDED)
     else:
         wait_until_it_trains(provider, run)
-    assert f"training {job_from_json(run.job_json).name}" in list(provider.logs(ref))
+    assert f"training {run.job.name}" in list(provider.logs(ref))
+
+
+def test_a_request_survives_the_journal(provider: Provider, run_id: str) -> None:
+    run = request(provider, Ask(run_id=run_id))
+    run = replace(run, calls=tuple(provider.requests(run)))
+    assert request_from_record(json.loads(json.dumps(request_record(run))), provider) == run
 
 
 def test_the_store_is_what_the_trainer_sees(provider: Provider, run_id: str) -> None:
@@ -254,7 +262,7 @@ def test_the_store_is_what_the_trainer_sees(provider: Provider, run_id: str) -> 
     assert b'"running"' in store.get("attempts/1/status.json")
     # A rented machine's trainer reads the framework that runs there.
     framework = job_from_json(store.get("job.json").decode()).framework
-    asked = job_from_json(run.job_json).model_copy(update={"framework": framework})
+    asked = run.job.model_copy(update={"framework": framework})
     assert job_from_json(store.get("job.json").decode()) == asked
 
 
@@ -295,7 +303,7 @@ def test_a_list_that_is_not_whole_is_no_absence(provider: Provider, harness: Har
     for asked, told in ((run_id, there), ("never-launched", [])):
         with pytest.raises(IncompleteListingError) as caught:
             provider.list_owned(RunId(asked))
-        assert {owned.id for owned in caught.value.found} <= {owned.id for owned in told}
+        assert {owned.id for owned in caught.value.resources} <= {owned.id for owned in told}
         assert caught.value.unanswered
         assert caught.value.hint
 

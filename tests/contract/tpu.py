@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from providers.base import VendorRequest
+from providers.gcp.api import GoogleApi
+from providers.gcp.compute import Machines
 from providers.gcp.settings import MACHINE_ACCOUNT
 from providers.gcp.tpu.api import Calls, TasksCalls, TpuCalls
-from providers.gcp.tpu.provider import Found, TpuMachines
-from providers.gcp.tpu.reaper import REGION, queue_name
+from providers.gcp.tpu.data_disk import DataDisks
+from providers.gcp.tpu.deadline import REGION, queue_name
+from providers.gcp.tpu.provider import TpuMachines
 from tests.contract.gcp import PROJECT, Client, GcpHarness, TimedGcp, _put
 from tests.doubles.google.scenario import FaultRule, Scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from providers.base import RunId
+    from providers.cloud.launch import Rented
+    from providers.cloud.listing import ListedResources
+    from providers.gcp.account import Account
+    from providers.gcp.api import Api
+    from providers.gcp.part import GcpPart
+    from providers.stores.store import ObjectStore
     from tests.doubles.google.process import Google
 
 OFFER = "tpu-v3-8"
@@ -34,16 +44,43 @@ class TpuClient(Client):
 
     def provider(self, only: str = OFFER) -> TimedGcp:
         account, stores = self.account(), self.stores()
-        part = TpuMachines(
+        api = self.api(GoogleApi(account))
+        return TimedGcp(
             account,
-            self.rented(stores),
-            self.tpu(TpuCalls(account)),
-            self.tasks(TasksCalls(account)),
+            self.parts(account, self.rented(stores), api),
+            stores,
             self.google.now,
-            in_order,
-            self.google.sleep,
+            google=self.google,
+            only=only,
+            slept=self.slept,
         )
-        return TimedGcp(account, (part,), stores, self.google.now, google=self.google, only=only, slept=self.slept)
+
+    def parts(self, account: Account, rented: Rented, api: Api) -> tuple[GcpPart, ...]:
+        """TPUs alone: no run has a data disk."""
+        return (
+            TpuMachines(
+                account,
+                rented,
+                self.tpu(TpuCalls(account)),
+                self.tasks(TasksCalls(account)),
+                DataDisks(api),
+                self.google.now,
+                in_order,
+                self.google.sleep,
+            ),
+        )
+
+
+class DiskClient(TpuClient):
+    """Of runs whose data needs a disk of its own; nobody looks how large the data really is, so that the job's word
+    counts."""
+
+    def rented(self, stores: Callable[[RunId], ObjectStore]) -> Rented:
+        return replace(super().rented(stores), files=lambda data, ours: ())
+
+    def parts(self, account: Account, rented: Rented, api: Api) -> tuple[GcpPart, ...]:
+        """With the part that lists and deletes disks, as the product has it."""
+        return (Machines(api, account, rented, self.google.sleep), *super().parts(account, rented, api))
 
 
 class TpuHarness(GcpHarness):
@@ -86,7 +123,7 @@ def make_ready(client: Client) -> None:
         account.close()
 
 
-def in_order(look: Callable[[str], Found], zones: Sequence[str]) -> Iterable[Found]:
+def in_order(look: Callable[[str], ListedResources], zones: Sequence[str]) -> Iterable[ListedResources]:
     """One zone after the other: the same calls in the same order each time."""
     return [look(zone) for zone in zones]
 
@@ -102,6 +139,9 @@ def _request(call: Sequence[Any]) -> VendorRequest | None:
             "queuedResource": told["body"],
         }
         return VendorRequest(service="tpu", operation="CreateQueuedResource", parameters=parameters)
+    if told["method"] == "compute.disks.insert":
+        disk = {**told["path"], "requestId": told["query"]["requestId"], "body": told["body"]}
+        return VendorRequest(service="compute", operation="disks.insert", parameters=disk)
     if told["method"] == "cloudtasks.projects.locations.queues.tasks.create":
         parent = f"{_home(told['path'])}/queues/{told['path']['queuesId']}"
         given = {"parent": parent, **told["body"]}

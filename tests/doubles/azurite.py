@@ -47,7 +47,7 @@ def azurite(folder: Path, *options: str) -> Iterator[str]:
         yield address
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=300)
 
 
 def _address(said: Path) -> str | None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.cli.person import Nobody
-from planner.events import Event
-from planner.journal import Journal
-from planner.launch import Executor, Person
-from planner.receipt import estimate_record
-from planner.runner import Runner, request_for
+from planner.runs.events import Event
+from planner.runs.execution.executor import Executor, Person
+from planner.runs.journal.journal import Journal
+from planner.runs.receipt import estimate_record
+from planner.runs.runner import Runner, request_for
+from planner.runs.targets import Target
 from planner.settings import Settings
-from planner.targets import Target
 from tests.builders import a_job, a_machine_estimate, an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_provider import FakeProvider, Script
@@ -22,9 +22,9 @@ from tests.doubles.fake_provider import FakeProvider, Script
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.creating import MakeRequest
-    from planner.receipt import Receipt
-    from planner.run import Run
+    from planner.runs.execution.create import MakeRequest
+    from planner.runs.receipt import Receipt
+    from planner.runs.run import Run
     from workloads.job import TrainingJob
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from providers.base import EndKind, InstanceState, LaunchRequest
 from providers.errors import BadRequestError
-from providers.sim.vouched import attempt_record
+from providers.sim.attempt_record import attempt_record
 from tests.doubles.clock import FakeClock
-from workloads.job import job_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +102,7 @@ class FakeMachine:
 
     def __post_init__(self) -> None:
         self.launched_at = self.clock.now()
-        self.job = job_from_json(self.request.job_json)
+        self.job = self.request.job
 
     @property
     def steps_per_epoch(self) -> int:

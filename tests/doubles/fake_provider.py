@@ -95,7 +95,7 @@ class FakeProvider:
         with self._call("launch", key):
             if key not in self.machines:
                 store = self.stores.setdefault(request.run_id, FakeStore())
-                store.put("job.json", request.job_json.encode())
+                store.put("job.json", request.job.to_json().encode())
                 script = self.scripts[min(request.attempt, len(self.scripts)) - 1]
                 self.machines[key] = FakeMachine(request, store, self.clock, script)
                 if self.disks:

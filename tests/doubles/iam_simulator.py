@@ -56,7 +56,7 @@ def simulated(account: str, policies: Mapping[str, Mapping[str, Any]], asked: Se
 
 @cache
 def _run(given: str) -> str:
-    ran = subprocess.run(["node", str(_PROGRAM)], input=given, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(["node", str(_PROGRAM)], input=given, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
     return ran.stdout
 

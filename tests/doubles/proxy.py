@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _forward(self, body: bytes, fault: Fault | None) -> None:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
         headers["Content-Length"] = str(len(body))
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=300)
         try:
             connection.request(self.command, self.path, body, headers)
             answer = connection.getresponse()

@@ -109,7 +109,7 @@ class RegistryServer:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = 120
+    timeout = 300
     known: dict[str, Registry]
 
     def do(self) -> None:

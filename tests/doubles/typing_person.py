@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.conftest import ROOT
-from tests.doubles.waiting import until
+from tests.doubles.waiting import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,7 @@ class AtPty:
         if self.process.poll() is None:
             self.process.send_signal(number)
 
-    def wait_for(self, text: str, *, seconds: float = 60.0) -> None:
+    def wait_for(self, text: str, *, seconds: float = PATIENCE_SECONDS) -> None:
         """Until the terminal has shown it."""
 
         def shown_or_over() -> bool:
@@ -81,7 +81,7 @@ class AtPty:
             raise AssertionError(f"{error}\n{self.shown}") from None
         assert text in self.shown, self.shown
 
-    def ended(self, *, seconds: float = 60.0) -> tuple[int, str]:
+    def ended(self, *, seconds: float = PATIENCE_SECONDS) -> tuple[int, str]:
         """The exit code and what was printed, once it has ended."""
         until(lambda: self._read() is not None and self.process.poll() is not None, "it ends", seconds=seconds)
         self._read()

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PATIENCE_SECONDS = 300.0
+"""What hangs is told after so long. A computer that is slow and busy comes nowhere near it, and nobody waits for it
+when all is well."""
 
-def until(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+
+def until(holds: Callable[[], bool], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:
     """Look again until it holds; a failure of the test when it does not in time."""
     never, start = threading.Event(), time.monotonic()
     while not holds():

@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.making import packed
+from providers.aws.setup_steps import packed
 from tests.conftest import ROOT
 from tests.doubles.aws.objects import ACCOUNT
 from tests.doubles.iam_policy import Need, Policy

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from botocore.awsrequest import AWSResponse
 from botocore.handlers import BUILTIN_HANDLERS
 
-from providers.aws.making import packed
+from providers.aws.setup_steps import packed
 from tests.doubles.aws.backends import HOME, REAPER
 from tests.doubles.aws.objects import ACCOUNT
 

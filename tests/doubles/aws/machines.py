@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from providers.sim.attempt_record import attempt_record
 from providers.sim.training import Write, newest_checkpoint
 from providers.sim.values import Course, Ending
-from providers.sim.vouched import attempt_record
 from tests.doubles.aws import backends, objects
 from tests.doubles.endings import is_sign_of_training
 from tests.doubles.iam_policy import Need
@@ -130,13 +130,19 @@ def boot(world: World, machine: Machine) -> None:
         images_per_second=world.scenario.images_per_second,
         began_at=world.now,
         start_step=newest_checkpoint(marks, job_json),
-        deadline=machine.deadline,
+        deadline=_trains_until(machine, int(attempt.group(1))),
         run_key=found[1] if (found := _KEY.search(machine.user_data)) else "",
     )
     machine.told_until = world.now
     machine.looks_at = world.now + POLL
     _written(machine, world.trainer.begins(machine.course))
     machine.ending = world.trainer.ends(machine.course)
+
+
+def _trains_until(machine: Machine, attempt: int) -> datetime | None:
+    """When agent and trainer end by themselves, as the spec says."""
+    told = objects.get(machine.bucket, f"{machine.prefix}/attempts/{attempt}/machine/spec.json")
+    return datetime.fromisoformat(json.loads(told)["deadline"]) if told else machine.deadline
 
 
 def _may_read(world: World, machine: Machine) -> bool:

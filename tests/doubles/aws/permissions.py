@@ -1,5 +1,5 @@
 """What IAM asks the policies of whoever calls for, action by action; resources and conditions are judged in
-tests/unit/providers/aws/test_policies.py.
+tests/unit/providers/aws/test_permissions.py.
 
 The table is by the Service Authorization Reference (https://docs.aws.amazon.com/service-authorization/latest/reference/),
 and not the product's own list: they check each other.

@@ -1,4 +1,4 @@
-"""What moto works out anew for every call, worked out once: the same answers for half of the time.
+"""What moto and the SDK work out anew for every call, worked out once: the same answers for half of the time.
 
 Thousands of launches go through one double (`make faults PROVIDER=aws`), and most of it was spent here.
 """
@@ -30,14 +30,22 @@ def install() -> None:
     quick_headers.install()
     import moto.core.responses as responses
     import moto.kms.models as kms
-    from botocore import session
-    from botocore.client import ClientCreator
-    from botocore.loaders import JSONFileLoader
 
     # The methods of a class do not change; moto inspects it for each call.
     responses.method_names_from_class = functools.cache(responses.method_names_from_class)
     # Every world's disks are encrypted, and nobody signs with their key: one pair will do.
     kms.generate_private_key = functools.cache(kms.generate_private_key)
+    read_once()
+
+
+def read_once() -> None:
+    """For the rest of this process, the double's or a test's: what the SDK reads and makes anew for each session."""
+    from botocore import session
+    from botocore.client import ClientCreator
+    from botocore.loaders import JSONFileLoader
+
+    if hasattr(session.create_loader, "cache_info"):
+        return
     # Every turn of the reaper has a session of its own, which reads all that AWS says of EC2.
     real = JSONFileLoader().load_file
     load = functools.cache(real)

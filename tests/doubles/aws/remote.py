@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.conftest import ROOT
+from tests.doubles.hangs import HANGS_SECONDS
 from tests.doubles.shown_time import ShownTime
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ ENVIRONMENT = {
     "AWS_DEFAULT_REGION": "us-east-1",
 }
 """Somebody is signed in, and nothing of this computer's own sign-in is read."""
-PATIENCE_SECONDS = 300
-"""Real ones. To let days pass over a machine that trains took a busy computer more than a minute."""
 UNSET = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_REGION")
 
 
@@ -129,7 +128,7 @@ class Double:
         for connection in self._connections.values():
             connection.close()
         self._process.terminate()
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=300)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
@@ -138,5 +137,5 @@ class Double:
         """This thread's own, and this process's: one that was forked must not speak on its parent's."""
         who = os.getpid(), threading.get_ident()
         if who not in self._connections:
-            self._connections[who] = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+            self._connections[who] = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANGS_SECONDS)
         return self._connections[who]

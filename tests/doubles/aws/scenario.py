@@ -99,7 +99,7 @@ class Scenario(Value):
     regions: tuple[str, ...] = REGIONS
     setup: Literal["reaper", "schedule", "none"] = "reaper"
     retired: tuple[str, ...] = ()
-    trainer: Literal["named", "hung"] = "named"
+    trainer: Literal["named", "hung", "silent", "unsaved", "forgetful"] = "named"
     images_per_second: float = 100.0
     boot: tuple[float, float] = (10.0, 20.0)
     deletion: tuple[float, float] = (2.0, 4.0)

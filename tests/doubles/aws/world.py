@@ -13,6 +13,7 @@ from tests.doubles.aws.machines import Machine, boot, finish, live_on, was_asked
 from tests.doubles.aws.scenario import Scenario, last_that_fits
 from tests.doubles.aws.unknown import Unmet
 from tests.doubles.clock import NOON
+from tests.doubles.spoiled_trainers import SPOILED
 from tests.faults.harness import EndedBy
 from tests.faults.sim import Hung
 
@@ -35,7 +36,7 @@ MARKETS = ("on-demand", "spot")
 FIRST_DAY_VCPUS = 5.0
 """Of a new account for machines without accelerators, on demand and on spot; none for G, VT and P
 (https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html)."""
-_TRAINERS: dict[str, Callable[[], Trainer]] = {"named": NamedTrainer, "hung": Hung}
+_TRAINERS: dict[str, Callable[[], Trainer]] = {"named": NamedTrainer, "hung": Hung, **SPOILED}
 
 
 @dataclass

@@ -42,7 +42,7 @@ _REFUSALS: dict[str, tuple[type[ProviderError], str, str]] = {
     "NameNotResolved": (
         TransientError,
         "azblob://trainplantests/trainplan does not answer: trainplantests.blob.core.windows.net is not known",
-        "look at the network, then try again",
+        "check the network connection, then try again",
     ),
 }
 

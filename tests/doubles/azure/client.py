@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from tests.conftest import ROOT
 from tests.doubles.azure.bucket import MemoryBucket, refused
 from tests.doubles.azure.rules import SUBSCRIPTION
+from tests.doubles.hangs import HANGS_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,9 @@ class Double:
         self.authority = folder / "authority.pem"
         context = ssl.create_default_context(cafile=str(self.authority))
         where = urlsplit(self.url)
-        self._line = http.client.HTTPSConnection(str(where.hostname), where.port, context=context, timeout=30)
+        self._line = http.client.HTTPSConnection(
+            str(where.hostname), where.port, context=context, timeout=HANGS_SECONDS
+        )
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -51,7 +54,7 @@ class Double:
 
     def close(self) -> None:
         self._line.close()
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=300)
 
     @property
     def options(self) -> dict[str, str]:

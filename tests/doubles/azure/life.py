@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from providers.base import LABEL_ATTEMPT, LABEL_RUN
-from providers.sim.life import ended
+from providers.sim.calls import call
+from providers.sim.life import ended_machine
 from providers.sim.training import Simulated, Trainer
-from providers.sim.values import Machine, MachineState, Why
+from providers.sim.values import MachineState, SimMachine, Why
 from providers.sim.world import World as Physics
 
 if TYPE_CHECKING:
@@ -33,9 +34,12 @@ class Life:
         self.trainer = trainer or Simulated()
         self.physics = Physics(rules.physics(), rules.start, self.trainer)
 
-    def begin(self, name: str, body: dict[str, Any]) -> Machine:
+    def begin(self, name: str, body: dict[str, Any]) -> SimMachine:
         """A machine of this create. Raises ValueError for a start-up text that is not one of ours."""
         read = start_up_of(body)
+        spec = self.physics.state.objects.get(f"{read['run']}/attempts/{read['attempt']}/machine/spec.json")
+        if spec:
+            read["trains_until"] = json.loads(spec)["deadline"]
         asked = {
             "region": _REGION,
             "zone": None,
@@ -46,10 +50,10 @@ class Life:
             "labels": {LABEL_RUN: read["run"], LABEL_ATTEMPT: read["attempt"]},
             "userData": read,
         }
-        made = self.physics.call("RunInstance", asked)
+        made = call(self.physics, "RunInstance", asked)
         return self.physics.state.machines[str(made["id"])]
 
-    def of(self, name: str) -> Machine:
+    def of(self, name: str) -> SimMachine:
         return self.physics.state.machines[name]
 
     def end(self, name: str, why: Why) -> None:
@@ -59,7 +63,7 @@ class Life:
             return
         self.physics.tell(machine.labels[LABEL_RUN])
         machine = self.of(name)
-        self.physics.put(ended(machine, self.physics.now, why, self.physics.scenario))
+        self.physics.put(ended_machine(machine, self.physics.now, why, self.physics.scenario))
 
     def next_at(self) -> datetime | None:
         """When something happens to a machine next."""

@@ -300,7 +300,7 @@ class World:
             machine_role,
             role_path,
         )
-        from providers.azure.roles import MACHINE_ACTIONS
+        from providers.azure.permissions import MACHINE_ACTIONS
 
         self.put_group(STANDING_GROUP, {"location": "eastus", "tags": {"trainplan": "set-up"}})
         path = identity_path(SUBSCRIPTION, STANDING_GROUP)

@@ -59,8 +59,8 @@ def insert(world: World, call: Call) -> dict[str, Any]:
     known = table.tokens.get(token)
     if known is not None and _age(world, known) < world.scenario.token_seconds:
         return known.body
-    _check_place(world, zone)
-    _check_policy(world, call)
+    check_place(world, zone)
+    check_policy(world, call)
     _check_machine(world, call)
     if table.machine(zone, call.body["name"]) is not None:
         raise RefusedError(409, "alreadyExists", f"The resource '{_path(call)}/{call.body['name']}' already exists")
@@ -116,30 +116,24 @@ def list_operations(world: World, call: Call) -> dict[str, Any]:
 
 def list_instances(world: World, call: Call) -> dict[str, Any]:
     there = [known for known in table_of(world).machines if not known.gone and known.shown_from <= world.now]
-    return _aggregated(world, call, "instances", [(f"zones/{known.zone}", known.body) for known in there])
-
-
-def list_disks(world: World, call: Call) -> dict[str, Any]:
-    there = [known for known in table_of(world).disks if known.ended_at is None]
-    rows = [(f"zones/{known.zone}", known.body) for known in there]
-    return _aggregated(world, call, "disks", [*rows, *_of_others(world, "disks")])
+    return aggregated(world, call, "instances", [(f"zones/{known.zone}", known.body) for known in there])
 
 
 def list_addresses(world: World, call: Call) -> dict[str, Any]:
     """We never reserve one: machines have ephemeral ones, which are no resources."""
-    return _aggregated(world, call, "addresses", _of_others(world, "addresses"))
+    return aggregated(world, call, "addresses", of_others(world, "addresses"))
 
 
 def list_rules(world: World, call: Call) -> dict[str, Any]:
-    return _aggregated(world, call, "forwardingRules", _of_others(world, "forwardingRules"))
+    return aggregated(world, call, "forwardingRules", of_others(world, "forwardingRules"))
 
 
 def list_snapshots(world: World, call: Call) -> dict[str, Any]:
-    rows = [dict(row) for _, row in _of_others(world, "snapshots")]
+    rows = [dict(row) for _, row in of_others(world, "snapshots")]
     return {"kind": "compute#snapshotList", "id": "snapshots", "items": rows, "selfLink": HOST}
 
 
-def _of_others(world: World, kind: str) -> list[tuple[str, dict[str, Any]]]:
+def of_others(world: World, kind: str) -> list[tuple[str, dict[str, Any]]]:
     """What somebody else made in the project: (scope, row)."""
     return [(str(row["scope"]), dict(row["row"])) for row in world.scenario.others.get(kind, ())]
 
@@ -147,28 +141,13 @@ def _of_others(world: World, kind: str) -> list[tuple[str, dict[str, Any]]]:
 def list_machine_types(world: World, call: Call) -> dict[str, Any]:
     name = _named(call)
     rows = [(f"zones/{zone}", {"name": name, "zone": zone}) for zone in _zones(world) if _MACHINES.fullmatch(name)]
-    return _aggregated(world, call, "machineTypes", rows)
+    return aggregated(world, call, "machineTypes", rows)
 
 
 def list_accelerator_types(world: World, call: Call) -> dict[str, Any]:
     name = _named(call)
     rows = [(f"zones/{zone}", {"name": name, "zone": zone}) for zone in _zones(world) if name in _ACCELERATORS]
-    return _aggregated(world, call, "acceleratorTypes", rows)
-
-
-def delete_disk(world: World, call: Call) -> dict[str, Any]:
-    table = table_of(world)
-    there = [known for known in table.disks if (known.zone, known.name) == (call.path["zone"], call.path["disk"])]
-    disk = next((known for known in there if known.ended_at is None), None)
-    if disk is None:
-        raise _not_found(f"disks/{call.path['disk']}")
-    holder = next((known for known in table.machines if known.disk is disk), None)
-    if holder is not None and not holder.gone:
-        message = f"The disk resource '{disk.name}' is already being used by '{holder.name}'"
-        raise RefusedError(400, "resourceInUseByAnotherResource", message)
-    disk.goes_at = disk.goes_at or world.now + timedelta(seconds=1)
-    assert holder is not None
-    return table.record(disk.zone, "delete", holder).body
+    return aggregated(world, call, "acceleratorTypes", rows)
 
 
 def image(world: World, call: Call) -> dict[str, Any]:
@@ -191,13 +170,13 @@ def project(world: World, call: Call) -> dict[str, Any]:
 def region(world: World, call: Call) -> dict[str, Any]:
     name = call.path["region"]
     if name not in ZONES:
-        raise _not_found(f"regions/{name}")
+        raise not_found(f"regions/{name}")
     every = dict.fromkeys(
-        ("CPUS", "N2_CPUS", "A2_CPUS", "NVIDIA_A100_GPUS", "NVIDIA_L4_GPUS", *_METRICS.values()), _MANY
+        ("CPUS", "N2_CPUS", "A2_CPUS", "SSD_TOTAL_GB", "NVIDIA_A100_GPUS", "NVIDIA_L4_GPUS", *_METRICS.values()), _MANY
     )
     every |= {f"PREEMPTIBLE_{metric}": _MANY for metric in every if metric.endswith("_GPUS")}
-    limits = every | _limits_of(world, name)
-    return {"kind": "compute#region", "name": name, "quotas": _quotas(limits, _used(world, name))}
+    limits = every | limits_of(world, name)
+    return {"kind": "compute#region", "name": name, "quotas": _quotas(limits, used(world, name))}
 
 
 def list_regions(world: World, call: Call) -> dict[str, Any]:
@@ -208,7 +187,7 @@ def list_regions(world: World, call: Call) -> dict[str, Any]:
 def network(world: World, call: Call) -> dict[str, Any]:
     name = call.path["network"]
     if name not in world.scenario.networks:
-        raise _not_found(f"networks/{name}")
+        raise not_found(f"networks/{name}")
     link = f"{HOST}/projects/{call.path['project']}/global/networks/{name}"
     return {"kind": "compute#network", "name": name, "autoCreateSubnetworks": True, "selfLink": link}
 
@@ -223,8 +202,6 @@ HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
     "compute.instances.delete": delete,
     "compute.instances.getSerialPortOutput": console,
     "compute.instances.aggregatedList": list_instances,
-    "compute.disks.aggregatedList": list_disks,
-    "compute.disks.delete": delete_disk,
     "compute.addresses.aggregatedList": list_addresses,
     "compute.forwardingRules.aggregatedList": list_rules,
     "compute.snapshots.list": list_snapshots,
@@ -275,12 +252,12 @@ def _asked_for(world: World, call: Call) -> Machine:
     return Machine(zone=zone, body=shown, disk=made, created_at=world.now, shown_from=shown_from)
 
 
-def _check_place(world: World, zone: str) -> None:
+def check_place(world: World, zone: str) -> None:
     if zone not in _zones(world):
         raise RefusedError(403, "forbidden", f"Permission denied on 'locations/{zone}' (or it may not exist).")
 
 
-def _check_policy(world: World, call: Call) -> None:
+def check_policy(world: World, call: Call) -> None:
     zone = call.path["zone"]
     if zone.rpartition("-")[0] in world.scenario.closed_regions:
         words = f"Location ZONE:{zone} violates constraint constraints/gcp.resourceLocations on the resource"
@@ -313,7 +290,7 @@ def _check_machine(world: World, call: Call) -> None:
             raise RefusedError(400, "invalid", f"Invalid value for field 'resource': {message}")
     used = str(body["networkInterfaces"][0].get("network", "")).rpartition("/")[2]
     if used not in world.scenario.networks:
-        raise _not_found(f"networks/{used}")
+        raise not_found(f"networks/{used}")
 
 
 Refusal = tuple[dict[str, Any], tuple[int, str]]
@@ -344,10 +321,10 @@ def _is_full(world: World, zone: str) -> bool:
 
 def _no_quota(world: World, machine: Machine) -> Refusal | None:
     near = machine.zone.rpartition("-")[0]
-    limits = _limits_of(world, near)
-    used = _used(world, near)
+    limits = limits_of(world, near)
+    taken = used(world, near)
     for metric, count in _counted(machine).items():
-        if metric in limits and used.get(metric, 0) + count > limits[metric]:
+        if metric in limits and taken.get(metric, 0) + count > limits[metric]:
             message = f"Quota '{metric}' exceeded.  Limit: {limits[metric]} in region {near}."
             info = {"metricName": f"compute.googleapis.com/{metric.lower()}", "limitName": metric}
             row = {"code": "QUOTA_EXCEEDED", "message": message, "errorDetails": [{"quotaInfo": info}]}
@@ -368,7 +345,7 @@ def _no_quota_anywhere(world: World, machine: Machine) -> Refusal | None:
     return None
 
 
-def _limits_of(world: World, region: str) -> dict[str, float]:
+def limits_of(world: World, region: str) -> dict[str, float]:
     """The quotas that the scenario sets in a region."""
     return world.scenario.quotas.get("*", {}) | world.scenario.quotas.get(region, {})
 
@@ -419,13 +396,17 @@ _CPUS = {"e2": "CPUS", "n1": "CPUS", "n2": "N2_CPUS", "n2d": "N2D_CPUS", "c2": "
 """Series -> the quota that counts its vCPUs (https://cloud.google.com/compute/resource-usage)."""
 
 
-def _used(world: World, near: str) -> dict[str, int]:
-    used: dict[str, int] = {}
+def used(world: World, near: str) -> dict[str, int]:
+    found: dict[str, int] = {}
     for machine in table_of(world).machines:
         if _holds(machine) and machine.zone.startswith(near):
             for metric, count in _counted(machine).items():
-                used[metric] = used.get(metric, 0) + count
-    return used
+                found[metric] = found.get(metric, 0) + count
+    blank = [known for known in table_of(world).disks if known.is_blank and known.ended_at is None]
+    for disk in blank:
+        if disk.zone.startswith(near) and str(disk.body["type"]).rpartition("/")[2] in ("pd-balanced", "pd-ssd"):
+            found["SSD_TOTAL_GB"] = found.get("SSD_TOTAL_GB", 0) + int(disk.body["sizeGb"])
+    return found
 
 
 def _holds(machine: Machine) -> bool:
@@ -440,7 +421,7 @@ def _quotas(limits: Mapping[str, float], used: Mapping[str, int]) -> list[dict[s
     ]
 
 
-def _aggregated(world: World, call: Call, kind: str, rows: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+def aggregated(world: World, call: Call, kind: str, rows: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     """A page of what the filter matches, by scope; a fault of kind `warning` leaves a place out."""
     missing = world.fault(call.method, "warning")
     found = [(scope, row) for scope, row in rows if _matches(row, call.query.get("filter", ""))]
@@ -490,7 +471,7 @@ def _named(call: Call) -> str:
 def _there(world: World, call: Call) -> Machine:
     machine = table_of(world).machine(call.path["zone"], call.path["instance"])
     if machine is None:
-        raise _not_found(f"zones/{call.path['zone']}/instances/{call.path['instance']}")
+        raise not_found(f"zones/{call.path['zone']}/instances/{call.path['instance']}")
     return machine
 
 
@@ -498,10 +479,10 @@ def _operation(world: World, call: Call) -> Operation:
     for known in table_of(world).operations:
         if known.body["name"] == call.path["operation"]:
             return known
-    raise _not_found(f"operations/{call.path['operation']}")
+    raise not_found(f"operations/{call.path['operation']}")
 
 
-def _not_found(what: str) -> RefusedError:
+def not_found(what: str) -> RefusedError:
     return RefusedError(404, "notFound", f"The resource '{what}' was not found")
 
 

@@ -116,7 +116,7 @@ class Description:
                 raise ViolationError(f"{where}: {value!r} is no list")
             for number, item in enumerate(value):
                 self._check(schema["items"], item, f"{where}[{number}]", sent=sent)
-        elif kind != "any":
+        elif kind != "any" and not (sent and _is_number_of(schema, value)):
             _check_plain(schema, value, where)
 
     def _check_object(self, schema: Mapping[str, Any], value: object, where: str, *, sent: bool) -> None:
@@ -181,6 +181,12 @@ def _check_pattern(row: Mapping[str, Any], value: str, where: str) -> None:
         raise ViolationError(f"{where}: {value!r} is not like {row['pattern']}")
     if row.get("enum") and value not in row["enum"]:
         raise ViolationError(f"{where}: {value!r} is none of {', '.join(row['enum'])}")
+
+
+def _is_number_of(schema: Mapping[str, Any], value: object) -> bool:
+    """Whether it is the number of a word that the schema lists, which Google takes for the word
+    (https://protobuf.dev/programming-guides/json/: parsers accept names and numbers of enumerations)."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(schema.get("enum", ()))
 
 
 def _check_plain(schema: Mapping[str, Any], value: object, where: str) -> None:

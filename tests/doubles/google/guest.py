@@ -14,15 +14,16 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from providers.sim.attempt_record import attempt_record
 from providers.sim.catalogue import TYPES
 from providers.sim.training import Simulated, images_per_second, newest_checkpoint
 from providers.sim.values import Course, Ending
-from providers.sim.vouched import attempt_record
 from tests.contract.sim import NamedTrainer
 from tests.doubles import gcs
 from tests.doubles.endings import is_sign_of_training
 from tests.doubles.google import unknown
 from tests.doubles.google.world import Moment, World
+from tests.doubles.spoiled_trainers import SPOILED
 from tests.faults.harness import EndedBy, Work
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Hung(Simulated):
         return None
 
 
-TRAINERS: dict[str, Callable[[], Trainer]] = {"simulated": Simulated, "named": NamedTrainer, "hung": Hung}
+TRAINERS: dict[str, Callable[[], Trainer]] = {"simulated": Simulated, "named": NamedTrainer, "hung": Hung, **SPOILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,7 @@ class Guest:
             images_per_second=images_per_second(job.decode(), _SPEED),
             began_at=self.world.now,
             start_step=newest_checkpoint(marks, job.decode()),
-            deadline=self.orders.deadline,
+            deadline=datetime.fromisoformat(self.spec["deadline"]),
             max_steps=int(steps) if steps else None,
             run_key=self.orders.run_key,
         )

@@ -9,7 +9,7 @@ from providers.agent.clock import Clock
 from providers.agent.end import End
 from providers.agent.gcs import GcsStore
 from providers.agent.processes import MachineProcesses
-from providers.agent.reading import Access, Reply, send
+from providers.agent.requests import Access, Reply, send
 
 if TYPE_CHECKING:
     from tests.doubles.google.server import GoogleServer

@@ -26,17 +26,24 @@ MACHINE_USD_PER_HOUR = 0.6
 
 @dataclass(eq=False, kw_only=True)
 class Disk:
-    """A boot disk. `ended_at` None: it is there."""
+    """A boot disk, or a blank one that came with no machine (`is_blank`). `ended_at` None: it is there. Lists show it
+    from `shown_from` on (None: from its creation on)."""
 
     zone: str
     body: dict[str, Any]
     created_at: datetime
+    is_blank: bool = False
+    shown_from: datetime | None = None
     goes_at: datetime | None = None
     ended_at: datetime | None = None
 
     @property
     def name(self) -> str:
         return str(self.body["name"])
+
+    @property
+    def listed_from(self) -> datetime:
+        return self.shown_from or self.created_at
 
 
 @dataclass(eq=False, kw_only=True)
@@ -189,10 +196,10 @@ class Table:
         elif not machine.gone and machine.stopped_at is None:
             self.stop(machine, EndedBy.AGENT, GUEST_TERMINATE)
 
-    def record(self, zone: str, kind: str, machine: Machine) -> Operation:
-        """A new operation on a machine."""
+    def record(self, zone: str, kind: str, target: Machine | Disk) -> Operation:
+        """A new operation on a machine or a disk."""
         world = self._world
-        project = machine.body["selfLink"].partition("/zones/")[0]
+        project = target.body["selfLink"].partition("/zones/")[0]
         name = f"operation-{world.number()}"
         body = {
             "kind": "compute#operation",
@@ -200,8 +207,8 @@ class Table:
             "name": name,
             "zone": f"{project}/zones/{zone}",
             "operationType": kind,
-            "targetLink": machine.body["selfLink"],
-            "targetId": machine.body["id"],
+            "targetLink": target.body["selfLink"],
+            "targetId": target.body["id"],
             "status": "RUNNING",
             "user": "person@example.com" if kind in ("insert", "delete") else "system",
             "progress": 0,

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tests.conftest import ROOT
+from tests.doubles.hangs import HANGS_SECONDS
 from tests.doubles.shown_time import ShownTime
 
 if TYPE_CHECKING:
     from tests.doubles.google.scenario import FaultRule, Scenario
-
-_SECONDS = 60.0
 
 
 class Google:
@@ -28,7 +27,7 @@ class Google:
         self.url = url
 
     def control(self, what: str, body: object = None) -> dict[str, Any]:
-        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=_SECONDS)
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=HANGS_SECONDS)
         try:
             connection.request("POST", f"/control/{what}", json.dumps(body or {}).encode())
             told: dict[str, Any] = json.loads(connection.getresponse().read())
@@ -69,7 +68,7 @@ class Steady(Google):
     def control(self, what: str, body: object = None) -> dict[str, Any]:
         who = os.getpid(), threading.get_ident()
         if who not in self._lines:
-            self._lines[who] = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=_SECONDS)
+            self._lines[who] = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=HANGS_SECONDS)
         line = self._lines[who]
         line.request("POST", f"/control/{what}", json.dumps(body or {}).encode())
         told: dict[str, Any] = json.loads(line.getresponse().read())
@@ -114,5 +113,5 @@ class Process(Google):
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=300)
         self._process.stdout.close()

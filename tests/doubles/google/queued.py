@@ -14,6 +14,7 @@ import yaml
 
 from providers.base import LABEL_ATTEMPT
 from tests.doubles.google.guest import Guest, deadline_of
+from tests.doubles.google.machines import table_of
 from tests.doubles.google.rpc import NUMBERS
 from tests.doubles.google.world import Moment, World
 from tests.faults.harness import EndedBy, Work
@@ -68,6 +69,11 @@ class Queued:
     def node_name(self) -> str:
         row = self.body["tpu"]["nodeSpec"][0]
         return f"{row['parent']}/nodes/{row['nodeId']}"
+
+    @property
+    def data_disks(self) -> list[str]:
+        """The full names of the disks that its node attaches."""
+        return [str(row["sourceDisk"]) for row in self.spec.get("dataDisks", ())]
 
     @property
     def left(self) -> bool:
@@ -143,12 +149,19 @@ class Queued:
         self.state = state
 
     def _provision(self) -> None:
+        for disk in self.data_disks:
+            if (why := why_not_attached(self.world, self.zone, disk)) is not None:
+                self._fail("NOT_FOUND", why)
+                return
         self.state, self.node, self.provisioned_at = "PROVISIONING", "CREATING", self.world.now
 
     def _too_late(self) -> None:
+        self._fail("RESOURCE_EXHAUSTED", NO_CAPACITY.format(zone=self.zone))
+
+    def _fail(self, code: str, message: str) -> None:
         self.state = "FAILED"
-        self._over(EndedBy.PROVIDER, "it waited in vain")
-        self.failure = {"code": NUMBERS["RESOURCE_EXHAUSTED"], "message": NO_CAPACITY.format(zone=self.zone)}
+        self._over(EndedBy.PROVIDER, "it waited in vain" if code == "RESOURCE_EXHAUSTED" else "its disk is not there")
+        self.failure = {"code": NUMBERS[code], "message": message}
 
     def _ready(self) -> None:
         self.state, self.node, self.ready_at = "ACTIVE", "READY", self.world.now
@@ -242,6 +255,26 @@ class Tpu:
 def has_room(world: World, zone: str) -> bool:
     stock = world.scenario.stock.get(zone, world.scenario.stock.get(zone.rpartition("-")[0]))
     return stock is None or len([known for known in world.table(Tpu).all if known.node and known.zone == zone]) < stock
+
+
+def users_of(world: World, zone: str, name: str) -> list[str]:
+    """The nodes that hold a disk, from their provisioning until they are gone."""
+    ending = f"/zones/{zone}/disks/{name}"
+    return [
+        known.node_name
+        for known in world.table(Tpu).all
+        if known.node and any(disk.endswith(ending) for disk in known.data_disks)
+    ]
+
+
+def why_not_attached(world: World, zone: str, disk: str) -> str | None:
+    """Why a node in the zone cannot have the disk of this full name to itself; None where it can."""
+    *_, where, _, name = disk.split("/")
+    there = [known for known in table_of(world).disks if (known.zone, known.name) == (where, name)]
+    if not [known for known in there if known.ended_at is None and known.body.get("status") == "READY"]:
+        return f"The resource '{disk}' was not found"
+    users = users_of(world, where, name)
+    return f"The disk resource '{disk}' is already being used by '{users[0]}'" if users else None
 
 
 @lru_cache(maxsize=64)

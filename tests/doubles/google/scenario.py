@@ -94,7 +94,7 @@ class Scenario(_Frozen):
     disks_stay: bool = False
     others: dict[str, tuple[dict[str, Any], ...]] = Field(default_factory=dict)
     real: bool = False
-    trainer: Literal["simulated", "named", "hung"] = "simulated"
+    trainer: Literal["simulated", "named", "hung", "silent", "unsaved", "forgetful"] = "simulated"
     faults: tuple[FaultRule, ...] = ()
     incidents: tuple[Incident, ...] = ()
     unknown: tuple[Unknown, ...] = ()

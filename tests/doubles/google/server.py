@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from tests.doubles import gcs, in_turn
-from tests.doubles.google import compute, iam, storage, tasks, tpu, unknown
+from tests.doubles.google import compute, disks, iam, storage, tasks, tpu, unknown
 from tests.doubles.google.discovery import Description, Matched, ViolationError, description
 from tests.doubles.google.machines import ledger_rows
 from tests.doubles.google.scenario import FaultRule, Scenario
@@ -32,6 +32,7 @@ DOCUMENTS = ["compute.v1", "storage.v1", "cloudbilling.v1", "tpu.v2", "cloudtask
 """Which APIs are spoken; the first that has a method for a path answers."""
 HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
     **compute.HANDLERS,
+    **disks.HANDLERS,
     **tpu.HANDLERS,
     **tasks.HANDLERS,
     **iam.HANDLERS,

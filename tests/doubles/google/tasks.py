@@ -5,13 +5,14 @@ What it promises, and from where that is known: docs/fidelity.md. Nothing here w
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from providers.base import LABEL_CLIENT, LABEL_RUN
-from tests.doubles.google import tpu
+from tests.doubles.google import disks, iam, tpu
 from tests.doubles.google.rpc import StatusError
 from tests.doubles.google.world import Call, Moment, RefusedError, World
 from tests.faults.harness import EndedBy
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 DOCUMENT = "cloudtasks.v2"
 NAMES_KEPT = timedelta(hours=24)
 """For so long the name of a task that was carried out or deleted is not given again."""
+_DISK = re.compile(r"/compute/v1/projects/[^/]+/zones/(?P<zone>[^/]+)/disks/(?P<disk>[^/]+)")
 _PAUSES = (30, 60, 120, 240, 300)
 """Seconds before a task that was refused is sent again, as the queue of `plan setup gcp` has it."""
 
@@ -177,11 +179,19 @@ def _sent(world: World, task: Task) -> bool:
     """Whether what it asks for was accepted."""
     request = task.body["httpRequest"]
     parts = urlsplit(request["url"])
-    name = unquote(parts.path.removeprefix("/v2/"))
-    if request["httpMethod"] != "DELETE" or "/queuedResources/" not in name or not request["oauthToken"]:
+    name = unquote(parts.path)
+    if request["httpMethod"] != "DELETE" or not request["oauthToken"]:
         return False
     try:
-        tpu.delete_by_name(world, name, EndedBy.CLOUD_TIMER, force=parse_qs(parts.query).get("force") == ["true"])
+        if found := _DISK.fullmatch(name):
+            iam.refuse_forbidden(world, "compute.disks.delete", machine=True)
+            disks.delete_by_name(world, found["zone"], found["disk"])
+        elif name.startswith("/v2/") and "/queuedResources/" in name:
+            iam.refuse_forbidden(world, "tpu.projects.locations.queuedResources.delete", machine=True)
+            force = parse_qs(parts.query).get("force") == ["true"]
+            tpu.delete_by_name(world, name.removeprefix("/v2/"), EndedBy.CLOUD_TIMER, force=force)
+        else:
+            return False
     except RefusedError:
         return False
     return True

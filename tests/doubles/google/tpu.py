@@ -5,11 +5,13 @@ What it promises, and from where that is known: docs/fidelity.md. Nothing here w
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.endings import told
-from tests.doubles.google.queued import NO_CAPACITY, Queued, Tpu, has_room
+from tests.doubles.google.disks import there
+from tests.doubles.google.queued import NO_CAPACITY, Queued, Tpu, has_room, why_not_attached
 from tests.doubles.google.rpc import NUMBERS, StatusError, info
 from tests.doubles.google.world import is_ours
 from tests.faults.harness import EndedBy
@@ -25,6 +27,7 @@ TYPES = ("v2-8", "v3-8", "v3-32", "v4-8", "v5litepod-1", "v5litepod-4", "v5litep
 RUNTIMES = ("tpu-vm-tf-2.18.0-pjrt", "tpu-ubuntu2204-base", "v2-alpha-tpuv5-lite")
 USD_PER_HOUR = 0.5
 """What a node costs here: as much as a small machine, so that budgets are of the same size everywhere."""
+_MODES = ("DISK_MODE_UNSPECIFIED", "READ_WRITE", "READ_ONLY")
 _REMEMBERED = timedelta(minutes=60)
 _TYPE = "type.googleapis.com/google.cloud.tpu.v2."
 
@@ -60,6 +63,9 @@ def _created(world: World, call: Call) -> dict[str, Any]:
     node = call.body["tpu"]["nodeSpec"][0]["node"]
     if node["acceleratorType"] not in TYPES or node["runtimeVersion"] not in RUNTIMES:
         raise StatusError("INVALID_ARGUMENT", f"there is no {node['acceleratorType']} or {node['runtimeVersion']} here")
+    _check_disks(world, call, node)
+    for row in node.get("dataDisks", ()):  # Google's library sends the number of the word
+        row["mode"] = _MODES[row["mode"]] if isinstance(row.get("mode"), int) else row.get("mode", "READ_WRITE")
     _check_room(world, call)
     if name in table.resources:
         table.ended.append(table.resources[name])
@@ -73,6 +79,21 @@ def _created(world: World, call: Call) -> dict[str, Any]:
     if request:
         table.requests[request] = (operation["name"], world.now)
     return operation
+
+
+def _check_disks(world: World, call: Call, node: Mapping[str, Any]) -> None:
+    """A data disk is one that is there, in the node's zone, of a type that it takes, and of nobody else. Raises
+    StatusError."""
+    zone, home = call.path["locationsId"], f"projects/{call.path['projectsId']}/zones/"
+    for row in node.get("dataDisks", ()):
+        full = str(row.get("sourceDisk", ""))
+        if not re.fullmatch(rf"{re.escape(home)}{zone}/disks/[a-z]([-a-z0-9]{{0,61}}[a-z0-9])?", full):
+            raise StatusError("INVALID_ARGUMENT", f"Invalid value for data_disks.source_disk: '{full}'")
+        if (why := why_not_attached(world, zone, full)) is not None:
+            raise StatusError("NOT_FOUND" if "not found" in why else "FAILED_PRECONDITION", why)
+        disk = there(world, zone, full.rpartition("/")[2])
+        if disk is None or not str(disk.body["type"]).endswith("/pd-balanced"):
+            raise StatusError("INVALID_ARGUMENT", f"{node['acceleratorType']} does not take the type of '{full}'")
 
 
 def _check_room(world: World, call: Call) -> None:

@@ -84,6 +84,12 @@ WORDS: dict[tuple[str, str], Words] = {
     ("service account", "queuedResources.create"): Words(
         "", (_CREATE_TPU,), _status("INVALID_ARGUMENT", f"Service account {_ACCOUNT} does not exist.")
     ),
+    # That it happens, and the words, are assumed.
+    ("data disk", "queuedResources.create"): Words(
+        "compute.disks.insert",
+        (_CREATE_TPU,),
+        _status("NOT_FOUND", "The resource 'projects/a-project/zones/a-zone/disks/a-disk' was not found"),
+    ),
     ("queue", "tasks.create"): Words("", (f"{_QUEUES}.tasks.create",), _status("NOT_FOUND", "Queue does not exist.")),
     ("bucket", "objects.insert"): Words(
         "storage.buckets.insert",
