@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from tests.faults.all_points import (
     verdicts,
 )
 from tests.faults.cases import CASES
+from tests.faults.clouds import NAMES, cloud_of
 from tests.faults.planted import Wanted, against_defects, defects_of, tell_caught
 
 if TYPE_CHECKING:
@@ -28,15 +28,13 @@ if TYPE_CHECKING:
     from tests.faults.all_points import Spread
     from tests.faults.verdict import MakeCloud, Verdict
 
-CLOUDS = {"sim": "SimCloud", "aws": "AwsCloud", "gcp": "GcpCloud", "tpu": "TpuCloud", "azure": "AzureCloud"}
-"""Classes in the modules of the same names. Only the one that is tried is imported: each client carries what is."""
 MOST_MISSED = 1
 """Of twenty defects."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
-    cloud: MakeCloud = getattr(import_module(f"tests.faults.{asked.provider}"), CLOUDS[asked.provider])
+    cloud = cloud_of(asked.provider)
     with spread(cloud, asked.workers) as over:
         return _tried(cloud, asked, over)
 
@@ -71,7 +69,7 @@ def _notices(began: Sequence[Verdict], cloud: MakeCloud, asked: argparse.Namespa
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--provider", default="sim", choices=list(CLOUDS))
+    parser.add_argument("--provider", default="sim", choices=NAMES)
     parser.add_argument("--case", action="append", choices=[case.name for case in CASES])
     parser.add_argument("--share", type=float, default=1.0, help="of the points, drawn by --seed")
     parser.add_argument("--seed", type=int, default=20261121)

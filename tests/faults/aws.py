@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore import useragent
 
-from planner.targets import Target
+from planner.runs.targets import Target
 from pricing.catalog import Catalog
 from pricing.offers import OfferQuery
 from providers.aws import store

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import providers.aws.account as account
 import providers.aws.listing as listing
-import providers.aws.translate as translate
+import providers.aws.request as request
 from providers.aws.provider import AwsProvider
 from providers.errors import (
     CapacityError,
@@ -29,7 +29,7 @@ defect = planting("aws", AWS)
 
 def _create(change: Callable[[dict[str, Any]], None]) -> None:
     """Change what every create asks for."""
-    real = translate.run_instances
+    real = request.run_instances
 
     def made(*given: Any) -> Any:
         call = real(*given)
@@ -37,7 +37,7 @@ def _create(change: Callable[[dict[str, Any]], None]) -> None:
         change(parameters)
         return replace(call, parameters=parameters)
 
-    translate.run_instances = made
+    request.run_instances = made
 
 
 def _without(kind: str) -> None:
@@ -58,8 +58,8 @@ def _() -> None:
 
 @defect("the token of a run, without the number of the attempt")
 def _() -> None:
-    real = translate.token_of
-    translate.token_of = lambda request: real(replace(request, attempt=1))
+    real = request.token_of
+    request.token_of = lambda asked: real(replace(asked, attempt=1))
 
 
 @defect("a create without an answer is taken as refused")
@@ -111,7 +111,7 @@ def _() -> None:
         try:
             return real(self, run_id)
         except IncompleteListingError as error:
-            return error.found
+            return error.resources
 
     AwsProvider.list_owned = listed  # type: ignore[method-assign]
 
@@ -131,8 +131,8 @@ def _() -> None:
 
 @defect("the tag that the reaper reads is not part of the create")
 def _() -> None:
-    real = translate.tags_of
-    translate.tags_of = lambda request: [tag for tag in real(request) if tag["Key"] != translate.EXPIRES]
+    real = request.tags_of
+    request.tags_of = lambda asked: [tag for tag in real(asked) if tag["Key"] != request.EXPIRES]
 
 
 @defect("the machine's own timer is decades late")

@@ -24,16 +24,16 @@ from requests.adapters import BaseAdapter
 from requests.structures import CaseInsensitiveDict
 from urllib3 import HTTPResponse
 
-from planner.targets import Target
+from planner.runs.targets import Target
 from pricing.offers import Market, Offer, PriceGrade
 from providers.azure.account import Account
 from providers.azure.api import ArmClient
-from providers.azure.launching import Pace
+from providers.azure.launch import Pace
+from providers.azure.reply import PRICE
 from providers.azure.settings import AzureSettings
-from providers.azure.translate import PRICE
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from providers.cloud.launch import Rented
 from providers.errors import TransientError
-from providers.rented import Rented
 from providers.sim.training import Simulated
 from providers.sim.values import Why
 from providers.stores.patience import Patience

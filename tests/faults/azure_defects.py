@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import providers.azure.bodies as bodies
 import providers.azure.errors as errors
-import providers.azure.launching as launching
+import providers.azure.launch as launching
 import providers.azure.listing as listing
 import providers.azure.provider as provider
-import providers.rented as rented
+import providers.azure.request as bodies
+import providers.cloud.launch as rented
 from providers.azure.account import Account
-from providers.azure.launching import Launcher
+from providers.azure.launch import Launcher
 from providers.azure.provider import AzureProvider
 from providers.errors import CredentialsError, IncompleteListingError, InstanceNotFoundError
 from tests.faults.planting import of_the_engine, planting
@@ -158,7 +158,7 @@ def _() -> None:
         try:
             return real(*given)
         except IncompleteListingError as error:
-            return error.found
+            return error.resources
 
     listing.list_owned = listed
 

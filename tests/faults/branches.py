@@ -145,7 +145,7 @@ class _Launch:
         return None  # to what the client says when its copy has ended
 
     def _branch(self, trial: Trial, line: Connection | None) -> None:
-        with _put_aside(self.desk):
+        with put_aside(self.desk):
             if self.desk.cloud.in_harness:
                 self.verdicts[trial] = Verdict(trial=trial, **result_of(lambda: _told(self._branched(trial, line))))
             else:
@@ -174,7 +174,7 @@ def _to_its_end(scene: Scene, killed: Callable[[], bool]) -> Verdict:
 
 
 @contextmanager
-def _put_aside(desk: Desk) -> Iterator[None]:
+def put_aside(desk: Desk) -> Iterator[None]:
     """What the block does to the home folder and to the cloud's double is undone."""
     aside = _aside(desk.home)
     desk.home.rename(aside)  # whoever has a file of it open keeps that one

@@ -37,6 +37,7 @@ class Case:
     launch has gone on elsewhere by then.
     `hours`: the job trains for 60 hours and its launch is detached (tests.faults.hours); `draws` is how many times that
     happens without a death (Then.LEFT).
+    `large_data`: its data needs a disk beside the one that a TPU comes with.
     `pause` and `first` are the first pause and the first command there, where those are not drawn.
     `break_code` plants a defect in each client."""
 
@@ -51,6 +52,7 @@ class Case:
     answers: bool = True
     unheard: int = 0
     hours: bool = False
+    large_data: bool = False
     draws: int = 0
     pause: timedelta | None = None
     first: str = ""
@@ -74,6 +76,37 @@ CASES = (
     Case(name="machine's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),
     Case(name="cloud's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),
     Case(name="swept", then=(Then.SWEEP,), deadline="2h", most_points=50),
+    Case(
+        name="data disk",
+        then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP),
+        large_data=True,
+    ),
+    Case(name="data disk, failover", then=(Then.STATUS, Then.ATTACH), clear=True, large_data=True),
+    Case(name="data disk, reclaim", then=(Then.STATUS, Then.ATTACH), market="spot", machines=2, large_data=True),
+    Case(
+        name="data disk, lost reply",
+        then=(Then.STATUS, Then.TWICE, Then.ATTACH),
+        budget_usd="0.12",
+        answers=False,
+        large_data=True,
+    ),
+    Case(
+        name="data disk, cloud's timer",
+        then=(Then.NEVER,),
+        market="spot",
+        budget_usd="0.12",
+        most_points=60,
+        large_data=True,
+    ),
+    Case(
+        name="data disk, taken back",
+        then=(Then.NEVER,),
+        market="spot",
+        budget_usd="0.12",
+        most_points=60,
+        large_data=True,
+    ),
+    Case(name="data disk, swept", then=(Then.SWEEP,), deadline="2h", most_points=60, large_data=True),
     Case(name="absent", then=_HOURS, deadline="5d", hours=True, draws=120),
     Case(name="absent, slow boot", then=_HOURS, deadline="5d", hours=True, draws=40),
     Case(
@@ -87,6 +120,7 @@ CASES = (
     Case(name="left alone", then=_HOURS, deadline="5d", hours=True, draws=20),
     # Its trainer goes on and does not obey, and the double has no agent that ends it.
     Case(name="left hung", then=(Then.LEFT,), deadline="5d", hours=True, draws=10),
+    Case(name="data disk, left alone", then=_HOURS, deadline="5d", hours=True, draws=10, large_data=True),
     Case(name="hung", then=_HOURS, deadline="5d", hours=True, draws=40),
     Case(name="never begins", then=_HOURS, deadline="5d", hours=True, draws=40),
 )

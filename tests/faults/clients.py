@@ -21,26 +21,26 @@ from planner.cli import sweep as sweep_command
 from planner.cli.person import Nobody
 from planner.clock import Clock
 from planner.errors import PlanError
-from planner.journal import Journal
-from planner.launch import Detached
-from planner.run import Phase
-from planner.run_keys import RunKeys
-from planner.runner import request_for
+from planner.runs.execution.executor import Detached
+from planner.runs.journal.journal import Journal
+from planner.runs.run import Phase
+from planner.runs.run_keys import RunKeys
+from planner.runs.runner import request_for
 from planner.settings import Settings
 from providers import registry
 from providers.base import RunId
-from tests.builders import job_values
+from tests.builders import LARGE_DATA, job_values
 from tests.faults.cases import Case
 from tests.faults.harness import Ask, Cloud
 from tests.faults.points import PointedJournal, Points
 from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
-    from planner.run import Run
+    from planner.runs.run import Run
     from providers.base import Provider, ProviderSettings
 
 try:
-    from planner.client import own_client
+    from planner.home.client import own_client
 except ImportError:  # the product of an older checkout (benchmarks/left_alone.py --code)
     own_client = None  # type: ignore[assignment]
 
@@ -90,15 +90,18 @@ def label_of(settings: Settings) -> str:
 def job_of(case: Case) -> dict[str, Any]:
     """What the case trains, as a job file has it: some seconds, or 60 hours on the doubles' machines."""
     limits = {"deadline": case.deadline, **({"budget_usd": case.budget_usd} if case.budget_usd else {})}
-    if not case.hours:
-        return job_values(epochs=4, checkpoint_every="20s", constraints=limits)
-    return long_job_values(limits)
+    if case.hours:
+        return long_job_values(limits, large_data=case.large_data)
+    large = LARGE_DATA if case.large_data else {}
+    return job_values(epochs=4, checkpoint_every="20s", constraints=limits, **large)
 
 
-def long_job_values(limits: dict[str, str]) -> dict[str, Any]:
+def long_job_values(limits: dict[str, str], *, large_data: bool = False) -> dict[str, Any]:
     """A job file of something that trains for 60 hours on a T4 of the simulated cloud."""
-    net = {"preset": "vgg16", "image_size": 320}
-    return job_values(model=net, global_batch_size=16, epochs=130, checkpoint_every="30m", constraints=limits)
+    large = LARGE_DATA if large_data else {}
+    net = {**large.get("model", {}), "preset": "vgg16", "image_size": 320}
+    values = {"global_batch_size": 16, "epochs": 130, "checkpoint_every": "30m", "constraints": limits}
+    return job_values(**{**large, **values, "model": net})
 
 
 def launch(desk: Desk, ask: Ask, points: Points) -> None:

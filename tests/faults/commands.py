@@ -19,12 +19,12 @@ from planner.cli import status as status_command
 from planner.cli import stop as stop_command
 from planner.cli import sweep as sweep_command
 from planner.cli.person import Nobody
-from planner.client import own_client
 from planner.errors import PlanError
-from planner.journal import Journal
-from planner.launch import Detached
-from planner.run_keys import RunKeys
-from planner.runner import request_for
+from planner.home.client import own_client
+from planner.runs.execution.executor import Detached
+from planner.runs.journal.journal import Journal
+from planner.runs.run_keys import RunKeys
+from planner.runs.runner import request_for
 from planner.settings import Settings
 from providers import registry
 from providers.errors import ProviderError
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
-    from planner.run import Run
-    from planner.targets import Target
+    from planner.runs.run import Run
+    from planner.runs.targets import Target
     from providers.base import Provider, ProviderSettings
     from workloads.job import TrainingJob
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,22 +13,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import planner.cli.sweep as sweep_command
-import planner.creating as creating
-import planner.launch as launch
-import planner.runner as runner
-import planner.sweep as sweep
+import planner.runs.execution.create as creating
+import planner.runs.execution.executor as launch
+import planner.runs.runner as runner
+import planner.runs.sweep as sweep
 import providers.sim.provider as sim
 import providers.sim.translate as translate
-from planner.creating import Creator
-from planner.ending import Ender
 from planner.errors import TeardownUnverifiedError
-from planner.journal import Journal
-from planner.locks import RunLocks
-from planner.next_action import Clear, next_action, where_next
-from planner.run import Phase, attempt_deadline
-from planner.runner import Runner
-from planner.targets import Target
-from planner.teardown import Teardown
+from planner.runs.decision.next_action import Clear, next_action, where_next
+from planner.runs.execution.create import Creator
+from planner.runs.execution.end import Ender
+from planner.runs.execution.teardown import Teardown
+from planner.runs.journal.journal import Journal
+from planner.runs.journal.locks import RunLocks
+from planner.runs.run import Phase, attempt_deadline
+from planner.runs.runner import Runner
+from planner.runs.targets import Target
 from providers.base import LABEL_DEADLINE, InstanceState
 from providers.errors import (
     CapacityError,
@@ -44,8 +45,8 @@ from tests.faults.points import nothing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planner.next_action import Action, Look
-    from planner.run import Run
+    from planner.runs.decision.next_action import Action, Look
+    from planner.runs.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,9 @@ def _() -> None:
         at_work.append((self._book, run))
         return send(self, run, *given, **named)
 
-    def rebuilt(record: Any) -> Any:
+    def rebuilt(record: Any, provider: Any) -> Any:
         book, run = at_work[-1]
-        request = read(record)
+        request = read(record, provider)
         deadline = attempt_deadline(run, run.attempts[-1].target, book.now())
         return replace(request, calls=(), deadline=deadline)
 
@@ -243,8 +244,8 @@ def _() -> None:
 
     def saved(self: Any, run: Run, now: Any, detail: str = "") -> None:
         real(self, run, now, detail)
-        asked = run.stop_asked.isoformat() if run.stop_asked else None
-        self._db.execute("UPDATE runs SET stop_asked = ? WHERE run_id = ?", (asked, run.run_id))
+        asked = json.dumps({"stop_asked": run.stop_asked.isoformat() if run.stop_asked else None})
+        self._db.execute("UPDATE runs SET run_json = json_patch(run_json, ?) WHERE run_id = ?", (asked, run.run_id))
 
     Journal.save = saved  # type: ignore[method-assign]
 
@@ -294,7 +295,7 @@ def _() -> None:
         try:
             return real(self, run_id)
         except IncompleteListingError as error:
-            return error.found
+            return error.resources
 
     SimProvider.list_owned = listed  # type: ignore[method-assign]
 

@@ -13,13 +13,15 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
+import providers.cloud.checks as checks
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from random import Random
 
     from tests.faults.harness import Ask
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 300.0
 QUIET_SECONDS = 2.0
 """A client of several that has said nothing for so long waits for another one."""
 MOST_MESSAGES = 5_000
@@ -27,6 +29,17 @@ STOPPED, COPIED, OVER = "stopped", "copied", "over"
 """Messages of a client: it stands at one of its stops; of its copy: it is there; of the client: that has ended."""
 FAILED = 99
 """The exit status of a client that a mistake has ended; `forked` tells it as an AssertionError."""
+
+
+@contextlib.contextmanager
+def lines_in_turn() -> Iterator[None]:
+    """Lines of a doctor and of a preflight are looked up one after the other here: a fork keeps one thread, and the
+    calls of one seed come in one order."""
+    before, checks._AT_ONCE = checks._AT_ONCE, False
+    try:
+        yield
+    finally:
+        checks._AT_ONCE = before
 
 
 def die() -> None:
@@ -143,7 +156,7 @@ def _killed(status: int, trouble: str) -> bool:
 def _live(work: Callable[[Ask], None], line: Connection) -> None:
     status = FAILED
     try:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123  devnull is no path everywhere
+        with open(os.devnull, "w", encoding="utf-8") as nowhere, lines_in_turn():  # noqa: PTH123  no path everywhere
             sys.stdout = sys.stderr = nowhere
             work(lambda message: _asked(line, message))
         status = 0
@@ -208,7 +221,8 @@ def result_of(work: Callable[[], Any]) -> Any:
     if pid == 0:
         status = FAILED
         try:
-            theirs.send(("gives", work()))
+            with lines_in_turn():
+                theirs.send(("gives", work()))
             status = 0
         except BaseException:  # noqa: BLE001  whatever it is, the harness is to hear of it
             theirs.send(("broke", traceback.format_exc()))

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.targets import Target
+from planner.runs.targets import Target
 from pricing.catalog import Catalog
 from pricing.offers import OfferQuery
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN

@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import providers.gcp.found as found
-import providers.gcp.insert as insert
-import providers.gcp.lists as lists
-import providers.gcp.machines as machines
-import providers.rented as rented
+import providers.cloud.launch as rented
+import providers.gcp.compute as machines
+import providers.gcp.listing as lists
+import providers.gcp.reply as found
+import providers.gcp.request as insert
 from providers.errors import InstanceNotFoundError, ThrottledError
-from providers.gcp.machines import Machines
+from providers.gcp.compute import Machines
 from tests.faults.planting import of_the_engine, planting
 
 if TYPE_CHECKING:

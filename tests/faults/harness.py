@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from planner.targets import Target
+    from planner.runs.targets import Target
     from providers.base import Provider
     from tests.faults.points import Points
 

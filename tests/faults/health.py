@@ -16,7 +16,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from planner.next_action import TIMER_GRACE
+from planner.runs.decision.next_action import TIMER_GRACE
 from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.client import own_client
-from planner.journal import Journal
-from planner.run import Outcome
-from planner.sweep import Fate, look
-from planner.targets import Target
+from planner.home.client import own_client
+from planner.runs.journal.journal import Journal
+from planner.runs.run import Outcome
+from planner.runs.sweep import Fate, look
+from planner.runs.targets import Target
 from pricing.offers import Market
 from providers.sim.ledger import most_at_once
 from tests.faults.commands import Command, Computer
@@ -21,7 +21,7 @@ from tests.faults.random_cloud import RandomCloud
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from planner.run import Run
+    from planner.runs.run import Run
     from tests.faults.harness import Lived
 
 MOST_CALLS = 400

@@ -15,8 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from planner.journal import Journal
-from planner.run import Outcome, Phase
+from planner.runs.journal.journal import Journal
+from planner.runs.run import Outcome, Phase
 from tests.faults import clients
 from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked, forked_together
@@ -27,7 +27,7 @@ from tests.faults.verdict import Trial, Verdict, at_once, without_receipt
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from planner.run import Run
+    from planner.runs.run import Run
     from tests.faults.harness import Ask, Lived, Work
 
 PAUSES = (timedelta(seconds=20), timedelta(minutes=10), timedelta(minutes=50), timedelta(hours=3), timedelta(days=2))
@@ -37,8 +37,8 @@ AT_ONCE = 0.25
 FOLLOWED = 60
 """The points after which a person closes the terminal of a command that follows a run for days."""
 STOPS_WITHIN = timedelta(minutes=30)
-"""From `plan stop` to the end of the machine, whatever it is at: a machine has 10 minutes (planner.signs.STOP_LIMIT),
-and so have the faults of a case that keep it from being told or ended."""
+"""From `plan stop` to the end of the machine, whatever it is at: a machine has 10 minutes
+(planner.runs.signs.STOP_LIMIT), and so have the faults of a case that keep it from being told or ended."""
 LOOK_EVERY = timedelta(hours=7)
 MOST_LOOKS = 40
 _JUST_MADE = timedelta(minutes=10)

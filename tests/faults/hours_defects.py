@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 import planner.cli.ask as ask
-import planner.client as client
-import planner.launch as launch
-import planner.looking as looking
-import planner.next_action as next_action
-import planner.signs as signs
-from planner.book import Book
-from planner.cli.beside import Beside
-from planner.news import News
-from planner.search import Search
+import planner.home.client as client
+import planner.runs.decision.next_action as next_action
+import planner.runs.execution.executor as launch
+import planner.runs.execution.observe as looking
+import planner.runs.signs as signs
+from planner.cli.living_run import Beside
+from planner.runs.decision.search import Search
+from planner.runs.execution.recorder import Book
+from planner.runs.news import News
 from tests.faults.defects import defect
 
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from planner.cli import build
 from planner.cli import status as status_command
 from planner.cli.person import Nobody
-from planner.client import own_client
 from planner.errors import PlanError
-from planner.journal import Journal
-from planner.run import Outcome
-from planner.run_keys import RunKeys
-from planner.runner import request_for
+from planner.home.client import own_client
+from planner.runs.journal.journal import Journal
+from planner.runs.run import Outcome
+from planner.runs.run_keys import RunKeys
+from planner.runs.runner import request_for
 from planner.settings import Settings
 from providers import registry
 from providers.base import RunId

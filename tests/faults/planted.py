@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tests.faults import hours_defects as _hours_defects  # noqa: F401  they join DEFECTS
 from tests.faults.all_points import all_trials, first_red, named_points, some
 from tests.faults.cases import Then
+from tests.faults.clouds import REAL
 from tests.faults.defects import CONTROL, DEFECTS
 from tests.faults.verdict import Trial, Verdict
 
@@ -41,7 +42,7 @@ _CREATES = (
     "virtualMachinesSubmitDeallocate",
     "add_attempt",
 )
-_WITH_OWN = ("aws", "gcp", "tpu", "azure")
+_WITH_OWN = tuple(row.name for row in REAL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakSet
 
-from planner.journal import Journal
+from planner.runs.journal.journal import Journal
 
 if TYPE_CHECKING:
     import sqlite3

@@ -6,7 +6,7 @@ import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.translate import SCHEDULE
+from providers.aws.reply import SCHEDULE
 from providers.errors import ProviderError
 from tests.faults.aws import REGIONS, AwsCloud
 from tests.faults.chance import ANY, TIMER_GRACE, Drawn, Kind, Trouble, a_trouble, a_world
@@ -59,6 +59,7 @@ _VCPUS = 4
 class RandomAws(AwsCloud):
     """`tests.faults.random_cloud.RandomCloud` over AWS's double."""
 
+    has_disks = False
     timer_grace = TIMER_GRACE
 
     def __init__(self, chance: Random, *, never_back: bool) -> None:

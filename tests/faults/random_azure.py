@@ -63,10 +63,12 @@ class RandomAzure(AzureCloud):
     The machine's own timer always works: Azure's is a call of its own, and only deallocates.
     """
 
+    has_disks = False
     timer_grace = TIMER_GRACE
 
     def __init__(self, chance: Random, *, never_back: bool) -> None:
-        listing._WORKERS = 1  # one list after the other: the same calls in the same order for a seed
+        # One list after the other: the same calls in the same order for a seed.
+        listing._WORKERS = 1
         events = ENDED if never_back else (*ENDED, *STOPPED)
         drawn = a_world(chance, KINDS, events, never_back=never_back)
         # A create that fails by its operation leaves disk and address until somebody comes.

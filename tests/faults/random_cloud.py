@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from tests.faults.harness import Cloud
 
@@ -17,8 +16,10 @@ if TYPE_CHECKING:
 
 class RandomCloud(Cloud, Protocol):
     """A double in a world that chance has made: `listing_lag` is how long it may not list what was made, `timer_grace`
-    how long after a machine's deadline its timers have ended it."""
+    how long after a machine's deadline its timers have ended it. `has_disks`: its jobs may have data that needs a disk
+    of its own."""
 
+    has_disks: bool
     listing_lag: timedelta
     timer_grace: timedelta
 
@@ -48,25 +49,3 @@ class MakeRandomCloud(Protocol):
     which a disk stays that no timer ends."""
 
     def __call__(self, chance: Random, *, never_back: bool) -> RandomCloud: ...
-
-
-_CLOUDS = {
-    "sim": ("sim", "tests.faults.random_sim:RandomSim"),
-    "aws": ("aws", "tests.faults.random_aws:RandomAws"),
-    "gcp": ("gcp", "tests.faults.random_gcp:RandomGcp"),
-    "tpu": ("gcp", "tests.faults.random_tpu:RandomTpu"),
-    "azure": ("azure", "tests.faults.random_azure:RandomAzure"),
-}
-NAMES = tuple(_CLOUDS)
-"""Harnesses; one provider may have two."""
-
-
-def provider_of(name: str) -> str:
-    """The provider as offers and the journal name it."""
-    return _CLOUDS[name][0]
-
-
-def random_cloud(name: str) -> MakeRandomCloud:
-    """The double of this name, imported when it is asked for: a vendor's SDK takes a second."""
-    module, _, made = _CLOUDS[name][1].partition(":")
-    return cast("MakeRandomCloud", getattr(import_module(module), made))

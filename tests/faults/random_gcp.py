@@ -66,6 +66,7 @@ _QUOTAS = ("NVIDIA_T4_GPUS", "PREEMPTIBLE_NVIDIA_T4_GPUS")
 class RandomGcp(GcpCloud):
     """`tests.faults.random_cloud.RandomCloud` over the double of Google Cloud, of which machines are asked."""
 
+    has_disks = False
     timer_grace = TIMER_GRACE
     kinds: Sequence[Kind] = KINDS
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from providers.sim.calls import call
 from providers.sim.scenario import Scenario, Script
 from providers.sim.values import Why
 from providers.sim.world import World
@@ -41,6 +42,7 @@ class SimOf(SimCloud):
 class RandomSim(SimOf):
     """`tests.faults.random_cloud.RandomCloud` over the simulated cloud."""
 
+    has_disks = False
     timer_grace = TIMER_GRACE
 
     def __init__(self, chance: Random, *, never_back: bool) -> None:
@@ -59,7 +61,7 @@ class RandomSim(SimOf):
                 "image": "img-planted", "clientToken": f"planted-{number}", "labels": labels, "userData": {},
             }  # fmt: skip
             with contextlib.suppress(Exception):  # no stock, no quota, a fault: then nothing is planted
-                self.world.call("RunInstance", given)
+                call(self.world, "RunInstance", given)
 
     def break_more(self, chance: Random) -> None:
         self.world.play(a_script(chance))

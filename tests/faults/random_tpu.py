@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.errors import ProviderError
+from providers.gcp.reply import KINDS as COMPUTE_KINDS
 from providers.gcp.tpu.api import Refused
-from providers.gcp.tpu.translate import TASK
+from providers.gcp.tpu.reply import TASK
 from tests.contract.gcp import PROJECT
 from tests.contract.tpu import CREATE, NO_CAPACITY, TpuClient, make_ready
 from tests.doubles.google import tpu
 from tests.faults.chance import ANY, Drawn, Kind
 from tests.faults.random_gcp import EXPIRED, STORAGE, RandomGcp
-from tests.faults.tpu import ZONES, TpuCloud, plant
+from tests.faults.tpu import ZONES, TpuCloud, plant, plant_disks
 
 if TYPE_CHECKING:
     from random import Random
@@ -51,14 +52,36 @@ KINDS = (
     Kind(calls=ANY, how=(EXPIRED,), lasts=True),
     Kind(calls=_LISTS, how=tuple({"effect": "warning", "place": zone} for zone in ZONES), lasts=True),
 )
+_DISK = COMPUTE_KINDS["disks"][0]
+_INSERT, _LIST_DISKS = "compute.disks.insert", "compute.disks.aggregatedList"
+_DISK_CALLS = (_INSERT, _LIST_DISKS, "compute.disks.get", "compute.disks.delete", "compute.zoneOperations.wait")
+DISK_KINDS = (
+    *KINDS,
+    Kind(
+        calls=_DISK_CALLS, how=({"status": 403, "code": "rateLimitExceeded"}, {"status": 503, "code": "backendError"})
+    ),
+    Kind(
+        calls=(_INSERT,),
+        how=(
+            {"effect": "operation_error", "status": 503, "code": "ZONE_RESOURCE_POOL_EXHAUSTED"},
+            {"status": 403, "code": "quotaExceeded"},
+        ),
+        often=2,
+    ),
+    Kind(calls=_DISK_CALLS, how=({"effect": "lost_request"}, {"effect": "lost_reply"}), often=2),
+    Kind(calls=(_LIST_DISKS,), how=tuple({"effect": "warning", "place": zone} for zone in ZONES), lasts=True),
+)
+"""Where jobs need disks, what befalls those comes on top."""
+WITH_DISKS = 0.5
+"""The share of the worlds in which jobs may need a data disk."""
 
 
 class RandomTpu(TpuCloud, RandomGcp):
     """`tests.faults.random_cloud.RandomCloud` over the double of Google Cloud, of which TPUs are asked."""
 
-    kinds = KINDS
-
     def __init__(self, chance: Random, *, never_back: bool) -> None:
+        self.has_disks = chance.random() < WITH_DISKS
+        self.kinds = DISK_KINDS if self.has_disks else KINDS
         RandomGcp.__init__(self, chance, never_back=never_back)
 
     def make_ready(self) -> None:
@@ -66,6 +89,7 @@ class RandomTpu(TpuCloud, RandomGcp):
 
     def places(self, drawn: Drawn) -> dict[str, Any]:
         """Stock by zone, quotas by region: of two zones that are one's, the last counts."""
+        self._cloud_timer = drawn.cloud_timer
         stock = {zone: 0 if place in drawn.full else drawn.stock for place, zone in enumerate(ZONES)}
         quotas = {ZONES[place].rpartition("-")[0]: {"TPUS": count} for place, count in drawn.narrow.items()}
         return {"stock": stock, "quotas": quotas, "closed_zones": _CLOSED}
@@ -73,11 +97,17 @@ class RandomTpu(TpuCloud, RandomGcp):
     def plant(self) -> None:
         with contextlib.suppress(ProviderError, Refused):
             plant(self.google)
+            if self.has_disks:
+                plant_disks(self.google)
 
     def named(self, resource: OwnedResource) -> str:
         word, _, rest = resource.id.partition("/")
         zone, _, name = rest.partition("/")
-        return rest if word == TASK else f"projects/{PROJECT}/locations/{zone}/queuedResources/{name}"
+        return rest if word in (TASK, _DISK) else f"projects/{PROJECT}/locations/{zone}/queuedResources/{name}"
 
     def region_of(self, row: Lived) -> str:
         return row.id.split("/")[3].rpartition("-")[0]
+
+    def timed(self, row: Lived) -> bool:
+        """A disk has no timer but the cloud's; a node has its own besides."""
+        return row.machine or self._cloud_timer

@@ -15,27 +15,30 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.client import client_of
-from planner.computer import this_computer
-from planner.journal import Journal
-from planner.run_keys import RunKeys
+from planner.home.client import client_of
+from planner.home.computer import this_computer
+from planner.runs.journal.journal import Journal
+from planner.runs.run_keys import RunKeys
 from pricing.offers import Market
-from tests.builders import a_job
+from tests.builders import LARGE_DATA, a_job
 from tests.doubles.clock import NOON
 from tests.faults.clients import long_job_values
+from tests.faults.clouds import random_cloud, row_of
 from tests.faults.commands import Command, Computer, installed
+from tests.faults.forks import lines_in_turn
 from tests.faults.holding import MOST_CALLS, Holding, Limits
 from tests.faults.hours import PAUSES
-from tests.faults.random_cloud import provider_of, random_cloud
 from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planner.targets import Target
+    from planner.runs.targets import Target
 
 _SHORT = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 400, 1500))
 _HOURS = PAUSES
+LARGE_SHARE = 0.8
+"""Of the jobs in a world where data may need a disk of its own, those whose data does."""
 _LONG = timedelta(days=1)
 """A run that may take longer is left alone for hours."""
 
@@ -53,7 +56,7 @@ class Sequence:
         self.chance = Random(self.seed)
         self.never_back = self.chance.random() < 0.4
         self.cloud = random_cloud(self.name)(self.chance, never_back=self.never_back)
-        self.computer = Computer(self.home, self.cloud, provider_of(self.name), self.told)
+        self.computer = Computer(self.home, self.cloud, row_of(self.name).provider, self.told)
         self.holding = Holding(self.cloud, self.computer)
         self.launched = self.holding.launched
         self.depth = 0
@@ -100,7 +103,8 @@ class Sequence:
         self.computer.stop(command, name)
 
     def _launch(self) -> None:
-        job, market = _job(self.chance.choice((0, 0, 1, 2, 3))), self.chance.choice(tuple(Market))
+        kind, market = self.chance.choice((0, 0, 1, 2, 3)), self.chance.choice(tuple(Market))
+        job = _job(kind, large_data=self.cloud.has_disks and self.chance.random() < LARGE_SHARE)
         name = f"261121-{len(self.launched) + 1:08}"
         targets = _within(self.cloud.targets(market), regions=self.chance.choice((1, 2, 3)))
         run = self.computer.draft(name, job, targets)
@@ -141,11 +145,12 @@ class Sequence:
 
 
 @cache
-def _job(kind: int) -> TrainingJob:
+def _job(kind: int, *, large_data: bool) -> TrainingJob:
     limits = ({"deadline": "20m"}, {"deadline": "15m", "budget_usd": "0.15"}, {"deadline": "1h", "budget_usd": "0.2"})
     if kind == len(limits):
-        return TrainingJob.model_validate(long_job_values({"deadline": "5d"}))
-    return a_job(epochs=2, checkpoint_every="10s", constraints=limits[kind])
+        return TrainingJob.model_validate(long_job_values({"deadline": "5d"}, large_data=large_data))
+    large = LARGE_DATA if large_data else {}
+    return a_job(epochs=2, checkpoint_every="10s", constraints=limits[kind], **large)
 
 
 def _within(targets: tuple[Target, ...], *, regions: int) -> tuple[Target, ...]:
@@ -182,7 +187,7 @@ def template() -> Iterator[Path]:
 
 def played(seed: int, empty: Path, name: str = "sim") -> Sequence:
     """One sequence. Raises AssertionError naming the seed where something does not hold."""
-    with _home(seed, empty) as home, installed(home, provider_of(name)):
+    with _home(seed, empty) as home, installed(home, row_of(name).provider), lines_in_turn():
         sequence = Sequence(seed, home, name)
         try:
             sequence.play()

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from planner.targets import Target
+from planner.runs.targets import Target
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
 from providers.sim.api import DisconnectedError, RefusedError, canonical
+from providers.sim.calls import call
 from providers.sim.catalogue import ZONES, offers
 from providers.sim.ledger import ledger
 from providers.sim.provider import SimProvider
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from providers.sim.training import Trainer, Write
-    from providers.sim.values import Course, Ending, Machine
+    from providers.sim.values import Course, Ending, SimMachine
 
 TYPE, REGIONS = "t4.one", ("sim-east", "sim-west", "sim-north")
 FOREIGN = "foreign"
@@ -205,7 +206,7 @@ class SimCloud:
             self.world.advance(self.world.now + timedelta(seconds=given[0]))
             return None
         try:
-            return self.world.call(given[0], json.loads(canonical(given[1])))
+            return call(self.world, given[0], json.loads(canonical(given[1])))
         except CloudError as error:
             return "refused", error.code, error.message, error.details
         except LostReplyError:
@@ -231,7 +232,7 @@ class SimCloud:
             LABEL_CLIENT: "another computer",
         }
         for number, labels in enumerate((theirs, {"team": "others"})):
-            self.world.call("RunInstance", _foreign(number, labels))
+            call(self.world, "RunInstance", _foreign(number, labels))
 
     def now(self) -> datetime:
         return self.world.now
@@ -320,7 +321,7 @@ def _lived(row: Mapping[str, Any], world: World) -> Lived:
     )
 
 
-def work_of(machine: Machine, world: World) -> Work:
+def work_of(machine: SimMachine, world: World) -> Work:
     """What a machine of the simulated cloud has done by now."""
     trained_at = machine.trainer_end.at if machine.trainer_end is not None else None
     return Work(
@@ -334,7 +335,7 @@ def work_of(machine: Machine, world: World) -> Work:
     )
 
 
-def _progress_at(machine: Machine, world: World) -> datetime | None:
+def _progress_at(machine: SimMachine, world: World) -> datetime | None:
     """The time in its trainer's newest status, of which it writes one with everything that it reports."""
     if machine.course is None:
         return None

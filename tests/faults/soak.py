@@ -9,7 +9,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.faults.random_cloud import NAMES
+from tests.faults.clouds import NAMES
 from tests.faults.sequences import played, template
 
 if TYPE_CHECKING:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.doubles.clock import NOON
 from tests.doubles.endings import fields_of, is_sign_of_training, told
-from tests.faults.__main__ import CLOUDS
 from tests.faults.cases import CASES, Then
+from tests.faults.clouds import REAL as REAL_ROWS
+from tests.faults.clouds import cloud_of
 from tests.faults.harness import EndedBy, Work
 from tests.faults.trial import Trial, tried
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 
-REAL = tuple(name for name in CLOUDS if name != "sim")
+REAL = tuple(row.name for row in REAL_ROWS)
 LATE_POINT = 45
 """The machine is there by then, and its trainer has begun; the launch has fewer than 50 points where it hangs."""
 
@@ -30,7 +30,7 @@ def machines(provider: str, case_name: str, then: Then, point: int | None) -> li
     made: list[Cloud] = []
 
     def cloud(case: str) -> Cloud:
-        made.append(getattr(import_module(f"tests.faults.{provider}"), CLOUDS[provider])(case))
+        made.append(cloud_of(provider)(case))
         return made[-1]
 
     (case,) = [known for known in CASES if known.name == case_name]

@@ -6,12 +6,11 @@ import os
 
 import pytest
 
+from tests.faults.clouds import REAL, row_of
 from tests.faults.test_kill_points import assert_caught, assert_nothing_wrong
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 
-LEAST_POINTS = {"aws": 150, "gcp": 150, "tpu": 300, "azure": 250}
-"""In a tenth: if there are fewer, the points are no longer enumerated as they were."""
 DEFECTS = {
     "aws": (
         "aws: each send has a token of its own @ lost reply",
@@ -53,9 +52,9 @@ DEFECTS = {
 }
 
 
-@pytest.mark.parametrize("provider", LEAST_POINTS)
+@pytest.mark.parametrize("provider", [row.name for row in REAL])
 def test_a_tenth_of_all_points_leaves_nothing_and_is_recorded(provider: str) -> None:
-    assert_nothing_wrong(provider, *DEFECTS[provider], least=LEAST_POINTS[provider])
+    assert_nothing_wrong(provider, *DEFECTS[provider], least=row_of(provider).least_points)
 
 
 @pytest.mark.parametrize("provider", DEFECTS)

@@ -8,16 +8,15 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import timedelta
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.run import Outcome
+from planner.runs.run import Outcome
 from tests.faults import clients
-from tests.faults.__main__ import CLOUDS
 from tests.faults.cases import CASES
 from tests.faults.clients import Desk
+from tests.faults.clouds import NAMES, cloud_of, row_of
 from tests.faults.forks import die, forked
 from tests.faults.planted import planted
 from tests.faults.points import Points
@@ -31,13 +30,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 
-CREATES = {
-    "sim": "RunInstance",
-    "aws": "RunInstances",
-    "gcp": "insert",
-    "tpu": "CreateQueuedResource",
-    "azure": "PUT virtualMachines",
-}
 CASE = replace(next(case for case in CASES if case.name == "plain"), deadline="120h")
 
 
@@ -60,12 +52,11 @@ def taken_up(provider: str, pause: timedelta, folder: Path, case: Case = CASE) -
     """The desk after a launch that died right behind its create and was attached to after the pause; what was said."""
 
     def cloud() -> Cloud:
-        made: Cloud = getattr(import_module(f"tests.faults.{provider}"), CLOUDS[provider])("plain")
-        return made
+        return cloud_of(provider)("plain")
 
     names = points_of(Desk(home=folder / "first", case=CASE, cloud=cloud()))
     desk = Desk(home=folder / "home", case=case, cloud=cloud())
-    after = names.index(f"after {CREATES[provider]}")
+    after = names.index(f"after {row_of(provider).create}")
     said: list[str] = []
 
     def answer(message: tuple[Any, ...]) -> Any:
@@ -88,7 +79,7 @@ def machines_of(desk: Desk) -> int:
 
 
 @pytest.mark.parametrize("pause", [timedelta(hours=3), timedelta(days=2)])
-@pytest.mark.parametrize("provider", CREATES)
+@pytest.mark.parametrize("provider", NAMES)
 def test_one_machine_was_made_and_its_model_comes_home(provider: str, pause: timedelta, tmp_path: Path) -> None:
     desk, said = taken_up(provider, pause, tmp_path)
     made, run = machines_of(desk), desk.recorded()

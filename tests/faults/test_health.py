@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner import next_action, signs
+from planner.runs import signs
+from planner.runs.decision import next_action
 from providers.base import LABEL_ATTEMPT, LABEL_DEADLINE, LABEL_RUN
+from providers.sim.calls import call
 from providers.sim.objects import RunFiles
 from tests.builders import a_job
 from tests.doubles.clock import NOON
@@ -38,7 +40,7 @@ def launched(cloud: SimCloud, lasting: timedelta = 24 * HOUR, market: str = "on_
         "clientToken": "t", "labels": {LABEL_RUN: RUN, LABEL_ATTEMPT: "1", LABEL_DEADLINE: deadline},
         "userData": {"run": RUN, "attempt": "1", "deadline": deadline},
     }  # fmt: skip
-    return str(cloud.world.call("RunInstance", asked)["id"])
+    return str(call(cloud.world, "RunInstance", asked)["id"])
 
 
 def machine_of(cloud: SimCloud) -> Lived:
@@ -46,7 +48,7 @@ def machine_of(cloud: SimCloud) -> Lived:
 
 
 def deleted(cloud: SimCloud, name: str) -> None:
-    cloud.world.call("DeleteInstance", {"region": "sim-east", "id": name})
+    call(cloud.world, "DeleteInstance", {"region": "sim-east", "id": name})
 
 
 def waited(cloud: SimCloud, span: timedelta) -> datetime:
@@ -116,7 +118,7 @@ def test_a_stop_that_nobody_wanted_destroys_though_the_machine_ends_itself() -> 
     cloud = a_cloud()
     name = launched(cloud)
     waited(cloud, 2 * HOUR)
-    cloud.world.call("StopTraining", {"region": "sim-east", "id": name})
+    call(cloud.world, "StopTraining", {"region": "sim-east", "id": name})
     waited(cloud, HOUR)
     row = machine_of(cloud)
     assert row.ended_by is EndedBy.AGENT

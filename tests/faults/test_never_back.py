@@ -19,7 +19,7 @@ from tests.faults.sim import QUICK, Hung, targets_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from providers.sim.values import Machine
+    from providers.sim.values import SimMachine
 
 DEADLINE = timedelta(minutes=20)
 GRACE = timedelta(minutes=5)
@@ -27,7 +27,7 @@ BEFORE_THE_SCHEDULE, TRAINING = 12, 40
 """Calls and writes after which the client is killed: its machine has just been made, or trains."""
 
 
-def abandoned(home: Path, dies_at: int, **scenario: Any) -> Machine:
+def abandoned(home: Path, dies_at: int, **scenario: Any) -> SimMachine:
     """The machine of a client that was killed, two hours later. Its trainer hangs, so that only timers end it."""
     cloud = SimOf(Scenario.model_validate({**QUICK, **scenario}), Hung())
     computer, world = Computer(home, cloud), cloud.world

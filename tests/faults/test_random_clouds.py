@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import ROOT
+from tests.faults.clouds import REAL
 from tests.faults.sequences import played, template
 
 if TYPE_CHECKING:
+    from tests.faults.clouds import Row
     from tests.faults.sequences import Sequence
 
-SEQUENCES = {"aws": 10, "gcp": 20, "tpu": 20, "azure": 50}
-"""Half a minute of processor time each."""
 UNTIL_NOTICED = 250
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="locks of one process")
@@ -31,10 +31,10 @@ def soak(*arguments: str) -> tuple[int, str, str]:
     return ran.returncode, (ran.stdout.splitlines() or [""])[-1], ran.stderr
 
 
-@pytest.mark.parametrize("provider", SEQUENCES)
-def test_whatever_happens_nothing_is_forgotten(provider: str) -> None:
-    code, line, errors = soak("--provider", provider, "--sequences", str(SEQUENCES[provider]))
-    assert (code, line) == (0, f"sequences {SEQUENCES[provider]}, failed 0"), errors
+@pytest.mark.parametrize("row", REAL, ids=lambda row: row.name)
+def test_whatever_happens_nothing_is_forgotten(row: Row) -> None:
+    code, line, errors = soak("--provider", row.name, "--sequences", str(row.sequences))
+    assert (code, line) == (0, f"sequences {row.sequences}, failed 0"), errors
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,7 @@ def test_whatever_happens_nothing_is_forgotten(provider: str) -> None:
         ("azure", "azure: each create has a group of its own", r"2 machines of \S+ at once"),
         ("azure", "azure: a list that did not come is taken as empty", "left: "),
         ("azure", "azure: rights are not listed", "sweep finds "),
+        ("tpu", "tpu: disks are not listed", "sweep finds "),
     ],
 )
 def test_a_planted_defect_turns_a_sequence_red(provider: str, defect: str, noticed: str) -> None:
@@ -54,7 +55,8 @@ def test_a_planted_defect_turns_a_sequence_red(provider: str, defect: str, notic
 def test_the_same_seed_gives_the_same_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     import providers.azure.listing as listing
 
-    monkeypatch.setattr(listing, "_WORKERS", listing._WORKERS)  # the sequences change it: afterwards it is as it was
+    # The sequences change it: afterwards it is as it was.
+    monkeypatch.setattr(listing, "_WORKERS", listing._WORKERS)
     with template() as empty:
         first, second = (_told(played(8, empty, "azure")) for _ in range(2))
     assert first == second

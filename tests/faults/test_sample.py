@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.faults.random_cloud import NAMES
+from tests.faults.clouds import NAMES
 from tests.faults.test_kill_points import NOTHING_WRONG, faults
 
 pytestmark = [pytest.mark.sample, pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")]

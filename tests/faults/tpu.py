@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.targets import Target
+from planner.runs.targets import Target
 from pricing.catalog import Catalog
 from pricing.offers import Market, OfferQuery
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from providers.gcp.api import GoogleApi
 from providers.gcp.tpu.api import TpuCalls
-from tests.contract.tpu import CREATE, OFFER, TpuClient, make_ready
+from tests.contract.tpu import CREATE, OFFER, DiskClient, TpuClient, make_ready
 from tests.doubles.clock import NOON
 from tests.doubles.google import tpu
 from tests.doubles.google.process import Google, Steady
@@ -22,6 +23,7 @@ from tests.faults.gcp import ALIVE, QUICK, GcpCloud, Pointed, server
 
 if TYPE_CHECKING:
     from providers.base import Provider
+    from providers.gcp.api import Api
     from providers.gcp.tpu.api import Calls
     from tests.faults.harness import Ask
     from tests.faults.points import Points
@@ -34,6 +36,7 @@ _API = "tpu.projects.locations"
 _GET, _LIST, _NODES = f"{_API}.queuedResources.get", f"{_API}.queuedResources.list", f"{_API}.nodes.list"
 _DELETE, _DROP = f"{_API}.queuedResources.delete", f"{_API}.nodes.delete"
 _QUEUE = "cloudtasks.projects.locations.queues.tasks"
+_DISK, _DROP_DISK = "compute.disks.insert", "compute.disks.delete"
 _READ, _WRITE = "storage.objects.get", "storage.objects.insert"
 _THROTTLED: dict[str, Any] = {"status": 429, "message": "Quota exceeded: requests per minute"}
 _FULL: dict[str, Any] = {"status": 429, "message": "There is no more capacity in the zone"}
@@ -110,8 +113,40 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "machine's timer": {"cloud_timer_works": False, "trainer": "hung"},
     "cloud's timer": {"machine_timer_works": False, "trainer": "hung"},
     "swept": {"disks_stay": True, "trainer": "hung"},
+    "data disk": {},
+    "data disk, failover": {
+        "faults": [
+            # The first zone has no room for the disk, the second for the disk alone.
+            {"operation": _DISK, "effect": "operation_error", "code": "ZONE_RESOURCE_POOL_EXHAUSTED"},
+            {"operation": CREATE, **_FULL},
+        ],
+    },
+    "data disk, reclaim": {
+        "incidents": [{"event": "preempt", "attempt": 1, "after": 50}],
+        "notice_seconds": 15,
+        "disks_stay": True,
+    },
+    "data disk, lost reply": {
+        "faults": [
+            {"operation": _DISK, "effect": "lost_request"},
+            {"operation": _DISK, "effect": "lost_reply", "skip": 1},
+            {"operation": "compute.zoneOperations.wait", "effect": "lost_reply"},
+            {"operation": CREATE, "effect": "lost_reply"},
+            {"operation": _DROP_DISK, "effect": "lost_request"},
+            {"operation": _DROP_DISK, "effect": "lost_reply", "skip": 1},
+            {"operation": "compute.disks.get", "effect": "lost_reply", "times": None, "chance": 0.3},
+            {"operation": "compute.disks.aggregatedList", "effect": "lost_reply", "times": None, "chance": 0.2},
+            {"operation": f"{_QUEUE}.delete", "effect": "lost_reply"},
+        ],
+        "disks_stay": True,
+    },
+    "data disk, cloud's timer": {"machine_timer_works": False, "trainer": "hung"},
+    # Spot takes the node back, and nobody looks: the disk is not left.
+    "data disk, taken back": {"incidents": [{"event": "preempt", "attempt": 1, "after": 50}], "trainer": "hung"},
+    "data disk, swept": {"disks_stay": True, "trainer": "hung"},
     "left alone": {"disks_stay": True},
     "left hung": {"trainer": "hung"},
+    "data disk, left alone": {"disks_stay": True},
 }
 
 
@@ -119,8 +154,10 @@ class TpuCloud(GcpCloud):
     """The world of one case."""
 
     cases = frozenset(SCENARIOS)
+    has_disks = False
 
     def __init__(self, case: str) -> None:
+        self.has_disks = case.startswith("data disk")
         self.google = Steady(server())
         closed = {"closed_zones": _CLOSED}  # every zone more is four points more in each look
         self.google.reset(Scenario.model_validate({**QUICK, **closed, **SCENARIOS[case], "began": NOON}))
@@ -133,10 +170,12 @@ class TpuCloud(GcpCloud):
             look.over()
             ask(ALIVE)
 
-        return TpuClient(
+        kind = DiskClient if self.has_disks else TpuClient
+        return kind(
             self.google,
             Path(),
             slept=slept,
+            api=lambda api: PointedApi(api, points, look),
             bucket=lambda bucket: Pointed(bucket, points),
             tpu=lambda calls: PointedCalls(calls, points, look),
             tasks=lambda calls: PointedCalls(calls, points, look),
@@ -147,6 +186,8 @@ class TpuCloud(GcpCloud):
 
     def plant(self) -> None:
         plant(self.google)
+        if self.has_disks:
+            plant_disks(self.google)
 
 
 class Look:
@@ -182,6 +223,24 @@ class PointedCalls:
             return self._inner.call(operation, parameters)
 
 
+class PointedApi:
+    """Compute Engine, of which every call has its two points. Its lists belong to the same look as those of TPUs."""
+
+    def __init__(self, inner: Api, points: Points, look: Look) -> None:
+        self._inner = inner
+        self._points = points
+        self._look = look
+
+    def everywhere(self, *given: str) -> Any:
+        if self._look.goes_on("ListEverywhere"):
+            return self._inner.everywhere(*given)
+        with self._points.around("ListEverywhere"):
+            return self._inner.everywhere(*given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Pointed(self._inner, self._points), name)
+
+
 @cache
 def targets_of(market: str) -> tuple[Target, ...]:
     """The zones in their order."""
@@ -207,18 +266,32 @@ def targets_of(market: str) -> tuple[Target, ...]:
     )
 
 
+_THEIRS = {
+    LABEL_RUN: "261121-ffffffff",
+    LABEL_ATTEMPT: "1",
+    LABEL_DEADLINE: "20261124t120000z",
+    LABEL_CLIENT: "another-computer",
+    "trainplan": "1",
+}
+
+
+def plant_disks(google: Google) -> None:
+    """Another computer's data disk, and a stranger's disk."""
+    account = TpuClient(google, Path()).account()
+    api = GoogleApi(account)
+    for number, labels in enumerate((_THEIRS, {"team": "others"})):
+        kind = f"projects/{account.project}/zones/{ZONES[0]}/diskTypes/pd-balanced"
+        body = {"name": f"foreign-{number}", "sizeGb": "100", "type": kind, "labels": labels}
+        made = api.insert_disk(account.project, ZONES[0], body, f"6ba7b810-9dad-11d1-80b4-00c04fd430c{number}")
+        api.wait(account.project, ZONES[0], made["name"])
+    account.close()
+
+
 def plant(google: Google) -> None:
     """Another computer's node, and a stranger's."""
-    theirs = {
-        LABEL_RUN: "261121-ffffffff",
-        LABEL_ATTEMPT: "1",
-        LABEL_DEADLINE: "20261124t120000z",
-        LABEL_CLIENT: "another-computer",
-        "trainplan": "1",
-    }
     account = TpuClient(google, Path()).account()
     home = f"projects/{account.project}/locations/{ZONES[0]}"  # before ours, page by page
-    for number, labels in enumerate((theirs, {"team": "others"})):
+    for number, labels in enumerate((_THEIRS, {"team": "others"})):
         node = {"acceleratorType": "v3-8", "runtimeVersion": "tpu-ubuntu2204-base", "labels": labels}
         spec = {"parent": home, "nodeId": f"foreign-{number}", "node": node}
         asked = {

@@ -7,12 +7,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import providers.gcp.tpu.create as create
+import providers.cloud.launch as rented
+import providers.gcp.tpu.data_disk as data_disk
+import providers.gcp.tpu.deadline as reaper
+import providers.gcp.tpu.listing as lists
 import providers.gcp.tpu.provider as provider
-import providers.gcp.tpu.reaper as reaper
-import providers.rented as rented
+import providers.gcp.tpu.request as create
+from providers.cloud.listing import ListedResources
 from providers.errors import CapacityError, TransientError
-from providers.gcp.tpu.provider import Found, TpuMachines
+from providers.gcp.listing import Lists
+from providers.gcp.tpu.data_disk import DataDisks
+from providers.gcp.tpu.listing import TpuLists
+from providers.gcp.tpu.provider import TpuMachines
 from tests.faults.planting import of_the_engine, planting
 
 if TYPE_CHECKING:
@@ -49,12 +55,12 @@ def _() -> None:
 
 @defect("the timers name something else")
 def _() -> None:
-    real = provider.reaper.task_calls
+    real = reaper.task_calls
 
     def made(request: Any, ends: Any) -> Any:
         return real(request, replace(ends, name=f"{ends.name}-x"))
 
-    provider.reaper.task_calls = made
+    reaper.task_calls = made
 
 
 @defect("the machine only powers off")
@@ -93,7 +99,7 @@ def _() -> None:
 
 @defect("a request that waited in vain is left where it is")
 def _() -> None:
-    real = provider.owned_resource
+    real = lists.owned_resource
 
     def listed(told: Any) -> Any:
         return None if told["state"]["state"] == "FAILED" else real(told)
@@ -103,28 +109,28 @@ def _() -> None:
 
 @defect("nodes are not listed")
 def _() -> None:
-    provider._LISTS = provider._LISTS[:1]  # type: ignore[misc]
+    lists._LISTS = lists._LISTS[:1]  # type: ignore[misc]
 
 
 @defect("tasks are not listed")
 def _() -> None:
-    TpuMachines._in_queue = lambda *_: Found()  # type: ignore[method-assign]
+    TpuLists._in_queue = lambda *_: ListedResources()  # type: ignore[method-assign]
 
 
 @defect("only the first page of a list is read")
 def _() -> None:
-    real = provider.pages
-    provider.pages = lambda *given: itertools.islice(real(*given), 1)
+    real = lists.pages
+    lists.pages = lambda *given: itertools.islice(real(*given), 1)
 
 
 @defect("a zone that did not answer is taken as empty")
 def _() -> None:
-    real = TpuMachines._in_zone
+    real = TpuLists._in_zone
 
-    def found(self: Any, zone: str) -> Found:
-        return Found(real(self, zone).resources)
+    def found(self: Any, zone: str) -> ListedResources:
+        return ListedResources(real(self, zone).resources)
 
-    TpuMachines._in_zone = found  # type: ignore[method-assign]
+    TpuLists._in_zone = found  # type: ignore[method-assign]
 
 
 @defect("the lag of lists is ignored")
@@ -163,6 +169,37 @@ def _() -> None:
     create.labels_of = lambda request: {**real(request), "trainplan-run": "run"}
 
 
+@defect("each data disk has a name of its own")
+def _() -> None:
+    real, count = DataDisks.make, itertools.count()
+
+    def made(self: Any, call: Any) -> None:
+        asked = call.parameters
+        token = f"6ba7b810-9dad-11d1-80b4-{next(count):012d}"
+        body = {**asked["body"], "name": f"{asked['body']['name']}-{token[-4:]}"}
+        real(self, replace(call, parameters={**asked, "requestId": token, "body": body}))
+        real(self, call)
+
+    DataDisks.make = made  # type: ignore[method-assign]
+
+
+@defect("a data disk without labels")
+def _() -> None:
+    data_disk.labels_of = lambda request: {}
+    data_disk._is_of = lambda *_: True
+
+
+@defect("no timers for the data disk")
+def _() -> None:
+    real = reaper.task_calls
+    reaper.task_calls = lambda request, ends: real(request, replace(ends, disk_url=""))
+
+
+@defect("disks are not listed")
+def _() -> None:
+    Lists.owned = lambda *_: ()  # type: ignore[method-assign]
+
+
 class _WithoutForce:
     def __init__(self, calls: Any) -> None:
         self._calls = calls
@@ -174,6 +211,6 @@ class _WithoutForce:
 
 def _lists(changed: tuple[str, Callable[[Any], Any]]) -> None:
     rows, owned = changed
-    provider._LISTS = tuple(  # type: ignore[misc]
-        (operation, name, owned if name == rows else kept) for operation, name, kept in provider._LISTS
+    lists._LISTS = tuple(  # type: ignore[misc]
+        (operation, name, owned if name == rows else kept) for operation, name, kept in lists._LISTS
     )

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from planner.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase
 from tests.faults import branches, clients, hours
 from tests.faults.cases import Case, Then
 from tests.faults.clients import RUN_ID, Desk
-from tests.faults.forks import die, forked
+from tests.faults.forks import die, forked, lines_in_turn
 from tests.faults.harness import Lived
 from tests.faults.health import destroyed, kept
 from tests.faults.points import Points
@@ -23,7 +23,7 @@ from workloads.durations import parse_duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.run import Run
+    from planner.runs.run import Run
 
 PAUSES = (0.0, 0.0, 1.0, 8.0, 45.0, 400.0)
 """Seconds from the death of a client to the next command; one of them is drawn for each point."""
@@ -110,7 +110,7 @@ def warm(case: Case, make_cloud: MakeCloud) -> None:
     with a_home() as home, open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123  no path everywhere
         desk = Desk(home=home, case=case, cloud=make_cloud(case.name))
         scene = Scene(desk, Trial(case, case.then[0]))
-        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere), lines_in_turn():
             clients.launch(desk, scene.answer, Points())
             clients.status(desk, scene.answer, Points())
         desk.cloud.let_go()
@@ -214,7 +214,9 @@ def _until_when(desk: Desk) -> datetime:
     """When the last machine has to have ended by itself: its run's deadline, or when the budget is spent at the
     highest price that may come to be payable, whichever is sooner."""
     case, target = desk.case, desk.cloud.targets(desk.case.market)[0]
-    machines = [row for row in desk.cloud.ledger() if row.machine and row.ours]
+    ours = [row for row in desk.cloud.ledger() if row.ours]
+    # A disk that was made before its machine ends at the machine's deadline, also where that was never made.
+    machines = [row for row in ours if row.machine] or [row for row in ours if row.usd_per_hour]
     if not machines:
         return desk.cloud.now()
     until = machines[0].created_at + parse_duration(case.deadline)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from planner.journal import Journal
-from planner.run import Outcome
+from planner.runs.journal.journal import Journal
+from planner.runs.run import Outcome
 from tests.faults.cases import Case, Then
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from planner.run import Run
+    from planner.runs.run import Run
     from planner.settings import Settings
     from tests.faults.harness import Cloud, Lived
 
