@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.e2e.yard.yard import Yard
 
 pytestmark = [pytest.mark.container, pytest.mark.train, pytest.mark.e2e]
-PATIENCE = 420.0
+PATIENCE = 1200.0
 PLAN = Path(sys.executable).with_name("plan")
 
 

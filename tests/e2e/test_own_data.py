@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.shards import read, scan
+from planner.datasets.pack import read, scan
 from tests.e2e.test_gcp_machine import REGION, Project, project, said
 from tests.e2e.test_rented_machine import digits
 
@@ -45,7 +45,7 @@ def test_it_comes_along(project: Project, trainer_image: str, tmp_path: Path) ->
     stored = {name for there in project.world.bucket.objects.values() for name in there}
     assert {name.rpartition("/")[0] for name in stored if name.startswith("data/")} == {f"data/{content}"}
     again = project.plan("data", "upload", str(folder), "--provider", "gcp", "--region", REGION, "--yes")
-    assert "it is there already: nothing is sent" in again.stderr, again
+    assert "it is stored already: nothing is sent" in again.stderr, again
 
 
 def images(folder: Path) -> Path:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from moto.server import ThreadedMotoServer
 
-from pricing.catalog import Catalog
-from pricing.current import REFRESHED
+from pricing.catalog import REFRESHED, Catalog
 from pricing.grades import Market
 from pricing.offers import OfferQuery
 from tests.builders import TODAY
@@ -37,7 +36,7 @@ class Desk:
 
     def plan(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [PLAN, *arguments], env=self.environment, capture_output=True, text=True, timeout=120, check=False
+            [PLAN, *arguments], env=self.environment, capture_output=True, text=True, timeout=300, check=False
         )
 
     def json(self, *arguments: str) -> Any:
@@ -139,7 +138,7 @@ def test_prices_are_read_anew_shown_and_used(desk: Desk) -> None:
     )
     assert (after["usd_per_hour"], after["price_grade"]) == (0.4, "listed")
     spot = desk.cheapest("--provider", "aws", "--device", "T4", "--region", AWS, "--market", "spot")
-    assert (spot["usd_per_hour"], spot["price_grade"], spot["planning_usd_per_hour"]) == (0.16, "estimated", 0.4)
+    assert (spot["usd_per_hour"], spot["price_grade"], spot["planning_usd_per_hour"]) == (0.16, "estimated", 0.160215)
     shown = {one["provider"]: one for one in desk.json("prices", "show")["providers"]}
     assert shown["aws"]["refreshed_on"] is not None
     assert set(shown["aws"]["parts"]) == {AWS, "Spot Advisor"}
@@ -185,8 +184,9 @@ def test_azure_in_pages_without_its_traps(desk: Desk) -> None:
     assert done["providers"][0]["read"] == [AZURE]
     assert len([path for path in desk.world.asked if path.startswith("/api/retail")]) > 10
     found = desk.cheapest("--provider", "azure", "--device", "T4", "--region", AZURE, "--market", "spot")
+    # The list dates this price more than 30 days back, and a spot price counts as listed for 30 days.
     assert (found["instance_type"], found["usd_per_hour"], found["price_grade"]) == (
-        "Standard_NC4as_T4_v3", 0.2, "listed",
+        "Standard_NC4as_T4_v3", 0.2, "stale",
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ ALLOWED = INTERVAL + timedelta(seconds=30)
 """Work that one interruption may cost."""
 LONGEST_NOTICE = {"aws": 40.0, "gcp": 30.0, "azure": 30.0}
 """Seconds from the notice to the end of the power. EC2 gives 120; nobody waits for them here."""
-PATIENCE = 600.0
+PATIENCE = 1800.0
 
 
 @pytest.mark.parametrize("store", ["aws", "gcp", "azure"], indirect=True)
@@ -65,7 +65,7 @@ def reach(trial: Trial, client: Client, number: int, step: int) -> None:
 def take_back(machine: Running, after: timedelta) -> None:
     """The notice, and so long later the end of its power; a machine that has gone by itself is left alone."""
     gone = machine.raise_notice(after)
-    until(lambda: now() >= gone or machine.is_off(), "the notice is over", seconds=200)
+    until(lambda: now() >= gone or machine.is_off(), "the notice is over", seconds=PATIENCE)
     machine.kill()
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.container, pytest.mark.train]
 TIMERS = ("trainplan-boot.timer", "trainplan-deadline.timer")
-PATIENCE = 600.0
+PATIENCE = 1200.0
 
 
 def digits(**changes: Any) -> dict[str, Any]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tests.e2e.yard.yard import Yard
 
 pytestmark = [pytest.mark.container, pytest.mark.e2e]
-PATIENCE = 300.0
+PATIENCE = 1200.0
 PLAN = Path(sys.executable).with_name("plan")
 PROJECT = "a-project"
 EMAIL = f"trainplan-machine@{PROJECT}.iam.gserviceaccount.com"

@@ -24,13 +24,13 @@ from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FACTORY, TimedProvider
 from tests.fuzz.mutations import Crash, a_folder, changed_bytes, changed_value, no_longer_than
 from tests.hostile.terminal import assert_harmless
-from tests.unit.planner.cli import plan
+from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LONGEST_SECONDS = 30.0
+LONGEST_SECONDS = 300.0
 _CODES = frozenset(int(code) for code in ExitCode)
 RUN, CATALOG = "{run}", "{catalog}"
 COMMANDS: tuple[tuple[str, ...], ...] = (

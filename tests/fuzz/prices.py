@@ -18,13 +18,13 @@ from typing import Any
 from pricing.compile import TEXT_DIR
 from pricing.entries import entries_of, prices_of
 from pricing.grades import Market
-from pricing.merge import Known, News, merge
+from pricing.merge import KnownPrices, News, merge
 from pricing.money import to_micro
 from pricing.overlay import Overlay, overlaid, overlay_text
 from pricing.refresh import price_sources
 from pricing.sources import aws, aws_account, azure, gcp
 from pricing.sources.offerings import parse_azure, parse_google
-from pricing.sources.reading import Parsed, Part, PriceFound, SourceError, json_object
+from pricing.sources.reading import Parsed, PriceFound, PricePart, SourceError, json_object
 from pricing.tables import OfferRow, Tables, read_tables
 from tests.doubles.price_lists import advisor_file, aws_file, aws_index, aws_row, retail, retail_page, sku
 from tests.fuzz.mutations import Crash, changed_bytes, changed_value
@@ -190,8 +190,8 @@ def _take_over(tables: Tables, target: Target, parsed: Parsed, random: Random, s
     planted = [_absurd(one, random) for one in random.sample(parsed.prices, min(3, len(parsed.prices)))]
     parsed = Parsed(prices=[*parsed.prices, *planted], types=parsed.types)
     offers = [row for row in tables.offers if row.type.provider == provider and row.region in ("us-east-1", "eastus")]
-    known = Known(provider=provider, offers=offers, types=tables.types, sources=price_sources())
-    part = Part(name="fuzz", markets=frozenset(Market), regions=None, parsed=parsed)
+    known = KnownPrices(provider=provider, offers=offers, types=tables.types, sources=price_sources())
+    part = PricePart(name="fuzz", markets=frozenset(Market), regions=None, parsed=parsed)
     merged = merge(known, News(parts=[part], on=TODAY))
     new_types = [row.type for row in merged.offers if (provider, row.type.name) not in tables.types]
     types, sources, text = overlay_text(merged.offers, set(new_types), price_sources().values())

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.errors import StateError
-from planner.run_keys import RunKeys
-from providers.agent.fetching import FetchError, fetch
+from planner.runs.run_keys import RunKeys
+from providers.agent.downloads import FetchError, fetch
+from providers.agent.signatures import Vouching
 from providers.agent.spec import SpecError, read_spec
-from providers.agent.vouching import Vouching
 from providers.base import RunId
 from tests.builders import a_run
 from tests.unit.providers.agent.machine import MemoryStore, Rented, drained
-from tests.unit.providers.test_machine_part import part, spec_of
+from tests.unit.providers.cloud.test_machine import part, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,11 +83,23 @@ def changed(objects: Objects, file: str, data: bytes) -> None:
     objects[f"{LATE}/{file}"] = data
 
 
+def marked_anew(objects: Objects, *, above: bool) -> None:
+    """Another mark with the same hashes in it, whose own hash sorts above or below that of the mark vouched for."""
+    mark = objects[f"{LATE}/complete.json"]
+    before = hashlib.sha256(mark).hexdigest()
+    other = mark + b" "
+    while (hashlib.sha256(other).hexdigest() > before) is not above:
+        other += b" "
+    changed(objects, "complete.json", other)
+
+
 HOSTILE: dict[str, Callable[[Objects], object]] = {
     "weights swapped": lambda objects: changed(objects, "state.npz", b"evil"),
     "weights cut": lambda objects: changed(objects, "state.npz", objects[f"{LATE}/state.npz"][:-1]),
     "weights gone": lambda objects: objects.pop(f"{LATE}/state.npz"),
     "a mark without hashes": lambda objects: changed(objects, "complete.json", b"{}"),
+    "another mark, of a higher hash": lambda objects: marked_anew(objects, above=True),
+    "another mark, of a lower hash": lambda objects: marked_anew(objects, above=False),
     "nobody vouches": lambda objects: objects.pop(f"{LATE}/vouched.json"),
     "an empty record": lambda objects: changed(objects, "vouched.json", b"{}"),
     "no record": lambda objects: changed(objects, "vouched.json", b"[" * 100_000),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.consent import foreign_parts, readers
+from planner.runs.consent import foreign_parts, readers
 from providers.sim.api import STOP, Address, exchange
 from tests.builders import a_job, an_offer
 from tests.doubles.typing_person import AtPty

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from planner.data_sets import listed
-from providers.data_files import INDEX, MOST_INDEX_BYTES, index_files
+from planner.datasets.store import list_data_sets
+from providers.cloud.data_files import INDEX, MOST_INDEX_BYTES, index_files
 from providers.errors import BadRequestError
 from tests.doubles.fake_machine import FakeStore
 
@@ -38,6 +38,6 @@ def test_a_list_of_data_sets_goes_on(index: bytes) -> None:
     store = Sizes()
     store.put(f"{'b' * 64}/{INDEX}", json.dumps(GOOD | {"content": "b" * 64}).encode())
     store.put(f"{'a' * 64}/{INDEX}", index)
-    found = {kept.content: kept.data for kept in listed(store, None)}
+    found = {kept.content: kept.data for kept in list_data_sets(store, None)}
     assert set(found) == {"a" * 64, "b" * 64}
     assert found["b" * 64] is not None

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from providers.agent import reading
-from providers.agent.reading import Access
+from providers.agent import requests
+from providers.agent.requests import Access
 from providers.agent.spec import SpecError, read_spec
-from providers.agent_archive import AGENT
+from providers.cloud.agent_archive import AGENT
+from providers.cloud.machine import SPEC
+from providers.cloud.trainer_wheel import WHEEL
 from providers.errors import BadRequestError
-from providers.machine import IMAGE_DIGEST, SPEC
-from providers.trainer_wheel import WHEEL
 from tests.unit.providers.agent.machine import Rented
-from tests.unit.providers.test_machine_part import part, spec_of
+from tests.unit.providers.cloud.test_machine import a_place, part, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from providers.machine import MachinePart
+    from providers.cloud.machine import MachinePart
 
 CHANGES: dict[str, Callable[[bytes], bytes]] = {
     "swapped": lambda data: bytes(len(data)),
@@ -65,10 +65,10 @@ def test_the_machine_takes_no_other_agent_and_no_other_spec(
         return 200, {}, next(data for known, data in files.items() if known.rpartition("/")[2] in url)
 
     monkeypatch.setattr(Access, "call", answer)
-    assert reading.main([str(boot), path, sha256, str(target)]) == 3
+    assert requests.main([str(boot), path, sha256, str(target)]) == 3
     assert list(tmp_path.iterdir()) == [boot]
     files[path] = run_directory(made)[path]
-    assert reading.main([str(boot), path, sha256, str(target)]) == 0
+    assert requests.main([str(boot), path, sha256, str(target)]) == 0
     assert target.read_bytes() == files[path]
 
 
@@ -152,7 +152,7 @@ def test_an_image_is_named_by_its_digest_or_not_at_all(tmp_path: Path, image: st
     assert all("@sha256:" in name for name in created)
 
 
-@pytest.mark.parametrize("digest", ["", "sha256:", "sha256:" + "A" * 64, "latest", None])
-def test_no_image_is_launched_whose_digest_nobody_knows(digest: str | None) -> None:
+@pytest.mark.parametrize("digest", ["", "sha256:", "sha256:" + "A" * 64, "latest"])
+def test_no_image_is_launched_whose_digest_nobody_knows(digest: str) -> None:
     with pytest.raises(BadRequestError, match="the digest of"):
-        part(resolved={} if digest is None else {IMAGE_DIGEST: digest})
+        part(place=a_place(image_digest=digest))

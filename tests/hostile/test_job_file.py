@@ -10,7 +10,7 @@ import pytest
 from tests.desk import signed_out
 from tests.hostile.run_directory import EVIL
 from tests.hostile.terminal import assert_harmless
-from tests.unit.planner.cli import plan
+from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
     from pathlib import Path

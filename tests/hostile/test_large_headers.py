@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from providers.agent.unpacking import MOST_HEADER_BYTES, UnpackError, unpack
+from providers.agent.archives import MOST_HEADER_BYTES, UnpackError, unpack
 from providers.sim.api import API
 from tests.contract.sim import SimHarness
 from tests.unit.providers.agent.machine import drained
@@ -68,7 +68,7 @@ def harness(tmp_path: Path) -> Iterator[SimHarness]:
 @pytest.mark.parametrize("token", ["", "wrong", "\xe9"])
 def test_a_caller_without_the_token_is_answered_before_its_body_has_come(harness: SimHarness, token: str) -> None:
     port = harness.http()._find().port
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as caller:
         head = f"POST {API}GetIdentity HTTP/1.0\r\nX-Sim-Token: {token}\r\nContent-Length: {10**9}\r\n\r\n"
         caller.sendall(head.encode("latin-1"))
         # Far less than was announced, and the connection stays open: whoever waits for the body never answers.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from providers.agent.checkpoints import Checkpoints
-from providers.agent.fetching import fetch
+from providers.agent.downloads import fetch
 from providers.agent.plain_file import NotPlainError, open_plain, plain_folder, written_whole
 from providers.agent.spec import File
 from tests.unit.providers.agent.machine import FakeClock, MemoryStore, Rented, drained

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.collect import collect
 from planner.errors import TrainingFailedError
+from planner.runs.execution.collect import collect
 from providers.errors import MachineError
 from providers.local import inside
 from providers.local.store import FolderStore

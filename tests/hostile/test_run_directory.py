@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.events import Event, Said
-from planner.journal import Journal
-from planner.progress import ProgressReader
-from planner.watch import Watcher
+from planner.runs.events import Event, Message
+from planner.runs.journal.journal import Journal
+from planner.runs.progress import ProgressReader
+from planner.runs.run_directory import Watcher
 from providers.base import InstanceState
 from tests.desk import TINY, signed_out
 from tests.doubles import fake_provider
@@ -19,13 +19,13 @@ from tests.doubles.fake_machine import ENDED, RUNNING, STOPPING, FakeMachine, Fa
 from tests.doubles.fake_provider import FACTORY, FakeProvider, TimedProvider
 from tests.hostile.run_directory import BAD_LINES, EVIL, evil_lines, make_hostile
 from tests.hostile.terminal import assert_harmless
-from tests.unit.planner.cli import plan
+from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from planner.run import Run
+    from planner.runs.run import Run
 
 
 def hostile(machine: FakeMachine) -> Iterator[Seen]:
@@ -125,7 +125,7 @@ def test_unreadable_lines_are_told_once_and_are_a_sign_of_life() -> None:
         store.put(path, content)
         assert watcher.look(Decimal)
     assert not watcher.look(Decimal)
-    assert events == [Said("1 line of progress could not be read")]
+    assert events == [Message("1 line of progress could not be read")]
     assert watcher.story.unreadable == 4
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from providers.agent.reading import Access
+from providers.agent.requests import Access
 from providers.agent.vault import SecretError, is_reference, resolve
+from providers.cloud.secrets import references
 from providers.errors import BadRequestError
-from providers.secrets import references
 from tests.builders import a_job
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.errors import StateError, TrainingFailedError
-from planner.events import Said
-from planner.run import Outcome, Phase
-from planner.run_keys import FILE, RunKeys
-from providers.agent.vouching import ATTEMPT, Vouching, attempt_path
+from planner.runs.events import Message
+from planner.runs.run import Outcome, Phase
+from planner.runs.run_keys import FILE, RunKeys
+from providers.agent.signatures import ATTEMPT, Vouching, attempt_path
 from providers.base import EndKind
 from tests.builders import a_target
 from tests.doubles.desk import Desk
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from planner.receipt import Receipt
-    from planner.run import Run
+    from planner.runs.receipt import Receipt
+    from planner.runs.run import Run
 
 RECORD, MANIFEST, PROGRESS = "attempts/1/vouched.json", "output/manifest.json", "attempts/1/progress.jsonl"
 OTHER_KEY = "2" * 64
@@ -128,7 +128,7 @@ def test_results_that_are_vouched_for_come_home_with_their_receipt(desk: Desk) -
     assert run.outcome is Outcome.SUCCEEDED
     assert {path.name: path.read_bytes() for path in (desk.folder / "model").iterdir()} == MODEL
     assert receipt.accuracy == 0.975
-    assert not [event.text for event in desk.told(Said) if "vouch" in event.text]
+    assert not [event.text for event in desk.told(Message) if "vouch" in event.text]
 
 
 def test_a_record_of_another_attempt_or_run_vouches_for_nothing(tmp_path: Path) -> None:
@@ -155,7 +155,9 @@ def test_a_receipt_says_nothing_that_is_not_vouched_for(
     run, receipt = launch(desk)
     assert run.outcome is Outcome.SUCCEEDED, "the model itself is vouched for"
     assert (receipt.accuracy, receipt.device, receipt.actual_images_per_second) == (None, None, None)
-    told = [event.text for event in desk.told(Said) if event.text.startswith("the receipt lacks what the trainer said")]
+    told = [
+        event.text for event in desk.told(Message) if event.text.startswith("the receipt lacks what the trainer said")
+    ]
     assert named in told[0]
 
 
@@ -163,8 +165,8 @@ def test_a_run_that_began_without_a_key_comes_home_and_says_so(desk: Desk) -> No
     run = desk.planned(targets=[a_target(provider="rented")])
     run, _ = desk.runner().follow(run, desk.request())
     assert run.outcome is Outcome.SUCCEEDED
-    assert f"nothing vouches for the model of run {run.run_id}: this home has no key of that run" in [
-        event.text for event in desk.told(Said)
+    assert f"the model of run {run.run_id} cannot be verified: this home has no key of that run" in [
+        event.text for event in desk.told(Message)
     ]
 
 
@@ -216,7 +218,7 @@ def test_an_agent_without_a_key_writes_no_record(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_leaves_this_computer_is_vouched_for_on_the_way(desk: Desk) -> None:
     """A rented machine takes no other, and on this computer no agent vouches for anything."""
-    from planner.carrying import carry
+    from planner.runs.execution.checkpoint_transfer import carry
     from tests.doubles.fake_machine import FakeStore
 
     here, there, steps = FakeStore(), FakeStore(), list[int]()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.errors import StateError
-from planner.events import Said
-from planner.run import Outcome, Phase
+from planner.runs.events import Message
+from planner.runs.run import Outcome, Phase
 from providers.base import EndKind
 from tests.builders import a_target
 from tests.doubles.desk import Desk
@@ -42,7 +42,7 @@ def test_a_job_that_cannot_be_read_costs_the_receipt_a_line(tmp_path: Path, name
     assert (run.phase, run.outcome) == (Phase.DONE, Outcome.SUCCEEDED)
     assert desk.leaked == []
     assert desk.journal.receipt(run.run_id) == receipt.to_json()
-    told = " ".join(event.text for event in desk.told(Said))
+    told = " ".join(event.text for event in desk.told(Message))
     assert f"the job of run {run.run_id} in the journal cannot be read" in told
     with pytest.raises(StateError, match="cannot be read"):
         desk.runner().request_maker(run, client="")

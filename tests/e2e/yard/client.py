@@ -14,16 +14,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner import runner as planner_runner
 from planner.cli import build
 from planner.cli.person import Nobody
-from planner.client import own_client
 from planner.errors import PlanError
-from planner.launch import Detached
-from planner.run_keys import RunKeys
-from planner.runner import request_for
+from planner.home.client import own_client
+from planner.runs import runner as planner_runner
+from planner.runs.execution.executor import Detached
+from planner.runs.run_keys import RunKeys
+from planner.runs.runner import request_for
+from planner.runs.targets import Target
 from planner.settings import Settings
-from planner.targets import Target
 from pricing.grades import PriceGrade
 from pricing.offers import Market, Offer
 from providers import registry

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 LABEL = "trainplan-yard"
-_SECONDS = 600
+_SECONDS = 1800
 _LAYERS = "/usr/local/lib/yard-layers"
 _REBOOT = "SIGRTMIN+5"
 """What systemd begins its reboot.target for (systemd(1), "Signals")."""

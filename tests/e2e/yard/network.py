@@ -154,7 +154,7 @@ class Relay:
                 threading.Thread(target=self._pass, args=(connection,), daemon=True).start()
 
     def _pass(self, near: socket.socket) -> None:
-        with suppress(OSError), near, socket.create_connection(self._target, timeout=30) as far:
+        with suppress(OSError), near, socket.create_connection(self._target, timeout=300) as far:
             self._open |= {near, far}
             try:
                 _both_ways(near, far)

@@ -26,10 +26,11 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
+from providers.cloud.launch import MachineResolution, Rented
+from providers.cloud.machine import SPEC, MachinePart, StoredObject
 from providers.errors import InstanceNotFoundError
-from providers.machine import SPEC, MachinePart, StoredObject
-from providers.rented import BOOT_DEADLINE, Rented
 from providers.stores import registry
+from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
@@ -85,11 +86,14 @@ class OfficeProvider:
         return Preflight(checks=())
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        known = self._rented.resolved(request)
+        resolution = self._rented.resolve(request)
         if self._terms.boot_seconds is not None:
             by = self._settings.now() + timedelta(seconds=self._terms.boot_seconds)
-            known[BOOT_DEADLINE] = by.isoformat(timespec="seconds")
-        return replace(request, resolved=known)
+            resolution = replace(resolution, boot_deadline=by.replace(microsecond=0))
+        return replace(request, resolution=resolution)
+
+    def resolution_type(self, offer: Offer) -> type[MachineResolution]:
+        return MachineResolution
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         part = hurried(self._rented.machine(request, self._end(request)), self._terms.hurry)
@@ -103,7 +107,7 @@ class OfficeProvider:
             "id": self._id(request),
             "labels": labels,
             "user_data": part.user_data,
-            "region": request.resolved["run_region"],
+            "region": resolution_of(request, MachineResolution).run_region,
         }
         return [*self._rented.puts(part), VendorRequest(service=SERVICE, operation=CREATE, parameters=create)]
 
@@ -179,7 +183,7 @@ class OfficeProvider:
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(f"{self._terms.office}{path}", data=data, method=method)
         try:
-            with urllib.request.urlopen(asked, timeout=30) as answer:
+            with urllib.request.urlopen(asked, timeout=300) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:

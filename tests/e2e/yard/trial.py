@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.e2e.yard.stores import Store
     from tests.e2e.yard.yard import Yard
 
-_SECONDS = 600.0
+_SECONDS = 1800.0
 _NOISE = re.compile(r"dockerd\[|containerd\[|\.mount: Deactivated")
 
 

@@ -91,11 +91,11 @@ class Yard:
         site = replace(self._site, folder=folder.with_name(f"{folder.name}-machine"), layers=None)
         running = self._powered_on(Machine(name="pulls-once", cloud="gcp", user_data="#cloud-config\n"), site)
         try:
-            until(lambda: not running.run("docker", "info").returncode, "Docker answers", seconds=300)
-            pulled = running.run("docker", "pull", "--quiet", image)
-            assert pulled.returncode == 0, pulled.stderr
+            until(lambda: not running.run("docker", "info").returncode, "Docker answers", seconds=900)
+            # Asked again: a busy computer may take longer for the registry's TLS than Docker waits (10 s).
+            until(lambda: not running.run("docker", "pull", "--quiet", image).returncode, "it has pulled", seconds=1800)
             running.run("systemctl", "poweroff")
-            until(running.is_off, "it is off", seconds=60)
+            until(running.is_off, "it is off", seconds=300)
             (running.disk / "docker").rename(folder)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{running.journal()[-20_000:]}") from None

@@ -42,7 +42,7 @@ def result(name, data):
 def reached(host, port):
     """What TCP says to it: an answer, or its refusal."""
     try:
-        socket.create_connection((host, port), timeout=5).close()
+        socket.create_connection((host, port), timeout=60).close()
     except OSError as error:
         return type(error).__name__
     return "open"

@@ -31,7 +31,7 @@ def local_devices():
 def _layout():
     asked = urllib.request.Request(LAYOUT, headers={"Metadata-Flavor": "Google"})
     try:
-        with urllib.request.urlopen(asked, timeout=10) as reply:
+        with urllib.request.urlopen(asked, timeout=60) as reply:
             return reply.read()
     except OSError:
         return b""
