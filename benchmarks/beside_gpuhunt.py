@@ -83,7 +83,7 @@ def compare(regions: int, runs: int, gpuhunt: Path) -> None:
             "PYTHONPATH": str(ROOT),
         }
         print(f"{offers:,} offers:")
-        figures = [[once(case, environment) for case in cases] for _ in range(runs + 1)][1:]
+        figures = [[once(case.name, case.arguments, environment) for case in cases] for _ in range(runs + 1)][1:]
         theirs = statistics.median(one[0].cpu_seconds for one in figures)
         for number, case in enumerate(cases):
             wall = statistics.median(one[number].wall_seconds for one in figures)

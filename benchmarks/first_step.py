@@ -2,8 +2,8 @@
 
 Prints a table in MB of 10^6 bytes, and exits with 1 where a row passes the limit of 4 GB:
 `python benchmarks/first_step.py [--data NAME] [--json] [--measure [SOFTWARE ...]]`.
-Sizes of containers and packages are those of providers/data/machines.toml, with their source there; our own parts are
-measured here. `--measure` asks pip for the wheels that it would choose today, and the index for their sizes.
+Sizes of containers and packages are those of providers/cloud/data/machines.toml, with their source there; our own parts
+are measured here. `--measure` asks pip for the wheels that it would choose today, and the index for their sizes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.agent_archive import agent_bytes, reading_source
-from providers.launchable import table
-from providers.trainer_wheel import requirements, wheel_bytes
+from providers.cloud.agent_archive import agent_bytes, reading_source
+from providers.cloud.images import table
+from providers.cloud.trainer_wheel import requirements, wheel_bytes
 from workloads.datasets import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from providers.launchable import HostImage, Software
+    from providers.cloud.images import HostImage, Software
 
 LIMIT_MB = 4000.0
 DOCKER_MB = 65.0

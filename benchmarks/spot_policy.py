@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from spot_replay import Trace, load
 
-from planner.spot_policy import (
+from planner.runs.decision.spot_policy import (
     TUNED,
     Action,
     Outages,
@@ -55,7 +55,7 @@ Every policy is asked at each tick of the trace, and every {STEP_SECONDS:.0f} s 
 UP: Uniform Progress as its authors' code has it (from on demand to spot at once); UP text: with the hysteresis of the
 paper's text. UP is the better one and the one held against. Ticks of 32 s are taken six at a time.
 Traces 1, 3, 5, ... in the order printed chose the policy's figures. The others are held out from that; their figures
-were in view while the form of its rules was found (docs/adr/0013-spot-under-a-deadline.md).
+were in view while the form of its rules was found (docs/adr/0010-spot-under-a-deadline.md).
 """
 
 

@@ -1,6 +1,6 @@
 """How long the command takes and how much memory it needs, as whole processes: medians over several runs.
 
-Prints one line a case, and exits with 1 where a limit is passed:
+Prints one line a case, and exits with 1 where a limit is passed; catalog_scale.py holds `plan estimate` to its limits:
 `python benchmarks/start_up.py [--runs N] [--times-ten]`.
 """
 
@@ -37,9 +37,9 @@ def cases(big: Path) -> list[Case]:
         Case("python -c pass (the floor)", (sys.executable, "-c", "pass"), None),
         Case("import typer, pydantic, yaml", (sys.executable, "-c", "import typer, pydantic, yaml"), None),
         Case("plan --version", (str(PLAN), "--version"), 0.08),
-        Case("plan estimate", estimate, 0.20, 80),
-        Case("plan estimate --include-retired", (*estimate, "--include-retired"), 0.20, 80),
-        Case("plan estimate --json", (*estimate, "--json"), 0.20, 80),
+        Case("plan estimate", estimate, None, 80),
+        Case("plan estimate --include-retired", (*estimate, "--include-retired"), None, 80),
+        Case("plan estimate --json", (*estimate, "--json"), None, 80),
         Case("plan estimate, ten times the offers", (*estimate, "--catalog", str(big)), None),
         Case("plan estimate --json, ten times", (*estimate, "--json", "--catalog", str(big)), None),
     ]

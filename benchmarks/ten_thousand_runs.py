@@ -21,11 +21,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from planner.gather import Wanted, make_plan
-from planner.journal import Journal
-from planner.proposal import MOST_TARGETS, rented
-from planner.requests import request_record
-from planner.run import Attempt, Outcome, Phase, Run
+from planner.forecast.build_plan import PlanQuery, make_plan
+from planner.runs.journal.journal import Journal
+from planner.runs.journal.records import request_record
+from planner.runs.proposal import MOST_TARGETS, rented
+from planner.runs.run import Attempt, Outcome, Phase, Run
 from planner.settings import Settings
 from providers.base import EndKind, InstanceRef, LaunchRequest, RunId, VendorRequest
 from workloads.jobfile import read_job
@@ -35,7 +35,7 @@ PLAN = Path(sys.executable).parent / "plan"
 LONGEST_SECONDS, LARGEST_MIB, LARGEST_JOURNAL_MB = 1.5, 120.0, 50.0
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 START_UP_BYTES = 11_300
-"""The start-up text that a create on a cloud carries (providers/bootstrap.py)."""
+"""The start-up text that a create on a cloud carries (providers/cloud/bootstrap.py)."""
 
 
 def main() -> int:
@@ -65,14 +65,16 @@ def make(home: Path, runs: int) -> None:
                 ((f"250101-{number:08x}", template) for number in range(runs - 1)),
             )
         # Each run's places are a text of their own: what a command remembers of equal texts is no figure.
-        db.execute("UPDATE runs SET targets_json = targets_json || plan_blanks(rowid) WHERE targets_json <> '[]'")
+        db.execute(
+            "UPDATE runs SET targets = targets || plan_blanks(rowid) WHERE typeof(targets) = 'text' AND targets <> '[]'"
+        )
     report_size(home)
 
 
 def write_one(settings: Settings) -> RunId:
     """One run that succeeded on its first machine; returns its id."""
     job = read_job(ROOT / "examples" / "vgg16-imagenet.yaml")
-    plan = make_plan(job, Wanted(every_place=True, limit=MOST_TARGETS), settings, NOON)
+    plan = make_plan(job, PlanQuery(every_place=True, limit=MOST_TARGETS), settings, NOON)
     proposal = rented(plan)
     target = proposal.targets[0]
     run_id = RunId("241231-00000000")
@@ -81,7 +83,7 @@ def write_one(settings: Settings) -> RunId:
         created_at=NOON, deadline=NOON + timedelta(days=3), model_folder="/home/me/model", targets=proposal.targets,
     )  # fmt: skip
     request = LaunchRequest(
-        run_id=run_id, attempt=1, offer=target.offer, job_json=job.to_json(), deadline=run.deadline,
+        run_id=run_id, attempt=1, offer=target.offer, job=job, deadline=run.deadline,
         calls=(VendorRequest(service="compute", operation="insert", parameters={"script": "x" * START_UP_BYTES}),),
     )  # fmt: skip
     with Journal.open(settings.journal) as journal:
@@ -102,7 +104,7 @@ def write_one(settings: Settings) -> RunId:
 
 
 def receipt(run: Run) -> dict[str, object]:
-    """A receipt with the fields of `planner.receipt.Receipt`."""
+    """A receipt with the fields of `planner.runs.receipt.Receipt`."""
     return {
         "run_id": run.run_id, "job_name": run.job_name, "outcome": "succeeded", "message": None, "attempts": 1,
         "interruptions": 0, "lost_steps": 0, "estimated_seconds": 85_000.0, "actual_seconds": 86_400.0,

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$PWD/.build/k80
-pinned=providers/data/requirements/tensorflow-2.14-nvidia.txt
+pinned=providers/cloud/data/requirements/tensorflow-2.14-nvidia.txt
 python=${PYTHON:-python3.11}
 command -v "$python" >/dev/null || {
     echo "error: there is no $python" >&2

@@ -1,9 +1,9 @@
 """`make pins`: pin what a rented machine installs, with the hash of every wheel that pip takes there.
 
-For each software of providers/data/machines.toml its requirement lists are resolved by uv, for the Python of its
-container and the processors of the machines it may run on, and written to providers/data/pinned/NAME.txt. Commit them
-together with the lists. Wheels that other packages ask for are taken as new as they are today, so that running this
-again without a change of the lists renews them too; train once on each framework before such a change goes out.
+For each software of providers/cloud/data/machines.toml its requirement lists are resolved by uv, for the Python of its
+container and the processors of the machines it may run on, and written to providers/cloud/data/pinned/NAME.txt. Commit
+them together with the lists. Wheels that other packages ask for are taken as new as they are today, so that running
+this again without a change of the lists renews them too; train once on each framework before such a change goes out.
 Needs the network: package indexes as pip is set up for.
 """
 
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.launchable import Software, table
-from providers.trainer_wheel import PINNED, requirements
+from providers.cloud.images import Software, table
+from providers.cloud.trainer_wheel import PINNED, requirements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

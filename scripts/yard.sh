@@ -25,7 +25,7 @@ made_from=$(podman image inspect --format '{{.Id}}' "$base")
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT INT TERM HUP
 cp -a "$folder/." "$context"
-[ "$kind" != public ] || cp "$here/providers/data/pinned/jax-cpu.txt" "$context/requirements.txt"
+[ "$kind" != public ] || cp "$here/providers/cloud/data/pinned/jax-cpu.txt" "$context/requirements.txt"
 digest=$(cd "$context" && find . -type f | LC_ALL=C sort | while read -r file; do
     echo "$file"
     cat "$file"

@@ -8,12 +8,13 @@ from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from planner.choose import Filters, World, choose
-from planner.plan import MachineEstimate, Plan, RankedOffer, Reason, RunTime
-from planner.run import Attempt, Phase, Run
-from planner.targets import Target
+from planner.forecast.choose import Filters, World, choose
+from planner.forecast.plan import MachineEstimate, Plan, RankedOffer, Reason, RunTime
+from planner.runs.run import Attempt, Phase, Run
+from planner.runs.targets import Target
 from planner.throughput.values import Basis, Throughput
 from pricing.catalog import Places, RentalPlaces
 from pricing.compile import TEXT_DIR, compile_catalog
@@ -21,14 +22,26 @@ from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, PeakTflops
 from pricing.grades import PriceGrade
 from pricing.money import PER_SECOND, Billing
-from pricing.offers import ACTIVE, Market, Offer, OfferQuery, Place, Rental
+from pricing.offers import ACTIVE, Market, Offer, OfferQuery, Placement, Rental
+from pricing.side_rates import (
+    BETWEEN_REGIONS,
+    BUCKET,
+    EVERYWHERE,
+    GB,
+    GB_MONTH,
+    HOUR,
+    INTERNET,
+    WITHIN_A_REGION,
+    flat_rates,
+)
+from pricing.side_rates_text import GROUP_COLUMNS, REGION_GROUPS, SIDE_RATE_COLUMNS, SIDE_RATES
 from pricing.tables import OFFER_COLUMNS, RESTRICTED_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
 from providers.base import Instance, InstanceRef, InstanceState, RunId
 from tests.doubles.clock import NOON
 from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pricing.catalog import Catalog
 
@@ -47,6 +60,13 @@ def job_values(**changes: Any) -> dict[str, Any]:
         "global_batch_size": 128,
     }
     return values | changes
+
+
+LARGE_DATA: dict[str, Any] = {
+    "model": {"preset": "vgg16", "image_size": 32, "classes": 10},
+    "data": {"url": "gs://somebodys/images", "images": 50_000, "size_bytes": 80_000_000_000},
+}
+"""What of a job has more data than the fixed disk of a TPU has room for, and trains as fast as CIFAR-10."""
 
 
 def a_job(**changes: Any) -> TrainingJob:
@@ -73,7 +93,7 @@ def a_rental(**changes: Any) -> Rental:
 
 def places(*prices: tuple[str, str], unrankable: int = 0) -> Places:
     """Places as (region, USD per hour); their row ids count from 0 in the order given."""
-    rows = [Place(int(Decimal(usd) * 1_000_000), region, number) for number, (region, usd) in enumerate(prices)]
+    rows = [Placement(int(Decimal(usd) * 1_000_000), region, number) for number, (region, usd) in enumerate(prices)]
     rows.sort(key=lambda place: (place.planning_micro_usd_per_hour, place.region))
     return Places(rows[0] if rows else None, len(rows), unrankable, lambda: rows)
 
@@ -108,21 +128,22 @@ DEVICES = {
 }
 
 
-FREE_RATES = ProviderRates(
-    provider="local", billing=PER_SECOND, disk_usd_per_gb_month=Decimal(0), address_usd_per_hour=Decimal(0),
-    egress_usd_per_gb=Decimal(0), object_storage_usd_per_gb_month=Decimal(0),
-)  # fmt: skip
+def flat_provider_rates(provider: str, usd: str = "0", **kinds: str) -> ProviderRates:
+    """The same rates in every region: `usd` for disk, address and transfer, unless `kinds` has them. `billing`, the
+    region it is in and who it is from do not matter."""
+    known = {"disk": usd, "address": usd, INTERNET: usd, BUCKET: usd} | kinds
+    units = {"disk": GB_MONTH, "address": HOUR, BUCKET: GB_MONTH}
+    side = flat_rates({kind: (Decimal(rate), units.get(kind, GB)) for kind, rate in known.items()}, "a list", TODAY)
+    return ProviderRates(provider, BILLING, "disk", "address", side, "unverified: a guess")
+
+
+FREE_RATES = flat_provider_rates("local")._replace(billing=PER_SECOND)
 """Disk, address and transfer cost nothing: a total is the machine's own cost."""
 
 
 def some_rates(provider: str) -> ProviderRates:
     """Round figures: a GB of disk costs 0.073 a month (a ten-thousandth of a dollar an hour), an address a cent."""
-    return ProviderRates(
-        provider=provider, billing=BILLING, disk_usd_per_gb_month=Decimal("0.073"),
-        address_usd_per_hour=Decimal("0.01"), egress_usd_per_gb=Decimal("0.1"),
-        object_storage_usd_per_gb_month=Decimal("0.02"),
-        sources=(("address", "a list"), ("disk", "unverified: a guess")),
-    )  # fmt: skip
+    return flat_provider_rates(provider, disk="0.073", address="0.01", **{INTERNET: "0.1", BUCKET: "0.02"})
 
 
 def a_world(speed: Callable[[Rental], Throughput | Reason] = lambda _: a_throughput()) -> World:
@@ -202,6 +223,7 @@ def a_plan(
     every_place: bool = False,
     limit: int | None = None,
     this_machine: MachineEstimate | None = None,
+    buckets: Mapping[str, str] = MappingProxyType({}),
     **filters: Any,
 ) -> Plan:
     """A plan over a catalog at noon of the test's day, each rental at a rate of its own that never changes.
@@ -210,7 +232,7 @@ def a_plan(
     """
     job = job or a_job()
     rented = catalog.rentals(OfferQuery(include_retired=True), TODAY)
-    world = World(devices=catalog.devices, rates=catalog.rates, throughput=_steady)
+    world = World(devices=catalog.devices, rates=catalog.rates, throughput=_steady, buckets=buckets)
     choice = choose(job, rented, world, Filters(**filters), every_place=every_place)
     shown = choice.candidates[:limit]
     offers = catalog.offers([candidate.place.row_id for candidate in shown], TODAY)
@@ -237,17 +259,20 @@ _TYPE = {
 _RATES = """
 [[provider]]
 name = "{provider}"
-disk_usd_per_gb_month = "0.073"
-address_usd_per_hour = "0.01"
-egress_usd_per_gb = "0.1"
-object_storage_usd_per_gb_month = "0.02"
+disk = "disk"
+address = "address"
 billing_increment_seconds = 1
 billing_minimum_seconds = 60
-
-[provider.sources]
-address = "a list"
-disk = "unverified: a guess"
+billing_source = "unverified: a guess"
 """
+_SIDE_RATES = (
+    ("disk", "0.073", GB_MONTH),
+    ("address", "0.01", HOUR),
+    (INTERNET, "0.1", GB),
+    (BUCKET, "0.02", GB_MONTH),
+    (BETWEEN_REGIONS, "0.02", GB),
+    (WITHIN_A_REGION, "0", GB),
+)
 _SOURCES = (
     ("list", "listed", "the vendor's list"),
     ("market", "observed", "the market"),
@@ -294,6 +319,22 @@ class CatalogText:
         (self.folder / "devices.toml").write_bytes((TEXT_DIR / "devices.toml").read_bytes())
         rates = "".join(_RATES.format(provider=provider) for provider in ("aws", "gcp", "azure"))
         (self.folder / "rates.toml").write_text(rates, encoding="utf-8")
+        side = [
+            dict(
+                provider=provider,
+                kind=kind,
+                region=EVERYWHERE,
+                to=EVERYWHERE if kind == BETWEEN_REGIONS else "",
+                usd=usd,
+                per=per,
+                as_of="2026-10-01",
+                source="list",
+            )
+            for provider in ("aws", "gcp", "azure")
+            for kind, usd, per in _SIDE_RATES
+        ]
+        _write(self.folder / SIDE_RATES, SIDE_RATE_COLUMNS, side)
+        _write(self.folder / REGION_GROUPS, GROUP_COLUMNS, [])
         (self.folder / "restricted_regions.csv").write_text(f"{','.join(RESTRICTED_COLUMNS)}\n", encoding="utf-8")
         sources = [dict(zip(SOURCE_COLUMNS, source, strict=True)) for source in _SOURCES]
         _write(self.folder / "sources.csv", SOURCE_COLUMNS, sources)

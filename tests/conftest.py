@@ -50,7 +50,7 @@ class Golden:
             file.write_text(text, encoding="utf-8", newline="\n")
         assert file.is_file(), f"there is no {file}; pytest --update-golden writes it"
         assert text == file.read_text(encoding="utf-8"), (
-            f"differs from {file.name}; pytest --update-golden takes it over"
+            f"differs from {file.name}; read the difference, then pytest --update-golden writes what the test got"
         )
 
 

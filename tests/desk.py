@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from providers.sign_ins import TRACES
+from providers.cloud.sign_ins import TRACES
 
 if TYPE_CHECKING:
     import pytest

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from scripts.fit.evaluate import fit, run_folds
 from scripts.fit.folds import folds
-from scripts.fit.report import figures, write_report
+from scripts.fit.influence import influence, influence_lines
+from scripts.fit.report import figures, moved_figures, write_report
 from scripts.fit.rows import arithmetic, read_rows
 from scripts.fit.store import rounded, write_model
 from scripts.fit.widths import half_widths, version_shift
@@ -30,6 +31,8 @@ def main() -> int:
             rounded(model), left_out=left_out, half_widths=half_widths(tested), version_shift=version_shift(rows)
         )
         write_model(model, {"rows": len(rows), "tests": figures(tested)})
+    for line in influence_lines(influence(rows, tested, moved_figures)):
+        sys.stderr.write(f"{line}\n")
     write_report(rows, tested)
     return 0
 

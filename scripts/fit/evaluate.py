@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.throughput.evidence import Evidence, Seen, basis_of, evidence, seen_of
+from planner.throughput.evidence import Evidence, EvidenceRow, basis_of, evidence, seen_of
 from planner.throughput.model import Model
 from scripts.fit.constants import fit_constants
 from scripts.fit.folds import CONFIGURATION, CONFIGURATION_SEVERAL
@@ -104,5 +104,5 @@ def _tested(fold: Fold, row: Row, model: Model, train: Sequence[Row]) -> Tested:
     )
 
 
-def seen(row: Row) -> Seen:
+def seen(row: Row) -> EvidenceRow:
     return seen_of(row.setup, row.measurement.id, row.measurement.model)

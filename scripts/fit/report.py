@@ -14,7 +14,8 @@ from scripts.fit import folds as names
 from scripts.fit.decision import Decisions, decision_lines, decisions
 from scripts.fit.evaluate import Tested
 from scripts.fit.hosts import host_lines
-from scripts.fit.report_text import BEGINNING, COVERAGE, DECISION, HOSTS, MISSING, PUBLISHED, WHY
+from scripts.fit.influence import influence, influence_lines
+from scripts.fit.report_text import BEGINNING, COVERAGE, DECISION, HOSTS, MISSING, MOVES, PUBLISHED, WHY
 from scripts.fit.widths import crossed_half_widths, half_widths
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "docs" / "accuracy.md"
 _BASES = (("measured", 1.15), ("scaled", 1.4), ("modelled", 2.0))
+_BOUNDED = {names.DEVICE: "unseen GPU", names.SOURCE: "unseen source"}
 _LEAST_COVERED, _MOST_COVERED = 0.75, 0.88
 _WORST = 12
 Figure = Callable[[Sequence[Sequence[Tested]]], float]
@@ -82,6 +84,8 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], target: Path = T
     decided = decisions(rows, tested)
     lines = [BEGINNING, "## The tests", "", *_headline(tested, widths), ""]
     lines += ["## Widths by what a prediction rests on", "", *_basis(tested, widths), ""]
+    moved = influence_lines(influence(rows, tested, moved_figures))
+    lines += ["## What a source moves", "", MOVES, *moved, ""]
     lines += ["## The decision", "", DECISION, *decision_lines(decided), ""]
     for test, title in (
         (names.UNSEEN_NET, "Leave one VGG out"),
@@ -99,6 +103,14 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], target: Path = T
     lines += ["## What is missing", "", *_missed(tested, widths), *_missed_decisions(decided), MISSING]
     target.parent.mkdir(exist_ok=True)
     target.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def moved_figures(tested: Sequence[Tested]) -> dict[str, float]:
+    """The figures that no single source of few rows may move far (scripts/fit/influence.py)."""
+    by_test = {line.test: line.of(_parts(tested, line.test)) for line in LINES if line.test in _BOUNDED}
+    widths = dict(zip(map(id, tested), crossed_half_widths(tested), strict=True))
+    modelled = [row for row in _asked(tested) if row.basis == "modelled"]
+    return {_BOUNDED[test]: figure for test, figure in by_test.items()} | {"modelled width": _width(modelled, widths)}
 
 
 def _parts(tested: Sequence[Tested], test: str) -> list[list[Tested]]:

@@ -54,6 +54,11 @@ COVERAGE = {
     "unseen_architecture": "The three that are tested are nearer than cards in general: whether a sibling was measured says too little of the error to have a width of its own, and K80, which is the farthest off, widens all.",
 }
 
+MOVES = """Each figure with the held-out predictions of a source's rows, less the figure without them. A source of fewer than ten
+rows may not move "unseen GPU" by more than 1 point, "unseen source" by more than 2, or the width of `modelled` by more
+than 0.10; a test holds it, and `scripts/fit/influence.py` says why and what to do.
+"""
+
 DECISION = """Two readings. Every candidate's throughput is held out: for an unseen GPU each of the four is predicted by a model
 that never saw that card, so no two of them share their error. Or one candidate is held out and the others are known,
 as they are to whoever asks. A source that is unseen leaves K80 and V100 alone, which another source measured.

@@ -17,7 +17,7 @@ from planner.throughput.physics import Constants, LinkConstants, step
 from planner.throughput.rates import known_rates
 from planner.throughput.setup import Link, Setup, setup_of_row
 from planner.throughput.values import Measurement, Parallelism, Quality
-from pricing.tables import read_devices
+from pricing.device_text import read_devices
 
 Floats = NDArray[np.float64]
 DEVICES = Path(__file__).parents[2] / "pricing" / "data" / "devices.toml"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from providers.launchable import table
+from providers.cloud.images import table
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.cli.main import COMMANDS
+from planner.cli.app import COMMANDS
 from providers.registry import FACTORIES, names
 from providers.stores.registry import FACTORIES as STORES
 from tests.conftest import ROOT
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 PACKAGES = ("workloads", "pricing", "providers", "planner")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 MOST_LINES = 400
+TEST_MODULES = sorted((ROOT / "tests").rglob("*.py"))
+MOST_TEST_LINES = 500
+LEAST_PATIENCE_SECONDS = 60
+"""Below it, a limit for what hangs would end what is only slow on a busy computer."""
 MOST_FUNCTION_LINES = 50
 MEDIAN_FUNCTION_LINES = 10
 
@@ -53,6 +57,27 @@ def test_modules_are_short() -> None:
         dotted(path): lines for path in MODULES if (lines := len(path.read_text("utf-8").splitlines())) > MOST_LINES
     }
     assert not long
+
+
+def test_test_modules_are_short() -> None:
+    long = {
+        dotted(path): lines
+        for path in TEST_MODULES
+        if (lines := len(path.read_text("utf-8").splitlines())) > MOST_TEST_LINES
+    }
+    assert not long, "divide it by its subjects"
+
+
+def test_limits_for_what_hangs_are_long() -> None:
+    """What waits for a process, a thread or an answer, and gives up: `timeout=`."""
+    short = [
+        f"{path.relative_to(ROOT)}:{node.value.lineno}: {node.value.value}"
+        for path in TEST_MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "timeout" and isinstance(node.value, ast.Constant)
+        if isinstance(node.value.value, int | float) and 0 < node.value.value < LEAST_PATIENCE_SECONDS
+    ]
+    assert short == []
 
 
 def _functions() -> Iterator[tuple[str, int]]:
@@ -116,7 +141,7 @@ def test_importing_does_nothing(tmp_path: Path) -> None:
     code = IMPORTS.format(packages=PACKAGES, modules=IMPORTABLE)
     there = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=there, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], cwd=tmp_path, env=there, capture_output=True, text=True, timeout=300, check=False
     )
     assert ran.returncode == 0, ran.stderr
     done, modules = json.loads(ran.stdout)
@@ -130,6 +155,26 @@ def test_importing_does_nothing(tmp_path: Path) -> None:
 def test_the_registry_and_the_folders_of_providers_agree() -> None:
     folders = {path.parent.name for path in (ROOT / "providers").glob("*/provider.py")}
     assert set(FACTORIES) == set(names()) == folders
+
+
+NAMES_PROVIDERS = {
+    "planner/forecast/spot.py": "how often each vendor's spot machines are taken back, as it was measured or published",
+    "planner/drill/behaviours.py": "which promises of each vendor a drill proves",
+    "planner/drill/result.py": "the format of a result, whose readers are other versions",
+    "planner/home/files.py": "the names of a home's folders",
+}
+"""What of the planner has a provider's name in its text, and why."""
+
+
+def test_the_planner_treats_no_provider_by_its_name() -> None:
+    """`providers.registry` tells what a provider is (`is_here`, `is_simulated`, CLOUDS)."""
+    named = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "planner").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in FACTORIES
+    }
+    assert named == set(NAMES_PROVIDERS)
 
 
 def test_the_registry_and_the_folders_of_stores_agree() -> None:
@@ -153,3 +198,18 @@ def test_every_command_is_built() -> None:
 
 def test_packages_say_that_they_are_typed() -> None:
     assert all((ROOT / package / "py.typed").is_file() for package in PACKAGES)
+
+
+def _without_docstring() -> Iterator[str]:
+    """Public modules, classes and functions without a docstring; methods may have that of their protocol."""
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        nodes = [tree, *(node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))]
+        for node in nodes:
+            name = getattr(node, "name", "")
+            if not name.startswith("_") and not ast.get_docstring(node):
+                yield f"{dotted(path)}.{name}"
+
+
+def test_everything_public_has_a_docstring() -> None:
+    assert list(_without_docstring()) == []

@@ -25,6 +25,13 @@ def test_the_longest_path_counts() -> None:
     assert suite_of("tests/faults/test_never_back.py").path == "tests/faults"
 
 
+def test_make_e2e_takes_every_test_with_its_marker_wherever_it_is() -> None:
+    _, _, recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ne2e: ")
+    command = recipe.splitlines()[1]
+    assert '-m "e2e and not slow_env"' in command
+    assert "tests" not in command
+
+
 def test_a_folder_is_no_beginning_of_a_name() -> None:
     assert suite_of("tests/unittests/test_other.py").path == UNKNOWN
 

@@ -1,0 +1,106 @@
+"""The table of vendors (providers/registry.py), and what a vendor has besides a row there."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, get_args, get_type_hints
+
+import pytest
+
+from planner.drill.result import DrillResult
+from pricing.sources.news import READERS
+from providers import registry
+from providers.agent.notices import ASKS
+from providers.agent.registries import REGISTRIES
+from providers.agent.spec import SCHEMES as MACHINE_SCHEMES
+from providers.base import ProviderSettings
+from providers.cloud.images import table as table_of_images
+from providers.cloud.secrets import FORMS_HINT
+from providers.errors import BadRequestError
+from providers.registry import (
+    CLOUDS,
+    FACTORIES,
+    PRICE_LISTS,
+    SIMULATED,
+    THIS_MACHINE,
+    VENDORS,
+    Vendor,
+)
+from tests.conftest import ROOT
+from tests.doubles.clock import NOON
+from tests.faults.clouds import REAL, ROWS
+from tests.faults.test_cloud_points import DEFECTS
+from tests.unit.test_floor_plan import SHARED, folders_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDERS = folders_in(ROOT / "providers") - SHARED
+
+
+def contracts() -> dict[str, set[str]]:
+    """The modules of each import rule that names vendors' folders, by the rule's name."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    return {
+        one["name"]: {name for key in ("modules", "source_modules", "forbidden_modules") for name in one.get(key, ())}
+        for one in listed
+    }
+
+
+def test_every_folder_of_a_vendor_is_in_the_import_rules() -> None:
+    """An import from a new folder to another vendor's is refused as soon as the folder is there."""
+    rules, folders = contracts(), {f"providers.{name}" for name in FOLDERS}
+    what = "pyproject.toml, [[tool.importlinter.contracts]]: add the new folder to"
+    assert rules["Vendor folders never import each other"] == folders, (
+        f"{what} 'Vendor folders never import each other'"
+    )
+    assert rules["What vendors share knows no vendor"] >= folders, f"{what} 'What vendors share knows no vendor'"
+
+
+def test_every_folder_has_a_row_and_every_row_that_launches_a_folder() -> None:
+    assert {one.name for one in VENDORS if one.make} == FOLDERS
+    assert len({one.name for one in VENDORS}) == len(VENDORS)
+
+
+@pytest.mark.parametrize("row", [one for one in VENDORS if one.name in CLOUDS], ids=lambda one: one.name)
+def test_a_cloud_has_everything_that_a_launch_needs_of_its_row(row: Vendor) -> None:
+    assert row.bill.startswith(f"providers.{row.name}.")
+    assert row.traces is not None
+    assert row.storage is not None
+    assert row.storage.make.startswith(f"providers.{row.name}.")
+    assert f"{row.storage.machine_scheme}://" in MACHINE_SCHEMES
+    assert f"{row.secret_kind}:" in FORMS_HINT
+
+
+@pytest.mark.parametrize(
+    ("what", "there"),
+    [
+        ("notices that a machine is taken away", set(ASKS)),
+        ("registries that a machine logs in to", set(REGISTRIES)),
+        ("machines' own images (machines.toml)", {row.provider for row in table_of_images().hosts}),
+        ("results of a drill", set(get_args(get_type_hints(DrillResult)["provider"])) - {SIMULATED}),
+        ("doubles that launches are killed on", {row.provider for row in REAL}),
+    ],
+)
+def test_what_a_cloud_has_besides_its_row_is_there_for_each(what: str, there: set[str]) -> None:
+    assert there == set(CLOUDS), what
+
+
+def test_price_lists_are_read_of_those_that_the_table_names() -> None:
+    assert set(READERS) == set(PRICE_LISTS)
+
+
+def test_every_double_has_planted_defects() -> None:
+    assert set(DEFECTS) == {row.name for row in REAL}
+    assert {row.provider for row in ROWS} == set(FACTORIES) - {THIS_MACHINE}
+
+
+def test_a_provider_that_only_estimates_is_refused_where_a_run_is_to_be_launched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a row in the table of vendors and no folder; the contract suite asks for a harness of the others alone."""
+    monkeypatch.setattr(registry, "ESTIMATED_ONLY", frozenset({"elsewhere"}))
+    settings = ProviderSettings(home=tmp_path, options={}, environment={}, now=lambda: NOON)
+    with pytest.raises(BadRequestError, match="nothing can be launched at elsewhere from here"):
+        registry.provider("elsewhere", settings)
+    assert not Vendor(name="elsewhere").make

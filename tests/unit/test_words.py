@@ -1,0 +1,94 @@
+"""Public names against the glossary of CONTRIBUTING.md: none is a bare participle, and no word has two entries."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGES = ("workloads", "pricing", "providers", "planner")
+PARTICIPLES = {
+    "found", "known", "asked", "told", "made", "given", "seen", "wanted", "said", "taken", "kept", "left", "held",
+    "done", "gone", "heard", "brought", "needed", "looked", "listed", "named", "begun", "ended", "chosen", "shown",
+    "meant", "missing", "standing", "bringing", "caught", "tried",
+}  # fmt: skip
+"""Words that say what happened to a value, not what it is."""
+
+RENAMES_TO_COME = frozenset(
+    {
+        "planner/forecast/build_plan.py:make_plan(wanted)",
+        "planner/forecast/build_plan.py:with_simulated_offers(wanted)",
+        "planner/runs/live_prices.py:dearer(shown)",
+        "pricing/catalog.py:Catalog.offers(wanted)",
+        "pricing/rows.py:quotes(found)",
+    }
+)
+"""Names that are still to be replaced, as `public_names` writes them. Nothing is added here."""
+
+
+def public_names(path: str, tree: ast.Module) -> Iterator[str]:
+    """The module, its public classes and functions, and the parameters of these functions.
+
+    Each as `path:Class.name(parameter)`.
+    """
+    yield path.rpartition("/")[2].removesuffix(".py")
+    yield from (f"{path}:{name}" for name in _names_in(tree.body, ""))
+
+
+def _names_in(body: list[ast.stmt], prefix: str) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield prefix + node.name
+            yield from _names_in(node.body, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield prefix + node.name
+            arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+            yield from (f"{prefix}{node.name}({argument.arg})" for argument in arguments)
+
+
+def is_participle(name: str) -> bool:
+    """Whether the last word of a name that `public_names` wrote is a bare participle."""
+    last = re.split(r"[:.(]", name.rstrip(")"))[-1]
+    return last.lower().lstrip("_") in PARTICIPLES
+
+
+def test_no_public_name_is_a_bare_participle() -> None:
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    names = {
+        name
+        for path in paths
+        for name in public_names(path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+        if is_participle(name)
+    }
+    assert names - RENAMES_TO_COME == set(), "name the value by what it is: see the glossary in CONTRIBUTING.md"
+    assert set(RENAMES_TO_COME) - names == set(), "these names are gone: take them off the list"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["def found(): ...", "class Known: ...", "def f(asked): ...", "class A:\n def f(self, *, told): ..."],
+)
+def test_a_bare_participle_is_noticed(source: str) -> None:
+    assert any(map(is_participle, public_names("a/b.py", ast.parse(source))))
+
+
+@pytest.mark.parametrize(
+    "source", ["def found_offers(): ...", "def _found(): ...", "class A:\n def f(self, offers): ..."]
+)
+def test_a_name_that_says_what_it_is_passes(source: str) -> None:
+    assert not any(map(is_participle, public_names("a/b.py", ast.parse(source))))
+
+
+def test_the_glossary_has_each_word_once() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.split("## Glossary")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| ")][1:]
+    words = [word.strip() for row in rows for word in row.split(",")]
+    assert len(words) == len(set(words)) > 25
