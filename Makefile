@@ -16,7 +16,7 @@ help:
 	@echo "make check   all other tests: killed launches, planted defects, containers; CI runs it after make test"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
 	@echo "make docker  start Docker beside it, for the tests that hold the contract against Docker (root, Debian)"
-	@echo "make e2e     a container plays each cloud's rented machine: every ending, every interruption (up to an hour)"
+	@echo "make e2e     all tests marked e2e: a container plays each cloud's rented machine, every ending and interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
 	@echo "make mutants small changes to the code that launches and ends machines: which of them no test notices (hours)"
 	@echo "make fuzz    mutated price lists, commands, job files and run directories: none may end in an unhandled error"
@@ -58,7 +58,7 @@ $(VENV)/.dev: pyproject.toml $(LOCK) | $(BIN)/python
 pricing/data/catalog.sqlite: $(PRICE_TEXT) $(wildcard pricing/*.py) | $(VENV)/.plan
 	$(BIN)/python -m pricing.compile
 
-planner/throughput/data/measurements.sqlite: $(wildcard planner/throughput/data/*.csv) planner/throughput/compile.py | $(VENV)/.plan
+planner/throughput/data/measurements.sqlite: $(wildcard planner/throughput/data/*.csv) pricing/data/devices.toml planner/throughput/compile.py planner/throughput/columns.py | $(VENV)/.plan
 	$(BIN)/python -m planner.throughput.compile
 
 tables: $(TABLES)
@@ -109,7 +109,7 @@ imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 e2e: $(VENV)/.dev tables
-	$(BIN)/pytest -m "not slow_env" --durations=0 tests/e2e
+	$(BIN)/pytest -m "e2e and not slow_env" --durations=0
 
 # A tenth of these points is among the tests for every provider, and some of these sequences (docs/reliability.md).
 PROVIDER ?= sim
@@ -117,6 +117,7 @@ SOAK_SEQUENCES ?= $(if $(filter sim,$(PROVIDER)),20000,250)
 
 faults: $(VENV)/.dev tables
 	@$(BIN)/python -P -m tests.faults --provider $(PROVIDER) --defects all
+	@$(BIN)/python -P -m tests.drill --provider $(PROVIDER)
 
 soak: $(VENV)/.dev tables
 	@$(BIN)/python -P -m tests.faults.soak --provider $(PROVIDER) --sequences $(SOAK_SEQUENCES)
@@ -167,6 +168,7 @@ accuracy: $(VENV)/.dev tables
 
 bench: $(VENV)/.dev tables
 	$(BIN)/python benchmarks/start_up.py
+	$(BIN)/python benchmarks/catalog_scale.py
 	$(BIN)/python benchmarks/first_step.py
 	rm -rf .build/ten-thousand && $(BIN)/python benchmarks/ten_thousand_runs.py make .build/ten-thousand
 	$(BIN)/python benchmarks/ten_thousand_runs.py measure .build/ten-thousand
