@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from providers.base import VendorRequest
-from providers.errors import CredentialsError, MachineError, TransientError
+from providers.errors import CredentialsError, InstanceNotFoundError, MachineError, TransientError
 
 if TYPE_CHECKING:
     from providers.azure.settings import AzureSettings
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SIGN_IN = "az login"
 _SECONDS = 60.0
+_NOTHING_THERE = (401, 403, 404, 410)
+"""Status of a signed address whose blob is gone, or whose signature has ended: asking again changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,10 @@ class Arm(Protocol):
         ...
 
     def fetch(self, url: str) -> bytes:
-        """What lies at an address that needs no sign-in (a signed one). Raises TransientError."""
+        """What lies at an address that needs no sign-in (a signed one).
+
+        Raises InstanceNotFoundError where nothing is there or its signature is not valid, and TransientError.
+        """
         ...
 
     def person(self) -> str | None:
@@ -151,8 +156,11 @@ class ArmClient:
         from azure.core.rest import HttpRequest
 
         answer = _answered(lambda: anonymous.send_request(HttpRequest("GET", url)), "a signed address")
+        where = f"{url.partition('?')[0]}: {answer.status_code}"
+        if answer.status_code in _NOTHING_THERE:
+            raise InstanceNotFoundError(where)
         if answer.status_code != 200:
-            raise TransientError(f"{url.partition('?')[0]}: {answer.status_code}", hint="try again")
+            raise TransientError(where, hint="try again")
         return bytes(answer.content)
 
     def person(self) -> str | None:

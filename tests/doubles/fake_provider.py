@@ -153,6 +153,8 @@ class FakeProvider:
     def logs(self, ref: InstanceRef) -> Iterator[str]:
         if ref.id not in self.machines:
             raise InstanceNotFoundError(f"there is no {ref.id}")
+        if "logs" in self.down:
+            raise self.down["logs"]
         if self.console is None:
             raise PermissionDeniedError("nobody may read consoles")
         yield from self.console

@@ -31,6 +31,8 @@ SCOUT_EVERY = timedelta(minutes=2)
 _REFUSED = re.compile(r"trainplan: STORE_REFUSED: (.+)")
 """What the agent writes (providers/agent/endings.py), and start.sh before there is one."""
 _LOOK_AT = "plan doctor tells what its role lacks"
+CONSOLE_PAUSES_SECONDS = (5.0, 10.0, 20.0)
+"""After each try to read the console of a machine that ended in boot."""
 MOST_SCOUTED = 5
 """Places that are asked about spot while a run trains on demand."""
 
@@ -124,7 +126,7 @@ def look(run: Run, provider: Provider, ear: Ear, scout: Scout, book: Book) -> Lo
         instance = _seen(provider, run)
         end_kind = finished(provider.store(run.run_id), attempt.number, instance)
         if instance is not None and end_kind is None and run.phase is Phase.BOOTING:
-            instance = _with_its_refusal(provider, instance)
+            instance = _with_its_refusal(provider, instance, book)
         spot_up = scout.spot_up(provider, run, now)
     except ProviderError as error:
         book.unanswered(error)
@@ -155,21 +157,26 @@ def _seen(provider: Provider, run: Run) -> Instance | None:
         return None
 
 
-def _with_its_refusal(provider: Provider, instance: Instance) -> Instance:
+def _with_its_refusal(provider: Provider, instance: Instance, book: Book) -> Instance:
     """A machine that its store lets neither read nor write has said so on its console alone.
 
-    Raises ThrottledError, TransientError.
+    Why a machine ended is worth some tries, and not the run's time: where its console cannot be read, the run goes on
+    with what the provider tells.
     """
     if instance.state is not InstanceState.ENDED or instance.end not in (None, EndKind.LOST):
         return instance
-    try:
-        matches = [_REFUSED.search(line) for line in provider.logs(instance.ref)]
-    except (ThrottledError, TransientError):
-        raise
-    except ProviderError:
-        return instance  # it has no console, or nobody may read it
-    why = next((match.group(1).strip() for match in matches if match), "")
-    return replace(instance, end=EndKind.REFUSED, reason=f"{why}; {_LOOK_AT}") if why else instance
+    for seconds in CONSOLE_PAUSES_SECONDS:
+        try:
+            matches = [_REFUSED.search(line) for line in provider.logs(instance.ref)]
+        except (ThrottledError, TransientError):
+            book.clock.sleep(seconds)
+            continue
+        except ProviderError:
+            return instance  # it has no console, or nobody may read it
+        why = next((match.group(1).strip() for match in matches if match), "")
+        return replace(instance, end=EndKind.REFUSED, reason=f"{why}; {_LOOK_AT}") if why else instance
+    book.say_once(f"the console of {instance.ref.id} cannot be read: why the machine ended is not known", "console")
+    return instance
 
 
 def _kept_so_far(run: Run) -> Trained:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from providers.sim.scenario import Script
-from tests.doubles.azure.arm import Arm
+from tests.doubles.azure.arm import SIGNED, Arm
 from tests.doubles.azure.bucket import STORE_CALLS, carry_out
 from tests.doubles.azure.ledger import ledger
 from tests.doubles.azure.rules import FIRST_DAY, PERSON, Rules
@@ -63,9 +63,7 @@ class AzureServer:
                 self.world.advance(datetime.now(UTC))  # noqa: TID251  its machines are real
             if path.startswith("/control/"):
                 return Answer(200, self._control(path.removeprefix("/control/"), json.loads(body or b"{}")))
-            if path.startswith("/signed/"):
-                return Answer(200, self.world.life.physics.console(path.removeprefix("/signed/")))
-            if path.startswith("/subscriptions"):
+            if path.startswith((SIGNED, "/subscriptions")):
                 return self.arm.handle(method, target, authorization, body)
         return _sign_in(self.url, path)
 

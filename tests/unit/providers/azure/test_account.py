@@ -20,6 +20,7 @@ from providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
+    InstanceNotFoundError,
     MachineError,
     PermissionDeniedError,
     TransientError,
@@ -252,6 +253,11 @@ def test_nobody_answers(tmp_path: Path) -> None:
         arm.send(Call(method="GET", path="/subscriptions", api="2022-12-01"))
     with pytest.raises(TransientError):
         arm.fetch("https://127.0.0.1:1/signed")
+
+
+def test_a_console_whose_address_is_not_valid_any_more_is_not_asked_for_again(world: Client) -> None:
+    with pytest.raises(InstanceNotFoundError, match="403"):
+        world.provider.account.arm.fetch(f"{world.azure.url}/signed/i-1?sig=0")
 
 
 def test_nobody_is_signed_in(world: Client) -> None:

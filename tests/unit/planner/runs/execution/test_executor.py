@@ -18,7 +18,7 @@ from planner.errors import (
     ThisMachineError,
 )
 from planner.runs.decision.next_action import TIMER_GRACE
-from planner.runs.events import Progressed, TrainerStarted
+from planner.runs.events import Message, Progressed, TrainerStarted
 from planner.runs.execution.end import TEARDOWN_PATIENCE
 from planner.runs.execution.executor import ended_error
 from planner.runs.run import Outcome, Phase
@@ -31,6 +31,7 @@ from providers.errors import (
     PermissionDeniedError,
     ProviderError,
     QuotaError,
+    TransientError,
     UnrecognizedError,
 )
 from tests.builders import a_job, a_target
@@ -252,6 +253,15 @@ def test_a_machine_whose_console_says_nothing_is_lost_and_another_place_is_tried
     desk.provider.console = console
     run, _ = desk.launch(targets=two_places())
     assert (run.outcome, len(run.attempts)) == (Outcome.SUCCEEDED, 2)
+
+
+def test_a_console_that_never_answers_keeps_no_run_waiting_until_its_deadline(desk: Desk) -> None:
+    desk.scripts(powers_off_at_once, trains_well)
+    desk.provider.down["logs"] = TransientError("no answer", hint="try again")
+    run, _ = desk.launch(targets=two_places())
+    assert (run.outcome, len(run.attempts)) == (Outcome.SUCCEEDED, 2)
+    messages = [event.text for event in desk.events if isinstance(event, Message)]
+    assert sum("cannot be read: why the machine ended" in text for text in messages) == 1
 
 
 # --- what a provider refuses -------------------------------------------------------------------------------------
