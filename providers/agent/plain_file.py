@@ -146,5 +146,6 @@ def _made(folder: int, name: str) -> int:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         pass
-    os.mkdir(name, 0o755, dir_fd=folder)
+    with contextlib.suppress(FileExistsError):  # two launches at once make the same folders; a link is refused below
+        os.mkdir(name, 0o755, dir_fd=folder)
     return _inner(folder, name)
