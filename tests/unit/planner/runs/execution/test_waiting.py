@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -13,9 +14,10 @@ from planner.runs.execution.observe import Meter
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Outcome, Phase
 from providers.base import EndKind, InstanceState
+from providers.errors import TransientError
 from tests.builders import a_job, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
-from tests.doubles.fake_machine import disappears, ends_after, in_vain, trains_well, waits
+from tests.doubles.fake_machine import disappears, ends_after, in_vain, silent, trains_well, waits
 from tests.unit.planner.runs.execution.followed import places
 from workloads.durations import parse_duration
 
@@ -55,6 +57,29 @@ def test_a_run_that_waits_has_cost_nothing_so_far_whoever_looks(desk: Desk) -> N
     assert (settled.phase, settled.attempts[0].queued) == (Phase.BOOTING, True)
     with desk.reopened() as journal:
         assert journal.run(run.run_id).cost_usd(desk.clock.now()) == 0
+
+
+def test_a_look_without_an_answer_does_not_end_the_wait(desk: Desk) -> None:
+    desk.scripts(waits(1800, trains_well))
+    run = desk.planned(LONG, targets=[A])
+    with pytest.raises(Detached):
+        desk.executor().follow(run, desk.request(LONG), until_launched=True)
+    assert desk.executor().settle(desk.journal.run(run.run_id)).attempts[0].queued
+    desk.provider.down["get"] = TransientError("no answer", hint="try again")
+    settled = desk.executor().settle(desk.journal.run(run.run_id))
+    assert (settled.phase, settled.attempts[0].queued) == (Phase.BOOTING, True)
+
+
+def test_a_run_in_boot_is_not_running_before_its_trainer_is(desk: Desk) -> None:
+    desk.scripts(silent)
+    run = desk.planned(LONG, targets=[A])
+    with pytest.raises(Detached):
+        desk.executor().follow(run, desk.request(LONG), until_launched=True)
+    assert desk.executor().settle(desk.journal.run(run.run_id)).phase is Phase.BOOTING
+    for state, phase in (("fetching", Phase.BOOTING), ("running", Phase.RUNNING)):
+        status = {"state": state, "time": desk.clock.now().isoformat()}
+        desk.provider.store(run.run_id).put("attempts/1/status.json", json.dumps(status).encode())
+        assert desk.executor().settle(desk.journal.run(run.run_id)).phase is phase
 
 
 def test_the_instant_is_kept_in_the_journal(desk: Desk) -> None:
