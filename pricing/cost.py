@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class ProviderRates(NamedTuple):
     """What a vendor charges besides the machine, before free allowances, and how it rounds time.
 
-    `disk_kind` and `address_kind` are what launches make, as `side` names them. `billing_source` says who says how
+    `disk_kind` and `address_kind` are what launches make, as `side` names them; ""
+    where no rate is known, which counts as nothing, assumed. `billing_source` says who says how
     time is rounded; one that begins with `unverified` was read nowhere.
     """
 

@@ -197,8 +197,8 @@ def parse_offers(text: str, name: str, of: OffersOf) -> list[OfferRow]:
 
 _OF_A_PROVIDER = {
     "name": "as in the offers",
-    "disk": f"the disk that launches make, a kind of {SIDE_RATES}",
-    "address": f"the public address that launches make, a kind of {SIDE_RATES}",
+    "disk": f'the disk that launches make, a kind of {SIDE_RATES}, or "" where nobody says what it costs',
+    "address": f'the public address that launches make, a kind of {SIDE_RATES}, or ""',
     "billing_increment_seconds": "time is rounded up to a multiple of this",
     "billing_minimum_seconds": "the least that is billed",
     "billing_source": "where that was read",
@@ -206,7 +206,7 @@ _OF_A_PROVIDER = {
 
 
 def read_providers(path: Path, side: SideTables) -> tuple[ProviderRow, ...]:
-    """Each provider of rates.toml. Raises TableError, also for a disk or address that has no side rate."""
+    """Each provider of rates.toml. Raises TableError, also for a disk or address (but "") that has no side rate."""
     pairs = {(row.provider, row.kind) for row in side.rates}
     rows = []
     for place, entry in toml_rows(path, "provider"):
@@ -214,7 +214,7 @@ def read_providers(path: Path, side: SideTables) -> tuple[ProviderRow, ...]:
             required_field(place, entry, field, what) for field, what in _OF_A_PROVIDER.items()
         )
         for kind in (disk, address):
-            if (name, kind) not in pairs:
+            if kind and (name, kind) not in pairs:
                 raise TableError(f"{place}: {SIDE_RATES} has no rate for {name} {kind}: add a row there")
         billing = Billing(increment_seconds=increment, minimum_seconds=minimum)
         rows.append(ProviderRow(name, billing, disk, address, source))

@@ -1,7 +1,10 @@
-"""The table of vendors: one row says everything that the others need to know of a provider.
+"""The table of vendors: one row says everything that the others need to know of a provider that launches.
 
 What has to be known of a vendor outside its own folder stands in its row here, and nowhere else: whoever treats one
 unlike the others asks this table. Its modules are named as text, and imported when the provider is chosen.
+
+A vendor with prices and without a row is only estimated. What `pricing` must know of vendors stands there, for it
+cannot import this table: how they round time (pricing/data/rates.toml), whose lists are read (pricing/sources).
 """
 
 from __future__ import annotations
@@ -63,20 +66,17 @@ class Reclaim:
 class Vendor:
     """A provider.
 
-    `make` is the factory of its Provider; "" for one whose offers are estimated and never launched. `rates` is what a
-    provider charges that the catalog does not have (ProviderRates). `rents`: it bills
-    by the hour, and has a table of its own in the settings, whose keys its provider knows. `refreshes`: `plan prices
-    refresh` reads its price list (`READERS` of pricing/sources/news.py). `bill` is the factory of who lists what
-    bills. `secret_kind` is how a reference to its own store of secrets begins. `reclaim` is None for a rate that is
-    not known, or known offer by offer from a Spot Advisor (`has_advisor`; planner/forecast/spot.py). `notice_seconds`
-    is what the vendor gives before it takes a machine back.
+    `make` is the factory of its Provider. `rates` is what a provider charges that the catalog does not have
+    (ProviderRates). `rents`: it bills by the hour, and has a table of its own in the settings, whose keys its provider
+    knows. `bill` is the factory of who lists what bills. `secret_kind` is how a reference to its own store of secrets
+    begins. `reclaim` is None for a rate that is not known, or known offer by offer from a Spot Advisor (`has_advisor`;
+    planner/forecast/spot.py). `notice_seconds` is what the vendor gives before it takes a machine back.
     """
 
     name: str
-    make: str = ""
+    make: str
     rates: str = ""
     rents: bool = True
-    refreshes: bool = False
     bill: str = ""
     storage: Storage | None = None
     secret_kind: str = ""
@@ -92,7 +92,6 @@ VENDORS = (
     Vendor(
         name="aws",
         make="providers.aws.provider:make",
-        refreshes=True,
         bill="providers.aws.bill:make",
         storage=Storage(scheme="s3", machine_scheme="s3", make="providers.aws.store:make", default_region="us-east-1"),
         secret_kind="aws-sm",
@@ -117,7 +116,6 @@ VENDORS = (
     Vendor(
         name="gcp",
         make="providers.gcp.provider:make",
-        refreshes=True,
         bill="providers.gcp.bill:make",
         storage=Storage(
             scheme="gs", machine_scheme="gs", make="providers.gcp.store:make", default_region="us-central1"
@@ -140,7 +138,6 @@ VENDORS = (
     Vendor(
         name="azure",
         make="providers.azure.provider:make",
-        refreshes=True,
         bill="providers.azure.bill:make",
         storage=Storage(scheme="az", machine_scheme="azblob", make="providers.azure.store:make", has_account=True),
         secret_kind="akv",
@@ -171,14 +168,10 @@ VENDORS = (
 """In the order in which they are asked."""
 
 _BY_NAME = {one.name: one for one in VENDORS}
-FACTORIES = {one.name: one.make for one in VENDORS if one.make}
+FACTORIES = {one.name: one.make for one in VENDORS}
 """Where a run can be launched."""
-CLOUDS = tuple(one.name for one in VENDORS if one.rents and one.make)
+CLOUDS = tuple(one.name for one in VENDORS if one.rents)
 """Where a launch rents for money. Each has a table of its own in the settings, whose keys its provider knows."""
-ESTIMATED_ONLY = frozenset(one.name for one in VENDORS if not one.make)
-"""Offers of these are priced and ranked, and nothing can be launched on them from here."""
-PRICE_LISTS = tuple(one.name for one in VENDORS if one.refreshes)
-"""Whose prices can be read anew."""
 
 
 def names() -> tuple[str, ...]:
@@ -196,6 +189,11 @@ def is_here(provider: str) -> bool:
     return provider == THIS_MACHINE
 
 
+def is_estimated_only(provider: str) -> bool:
+    """Whether its offers are priced and ranked, and nothing can be launched on them from here."""
+    return provider not in _BY_NAME
+
+
 def is_simulated(provider: str) -> bool:
     """Whether the provider rents nothing real."""
     return provider == SIMULATED
@@ -203,10 +201,8 @@ def is_simulated(provider: str) -> bool:
 
 def provider(name: str, settings: ProviderSettings) -> Provider:
     """The provider of this name. Raises BadRequestError for a name that is not there, or options that are wrong."""
-    if name in ESTIMATED_ONLY:
-        raise BadRequestError(f"nothing can be launched at {name} from here", hint=f"known: {', '.join(FACTORIES)}")
     if name not in FACTORIES:
-        raise BadRequestError(f"there is no provider {name!r}", hint=f"known: {', '.join(FACTORIES)}")
+        raise BadRequestError(f"there is no provider {name!r} to launch on", hint=f"known: {', '.join(FACTORIES)}")
     return cast("Provider", _made(FACTORIES[name])(settings))
 
 

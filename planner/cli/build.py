@@ -62,7 +62,7 @@ def _tell_once(provider: str, text: str) -> None:
 def provider_names(value: str | None) -> tuple[str, ...]:
     """The provider that was asked for, or all of them. Raises BadInputError for one that is not there."""
     if value is not None and value not in names():
-        raise BadInputError(f"there is no provider {value!r}", f"known: {', '.join(names())}")
+        raise BadInputError(f"there is no provider {value!r} to launch on", f"known: {', '.join(names())}")
     return (value,) if value else names()
 
 

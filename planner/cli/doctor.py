@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
-from planner.errors import BadInputError, NothingLeftError, from_provider
+from planner.errors import NothingLeftError, from_provider
 from planner.forecast.build_plan import PlanQuery, make_plan, with_simulated_offers
 from planner.forecast.check import Examination, Judged, examine
 from planner.runs.runner import refused
@@ -22,7 +22,7 @@ from pricing.offers import Offer, OfferQuery
 from providers.base import Check, PreflightState, Provider
 from providers.cloud.sign_ins import how_to_sign_in
 from providers.errors import ProviderError
-from providers.registry import ESTIMATED_ONLY, is_here, is_simulated, names
+from providers.registry import is_here, is_simulated, names
 from workloads.job import TrainingJob
 
 DEFAULT_JOB = ("vgg16", "cifar10")
@@ -60,8 +60,6 @@ def _told_apart(provider: str | None, job_file: Path | None) -> tuple[str | None
 
 
 def _wanted(given: str | None) -> tuple[str, ...]:
-    if given in ESTIMATED_ONLY:
-        raise BadInputError(f"{given} cannot be launched on", f"known: {', '.join(names())}")
     return tuple(name for name in build.provider_names(given) if given or not is_simulated(name))
 
 

@@ -82,9 +82,10 @@ def job_of(job_file: Path | None, **given: object) -> TrainingJob:
     """The job in the file, or the one that the options of `OF_A_JOB` say. Raises BadInputError."""
     if job_file is None:
         return job_from_options(given)
-    if any(value is not None for value in given.values()):
-        *names, last = (f"--{name}" for name in OF_A_JOB)
-        raise BadInputError(f"{', '.join(names)} and {last} are for estimates without a job file")
+    names = [f"--{name}" for name, value in given.items() if value is not None]
+    if names:
+        are = "is" if len(names) == 1 else "are"
+        raise BadInputError(f"{' and '.join(names)} {are} for estimates without a job file", "change the file instead")
     return read_job_file(job_file)
 
 

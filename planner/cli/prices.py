@@ -31,14 +31,14 @@ from pricing.changes import Key, compare
 from pricing.current import current_catalog
 from pricing.money import format_usd
 from pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays, refresh
+from pricing.sources import READERS
 from pricing.sources.http import UrllibHttp
 from pricing.sources.news import Asking, news_of
 from pricing.sources.reading import SourceError
-from providers.registry import PRICE_LISTS
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-_Providers = Annotated[list[str] | None, typer.Argument(metavar="[PROVIDER]...", help=f"{', '.join(PRICE_LISTS)}")]
+_Providers = Annotated[list[str] | None, typer.Argument(metavar="[PROVIDER]...", help=f"{', '.join(READERS)}")]
 
 
 @group.callback()
@@ -141,9 +141,9 @@ def _forget() -> None:
 
 def _names(given: list[str] | None) -> tuple[str, ...]:
     for name in given or ():
-        if name not in PRICE_LISTS:
-            raise BadInputError(f"there is no price list of {name!r}", f"known: {', '.join(PRICE_LISTS)}")
-    return tuple(dict.fromkeys(given or PRICE_LISTS))
+        if name not in READERS:
+            raise BadInputError(f"there is no price list of {name!r}", f"known: {', '.join(READERS)}")
+    return tuple(dict.fromkeys(given or READERS))
 
 
 def _standings(home: Path, today: date) -> list[PriceState]:

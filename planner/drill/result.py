@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from planner.drill.redaction import is_clean, redacted
 from planner.drill.steps import PROVES, Step
 from planner.errors import BadInputError, StateError
+from providers.registry import CLOUDS, is_simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,7 +52,7 @@ class DrillResult(_Value):
     """One drill. Nothing in it names an account: whatever looks like an id makes it no result."""
 
     format: Literal[1] = 1
-    provider: Literal["sim", "aws", "gcp", "azure"]
+    provider: str
     day: date
     version: Word
     regions: tuple[Word, ...]
@@ -61,6 +62,13 @@ class DrillResult(_Value):
     usd_estimate: Annotated[Decimal, Field(ge=0)]
     seconds: Annotated[float, Field(ge=0, le=20_000)]
     steps: tuple[StepResult, ...]
+
+    @field_validator("provider")
+    @classmethod
+    def _rents(cls, provider: str) -> str:
+        if not (provider in CLOUDS or is_simulated(provider)):
+            raise ValueError(f"no drill runs at {provider!r}")
+        return provider
 
     @field_validator("steps")
     @classmethod

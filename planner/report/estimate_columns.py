@@ -12,7 +12,7 @@ from planner.forecast.price_notes import price_text
 from pricing.grades import is_old
 from pricing.money import format_usd
 from pricing.offers import LifecycleState, Market
-from providers.registry import ESTIMATED_ONLY
+from providers.registry import is_estimated_only
 from workloads.durations import format_duration
 from workloads.memory import GIB
 
@@ -97,7 +97,7 @@ def _rounded(value: float) -> str:
 
 def _where(ranked: RankedOffer, _: date) -> str:
     offer = ranked.offer
-    mark = " (estimate only)" if offer.provider in ESTIMATED_ONLY else ""
+    mark = " (estimate only)" if is_estimated_only(offer.provider) else ""
     return f"{offer.provider} {offer.region}{mark}"
 
 

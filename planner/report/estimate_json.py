@@ -14,7 +14,7 @@ from planner.report.estimate_columns import (
     Priced,
     speed_json,
 )
-from providers.registry import ESTIMATED_ONLY
+from providers.registry import is_estimated_only
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,13 +57,13 @@ def _rows(plan: Plan, checked: Mapping[int, Judged] | None) -> Iterator[dict[str
         usd, stamp = plan.prices[place.row_id]
         priced = Priced(rank, candidate, usd, stamp, fixed, today)
         row = {**machine, **{key: value(priced) for key, value in OF_PLACE.items()}}
-        if checked is not None or estimate.rental.provider in ESTIMATED_ONLY:
+        if checked is not None or is_estimated_only(estimate.rental.provider):
             row[LAUNCHABLE] = _launchable(estimate.rental.provider, (checked or {}).get(rank))
         yield row
 
 
 def _launchable(provider: str, judged: Judged | None) -> dict[str, Any] | None:
-    if provider in ESTIMATED_ONLY:
+    if is_estimated_only(provider):
         return {"state": "refused", "reason": ESTIMATE_ONLY_TEXT}
     return None if judged is None else {"state": judged.state, "reason": judged.why or None}
 

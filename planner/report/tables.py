@@ -11,7 +11,7 @@ from planner.forecast.spot import CostAndTime, spot_verdict
 from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, TABLE, cells, device_text, speed_text
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from providers.cloud.images import table as table_of_images
-from providers.registry import ESTIMATED_ONLY
+from providers.registry import is_estimated_only
 from workloads.durations import format_duration
 from workloads.layers import macs, parameters
 from workloads.terms import Objective
@@ -183,7 +183,7 @@ def _tight_lines(plan: Plan) -> list[str]:
 def _estimate_only_lines(plan: Plan) -> list[str]:
     """The providers whose rows are there to compare with alone."""
     shown = dict.fromkeys(ranked.offer.provider for ranked in plan.candidates)
-    return [f"{name}: {ESTIMATE_ONLY_TEXT}" for name in shown if name in ESTIMATED_ONLY]
+    return [f"{name}: {ESTIMATE_ONLY_TEXT}" for name in shown if is_estimated_only(name)]
 
 
 def unproven_text(ranked: RankedOffer) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 from pricing.grades import Market
 from pricing.merge import News
-from pricing.sources import aws, aws_account, azure, gcp, offerings, tokens
+from pricing.sources import READERS, aws, aws_account, azure, gcp, offerings, tokens
 from pricing.sources.http import Http
 from pricing.sources.reading import PricePart, SourceError
 
@@ -49,10 +50,12 @@ class Asking:
 
 def news_of(catalog_state: KnownPrices, asking: Asking) -> News:
     """What a provider says today. Raises SourceError where nothing can be asked at all."""
-    return READERS[catalog_state.provider](catalog_state, asking)
+    module, _, name = READERS[catalog_state.provider].partition(":")
+    return cast("News", getattr(import_module(module), name)(catalog_state, asking))
 
 
-def _aws(catalog_state: KnownPrices, asking: Asking) -> News:
+def read_aws(catalog_state: KnownPrices, asking: Asking) -> News:
+    """AWS: the list of each region or the account's own prices, and the Spot Advisor. Raises SourceError."""
     account, regions = asking.accounts.aws(), _regions(catalog_state, asking)
     parts: list[PricePart] = []
     endpoints = aws.Endpoints(
@@ -75,7 +78,8 @@ def _aws(catalog_state: KnownPrices, asking: Asking) -> News:
     return News(parts=parts, advice=advice, offered=offered, on=asking.now.date())
 
 
-def _gcp(catalog_state: KnownPrices, asking: Asking) -> News:
+def read_gcp(catalog_state: KnownPrices, asking: Asking) -> News:
+    """Google: its catalog of SKUs. Raises SourceError where there is neither a key nor an account."""
     endpoints = gcp.Endpoints(asking.environment.get("PLAN_GCP_PRICES_URL") or gcp.Endpoints().prices)
     key = next((asking.environment[name] for name in KEY_VARIABLES if asking.environment.get(name)), None)
     account = asking.accounts.google(asking.environment)
@@ -96,7 +100,8 @@ def _gcp(catalog_state: KnownPrices, asking: Asking) -> News:
     return News(parts=parts, offered=offered, on=asking.now.date())
 
 
-def _azure(catalog_state: KnownPrices, asking: Asking) -> News:
+def read_azure(catalog_state: KnownPrices, asking: Asking) -> News:
+    """Azure: its retail prices. Raises SourceError."""
     endpoints = azure.Endpoints(asking.environment.get("PLAN_AZURE_PRICES_URL") or azure.Endpoints().prices)
     regions = _regions(catalog_state, asking)
     parts = _heard(azure.read(asking.http, endpoints, regions, asking.now.date()), asking)
@@ -108,10 +113,6 @@ def _azure(catalog_state: KnownPrices, asking: Asking) -> News:
         )
         offered = _offered(parts, lambda: offerings.read_azure(asking.http, place, account, regions, asking.now.date()))
     return News(parts=parts, offered=offered, on=asking.now.date())
-
-
-READERS: Mapping[str, Callable[[KnownPrices, Asking], News]] = {"aws": _aws, "gcp": _gcp, "azure": _azure}
-"""Whose price list is read; `refreshes` in the table of vendors (providers/registry.py) says the same."""
 
 
 def _regions(catalog_state: KnownPrices, asking: Asking) -> frozenset[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from typing import TYPE_CHECKING, get_args, get_type_hints
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.drill.result import DrillResult
-from pricing.sources.news import READERS
+from pricing.compile import TEXT_DIR
+from pricing.sources import READERS
 from providers import registry
 from providers.agent.notices import ASKS
 from providers.agent.registries import REGISTRIES
@@ -20,8 +21,6 @@ from providers.errors import BadRequestError
 from providers.registry import (
     CLOUDS,
     FACTORIES,
-    PRICE_LISTS,
-    SIMULATED,
     THIS_MACHINE,
     VENDORS,
     Vendor,
@@ -58,7 +57,7 @@ def test_every_folder_of_a_vendor_is_in_the_import_rules() -> None:
 
 
 def test_every_folder_has_a_row_and_every_row_that_launches_a_folder() -> None:
-    assert {one.name for one in VENDORS if one.make} == FOLDERS
+    assert {one.name for one in VENDORS} == FOLDERS
     assert len({one.name for one in VENDORS}) == len(VENDORS)
 
 
@@ -78,7 +77,6 @@ def test_a_cloud_has_everything_that_a_launch_needs_of_its_row(row: Vendor) -> N
         ("notices that a machine is taken away", set(ASKS)),
         ("registries that a machine logs in to", set(REGISTRIES)),
         ("machines' own images (machines.toml)", {row.provider for row in table_of_images().hosts}),
-        ("results of a drill", set(get_args(get_type_hints(DrillResult)["provider"])) - {SIMULATED}),
         ("doubles that launches are killed on", {row.provider for row in REAL}),
     ],
 )
@@ -86,8 +84,17 @@ def test_what_a_cloud_has_besides_its_row_is_there_for_each(what: str, there: se
     assert there == set(CLOUDS), what
 
 
-def test_price_lists_are_read_of_those_that_the_table_names() -> None:
-    assert set(READERS) == set(PRICE_LISTS)
+def test_every_cloud_names_the_disk_and_the_address_that_a_launch_makes() -> None:
+    """Without them (a provider that is only estimated) they would count as nothing."""
+    rows = tomllib.loads((TEXT_DIR / "rates.toml").read_text(encoding="utf-8"))["provider"]
+    assert {row["name"] for row in rows if row["disk"] and row["address"]} >= set(CLOUDS)
+
+
+@pytest.mark.parametrize("provider", READERS)
+def test_the_function_that_reads_a_price_list_is_there(provider: str) -> None:
+    module, _, name = READERS[provider].partition(":")
+    assert callable(getattr(import_module(module), name))
+    assert provider in CLOUDS
 
 
 def test_every_double_has_planted_defects() -> None:
@@ -95,12 +102,11 @@ def test_every_double_has_planted_defects() -> None:
     assert {row.provider for row in ROWS} == set(FACTORIES) - {THIS_MACHINE}
 
 
-def test_a_provider_that_only_estimates_is_refused_where_a_run_is_to_be_launched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has a row in the table of vendors and no folder; the contract suite asks for a harness of the others alone."""
-    monkeypatch.setattr(registry, "ESTIMATED_ONLY", frozenset({"elsewhere"}))
+def test_a_provider_that_only_estimates_is_refused_where_a_run_is_to_be_launched(tmp_path: Path) -> None:
+    """It has prices, no row in the table of vendors and no folder; the contract suite asks for a harness of the others
+    alone."""
     settings = ProviderSettings(home=tmp_path, options={}, environment={}, now=lambda: NOON)
-    with pytest.raises(BadRequestError, match="nothing can be launched at elsewhere from here"):
+    with pytest.raises(BadRequestError, match="there is no provider 'elsewhere' to launch on"):
         registry.provider("elsewhere", settings)
-    assert not Vendor(name="elsewhere").make
+    assert registry.is_estimated_only("elsewhere")
+    assert not any(registry.is_estimated_only(name) for name in FACTORIES)

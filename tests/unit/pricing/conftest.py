@@ -45,12 +45,13 @@ _SOURCES = (
 
 
 def _side_rates() -> list[dict[str, str]]:
-    """The disk and the address that launches make at each provider of rates.toml, a tenth of a dollar everywhere."""
+    """Each disk and address that rates.toml names, a tenth of a dollar everywhere."""
     providers = tomllib.loads((TEXT_DIR / "rates.toml").read_text(encoding="utf-8"))["provider"]
     return [
         a_side_rate(row["name"], row[what], "0.1", per=per)
         for row in providers
         for what, per in (("disk", GB_MONTH), ("address", HOUR))
+        if row[what]
     ]
 
 

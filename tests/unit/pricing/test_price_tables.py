@@ -92,9 +92,9 @@ def test_an_offer_of_a_machine_that_is_not_there(text_dir: TextDir) -> None:
 
 
 def test_a_machine_of_a_provider_without_billing(text_dir: TextDir) -> None:
-    text_dir.add_type("gpu_1x_a10", provider="lambda")
-    text_dir.add_offer("us-east-1", "gpu_1x_a10", provider="lambda", **on_demand("1"))
-    with pytest.raises(TableError, match=r"rates\.toml has no \[\[provider\]\] of the name 'lambda': add one"):
+    text_dir.add_type("gpu_1x_a10", provider="nobody")
+    text_dir.add_offer("us-east-1", "gpu_1x_a10", provider="nobody", **on_demand("1"))
+    with pytest.raises(TableError, match=r"rates\.toml has no \[\[provider\]\] of the name 'nobody': add one"):
         text_dir.compile()
 
 

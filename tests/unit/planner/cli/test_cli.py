@@ -53,7 +53,7 @@ BAD_INPUT = [
     ("estimate a.yaml b.yaml", "Got unexpected extra argument", "plan estimate --help"),
     ("estimate", "give a job file, or --model and --dataset", "plan estimate --model vgg16 --dataset cifar10"),
     ("estimate --model vgg16", "give a job file, or --model and --dataset", ""),
-    ("estimate job.yaml --model vgg16", "--model, --dataset, --epochs and --batch are for estimates without", ""),
+    ("estimate job.yaml --model vgg16", "--model is for estimates without a job file", "change the file"),
     ("estimate jop.yaml", "there is no file jop.yaml", "did you mean job.yaml?"),
     ("estimate .", ". is a folder, not a job file", "name the YAML file in it"),
     ("estimate broken.yaml", "broken.yaml:1: not valid YAML", "check indentation"),

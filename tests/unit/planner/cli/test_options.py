@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,10 +43,7 @@ READ: list[tuple[str, dict[str, Any]]] = [
     ("--catalog c.sqlite", {"catalog": Path("c.sqlite")}),
     ("--budget -3", {"budget": "-3"}),
 ]
-NOT_TYPED = dict.fromkeys(
-    ("job_file", "model", "dataset", "epochs", "batch", "provider", "region", "device", "market", "deadline", "budget",
-     "objective", "explain_row", "catalog")
-) | dict.fromkeys(("every", "include_retired", "assume_available", "check", "as_json"), False)  # fmt: skip
+DEFAULTS = {name: parameter.default for name, parameter in signature(estimate.command).parameters.items()}
 
 
 def read(words: Sequence[str]) -> dict[str, Any]:
@@ -58,7 +56,11 @@ def read(words: Sequence[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("line", "given"), READ, ids=[line for line, _ in READ])
 def test_what_is_typed_is_what_the_command_gets(line: str, given: dict[str, Any]) -> None:
-    assert read(line.split()) == NOT_TYPED | {"limit": 15} | given
+    assert read(line.split()) == DEFAULTS | given
+
+
+def test_nothing_is_chosen_for_who_types_nothing_but_how_many_rows_are_shown() -> None:
+    assert {name: value for name, value in DEFAULTS.items() if value} == {"limit": 15}
 
 
 @pytest.mark.parametrize(
