@@ -273,7 +273,7 @@ class Runner:
         executor = Executor(
             self._provider_of, self._journal, self._clock, self._listen, self._person, poll_seconds=poll
         )
-        executor.ender.vouching = self._keys.vouching
+        executor.finisher.vouching = self._keys.vouching
         return executor
 
     def _look_on(

@@ -21,8 +21,7 @@ import providers.sim.provider as sim
 import providers.sim.translate as translate
 from planner.errors import TeardownUnverifiedError
 from planner.runs.decision.next_action import Clear, next_action, where_next
-from planner.runs.execution.create import Creator
-from planner.runs.execution.end import Ender
+from planner.runs.execution.end import Finisher
 from planner.runs.execution.teardown import Teardown
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.locks import RunLocks
@@ -120,19 +119,19 @@ def _() -> None:
 
 @defect("a request is built anew for its replay")
 def _() -> None:
-    read, send, at_work = creating.request_from_record, Creator.send, []
+    read, send, at_work = creating.request_from_record, creating.send, []
 
-    def sent(self: Any, run: Run, *given: Any, **named: Any) -> Any:
-        at_work.append((self._book, run))
-        return send(self, run, *given, **named)
+    def sent(run: Run, provider: Any, recorder: Any, **named: Any) -> Any:
+        at_work.append((recorder, run))
+        return send(run, provider, recorder, **named)
 
     def rebuilt(record: Any, provider: Any) -> Any:
-        book, run = at_work[-1]
+        recorder, run = at_work[-1]
         request = read(record, provider)
-        deadline = attempt_deadline(run, run.attempts[-1].target, book.now())
+        deadline = attempt_deadline(run, run.attempts[-1].target, recorder.clock.now())
         return replace(request, calls=(), deadline=deadline)
 
-    Creator.send = sent  # type: ignore[method-assign]
+    creating.send = sent
     creating.request_from_record = rebuilt
 
 
@@ -157,7 +156,7 @@ def _() -> None:
         told = real(run, *given)
         if told.seen is None or told.seen.state is not InstanceState.ENDED or not run.attempts[-1].tries:
             return told
-        return replace(told, seen=replace(told.seen, state=InstanceState.RUNNING))
+        return replace(told, instance=replace(told.seen, state=InstanceState.RUNNING))
 
     launch.look = looked
 
@@ -331,12 +330,12 @@ def _() -> None:
 def _() -> None:
     def ended(self: Any, run: Run, action: Any) -> Run:
         if run.phase is not Phase.TEARING_DOWN:
-            run = self._book.moved(replace(run, outcome=action.outcome, message=None), Phase.TEARING_DOWN)
-        done = self._book.moved(run, Phase.DONE)
+            run = self._recorder.moved(replace(run, outcome=action.outcome, message=None), Phase.TEARING_DOWN)
+        done = self._recorder.moved(run, Phase.DONE)
         self._torn_down(run)
         return done  # type: ignore[no-any-return]
 
-    Ender.end = ended  # type: ignore[method-assign]
+    Finisher.end = ended  # type: ignore[method-assign]
 
 
 # --- sweep -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import planner.runs.execution.observe as looking
 import planner.runs.signs as signs
 from planner.cli.living_run import Beside
 from planner.runs.decision.search import Search
-from planner.runs.execution.recorder import Book
+from planner.runs.execution.recorder import Recorder
 from planner.runs.news import News
 from tests.faults.defects import defect
 
@@ -56,7 +56,7 @@ def _() -> None:
 def _() -> None:
     """Neither the memory of full places nor the order of passes holds it back."""
     next_action.search = lambda *_: Search()
-    Book.remember = lambda *_: None  # type: ignore[method-assign]
+    Recorder.remember = lambda *_: None  # type: ignore[method-assign]
 
 
 @defect("replays a forgotten token")

@@ -33,7 +33,7 @@ LOOK_AGAIN = timedelta(minutes=5)
 class Look:
     """What is known of the world when the next action is chosen.
 
-    `seen` is the live instance (None: the provider knows none), `answered` whether the provider told at all;
+    `instance` is the live instance (None: the provider knows none), `answered` whether the provider told at all;
     `finished` is how the run directory says that the attempt ended. `sign` is the newest sign of life in the run
     directory (None: there is none); without `knows_ages`, nothing may be concluded from how old it is. Without
     `tells_time` nobody knows what time it is there, and nothing is ended for any age, deadline included: the machine's
@@ -42,7 +42,7 @@ class Look:
     slower than the low end of its estimate.
     """
 
-    seen: Instance | None = None
+    instance: Instance | None = None
     answered: bool = True
     finished: EndKind | None = None
     sign: Sign | None = None
@@ -298,7 +298,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _while_training(run: Run, look: Look, now: datetime) -> Action:
-    instance = look.seen
+    instance = look.instance
     if not look.answered:
         return _past_its_time(run, look, now) or Wait(why="the provider does not answer")
     if instance is not None and instance.state is not InstanceState.ENDED:

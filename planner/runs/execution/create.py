@@ -18,7 +18,7 @@ from providers.errors import BadRequestError, CapacityError, ProviderError, Quot
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from planner.runs.execution.recorder import Book
+    from planner.runs.execution.recorder import Recorder
     from providers.base import Instance, Provider
 
 
@@ -34,129 +34,131 @@ ANOTHER_VERSION = (
 )
 
 
-class Creator:
-    """One attempt's create. Every send is in the journal before it leaves."""
+def record(
+    run: Run, number: int, target: Target, provider: Provider, make_request: MakeRequest, recorder: Recorder
+) -> Run:
+    """The run LAUNCHING attempt `number`, with its request in the journal as it will be sent.
 
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    Raises ProviderError where what the request leaves open cannot be looked up, ThisMachineError where the journal
+    cannot be written; nothing is recorded or created then.
+    """
+    now = recorder.clock.now()
+    request = make_request(run, number, target)
+    if isinstance(provider, Resolver):
+        request = _resolved(provider, request, recorder)
+    request = replace(request, calls=tuple(provider.requests(request)))
+    target = replace(target, offer=request.offer)  # the price may have changed since the plan
+    sent_at = recorder.clock.now()  # what was looked up before may have taken its time
+    attempt = Attempt(
+        number=number, target=target, asked_at=now, sent_at=sent_at, deadline=request.deadline,
+        client=request.client or None,
+    )  # fmt: skip
+    run = replace(run.with_attempt(attempt), provider=provider.name, outcome=None, message=None, unverified=None)
+    run = run.moved(Phase.LAUNCHING)
+    recorder.journal.add_attempt(run, request_record(request), now)
+    return run
 
-    def record(self, run: Run, number: int, target: Target, provider: Provider, make_request: MakeRequest) -> Run:
-        """The run LAUNCHING its attempt, with the request as it will be sent, on disk.
 
-        Raises ProviderError where what the request leaves open cannot be looked up, ThisMachineError where the
-        journal cannot be written; nothing is recorded or created then.
-        """
-        now = self._book.clock.now()
-        request = make_request(run, number, target)
-        if isinstance(provider, Resolver):
-            request = self._resolved(provider, request)
-        request = replace(request, calls=tuple(provider.requests(request)))
-        target = replace(target, offer=request.offer)  # its price may be another by now
-        sent_at = self._book.clock.now()  # what was looked up before may have taken its time
-        attempt = Attempt(
-            number=number, target=target, asked_at=now, sent_at=sent_at, deadline=request.deadline,
-            client=request.client or None,
-        )  # fmt: skip
-        run = replace(run.with_attempt(attempt), provider=provider.name, outcome=None, message=None, unverified=None)
-        run = run.moved(Phase.LAUNCHING)
-        self._book.journal.add_attempt(run, request_record(request), now)
-        return run
+def send(run: Run, provider: Provider, recorder: Recorder, *, again: bool = False) -> Run:
+    """Send the newest attempt's recorded request: BOOTING with an instance, or INTERRUPTED where the place has none.
 
-    def send(self, run: Run, provider: Provider, *, again: bool = False) -> Run:
-        """BOOTING with an instance, or INTERRUPTED where the place has none for us.
-
-        `again`: whoever sent it first has died, and nobody knows whether it arrived. Raises ProviderError where
-        another place would not help: the caller ends the run.
-        """
-        if again:
-            run = self._about_to_try_again(run)
-        while True:
-            attempt = run.attempts[-1]
-            # What is sent is what was recorded, also when this is the second try after a crash.
-            request = self._recorded(run, provider)
-            try:
-                instance = provider.launch(request)
-            except (CapacityError, QuotaError) as error:
-                return self._refused(run, error)
-            except (ThrottledError, TransientError) as error:
-                most = MOST_THROTTLED if isinstance(error, ThrottledError) else MOST_TRIES
-                if attempt.tries + 1 >= most:
-                    return self._looked_up(run, provider, error)
-                run = self._wait_to_try_again(run, error)
-            else:
-                return self._have(run, instance)
-
-    def _recorded(self, run: Run, provider: Provider) -> LaunchRequest:
-        """The newest attempt's request out of the journal. Raises BadRequestError where it cannot be read."""
-        number = run.attempts[-1].number
+    Every try is in the journal before it leaves. `again`: the process that sent it first has died, and nobody knows
+    whether it arrived. Raises ProviderError where another place would not help: the caller ends the run.
+    """
+    if again:
+        run = _with_try(run, recorder)
+    while True:
+        # What is sent is what was recorded, also when this is the second try after a crash.
+        request = _recorded_request(run, provider, recorder)
         try:
-            return request_from_record(self._book.journal.request(run.run_id, number), provider)
-        except (ValueError, TypeError) as error:
-            raise BadRequestError(
-                f"the request of attempt {number} of run {run.run_id} in the journal cannot be read",
-                hint="plan launch with the job file continues from the newest checkpoint, or starts again",
-            ) from error
+            instance = provider.launch(request)
+        except (CapacityError, QuotaError) as error:
+            return _refused(run, error, recorder)
+        except (ThrottledError, TransientError) as error:
+            tries = run.attempts[-1].tries + 1
+            if tries >= (MOST_THROTTLED if isinstance(error, ThrottledError) else MOST_TRIES):
+                return _looked_up(run, provider, error, recorder)
+            pause = _pause(run, tries)
+            recorder.say(f"{error.message}; the same request again in {pause.total_seconds():.0f} s")
+            recorder.clock.sleep(pause.total_seconds())
+            run = _with_try(run, recorder)
+        else:
+            return _booting(run, instance, recorder)
 
-    def _have(self, run: Run, instance: Instance) -> Run:
-        # A slow create may have taken effect as late as its answer came.
-        attempt = replace(run.attempts[-1], ref=instance.ref, sent_at=self._book.clock.now(), queued=not instance.bills)
-        return self._book.moved(run.with_attempt(attempt), Phase.BOOTING)
 
-    def _refused(self, run: Run, error: ProviderError) -> Run:
-        """The place is remembered, and what the provider recommends instead comes first.
+def _recorded_request(run: Run, provider: Provider, recorder: Recorder) -> LaunchRequest:
+    """The newest attempt's request out of the journal. Raises BadRequestError where it cannot be read."""
+    number = run.attempts[-1].number
+    try:
+        return request_from_record(recorder.journal.request(run.run_id, number), provider)
+    except (ValueError, TypeError) as error:
+        raise BadRequestError(
+            f"the request of attempt {number} of run {run.run_id} in the journal cannot be read",
+            hint="plan launch with the job file continues from the newest checkpoint, or starts again",
+        ) from error
 
-        Nothing was made, unless an earlier try had no clear answer: then that is made sure of first.
-        """
-        attempt, now = run.attempts[-1], self._book.clock.now()
-        assert attempt.target is not None
-        self._book.remember(refusal_of(error, attempt.target, now))
-        ended = replace(attempt, reason=error.message, ended_at=now, cleared=attempt.tries == 0)
-        run = run.with_attempt(ended)
-        if isinstance(error, CapacityError) and error.elsewhere:
-            run = replace(run, targets=tuple(recommended_first(run.targets, error.elsewhere, attempt.target)))
-        return self._book.moved(run, Phase.INTERRUPTED, f"{attempt.target.where}: {error.message}")
 
-    def _looked_up(self, run: Run, provider: Provider, error: ProviderError) -> Run:
-        """After so many unclear answers: what exists is adopted; else the place is given up, and cleared first."""
-        attempt = run.attempts[-1]
-        assert attempt.target is not None
-        found = self._found(run, provider)
-        if found is not None:
-            return self._have(run, found)
-        now = self._book.clock.now()
-        self._book.remember(refusal_of(error, attempt.target, now))
-        ended = replace(attempt, reason=error.message, sent_at=now)
-        return self._book.moved(run.with_attempt(ended), Phase.INTERRUPTED, f"{attempt.target.where}: {error.message}")
+def _with_try(run: Run, recorder: Recorder) -> Run:
+    """The run with one more try of its newest attempt, in the journal."""
+    attempt = run.attempts[-1]
+    again = replace(attempt, tries=attempt.tries + 1, sent_at=recorder.clock.now())
+    return recorder.keep(run.with_attempt(again), f"try {again.tries + 1}")
 
-    def _found(self, run: Run, provider: Provider) -> Instance | None:
-        number = run.attempts[-1].number
+
+def _booting(run: Run, instance: Instance, recorder: Recorder) -> Run:
+    # A slow create may have taken effect as late as its answer came.
+    attempt = replace(run.attempts[-1], ref=instance.ref, sent_at=recorder.clock.now(), queued=not instance.bills)
+    return recorder.moved(run.with_attempt(attempt), Phase.BOOTING)
+
+
+def _refused(run: Run, error: ProviderError, recorder: Recorder) -> Run:
+    """The refusal is kept for later searches, and the places that the provider recommends come first.
+
+    Nothing was made, unless an earlier try had no clear answer: then the attempt is cleared before the run goes on.
+    """
+    attempt, now = run.attempts[-1], recorder.clock.now()
+    assert attempt.target is not None
+    recorder.remember(refusal_of(error, attempt.target, now))
+    run = run.with_attempt(replace(attempt, reason=error.message, ended_at=now, cleared=attempt.tries == 0))
+    if isinstance(error, CapacityError) and error.elsewhere:
+        run = replace(run, targets=tuple(recommended_first(run.targets, error.elsewhere, attempt.target)))
+    return recorder.moved(run, Phase.INTERRUPTED, f"{attempt.target.where}: {error.message}")
+
+
+def _looked_up(run: Run, provider: Provider, error: ProviderError, recorder: Recorder) -> Run:
+    """After so many unclear answers: what exists is adopted; else the place is given up, and cleared first."""
+    attempt = run.attempts[-1]
+    assert attempt.target is not None
+    instance = _listed_instance(run, provider)
+    if instance is not None:
+        return _booting(run, instance, recorder)
+    now = recorder.clock.now()
+    recorder.remember(refusal_of(error, attempt.target, now))
+    ended = replace(attempt, reason=error.message, sent_at=now)
+    return recorder.moved(run.with_attempt(ended), Phase.INTERRUPTED, f"{attempt.target.where}: {error.message}")
+
+
+def _listed_instance(run: Run, provider: Provider) -> Instance | None:
+    """The newest attempt's instance, where a listing shows one."""
+    number = run.attempts[-1].number
+    try:
+        for resource in provider.list_owned(run.run_id):
+            if resource.instance and resource.attempt == number:
+                return provider.get(resource.ref)
+    except ProviderError:
+        pass  # the clearing that follows looks until it is answered
+    return None
+
+
+def _resolved(provider: Resolver, request: LaunchRequest, recorder: Recorder) -> LaunchRequest:
+    """The request with what it leaves open (image, network). A look-up without an answer is made again."""
+    for tries in range(1, MOST_TRIES):
         try:
-            for known in provider.list_owned(run.run_id):
-                if known.instance and known.attempt == number:
-                    return provider.get(known.ref)
-        except ProviderError:
-            pass  # the clearing that follows looks until it is answered
-        return None
-
-    def _wait_to_try_again(self, run: Run, error: ProviderError) -> Run:
-        pause = _pause(run, run.attempts[-1].tries + 1)
-        self._book.say(f"{error.message}; the same request again in {pause.total_seconds():.0f} s")
-        self._book.clock.sleep(pause.total_seconds())
-        return self._about_to_try_again(run)
-
-    def _about_to_try_again(self, run: Run) -> Run:
-        attempt = run.attempts[-1]
-        again = replace(attempt, tries=attempt.tries + 1, sent_at=self._book.clock.now())
-        return self._book.keep(run.with_attempt(again), f"try {again.tries + 1}")
-
-    def _resolved(self, provider: Resolver, request: LaunchRequest) -> LaunchRequest:
-        for tries in range(1, MOST_TRIES):
-            try:
-                return provider.resolve(request)
-            except (ThrottledError, TransientError) as error:
-                self._book.say(f"{error.message}; looking again")
-                self._book.clock.sleep(2.0**tries)
-        return provider.resolve(request)
+            return provider.resolve(request)
+        except (ThrottledError, TransientError) as error:
+            recorder.say(f"{error.message}; looking again")
+            recorder.clock.sleep(2.0**tries)
+    return provider.resolve(request)
 
 
 def _pause(run: Run, tries: int) -> timedelta:
@@ -165,29 +167,27 @@ def _pause(run: Run, tries: int) -> timedelta:
     return min(_LONGEST_PAUSE, timedelta(seconds=2.0**tries)) * spread
 
 
-def adopt(run: Run, provider: Provider, book: Book, poll_seconds: float) -> Run | None:
+def adopt(run: Run, provider: Provider, recorder: Recorder, poll_seconds: float) -> Run | None:
     """The run BOOTING with what its last create made; None: it made nothing.
 
     Still LAUNCHING where the provider does not answer; that is told. Waits until a list must show what was made.
     """
-    attempt, began = run.attempts[-1], book.clock.now()
+    attempt, began = run.attempts[-1], recorder.clock.now()
     while True:
-        asked_at = book.clock.now()
+        asked_at = recorder.clock.now()
         try:
-            made = [
-                known for known in provider.list_owned(run.run_id) if known.instance and known.attempt == attempt.number
-            ]
-            if made:
-                return book.moved(run.with_attempt(replace(attempt, ref=made[0].ref)), Phase.BOOTING)
+            for resource in provider.list_owned(run.run_id):
+                if resource.instance and resource.attempt == attempt.number:
+                    return recorder.moved(run.with_attempt(replace(attempt, ref=resource.ref)), Phase.BOOTING)
             # When the create took effect, only who sent it could tell: no later than now.
             left = provider.listing_lag - (asked_at - began)
             if left.total_seconds() <= 0:
-                return _come_and_gone(run, attempt, provider, book)
+                return _come_and_gone(run, attempt, provider, recorder)
         except ProviderError as error:
-            book.unanswered(error)
+            recorder.unanswered(error)
             return run
-        book.say_once(f"run {run.run_id}: waiting until {provider.name} must list what it made")
-        book.clock.sleep(max(poll_seconds, left.total_seconds()))
+        recorder.say_once(f"run {run.run_id}: waiting until {provider.name} must list what it made")
+        recorder.clock.sleep(max(poll_seconds, left.total_seconds()))
 
 
 def is_forgotten(attempt: Attempt, provider: Provider, now: datetime) -> bool:
@@ -195,28 +195,28 @@ def is_forgotten(attempt: Attempt, provider: Provider, now: datetime) -> bool:
     return attempt.asked_at is not None and now - attempt.asked_at >= provider.token_memory
 
 
-def adopt_or_give_up(run: Run, provider: Provider, book: Book, poll_seconds: float, why: str) -> Run:
+def adopt_or_give_up(run: Run, provider: Provider, recorder: Recorder, poll_seconds: float, why: str) -> Run:
     """What becomes of a create that was cut off and must not be sent again, for the reason `why`.
 
     BOOTING with what it made; INTERRUPTED where it made nothing, so that the run goes on with a request of its own;
     after a pause still LAUNCHING where the provider does not answer.
     """
-    adopted = adopt(run, provider, book, poll_seconds)
+    adopted = adopt(run, provider, recorder, poll_seconds)
     if adopted is None:
         attempt = run.attempts[-1]
-        ended = replace(attempt, reason=why.format(provider=provider.name), ended_at=book.clock.now())
-        return book.moved(run.with_attempt(ended), Phase.INTERRUPTED, ended.reason or "")
+        ended = replace(attempt, reason=why.format(provider=provider.name), ended_at=recorder.clock.now())
+        return recorder.moved(run.with_attempt(ended), Phase.INTERRUPTED, ended.reason or "")
     if adopted.phase is Phase.LAUNCHING:
-        book.clock.sleep(poll_seconds)
+        recorder.clock.sleep(poll_seconds)
     return adopted
 
 
-def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, book: Book) -> Run | None:
+def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, recorder: Recorder) -> Run | None:
     """Nothing is there: nothing was made, or it has ended by itself and left word in the run directory."""
     store = provider.store(run.run_id)
     before = f"attempts/{attempt.number}/machine/"  # put there ahead of the create
     if all(path.startswith(before) for path in store.list(f"attempts/{attempt.number}")):
         return None
     end = finished(store, attempt.number, None) or EndKind.LOST
-    over = replace(attempt, end=end, ended_at=when_ended(store, attempt, None, book.clock.now()))
-    return book.moved(run.with_attempt(over), Phase.BOOTING)
+    over = replace(attempt, end=end, ended_at=when_ended(store, attempt, None, recorder.clock.now()))
+    return recorder.moved(run.with_attempt(over), Phase.BOOTING)

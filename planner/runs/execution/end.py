@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from planner.runs.execution.recorder import Book
+    from planner.runs.execution.recorder import Recorder
     from providers.agent.signatures import Vouching
     from providers.base import Instance, Provider
 
@@ -48,21 +48,21 @@ class Over(NamedTuple):
     at: datetime
 
 
-class Ender:
+class Finisher:
     """Collects and ends runs. Doing any of it again, after a crash, comes to the same end."""
 
-    def __init__(self, provider: Callable[[str], Provider], book: Book, poll_seconds: float) -> None:
+    def __init__(self, provider: Callable[[str], Provider], recorder: Recorder, poll_seconds: float) -> None:
         self.vouching: Callable[[Run], Vouching | None] = unchecked
         """What a run's results are checked with (planner.runs.run_keys)."""
         self._provider_of = provider
-        self._book = book
+        self._recorder = recorder
         self.patience = TEARDOWN_PATIENCE
         self._poll_seconds = poll_seconds
 
     def collect(self, run: Run) -> Run:
         """The model at home and the run done. Raises PlanError and ProviderError; the run is ended then too."""
         if run.phase is not Phase.COLLECTING:
-            run = self._book.moved(self.with_exit(run), Phase.COLLECTING)
+            run = self._recorder.moved(self.with_exit(run), Phase.COLLECTING)
         vouched = self._vouched(run)  # where the key cannot be read, the run is not over
         try:
             self._fetch(run, vouched)
@@ -75,18 +75,18 @@ class Ender:
         """Everything of the run deleted and looked for. Raises TeardownUnverifiedError where that is not sure."""
         if run.phase is not Phase.TEARING_DOWN:
             run = replace(run, outcome=action.outcome, message=action.message or None)
-            run = self._book.moved(self.with_exit(run), Phase.TEARING_DOWN)
+            run = self._recorder.moved(self.with_exit(run), Phase.TEARING_DOWN)
         else:
             run = self.with_exit(run)  # it may have ended since another process gave up
         self.keep_output(run)
         run = self._torn_down(run)
         if run.outcome is Outcome.SUCCEEDED:
             self._drop_stored(run)
-        return self._book.moved(replace(run, unverified=None), Phase.DONE)
+        return self._recorder.moved(replace(run, unverified=None), Phase.DONE)
 
     def clear(self, run: Run) -> Run:
         """What the attempts made is gone, and the run goes on. Raises TeardownUnverifiedError."""
-        return self._book.keep(self._torn_down(run), "cleared")
+        return self._recorder.keep(self._torn_down(run), "cleared")
 
     def tell_to_stop(self, run: Run) -> None:
         """Ask the machine for a checkpoint and its end. A provider that does not answer is told, and the wish of a
@@ -97,9 +97,9 @@ class Ender:
         except InstanceNotFoundError:
             return  # the next look tells how it ended
         except ProviderError as error:
-            self._book.unanswered(error)
+            self._recorder.unanswered(error)
         if run.stop_asked is not None:
-            self._book.told_to_stop(run)
+            self._recorder.told_to_stop(run)
 
     def keep_output(self, run: Run) -> None:
         """What the instance printed goes with it: its last lines are put into the run directory before."""
@@ -120,22 +120,22 @@ class Ender:
         if vouching is None or not run.attempts:
             return None
         if not vouching.is_on:
-            self._book.say(f"the model of run {run.run_id} cannot be verified: this home has no key of that run")
+            self._recorder.say(f"the model of run {run.run_id} cannot be verified: this home has no key of that run")
             return None
         return Vouched(vouching, run.attempts[-1].number)
 
     def _fetch(self, run: Run, vouched: Vouched | None) -> None:
-        until = self._book.clock.now() + COLLECT_PATIENCE
+        until = self._recorder.clock.now() + COLLECT_PATIENCE
         while True:
             try:
                 collect(self._provider(run).store(run.run_id), Path(run.model_folder), vouched)
             except BadRequestError:
                 raise
             except ProviderError as error:
-                if self._book.clock.now() > until:
+                if self._recorder.clock.now() > until:
                     raise
-                self._book.unanswered(error, "store")
-                self._book.clock.sleep(self._poll_seconds)
+                self._recorder.unanswered(error, "store")
+                self._recorder.clock.sleep(self._poll_seconds)
             else:
                 return
 
@@ -143,11 +143,11 @@ class Ender:
         names = {attempt.ref.provider for attempt in run.attempts if attempt.ref} | {run.provider}
         try:
             for name in sorted(names):
-                Teardown(self._provider_of(name), self._book.clock, self._book.say, self.patience).clear(run)
+                Teardown(self._provider_of(name), self._recorder.clock, self._recorder.say, self.patience).clear(run)
         except TeardownUnverifiedError as error:
-            self._book.keep(replace(run, unverified=error.message), "teardown unverified")
+            self._recorder.keep(replace(run, unverified=error.message), "teardown unverified")
             raise
-        return _cleared(run, self._book.clock.now())
+        return _cleared(run, self._recorder.clock.now())
 
     def _drop_stored(self, run: Run) -> None:
         """A model that is at home is not kept twice; what cannot be deleted now is left to the store's age limit."""
@@ -155,7 +155,7 @@ class Ender:
             for prefix in ("checkpoints", "output"):
                 self._provider(run).store(run.run_id).delete(prefix)
         except ProviderError as error:
-            self._book.say(f"the stored copy of the model is still there: {error.message}")
+            self._recorder.say(f"the stored copy of the model is still there: {error.message}")
 
     def over(self, run: Run) -> Over | None:
         """How the newest attempt's instance ended by itself; None where it is still there, or nobody tells."""
@@ -166,7 +166,7 @@ class Ender:
                 seen = provider.get(attempt.ref) if attempt.ref else None
             if seen is not None and seen.state is not InstanceState.ENDED:
                 return None
-            return Over(seen, when_ended(provider.store(run.run_id), attempt, seen, self._book.clock.now()))
+            return Over(seen, when_ended(provider.store(run.run_id), attempt, seen, self._recorder.clock.now()))
         except ProviderError:
             return None
 

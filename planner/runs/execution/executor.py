@@ -23,7 +23,6 @@ from planner.runs.decision.next_action import (
     End,
     Interrupt,
     Launch,
-    Look,
     Move,
     Nothing,
     Wait,
@@ -31,11 +30,11 @@ from planner.runs.decision.next_action import (
     where_next,
 )
 from planner.runs.events import Event, PhaseReached
+from planner.runs.execution import create
 from planner.runs.execution.checkpoint_transfer import carry
-from planner.runs.execution.create import ANOTHER_VERSION, FORGOTTEN, Creator, adopt, adopt_or_give_up, is_forgotten
-from planner.runs.execution.end import SETTLE_PATIENCE, Ender
-from planner.runs.execution.observe import Ear, Meter, Scout, look
-from planner.runs.execution.recorder import Book
+from planner.runs.execution.end import SETTLE_PATIENCE, Finisher
+from planner.runs.execution.observe import Observer
+from planner.runs.execution.recorder import Recorder
 from planner.runs.provider_clock import correction
 from planner.runs.run import Outcome, Phase, Run
 from planner.runs.run_directory import newest_checkpoint
@@ -114,14 +113,11 @@ class Executor:
         poll_seconds: float = 1.0,
     ) -> None:
         self._provider_of = provider
-        self._book = Book(journal, clock, listen)
+        self._recorder = Recorder(journal, clock, listen)
         self._person = person
         self._poll_seconds = poll_seconds
-        self._creator = Creator(self._book)
-        self.ender = Ender(provider, self._book, poll_seconds)
-        self._ear = Ear()
-        self._scout = Scout()
-        self._meter = Meter()
+        self.finisher = Finisher(provider, self._recorder, poll_seconds)
+        self._observer = Observer(self._recorder)
         self._ctrl_c = 0
 
     def follow(self, run: Run, make_request: MakeRequest, *, until_launched: bool = False) -> Run:
@@ -145,7 +141,7 @@ class Executor:
         What trains goes on; what has ended is collected and removed; a create that was cut off is adopted where it
         took effect, and ended where not.
         """
-        self.ender.patience = SETTLE_PATIENCE
+        self.finisher.patience = SETTLE_PATIENCE
         if run.phase is Phase.LAUNCHING:
             run = self._adopted(run)
         while run.phase not in (Phase.DONE, Phase.LAUNCHING):
@@ -153,48 +149,48 @@ class Executor:
             if isinstance(action, Launch | Wait) and run.phase in (Phase.PLANNED, Phase.INTERRUPTED):
                 action = End(Outcome.INTERRUPTED, _why_interrupted(run))
             if isinstance(action, AskToStop) and run.stop_asked is not None:
-                self.ender.tell_to_stop(run)  # whoever asked for it may have died before the machine was told
+                self.finisher.tell_to_stop(run)  # whoever asked for it may have died before the machine was told
             if isinstance(action, Wait | AskToStop | Decide | Move):
                 return run
-            run = self._book.fresh(self._take(run, action, _no_request))
+            run = self._recorder.fresh(self._take(run, action, _no_request))
         return run
 
     def with_end(self, run: Run) -> Run:
         """The run with the end of its machine, where the provider tells of one that nobody has written down."""
-        return self.ender.with_exit(run)
+        return self.finisher.with_exit(run)
 
     def _guarded(self, run: Run, step: Callable[[Run], Run]) -> Run:
         """The run after a step, as the journal has it; the person may break off any of them."""
         try:
-            return self._book.fresh(step(run))
+            return self._recorder.fresh(step(run))
         except KeyboardInterrupt:
-            return self._guarded(self._book.fresh(run), self._interrupted)
+            return self._guarded(self._recorder.fresh(run), self._interrupted)
         except HungUp:
-            raise Detached(self._book.fresh(run)) from None
+            raise Detached(self._recorder.fresh(run)) from None
 
     def _next(self, run: Run) -> tuple[Run, Action]:
-        """The run as it was found, and what to do with it."""
+        """The run after one look, and the action that follows from it."""
         # An answer is as old as its question: what was made just now may be in none that was asked for before.
         provider = self._provider(run)
-        before, asked_at = correction(provider), self._book.clock.now()
-        found = self._look(run)
+        before, asked_at = correction(provider), self._recorder.clock.now()
+        look = self._observer.look(run, provider)
         asked_at += correction(provider) - before  # the first answer tells whether the clocks agree
         attempt = run.attempt
-        if found.answered and attempt is not None and run.phase in (Phase.BOOTING, Phase.RUNNING):
-            read = self._meter.read(attempt, found.seen, asked_at)
-            run = run if read == attempt else self._book.keep(run.with_attempt(read), "charged")
+        if look.answered and attempt is not None and run.phase in (Phase.BOOTING, Phase.RUNNING):
+            billed = self._observer.with_billing(attempt, look.instance, asked_at)
+            run = run if billed == attempt else self._recorder.keep(run.with_attempt(billed), "charged")
         if run.stop_asked is not None:
-            self._book.still_stopping(run)
-        if run.phase is Phase.BOOTING and found.sign is not None and found.sign.trains:
-            run = self._book.moved(run, Phase.RUNNING)
-        return run, next_action(run, found, asked_at)
+            self._recorder.still_stopping(run)
+        if run.phase is Phase.BOOTING and look.sign is not None and look.sign.trains:
+            run = self._recorder.moved(run, Phase.RUNNING)
+        return run, next_action(run, look, asked_at)
 
     def _gone_on(self, run: Run, make_request: MakeRequest) -> Run:
         """A run that had ended, with its next attempt under way."""
-        action = where_next(run, self._look(run), self._book.clock.now())
+        action = where_next(run, self._observer.look(run, self._provider(run)), self._recorder.clock.now())
         while isinstance(action, Wait):
             self._wait(run, action)
-            action = where_next(run, self._look(run), self._book.clock.now())
+            action = where_next(run, self._observer.look(run, self._provider(run)), self._recorder.clock.now())
         if isinstance(action, End):
             raise ended_error(replace(run, outcome=action.outcome, message=action.message))
         return self._take(run, action, make_request)
@@ -218,55 +214,53 @@ class Executor:
             case Interrupt():
                 return self._interrupt(run, action)
             case Clear():
-                return self.ender.clear(run)
+                return self.finisher.clear(run)
             case Collect():
-                return self.ender.collect(self._watched(run))
+                return self.finisher.collect(self._listened(run))
             case End():
-                return self.ender.end(self._watched(run), action)
+                return self.finisher.end(self._listened(run), action)
             case Nothing():
                 return run
             case _:
                 assert_never(action)
 
-    def _look(self, run: Run) -> Look:
-        return look(run, self._provider(run), self._ear, self._scout, self._book)
-
-    def _watched(self, run: Run) -> Run:
-        self._ear.listen(run, self._provider(run), self._book)
-        return run  # what its trainer has said since the last look was told
+    def _listened(self, run: Run) -> Run:
+        """The same run, once the newest lines of its trainer have been passed on."""
+        self._observer.listen(run, self._provider(run))
+        return run
 
     def _launch(self, run: Run, action: Launch, make_request: MakeRequest) -> Run:
         if action.target is not None:
             run = self._recorded(run, action.number, action.target, make_request)
             if run.phase is not Phase.LAUNCHING:
                 return run
-        elif is_forgotten(run.attempts[-1], self._provider(run), self._book.clock.now()):
-            return adopt_or_give_up(run, self._provider(run), self._book, self._poll_seconds, FORGOTTEN)
+        elif create.is_forgotten(run.attempts[-1], self._provider(run), self._recorder.clock.now()):
+            return self._adopted_or_given_up(run, create.FORGOTTEN)
         try:
-            return self._creator.send(run, self._provider(run), again=action.target is None)
+            return create.send(run, self._provider(run), self._recorder, again=action.target is None)
         except AnotherVersionError:
             # Agent and trainer are not in the journal: a request of an older version cannot be sent by this one.
-            return adopt_or_give_up(run, self._provider(run), self._book, self._poll_seconds, ANOTHER_VERSION)
+            return self._adopted_or_given_up(run, create.ANOTHER_VERSION)
         except ProviderError as error:
-            self.ender.end(run, End(_outcome_of(error), error.message))
+            self.finisher.end(run, End(_outcome_of(error), error.message))
             raise
 
     def _recorded(self, run: Run, number: int, target: Target, make_request: MakeRequest) -> Run:
         provider = self._provider_of(target.offer.provider)
         try:
             self._carry(run, provider)
-            run = self._creator.record(run, number, target, provider, make_request)
+            run = create.record(run, number, target, provider, make_request, self._recorder)
         except (CapacityError, QuotaError) as error:
             if run.phase is Phase.DONE:
                 raise
-            self._book.say(f"{target.where}: {error.message}")
-            self._book.remember(refusal_of(error, target, self._book.clock.now()))
+            self._recorder.say(f"{target.where}: {error.message}")
+            self._recorder.remember(refusal_of(error, target, self._recorder.clock.now()))
             return run
         except ProviderError as error:
             if run.phase is not Phase.DONE:
-                self.ender.end(run, End(_outcome_of(error), error.message))
+                self.finisher.end(run, End(_outcome_of(error), error.message))
             raise
-        self._book.listen(PhaseReached(run.phase, target.where if target.zone or len(run.targets) > 1 else ""))
+        self._recorder.listen(PhaseReached(run.phase, target.where if target.zone or len(run.targets) > 1 else ""))
         return run
 
     def _carry(self, run: Run, provider: Provider) -> None:
@@ -274,50 +268,50 @@ class Executor:
         if not run.attempts or provider.name == run.provider:
             return
         here, there = self._provider(run).store(run.run_id), provider.store(run.run_id)
-        is_ours = self.ender.vouching(run) is None
-        key = self.ender.vouching(replace(run, provider=provider.name)) if is_ours else None
+        is_ours = self.finisher.vouching(run) is None
+        key = self.finisher.vouching(replace(run, provider=provider.name)) if is_ours else None
 
-        def told(step: int) -> None:
-            self._book.say(f"taking the checkpoint of step {step} from {run.provider} to {provider.name}")
+        def report(step: int) -> None:
+            self._recorder.say(f"taking the checkpoint of step {step} from {run.provider} to {provider.name}")
 
-        carry(here, there, key, told)
+        carry(here, there, key, report)
 
     def _wait(self, run: Run, action: Wait) -> Run:
         if action.until is None:
-            self._book.clock.sleep(self._poll_seconds)
+            self._recorder.clock.sleep(self._poll_seconds)
             return run
-        self._book.say_once(action.why)
-        left = (action.until - self._book.clock.now()).total_seconds()
-        self._book.clock.sleep(min(max(left, self._poll_seconds), LONGEST_NAP_SECONDS))
+        self._recorder.say_once(action.why)
+        left = (action.until - self._recorder.clock.now()).total_seconds()
+        self._recorder.clock.sleep(min(max(left, self._poll_seconds), LONGEST_NAP_SECONDS))
         return run
 
     def _ask_to_stop(self, run: Run) -> Run:
-        self.ender.tell_to_stop(run)
-        self._book.clock.sleep(self._poll_seconds)
+        self.finisher.tell_to_stop(run)
+        self._recorder.clock.sleep(self._poll_seconds)
         return run
 
     def _decide(self, run: Run, action: Decide | Move) -> Run:
         if isinstance(action, Move):
-            self._book.say(f"leaving for {action.market.replace('_', ' ')}: {action.why}")
-            return self._book.keep(replace(run, moving=action.market), "moving")
-        wanted = run.on_slow if run.on_slow is not OnSlow.ASK else self._person.runs_slow(run, action.text)
-        self._book.say(f"{action.text}: {_SLOW[wanted]}")
-        return self._book.keep(replace(run, slow=wanted), "slow")
+            self._recorder.say(f"leaving for {action.market.replace('_', ' ')}: {action.why}")
+            return self._recorder.keep(replace(run, moving=action.market), "moving")
+        choice = run.on_slow if run.on_slow is not OnSlow.ASK else self._person.runs_slow(run, action.text)
+        self._recorder.say(f"{action.text}: {_SLOW[choice]}")
+        return self._recorder.keep(replace(run, slow=choice), "slow")
 
     def _interrupt(self, run: Run, action: Interrupt) -> Run:
-        self.ender.keep_output(run)
-        attempt, now = run.attempts[-1], self._book.clock.now()
+        self.finisher.keep_output(run)
+        attempt, now = run.attempts[-1], self._recorder.clock.now()
         step = self._checkpoint(run)
-        reached = self._ear.step_of(attempt.number) or step or 0
-        over = self.ender.over(run)
+        reached = self._observer.step_of(attempt.number) or step or 0
+        over = self.finisher.over(run)
         ended = replace(
             attempt, end=action.end, reason=action.reason, ended_at=over.at if over else now, step=step,
             lost_steps=max(0, reached - (step or 0)),
         )  # fmt: skip
         if action.end in (EndKind.RECLAIMED, EndKind.NO_CAPACITY) and attempt.target is not None:
-            self._book.remember(no_capacity(attempt.target, now, action.reason))
+            self._recorder.remember(no_capacity(attempt.target, now, action.reason))
         run = replace(elsewhere(run.with_attempt(ended)), moving=None)
-        return self._book.moved(run, Phase.INTERRUPTED, action.reason)
+        return self._recorder.moved(run, Phase.INTERRUPTED, action.reason)
 
     def _checkpoint(self, run: Run) -> int | None:
         try:
@@ -327,21 +321,24 @@ class Executor:
 
     def _adopted(self, run: Run) -> Run:
         """A run whose create was cut off, with the instance that it made after all, or ended where it made none."""
-        adopted = adopt(run, self._provider(run), self._book, self._poll_seconds)
+        adopted = create.adopt(run, self._provider(run), self._recorder, self._poll_seconds)
         return adopted or self._take(run, End(Outcome.INTERRUPTED, _why_interrupted(run)), _no_request)
+
+    def _adopted_or_given_up(self, run: Run, why: str) -> Run:
+        return create.adopt_or_give_up(run, self._provider(run), self._recorder, self._poll_seconds, why)
 
     def _interrupted(self, run: Run) -> Run:
         if run.phase is Phase.DONE:
             return run
         self._ctrl_c += 1
-        wanted = self._person.pressed_ctrl_c(run, self._ctrl_c)
-        if wanted is CtrlC.DETACH:
+        choice = self._person.pressed_ctrl_c(run, self._ctrl_c)
+        if choice is CtrlC.DETACH:
             raise Detached(run)
-        if wanted is CtrlC.GO_ON:
+        if choice is CtrlC.GO_ON:
             return run
-        if wanted is CtrlC.STOP and run.phase in _FIRST_CTRL_C and run.stop_asked is None:
-            self._book.say(_FIRST_CTRL_C[run.phase])
-            return self._book.ask_to_stop(run)
+        if choice is CtrlC.STOP and run.phase in _FIRST_CTRL_C and run.stop_asked is None:
+            self._recorder.say(_FIRST_CTRL_C[run.phase])
+            return self._recorder.ask_to_stop(run)
         return self._take(run, End(Outcome.STOPPED, "ended at once by Ctrl-C"), _no_request)
 
     def _provider(self, run: Run) -> Provider:
@@ -361,11 +358,11 @@ def ended_error(run: Run) -> PlanError:
 
 
 def elsewhere(run: Run) -> Run:
-    """A run that was found slower than its estimate, and is to go to another device; where there is none, it stays."""
+    """A run that is slower than its estimate, with the targets of other devices; it stays where there are none."""
     target = run.attempts[-1].target
     if run.slow is not OnSlow.REPLAN or target is None:
         return run
-    others = tuple(known for known in run.targets if known.offer.device != target.offer.device)
+    others = tuple(other for other in run.targets if other.offer.device != target.offer.device)
     return replace(run, targets=others, slow=None) if others else replace(run, slow=OnSlow.CONTINUE)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from decimal import Decimal
 
-    from planner.runs.execution.recorder import Book
+    from planner.runs.execution.recorder import Recorder
     from planner.runs.run import Attempt, Run
     from providers.base import Instance, Provider
 
@@ -37,31 +37,6 @@ MOST_SCOUTED = 5
 """Places that are asked about spot while a run trains on demand."""
 
 
-class Scout:
-    """What a provider hints of spot, asked now and then while a run trains on demand and might go there."""
-
-    def __init__(self) -> None:
-        self._asked_at: datetime | None = None
-        self._up: SpotUp | None = None
-
-    def spot_up(self, provider: Provider, run: Run, now: datetime) -> SpotUp | None:
-        """None where nobody knows, or it does not matter. Raises ProviderError."""
-        target = run.attempts[-1].target
-        if not run.deadline_given or target is None or target.offer.market is Market.SPOT:
-            return None
-        if not isinstance(provider, SpotScout):
-            return None
-        if self._asked_at is None or now - self._asked_at >= SCOUT_EVERY:
-            self._asked_at = now
-            places = [other_target for other_target in run.targets if other_target.offer.market is Market.SPOT][
-                :MOST_SCOUTED
-            ]
-            up = any(provider.has_spot(other_target.offer, other_target.zone) for other_target in places)
-            if self._up is None or self._up.up is not up:
-                self._up = SpotUp(up=up, since=now)
-        return self._up
-
-
 class SignReading(NamedTuple):
     """The newest sign of life; `answered`: the store let itself be read."""
 
@@ -69,36 +44,107 @@ class SignReading(NamedTuple):
     answered: bool
 
 
-class Ear:
-    """What one process hears of a run's newest attempt through the run directory, look by look."""
+class Observer:
+    """What one process sees of one run, look by look: its instance, what its trainer writes, what is charged, and
+    what the provider hints of spot."""
 
-    def __init__(self) -> None:
-        self.watcher: Watcher | None = None
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._watcher: Watcher | None = None
         self._away_since: datetime | None = None
         self._away_until: datetime | None = None
+        self._free_until: dict[int, datetime] = {}
+        self._spot_asked_at: datetime | None = None
+        self._spot_up: SpotUp | None = None
 
-    def listen(self, run: Run, provider: Provider, book: Book) -> SignReading:
-        """Tell what the trainer has said since the last look. A store that does not answer is told, and no error."""
-        attempt = run.attempt
+    def look(self, run: Run, provider: Provider) -> Look:
+        """Everything that the next action rests on. What the provider does not answer is said, and is no error."""
+        recorder = self._recorder
+        now, refusals, attempt = recorder.clock.now(), recorder.refusals(), run.attempt
+        if attempt is None or run.phase not in (Phase.BOOTING, Phase.RUNNING):
+            return Look(refusals=refusals, trained=_kept_so_far(run))
+        try:
+            instance = _instance(provider, run)
+            end_kind = finished(provider.store(run.run_id), attempt.number, instance)
+            if instance is not None and end_kind is None and run.phase is Phase.BOOTING:
+                instance = _with_its_refusal(provider, instance, recorder)
+            spot_up = self._spot_hint(provider, run, now)
+        except ProviderError as error:
+            recorder.unanswered(error)
+            return Look(answered=False, tells_time=tells_time(provider), refusals=refusals, trained=_kept_so_far(run))
+        recorder.answered()
+        reading = self.listen(run, provider)
+        watcher = self._watcher
+        return Look(
+            instance=instance,
+            finished=end_kind,
+            sign=reading.sign,
+            knows_ages=reading.answered,
+            tells_time=tells_time(provider),
+            told_to_stop_at=recorder.told_to_stop_at(run) if run.stop_asked is not None else None,
+            lag=provider.listing_lag,
+            refusals=refusals,
+            slow=watcher.slowness(run, now) if watcher else "",
+            trained=watcher.trained(run) if watcher else _kept_so_far(run),
+            spot_up=spot_up,
+        )
+
+    def listen(self, run: Run, provider: Provider) -> SignReading:
+        """Pass on what the trainer has written since the last look. A store that does not answer is said, and is no
+        error."""
+        attempt, recorder = run.attempt, self._recorder
         if attempt is None or attempt.ref is None:
             return SignReading(None, answered=True)
         try:
             store = provider.store(run.run_id)
-            if self.watcher is None or self.watcher.attempt != attempt.number:
-                self.watcher = Watcher(store, attempt.number, book.listen)
-            self.watcher.look(spent_by(run, self.watcher, book.clock.now))
-            story, is_to_stop = self.watcher.story, run.stop_asked is not None
-            sign = newest_sign(store, attempt.number, story, book.clock.now(), is_to_stop=is_to_stop)
+            if self._watcher is None or self._watcher.attempt != attempt.number:
+                self._watcher = Watcher(store, attempt.number, recorder.listen)
+            self._watcher.look(spent_by(run, self._watcher, recorder.clock.now))
+            story, is_to_stop = self._watcher.story, run.stop_asked is not None
+            sign = newest_sign(store, attempt.number, story, recorder.clock.now(), is_to_stop=is_to_stop)
         except ProviderError as error:
-            book.unanswered(error, "store")
-            self._away_since = self._away_since or book.clock.now()
+            recorder.unanswered(error, "store")
+            self._away_since = self._away_since or recorder.clock.now()
             return SignReading(None, answered=False)
-        book.answered("store")
-        return SignReading(self._after_outage(sign, book.clock.now()), answered=True)
+        recorder.answered("store")
+        return SignReading(self._after_outage(sign, recorder.clock.now()), answered=True)
 
     def step_of(self, attempt: int) -> int | None:
-        """The newest step that an attempt has told; None where nobody has listened to it."""
-        return self.watcher.story.step if self.watcher and self.watcher.attempt == attempt else None
+        """The newest step that an attempt's trainer has written; None where this process has read none of it."""
+        return self._watcher.story.step if self._watcher and self._watcher.attempt == attempt else None
+
+    def with_billing(self, attempt: Attempt, instance: Instance | None, asked_at: datetime) -> Attempt:
+        """The attempt with the instant from which it bills, after a look that was asked for at `asked_at`.
+
+        `instance` is None where the provider knows of none. The instant is early rather than late: a provider tells
+        the earliest, which is moved on to the last look that found nothing charged.
+        """
+        if instance is not None and not instance.bills:
+            self._free_until[attempt.number] = asked_at
+            return replace(attempt, queued=True)
+        if attempt.bills_from is not None:
+            return attempt
+        told_at = instance.bills_from if instance is not None else None
+        instants = [at for at in (self._free_until.get(attempt.number), told_at) if at is not None]
+        return replace(attempt, queued=False, bills_from=max(instants, default=None))
+
+    def _spot_hint(self, provider: Provider, run: Run, now: datetime) -> SpotUp | None:
+        """What a provider hints of spot, asked now and then while a run trains on demand and might go there.
+
+        None where nobody knows, or it does not matter. Raises ProviderError.
+        """
+        target = run.attempts[-1].target
+        if not run.deadline_given or target is None or target.offer.market is Market.SPOT:
+            return None
+        if not isinstance(provider, SpotScout):
+            return None
+        if self._spot_asked_at is None or now - self._spot_asked_at >= SCOUT_EVERY:
+            self._spot_asked_at = now
+            places = [place for place in run.targets if place.offer.market is Market.SPOT][:MOST_SCOUTED]
+            up = any(provider.has_spot(place.offer, place.zone) for place in places)
+            if self._spot_up is None or self._spot_up.up is not up:
+                self._spot_up = SpotUp(up=up, since=now)
+        return self._spot_up
 
     def _after_outage(self, sign: Sign | None, now: datetime) -> Sign | None:
         """While the store was away for long, the machine could not write either: silence counts from its return."""
@@ -115,41 +161,7 @@ def spent_by(run: Run, watcher: Watcher, now: Callable[[], datetime]) -> Callabl
     return lambda: run.total_usd(min(now(), watcher.story.last_at or now()))
 
 
-def look(run: Run, provider: Provider, ear: Ear, scout: Scout, book: Book) -> Look:
-    """Everything that the next action rests on. What the provider does not answer is told, and is no error."""
-    now = book.clock.now()
-    refusals = book.refusals()
-    attempt = run.attempt
-    if attempt is None or run.phase not in (Phase.BOOTING, Phase.RUNNING):
-        return Look(refusals=refusals, trained=_kept_so_far(run))
-    try:
-        instance = _seen(provider, run)
-        end_kind = finished(provider.store(run.run_id), attempt.number, instance)
-        if instance is not None and end_kind is None and run.phase is Phase.BOOTING:
-            instance = _with_its_refusal(provider, instance, book)
-        spot_up = scout.spot_up(provider, run, now)
-    except ProviderError as error:
-        book.unanswered(error)
-        return Look(answered=False, tells_time=tells_time(provider), refusals=refusals, trained=_kept_so_far(run))
-    book.answered()
-    heard = ear.listen(run, provider, book)
-    watcher = ear.watcher
-    return Look(
-        seen=instance,
-        finished=end_kind,
-        sign=heard.sign,
-        knows_ages=heard.answered,
-        tells_time=tells_time(provider),
-        told_to_stop_at=book.told_to_stop_at(run) if run.stop_asked is not None else None,
-        lag=provider.listing_lag,
-        refusals=refusals,
-        slow=watcher.slowness(run, now) if watcher else "",
-        trained=watcher.trained(run) if watcher else _kept_so_far(run),
-        spot_up=spot_up,
-    )
-
-
-def _seen(provider: Provider, run: Run) -> Instance | None:
+def _instance(provider: Provider, run: Run) -> Instance | None:
     ref = run.attempts[-1].ref
     try:
         return provider.get(ref) if ref is not None else None
@@ -157,7 +169,7 @@ def _seen(provider: Provider, run: Run) -> Instance | None:
         return None
 
 
-def _with_its_refusal(provider: Provider, instance: Instance, book: Book) -> Instance:
+def _with_its_refusal(provider: Provider, instance: Instance, recorder: Recorder) -> Instance:
     """A machine that its store lets neither read nor write has said so on its console alone.
 
     Why a machine ended is worth some tries, and not the run's time: where its console cannot be read, the run goes on
@@ -169,35 +181,16 @@ def _with_its_refusal(provider: Provider, instance: Instance, book: Book) -> Ins
         try:
             matches = [_REFUSED.search(line) for line in provider.logs(instance.ref)]
         except (ThrottledError, TransientError):
-            book.clock.sleep(seconds)
+            recorder.clock.sleep(seconds)
             continue
         except ProviderError:
             return instance  # it has no console, or nobody may read it
         why = next((match.group(1).strip() for match in matches if match), "")
         return replace(instance, end=EndKind.REFUSED, reason=f"{why}; {_LOOK_AT}") if why else instance
-    book.say_once(f"the console of {instance.ref.id} cannot be read: why the machine ended is not known", "console")
+    recorder.say_once(f"the console of {instance.ref.id} cannot be read: why the machine ended is not known", "console")
     return instance
 
 
 def _kept_so_far(run: Run) -> Trained:
     step = max((attempt.step or 0 for attempt in run.attempts), default=0)
     return Trained(step=step, checkpoint_step=step)
-
-
-class Meter:
-    """What one process has seen of it, look by look. What it says is too much rather than too little: a provider tells
-    the earliest instant, which is moved on to the last look that found nothing charged."""
-
-    def __init__(self) -> None:
-        self._free_until: dict[int, datetime] = {}
-
-    def read(self, attempt: Attempt, instance: Instance | None, asked_at: datetime) -> Attempt:
-        """The attempt after a look that was asked for at an instant; None: the provider knows of no instance."""
-        if instance is not None and not instance.bills:
-            self._free_until[attempt.number] = asked_at
-            return replace(attempt, queued=True)
-        if attempt.bills_from is not None:
-            return attempt
-        told_at = instance.bills_from if instance is not None else None
-        instants = [at for at in (self._free_until.get(attempt.number), told_at) if at is not None]
-        return replace(attempt, queued=False, bills_from=max(instants, default=None))

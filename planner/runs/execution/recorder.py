@@ -25,7 +25,7 @@ NOTE_EVERY = timedelta(minutes=1)
 """Well below the time after which a follower that writes nothing counts as one that hangs (planner/runs/runner.py)."""
 
 
-class Book:
+class Recorder:
     """One process's view of one run: the journal where it can be written, memory where not."""
 
     def __init__(self, journal: Journal, clock: Clock, listen: Callable[[Event], None]) -> None:

@@ -76,7 +76,7 @@ def launched(desk: Desk, script: Callable[[FakeMachine], Iterator[Seen]], *furth
 
 def looked(at: datetime | None, **changes: Any) -> Look:
     seen = an_instance(InstanceState.RUNNING, **changes)
-    return Look(seen=seen, sign=None if at is None else Sign(at, trains=True))
+    return Look(instance=seen, sign=None if at is None else Sign(at, trains=True))
 
 
 @pytest.mark.parametrize("phase", [Phase.BOOTING, Phase.RUNNING])
@@ -93,7 +93,7 @@ def looked(at: datetime | None, **changes: Any) -> Look:
         (looked(None), BOOT_LIMIT + SECOND, True),
         (looked(None, launched_at=NOON + HOUR), HOUR + BOOT_LIMIT, False),
         (looked(None, bills=False), 9 * HOUR, False),  # it waits in its provider's queue
-        (Look(seen=an_instance(InstanceState.RUNNING), knows_ages=False), 9 * HOUR, False),
+        (Look(instance=an_instance(InstanceState.RUNNING), knows_ages=False), 9 * HOUR, False),
     ],
 )
 def test_a_machine_counts_as_hung_by_its_newest_sign_of_life_alone(

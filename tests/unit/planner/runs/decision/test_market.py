@@ -55,7 +55,7 @@ def test_an_answer_about_spot_that_came_after_the_instant_of_the_look_is_no_erro
     """The instant of a look is read before the provider is asked: on a clock that moves, the answer is later."""
     run = training_on(ON_DEMAND, 20)
     hint = SpotUp(up=up, since=NOON + timedelta(milliseconds=187))
-    look = Look(seen=an_instance(InstanceState.RUNNING), trained=Trained(step=50, checkpoint_step=50), spot_up=hint)
+    look = Look(instance=an_instance(InstanceState.RUNNING), trained=Trained(step=50, checkpoint_step=50), spot_up=hint)
     at_the_look = replace(look, spot_up=SpotUp(up=up, since=NOON))
     assert action_of(run, look) == action_of(run, at_the_look)
 
@@ -94,7 +94,7 @@ def test_without_time_to_spare_it_goes_on_demand_at_once() -> None:
 def test_on_spot_it_leaves_for_on_demand_when_that_could_just_still_finish() -> None:
     run, running = training_on(SPOT, 12), an_instance(InstanceState.RUNNING)
     sign = Sign(NOON + timedelta(hours=2), trains=True)
-    nothing_done = Look(seen=running, sign=sign, trained=Trained(step=40, checkpoint_step=30))
+    nothing_done = Look(instance=running, sign=sign, trained=Trained(step=40, checkpoint_step=30))
     assert action_of(run, nothing_done) == Wait()
     late = action_of(run, nothing_done, timedelta(hours=2, minutes=16))
     assert isinstance(late, Move)
@@ -102,7 +102,9 @@ def test_on_spot_it_leaves_for_on_demand_when_that_could_just_still_finish() -> 
     moving = replace(run, moving=Market.ON_DEMAND)
     assert action_of(moving, nothing_done, timedelta(hours=2)) == AskToStop()
     stopped = an_instance(InstanceState.ENDED, end=EndKind.STOPPED, reason="stopped")
-    assert action_of(moving, replace(nothing_done, seen=stopped)) == Interrupt(EndKind.STOPPED, "going on on demand")
+    assert action_of(moving, replace(nothing_done, instance=stopped)) == Interrupt(
+        EndKind.STOPPED, "going on on demand"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_on_demand_it_goes_back_to_spot_where_it_is_known_to_be_had_and_time_all
     spot_up: bool | None, hours: float, moves: bool
 ) -> None:
     hint = None if spot_up is None else SpotUp(up=spot_up, since=NOON)
-    look = Look(seen=an_instance(InstanceState.RUNNING), trained=Trained(step=50, checkpoint_step=50), spot_up=hint)
+    look = Look(instance=an_instance(InstanceState.RUNNING), trained=Trained(step=50, checkpoint_step=50), spot_up=hint)
     action = action_of(training_on(ON_DEMAND, hours), look, timedelta(minutes=30))
     assert isinstance(action, Move) is moves
 

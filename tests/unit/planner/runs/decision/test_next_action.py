@@ -66,32 +66,32 @@ LATE_BY_BUDGET = NOON + HOUR / 2 + TIMER_GRACE + timedelta(seconds=1)
 
 
 def ended(kind: EndKind | None, reason: str | None = "why") -> Look:
-    return Look(seen=an_instance(InstanceState.ENDED, end=kind, reason=reason))
+    return Look(instance=an_instance(InstanceState.ENDED, end=kind, reason=reason))
 
 
 # --- while there is an instance ----------------------------------------------------------------------------------
 
 CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
     # It trains.
-    ({}, Look(seen=PENDING), SOON, Wait()),
-    ({}, Look(seen=WORKING), SOON, Wait()),
-    ({}, Look(seen=STOPPING), SOON, Wait()),
-    (ASKED, Look(seen=PENDING), SOON, AskToStop()),
-    (ASKED, Look(seen=WORKING), SOON, AskToStop()),
-    (ASKED, Look(seen=STOPPING), SOON, Wait()),
+    ({}, Look(instance=PENDING), SOON, Wait()),
+    ({}, Look(instance=WORKING), SOON, Wait()),
+    ({}, Look(instance=STOPPING), SOON, Wait()),
+    (ASKED, Look(instance=PENDING), SOON, AskToStop()),
+    (ASKED, Look(instance=WORKING), SOON, AskToStop()),
+    (ASKED, Look(instance=STOPPING), SOON, Wait()),
     # It waits for a machine, which nobody need be asked to stop.
-    ({}, Look(seen=QUEUED), SOON, Wait()),
-    (ASKED, Look(seen=QUEUED), SOON, End(Outcome.STOPPED, "stopped while it waited for a machine")),
+    ({}, Look(instance=QUEUED), SOON, Wait()),
+    (ASKED, Look(instance=QUEUED), SOON, End(Outcome.STOPPED, "stopped while it waited for a machine")),
     ({}, ended(EndKind.NO_CAPACITY), SOON, Interrupt(EndKind.NO_CAPACITY, "why")),
     (MEASURING, ended(EndKind.NO_CAPACITY), SOON, Interrupt(EndKind.NO_CAPACITY, "why")),
     (ASKED, ended(EndKind.NO_CAPACITY), SOON, End(Outcome.STOPPED, "why")),
     # It has outlived its time.
-    ({}, Look(seen=PENDING), LATE, LATE_END),
-    ({}, Look(seen=WORKING), LATE, LATE_END),
-    (ASKED, Look(seen=STOPPING), LATE, LATE_END),
-    ({}, Look(seen=WORKING, slow="slow"), LATE, LATE_END),
-    (WITHIN_BUDGET, Look(seen=WORKING), LATE_BY_BUDGET, BUDGET_END),
-    (WITHIN_BUDGET, Look(seen=WORKING), LATE_BY_BUDGET - timedelta(seconds=1), Wait()),
+    ({}, Look(instance=PENDING), LATE, LATE_END),
+    ({}, Look(instance=WORKING), LATE, LATE_END),
+    (ASKED, Look(instance=STOPPING), LATE, LATE_END),
+    ({}, Look(instance=WORKING, slow="slow"), LATE, LATE_END),
+    (WITHIN_BUDGET, Look(instance=WORKING), LATE_BY_BUDGET, BUDGET_END),
+    (WITHIN_BUDGET, Look(instance=WORKING), LATE_BY_BUDGET - timedelta(seconds=1), Wait()),
     # Nobody answers.
     ({}, Look(answered=False), SOON, SILENCE),
     (ASKED, Look(answered=False), SOON, SILENCE),
@@ -128,12 +128,12 @@ CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
     ({}, Look(finished=EndKind.DEADLINE), SOON, End(Outcome.DEADLINE, "deadline")),
     (WITHIN_BUDGET, Look(finished=EndKind.DEADLINE), SOON, BUDGET_END),
     # It is slower than promised.
-    ({}, Look(seen=WORKING, slow="slow"), SOON, Decide("slow")),
-    ({"slow": OnSlow.CONTINUE}, Look(seen=WORKING, slow="slow"), SOON, Wait()),
-    ({"slow": OnSlow.STOP}, Look(seen=WORKING, slow="slow"), SOON, AskToStop()),
-    ({"slow": OnSlow.REPLAN}, Look(seen=WORKING, slow="slow"), SOON, AskToStop()),
-    ({"slow": OnSlow.REPLAN}, Look(seen=STOPPING, slow="slow"), SOON, Wait()),
-    (ASKED, Look(seen=WORKING, slow="slow"), SOON, AskToStop()),
+    ({}, Look(instance=WORKING, slow="slow"), SOON, Decide("slow")),
+    ({"slow": OnSlow.CONTINUE}, Look(instance=WORKING, slow="slow"), SOON, Wait()),
+    ({"slow": OnSlow.STOP}, Look(instance=WORKING, slow="slow"), SOON, AskToStop()),
+    ({"slow": OnSlow.REPLAN}, Look(instance=WORKING, slow="slow"), SOON, AskToStop()),
+    ({"slow": OnSlow.REPLAN}, Look(instance=STOPPING, slow="slow"), SOON, Wait()),
+    (ASKED, Look(instance=WORKING, slow="slow"), SOON, AskToStop()),
     ({"slow": OnSlow.STOP}, ended(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
     ({"slow": OnSlow.REPLAN}, ended(EndKind.STOPPED), SOON,
      Interrupt(EndKind.STOPPED, "slower than its estimate: continuing on another machine")),
@@ -152,8 +152,8 @@ def test_what_to_do_while_an_instance_is_there(
 @pytest.mark.parametrize(("phase", "seen"), list(product((B, R), (PENDING, WORKING))))
 def test_an_instance_that_gives_no_sign_of_life_is_given_up(phase: Phase, seen: Any) -> None:
     run = a_run(phase, attempts=1, deadline=NOON + 24 * HOUR)
-    assert next_action(run, Look(seen=seen), NOON + BOOT_LIMIT) == Wait()
-    action = next_action(run, Look(seen=seen), NOON + BOOT_LIMIT + timedelta(seconds=1))
+    assert next_action(run, Look(instance=seen), NOON + BOOT_LIMIT) == Wait()
+    action = next_action(run, Look(instance=seen), NOON + BOOT_LIMIT + timedelta(seconds=1))
     assert action == Interrupt(EndKind.LOST, "no sign of life within 45 minutes of the launch")
 
 
@@ -175,7 +175,14 @@ def test_every_end_an_instance_can_have_is_in_the_table(phase: Phase) -> None:
 
 # --- otherwise what is recorded decides alone --------------------------------------------------------------------
 
-LOOKS = [Look(), Look(answered=False), Look(seen=PENDING), Look(seen=WORKING), ended(EndKind.DONE), ended(EndKind.LOST)]
+LOOKS = [
+    Look(),
+    Look(answered=False),
+    Look(instance=PENDING),
+    Look(instance=WORKING),
+    ended(EndKind.DONE),
+    ended(EndKind.LOST),
+]
 
 
 @pytest.mark.parametrize("look", LOOKS)

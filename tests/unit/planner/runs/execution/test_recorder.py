@@ -11,7 +11,7 @@ import pytest
 
 from planner.errors import ThisMachineError
 from planner.runs.events import Message, PhaseReached
-from planner.runs.execution.recorder import Book
+from planner.runs.execution.recorder import Recorder
 from planner.runs.run import Outcome, Phase
 from planner.runs.targets import no_capacity
 from providers.base import EndKind
@@ -55,8 +55,8 @@ def gone(desk: Desk) -> None:
 TROUBLES = [read_only, full, damaged, gone]
 
 
-def a_book(desk: Desk) -> Book:
-    return Book(desk.journal, desk.clock, desk.events.append)
+def a_recorder(desk: Desk) -> Recorder:
+    return Recorder(desk.journal, desk.clock, desk.events.append)
 
 
 def recorded(desk: Desk) -> Run:
@@ -81,7 +81,7 @@ def test_a_move_is_on_disk_before_it_is_told(desk: Desk) -> None:
 
     run = recorded(desk)
     run = replace(run, outcome=Outcome.STOPPED, message="why")
-    moved = Book(desk.journal, desk.clock, listen).moved(run, Phase.TEARING_DOWN)
+    moved = Recorder(desk.journal, desk.clock, listen).moved(run, Phase.TEARING_DOWN)
     assert (on_disk, moved.phase) == ([Phase.TEARING_DOWN], Phase.TEARING_DOWN)
 
 
@@ -89,60 +89,60 @@ def test_what_another_command_asks_is_seen_at_the_next_look(desk: Desk) -> None:
     run = recorded(desk)
     with desk.reopened() as journal:
         journal.ask_to_stop(run.run_id, NOON)
-    assert a_book(desk).fresh(run).stop_asked == NOON
+    assert a_recorder(desk).fresh(run).stop_asked == NOON
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_run_goes_on_in_memory_where_the_journal_fails(desk: Desk, trouble: Callable[[Desk], None]) -> None:
-    book, run = a_book(desk), recorded(desk)
+    recorder, run = a_recorder(desk), recorded(desk)
     trouble(desk)
-    run = book.moved(replace(run, outcome=Outcome.STOPPED, message="why"), Phase.TEARING_DOWN)
-    assert book.fresh(a_run()) == run, "what is newest is in memory"
-    stopped = book.ask_to_stop(run)
+    run = recorder.moved(replace(run, outcome=Outcome.STOPPED, message="why"), Phase.TEARING_DOWN)
+    assert recorder.fresh(a_run()) == run, "what is newest is in memory"
+    stopped = recorder.ask_to_stop(run)
     assert stopped.stop_asked == NOON
-    assert book.fresh(run) == stopped
-    book.moved(stopped, Phase.DONE)
-    assert book.fresh(run).phase is Phase.DONE
+    assert recorder.fresh(run) == stopped
+    recorder.moved(stopped, Phase.DONE)
+    assert recorder.fresh(run).phase is Phase.DONE
     assert [event.phase for event in desk.told(PhaseReached)] == [Phase.TEARING_DOWN, Phase.DONE]
     (line,) = [text for text in said(desk) if "going on without it" in text]
     assert str(desk.settings.journal) in line
 
 
 def test_a_journal_that_heals_has_what_was_done_meanwhile(desk: Desk) -> None:
-    book, run = a_book(desk), recorded(desk)
+    recorder, run = a_recorder(desk), recorded(desk)
     read_only(desk)
-    run = book.moved(replace(run, outcome=Outcome.STOPPED), Phase.TEARING_DOWN)
-    run = book.ask_to_stop(run)
+    run = recorder.moved(replace(run, outcome=Outcome.STOPPED), Phase.TEARING_DOWN)
+    run = recorder.ask_to_stop(run)
     desk.journal._db.execute("PRAGMA query_only = OFF")
-    run = book.keep(replace(run, message="healed"), "")
+    run = recorder.keep(replace(run, message="healed"), "")
     with desk.reopened() as journal:
         kept = journal.run(run.run_id)
     assert (kept.phase, kept.message, kept.stop_asked) == (Phase.TEARING_DOWN, "healed", None)
-    assert book.fresh(run).stop_asked == NOON, "the wish is not forgotten because it could not be written"
+    assert recorder.fresh(run).stop_asked == NOON, "the wish is not forgotten because it could not be written"
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_refused_places_are_no_reason_to_stop_either(desk: Desk, trouble: Callable[[Desk], None]) -> None:
-    book = a_book(desk)
+    recorder = a_recorder(desk)
     refusal = no_capacity(a_target(), NOON, "no room")
-    book.remember(refusal)
-    assert book.refusals() == (refusal,)
+    recorder.remember(refusal)
+    assert recorder.refusals() == (refusal,)
     trouble(desk)
-    book.remember(refusal)
-    assert set(book.refusals()) <= {refusal}
+    recorder.remember(refusal)
+    assert set(recorder.refusals()) <= {refusal}
 
 
 def test_what_is_not_answered_is_told_once_until_there_is_an_answer(desk: Desk) -> None:
-    book = a_book(desk)
+    recorder = a_recorder(desk)
     for _ in range(3):
-        book.unanswered(TransientError("connection lost"))
-        book.unanswered(CredentialsError("token expired", hint="Sign in again"))
+        recorder.unanswered(TransientError("connection lost"))
+        recorder.unanswered(CredentialsError("token expired", hint="Sign in again"))
     assert said(desk) == [
         "no answer: connection lost; trying again",
         "THE SIGN-IN HAS ENDED: token expired. What runs goes on, and ends itself at its deadline. Sign in again",
     ]
-    book.answered()
-    book.unanswered(TransientError("connection lost"))
+    recorder.answered()
+    recorder.unanswered(TransientError("connection lost"))
     assert len(said(desk)) == 3
 
 

@@ -40,7 +40,7 @@ ASKED = {"stop_asked": NOON}
 
 def looked(now_after: timedelta, *, stops: bool = False, **changes: Any) -> Look:
     sign = Sign(NOON + now_after, trains=True, stops=stops)
-    return Look(seen=an_instance(InstanceState.RUNNING), **{"sign": sign, "told_to_stop_at": NOON} | changes)
+    return Look(instance=an_instance(InstanceState.RUNNING), **{"sign": sign, "told_to_stop_at": NOON} | changes)
 
 
 def test_the_limit_is_a_checkpoints_time_and_grace() -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.runs.execution.executor import Detached, ended_error
-from planner.runs.execution.observe import Meter
+from planner.runs.execution.observe import Observer
+from planner.runs.execution.recorder import Recorder
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Outcome, Phase
 from providers.base import EndKind, InstanceState
@@ -29,6 +30,11 @@ A, B, C = (a_target("3.6", zone=zone, instance_type="v3") for zone in "abc")
 LONG = a_job(constraints={"deadline": "5h"})
 QUEUED = an_instance(InstanceState.PENDING, bills=False)
 WORKS = an_instance(InstanceState.RUNNING)
+
+
+def an_observer(desk: Desk) -> Observer:
+    """That of a process which has seen nothing yet."""
+    return Observer(Recorder(desk.journal, desk.clock, desk.events.append))
 
 
 # --- what it costs ------------------------------------------------------------------------------------------------
@@ -117,18 +123,18 @@ def test_what_went_while_nobody_looked_is_counted_from_its_request(desk: Desk) -
         ([QUEUED, None], NOON),
     ],
 )
-def test_it_bills_from_the_last_look_that_found_it_waiting(looks: list, since: object) -> None:  # type: ignore[type-arg]
-    meter, attempt = Meter(), an_attempt()
+def test_it_bills_from_the_last_look_that_found_it_waiting(desk: Desk, looks: list, since: object) -> None:  # type: ignore[type-arg]
+    observer, attempt = an_observer(desk), an_attempt()
     for number, seen in enumerate(looks):
-        attempt = meter.read(attempt, seen, NOON + number * MINUTE)
+        attempt = observer.with_billing(attempt, seen, NOON + number * MINUTE)
     assert (attempt.queued, attempt.bills_from) == (False, since)
 
 
-def test_another_process_takes_the_earliest_instant_that_the_provider_tells() -> None:
-    attempt = Meter().read(an_attempt(), QUEUED, NOON + 20 * MINUTE)
+def test_another_process_takes_the_earliest_instant_that_the_provider_tells(desk: Desk) -> None:
+    attempt = an_observer(desk).with_billing(an_attempt(), QUEUED, NOON + 20 * MINUTE)
     told = an_instance(InstanceState.RUNNING, bills_from=NOON + 21 * MINUTE)
-    assert Meter().read(attempt, told, NOON + 60 * MINUTE).bills_from == NOON + 21 * MINUTE
-    assert Meter().read(attempt, WORKS, NOON + 60 * MINUTE).bills_from is None
+    assert an_observer(desk).with_billing(attempt, told, NOON + 60 * MINUTE).bills_from == NOON + 21 * MINUTE
+    assert an_observer(desk).with_billing(attempt, WORKS, NOON + 60 * MINUTE).bills_from is None
 
 
 # --- in vain ------------------------------------------------------------------------------------------------------
