@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from workloads.data_folder.values import DataFolderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
-_BROKEN = (OSError, EOFError, ValueError, KeyError, IndexError, pickle.UnpicklingError, tarfile.TarError, zlib.error,
+DAMAGE = (OSError, EOFError, ValueError, KeyError, IndexError, pickle.UnpicklingError, tarfile.TarError, zlib.error,
            zipfile.BadZipFile, struct.error)  # fmt: skip
+"""What is raised by the readers of a damaged file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +62,30 @@ def published_set(folder: Path) -> PublishedSet | None:
     Known are MNIST's IDX files and mnist.npz, and CIFAR-10 and CIFAR-100 as Python pickles and as binary files
     (https://www.cs.toronto.edu/~kriz/cifar.html, read 2026-11-23). Raises DataFolderError where a file is damaged.
     """
-    files: dict[str, Callable[[], bytes]] = {
-        path.name.lower().removesuffix(".gz").replace(".idx", "-idx"): path.read_bytes
-        for path in sorted(folder.iterdir())
-        if path.is_file() and not path.name.lower().endswith(_ARCHIVES)
-    }
     try:
-        for path in folder.iterdir():
-            if path.name.lower().startswith("cifar-1") and path.name.lower().endswith(_ARCHIVES):
-                files |= _members(path)
-        read = next((read for names, read in _KNOWN if names <= files.keys()), None)
-        return read(files) if read is not None else None
-    except _BROKEN as error:
+        return _read(path for path in sorted(folder.iterdir()) if path.is_file())
+    except DAMAGE as error:
         raise DataFolderError(f"the data set in {folder} is damaged ({error}); fetch its files again") from error
+
+
+def set_in_files(files: Iterable[Path]) -> PublishedSet:
+    """The set that these files (or the archive they come in) are. Raises an error of `DAMAGE` where they are none."""
+    data = _read(files)
+    if data is None:
+        raise ValueError("it is no set in a published format")
+    return data
+
+
+def _read(paths: Iterable[Path]) -> PublishedSet | None:
+    files: dict[str, Callable[[], bytes]] = {}
+    for path in paths:
+        name = path.name.lower()
+        if not name.endswith(_ARCHIVES):
+            files[name.removesuffix(".gz").replace(".idx", "-idx")] = path.read_bytes
+        elif name.startswith("cifar-1"):
+            files |= _members(path)
+    read = next((read for names, read in _KNOWN if names <= files.keys()), None)
+    return read(files) if read is not None else None
 
 
 def _members(archive: Path) -> dict[str, Callable[[], bytes]]:
@@ -228,9 +240,14 @@ class _Array:
     data = b""
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        _, self.shape, kind, fortran, self.data = state
-        if not isinstance(kind, _Kind) or kind.code != "u1" or fortran or not isinstance(self.data, bytes):
-            raise pickle.UnpicklingError("an array is not one of bytes in rows")
+        _, self.shape, kind, by_columns, self.data = state
+        if not isinstance(kind, _Kind) or kind.code != "u1" or not isinstance(self.data, bytes):
+            raise pickle.UnpicklingError("an array is not one of bytes")
+        if by_columns:
+            rows = len(self.data) // (3 * _SIDE * _SIDE)
+            if self.shape != (rows, 3 * _SIDE * _SIDE):
+                raise pickle.UnpicklingError("an array in columns is not one of images")
+            self.data = b"".join(self.data[row::rows] for row in range(rows))
 
 
 class _Kind:

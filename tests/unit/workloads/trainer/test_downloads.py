@@ -91,11 +91,27 @@ def test_cifar10(tmp_path: Path) -> None:
 
 def test_cifar100_has_the_fine_labels(tmp_path: Path) -> None:
     (tmp_path / "cifar100").mkdir()
-    members = {"cifar-100-python/train": colour(4, b"fine_labels"), "cifar-100-python/test": colour(2, b"fine_labels")}
+    members: dict[str, Any] = {
+        "cifar-100-python/train": colour(4, b"fine_labels"),
+        "cifar-100-python/test": colour(2, b"fine_labels"),
+        "cifar-100-python/meta": {b"fine_label_names": [b"apple", b"bear"]},
+    }
     tar(tmp_path / "cifar100/cifar-100-python.tar.gz", members)
     train, hold_out = arrays(fetched(DataName.CIFAR100, tmp_path, UNREACHABLE))
     assert (train.count, hold_out.count) == (4, 2)
     assert train.labels.tolist() == [0, 1, 2, 3]
+
+
+def test_an_array_stored_by_columns_has_the_same_images(tmp_path: Path) -> None:
+    """numpy pickles the bytes of such an array as they lie in memory, column after column."""
+    (tmp_path / "cifar100").mkdir()
+    stored = colour(4, b"fine_labels")
+    by_columns = stored | {b"data": np.asfortranarray(stored[b"data"])}
+    members = {"train": by_columns, "test": stored, "meta": {b"fine_label_names": []}}
+    tar(tmp_path / "cifar100/cifar-100-python.tar.gz", members)
+    train, hold_out = arrays(fetched(DataName.CIFAR100, tmp_path, UNREACHABLE))
+    assert (train.pixels == hold_out.pixels).all()
+    assert train.pixels[1, 4, 5, 0] == stored[b"data"][1, 4 * 32 + 5]
 
 
 def test_an_address_that_does_not_answer_says_where_to_put_the_file(tmp_path: Path) -> None:
@@ -119,7 +135,7 @@ class Hostile:
 
 def test_an_archive_with_code_in_it_is_not_run(tmp_path: Path) -> None:
     (tmp_path / "cifar100").mkdir()
-    members = {"train": {b"data": Hostile()}, "test": {b"data": Hostile()}}
+    members = {"train": {b"data": Hostile()}, "test": {b"data": Hostile()}, "meta": {}}
     tar(tmp_path / "cifar100/cifar-100-python.tar.gz", members)
     with pytest.raises(BadInputError, match="which is no array"):
         fetched(DataName.CIFAR100, tmp_path, UNREACHABLE)
