@@ -1,6 +1,6 @@
 """What the spot policy costs against Uniform Progress, greedy and the omniscient optimum, over recorded traces.
 
-The traces (skypilot-org/spot-traces) are read below TRAINPLAN_SHARED, by default ../shared. Prints what is compared,
+The traces are in tests/data/spot_spells.csv, each with its source. Prints what is compared,
 a row for each trace and each kind of job, and the targets; exits with 1 where one is missed:
 `python benchmarks/spot_policy.py [--starts N] [--seed TEXT]`.
 """
@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
@@ -396,11 +394,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--starts", type=int, default=20, help="moments per trace (20)")
     parser.add_argument("--seed", default="spot")
     options = parser.parse_args(arguments)
-    folder = Path(os.environ.get("TRAINPLAN_SHARED", "../shared")) / "facts" / "spot-traces"
-    traces = [coarser(trace) for trace in load(folder)]
-    if not traces:
-        print(f"no traces in {folder}; set TRAINPLAN_SHARED to the folder that has facts/spot-traces", file=sys.stderr)
-        return 2
+    traces = [coarser(trace) for trace in load()]
     print(HEADER)
     table = replay_all(traces, options.starts, options.seed)
     print_rows("trace", table.traces, table, (1, 2))

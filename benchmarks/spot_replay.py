@@ -1,16 +1,15 @@
 """Expected time and cost on spot against replays of recorded traces, job by job and trace by trace.
 
-The traces (skypilot-org/spot-traces) are read below TRAINPLAN_SHARED, by default ../shared. Prints what is compared
-with what, a row for each trace and job, and the summary; exits with 1 where a target is missed:
+The traces are in tests/data/spot_spells.csv, each with its source. Prints what is compared with what, a row for each
+trace and job, and the summary; exits with 1 where a target is missed:
 `python benchmarks/spot_replay.py [--replays N] [--seed TEXT] [--brief]`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import csv
 import math
-import os
 import statistics
 import sys
 from bisect import bisect_right
@@ -24,6 +23,7 @@ from typing import NamedTuple
 from planner.forecast.interruption import InterruptibleRun, Spells, SpotPlace, expected_run
 from planner.forecast.simulate import OneRun, Spell, go_through, simulate, spread
 
+TRACES = Path(__file__).parents[1] / "tests" / "data" / "spot_spells.csv"
 JOB_HOURS = (4, 12, 48)
 INTERVAL_SECONDS = 600.0
 CHECKPOINT_SECONDS = 10.0
@@ -73,13 +73,17 @@ class Seen(NamedTuple):
 Fit = Callable[[Sequence[Seen]], Spells]
 
 
-def load(folder: Path) -> list[Trace]:
-    """Every trace below the folder, by name."""
+def load() -> list[Trace]:
+    """Every recorded trace, by name: its table has the lengths of its spells in ticks, in turn up and down."""
     traces = []
-    for file in sorted(folder.rglob("*.json")):
-        content = json.loads(file.read_text(encoding="utf-8"))
-        name = f"{file.relative_to(folder).parts[0][:5]} {file.parent.name[4:]} {file.stem}"
-        traces.append(Trace(name, float(content["metadata"]["gap_seconds"]), tuple(n > 0 for n in content["data"])))
+    with TRACES.open(encoding="utf-8", newline="") as text:
+        for row in csv.DictReader(text):
+            up: list[bool] = []
+            state = row["first"] == "up"
+            for ticks in row["ticks"].split():
+                up += [state] * int(ticks)
+                state = not state
+            traces.append(Trace(row["trace"], float(row["gap_seconds"]), tuple(up)))
     return traces
 
 
@@ -351,11 +355,7 @@ def main() -> int:
     parser.add_argument("--seed", default="spot")
     parser.add_argument("--brief", action="store_true", help="the summary alone")
     options = parser.parse_args()
-    folder = Path(os.environ.get("TRAINPLAN_SHARED", "../shared")) / "facts" / "spot-traces"
-    traces = load(folder)
-    if not traces:
-        print(f"no traces in {folder}; set TRAINPLAN_SHARED to the folder that has facts/spot-traces", file=sys.stderr)
-        return 2
+    traces = load()
     print(HEADER)
     found = run_all(traces, options.replays, options.seed)
     if not options.brief:

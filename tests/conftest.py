@@ -1,4 +1,4 @@
-"""What every test can use (golden files, the collected facts where there are any), and what holds for every run.
+"""What every test can use (golden files, the oracles where there are any), and what holds for every run.
 
 That is: the marker `check`, the order in which modules start, and what is printed at the end.
 """
@@ -57,15 +57,6 @@ class Golden:
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     return Golden(update=request.config.getoption("--update-golden"))
-
-
-@pytest.fixture
-def facts() -> Path:
-    """The folder of collected figures that the tables were carried over from; without it the test is skipped."""
-    folder = ROOT / os.environ.get(SHARED_VARIABLE, "../shared") / "facts"
-    if not folder.is_dir():
-        pytest.skip(f"needs {SHARED_VARIABLE} (looked in {folder})")
-    return folder
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import tomllib
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -139,16 +138,6 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
         pytest.exit(f"the catalog does not compile: {error}", returncode=1)
     with Catalog.open(target) as catalog:
         yield catalog
-
-
-@pytest.fixture(scope="session")
-def facts() -> Path:
-    """The folder of facts that the tables were carried over from, where there is one."""
-    shared = Path(os.environ.get("TRAINPLAN_SHARED", "../shared"))
-    folder = (shared if shared.is_absolute() else TEXT_DIR.parents[1] / shared) / "facts"
-    if not folder.is_dir():
-        pytest.skip(f"needs TRAINPLAN_SHARED (looked in {folder})")
-    return folder
 
 
 def _write(path: Path, columns: Sequence[str], rows: list[dict[str, str]]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from pricing.compile import TEXT_DIR
 from pricing.devices import USABLE_SHARE, Architecture, UnknownDeviceError
 from pricing.tables import read_devices
+from tests.conftest import ROOT
 from workloads.layers import Conv, Dense, Flatten, Net
 from workloads.memory import (
     FRAMEWORK_BYTES,
@@ -104,8 +105,8 @@ def test_vgg16_on_a_16_gib_device_takes_between_one_and_three_hundred_images() -
     assert 100 <= largest_batch(a_vgg("vgg16"), 16.0, "fp32", "sgd") <= 300
 
 
-def _measured_vgg_rows(facts: Path) -> Iterator[dict[str, str]]:
-    with (facts / "measurements.csv").open(encoding="utf-8", newline="") as text:
+def _measured_vgg_rows() -> Iterator[dict[str, str]]:
+    with (ROOT / "planner/throughput/data/measurements.csv").open(encoding="utf-8", newline="") as text:
         for row in csv.DictReader(text):
             name = row["model"].lower().split()[0].replace("-", "")
             known = name.removesuffix("_bn") in VGG_FEATURES
@@ -122,16 +123,16 @@ def _usable_gib(row: dict[str, str], devices: DeviceTable) -> float | None:
     return None if memory_gib is None else device.usable_memory(memory_gib).high_gib
 
 
-def test_everything_that_was_seen_to_run_fits(facts: Path) -> None:
+def test_everything_that_was_seen_to_run_fits() -> None:
     """Without the momentum of the optimizer: the sources say "SGD" and not whether it keeps one."""
     devices, _ = read_devices(TEXT_DIR / "devices.toml")
     checked, refused = 0, []
-    for row in _measured_vgg_rows(facts):
+    for row in _measured_vgg_rows():
         usable_gib = _usable_gib(row, devices)
         if usable_gib is None:
             continue
         precision = {"fp16": "amp_fp16", "bf16": "amp_bf16"}.get(row["precision"], row["precision"])
-        net = a_vgg(row["model"], int(row["image_size"]))
+        net = a_vgg(row["model"], int(row["image_size_px"]))
         xla = row["xla"] == "yes"
         step = footprint(net, int(row["batch_per_device"]), precision, "sgd", xla=xla)
         needed = (step.allocated - step.optimizer) / GIB

@@ -206,7 +206,7 @@ def test_an_estimate_without_a_job_file(catalog: Path) -> None:
 
 def test_the_shipped_catalog_answers_with_fifteen_rows() -> None:
     said = plan("estimate", *VGG)
-    rows = [line for line in said.out.splitlines() if re.match(r" ?\d+  (aws|gcp|azure) ", line)]
+    rows = [line for line in said.out.splitlines() if re.match(r" ?\d+  [a-z]+ ", line)]
     ranked = [line for line in rows if re.search(r"[ ~]20", line)]
     assert said.code == 0
     assert len(ranked) == 15

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,10 +19,8 @@ from planner.forecast.feeding import (
     feed_images_per_second,
     pace,
 )
+from tests.conftest import ROOT
 from workloads.job import TrainingJob
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def a_job(data: dict[str, Any], *, image_size: int = 224, epochs: int = 2) -> TrainingJob:
@@ -125,14 +123,14 @@ def test_what_is_not_known_holds_nothing_up() -> None:
     assert (found.images_per_second, found.input_bound) == (123.0, False)
 
 
-def test_no_machine_that_was_fed_real_images_is_said_to_be_slower(facts: Path) -> None:
+def test_no_machine_that_was_fed_real_images_is_said_to_be_slower() -> None:
     """The EC2 machine with 8 K80 (p2.8xlarge, 32 vCPU) and the DGX-1 (80), on ImageNet; the fastest rows seen."""
     vcpus = {"K80": 32, "P10": 80}
     checked = 0
-    with (facts / "measurements.csv").open(encoding="utf-8", newline="") as text:
+    with (ROOT / "planner/throughput/data/measurements.csv").open(encoding="utf-8", newline="") as text:
         for row in csv.DictReader(text):
             documented = row["id"].startswith("tfdoc") and row["data"] == "real" and row["mode"] == "train"
-            if documented and row["n_devices"] == "8" and row["device"][:3] in vcpus:
+            if documented and row["device_count"] == "8" and row["device"][:3] in vcpus:
                 feed = fed(IMAGENET, vcpus[row["device"][:3]], 8)
                 assert feed.images_per_second >= float(row["images_per_second"]), row["id"]
                 checked += 1

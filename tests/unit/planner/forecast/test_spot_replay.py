@@ -86,9 +86,9 @@ def test_cutting_days_does_not_bias_the_fit(replay: ModuleType) -> None:
     assert two.short_share == pytest.approx(0.7, abs=0.06)
 
 
-def test_the_targets_hold_on_recorded_traces(replay: ModuleType, facts: Path) -> None:
+def test_the_targets_hold_on_recorded_traces(replay: ModuleType) -> None:
     """A tenth of the benchmark; the whole of it is run by hand."""
-    traces = replay.load(facts / "spot-traces")
+    traces = replay.load()
     assert len(traces) == 14
     cases = []
     for trace in traces:
@@ -101,10 +101,7 @@ def test_the_targets_hold_on_recorded_traces(replay: ModuleType, facts: Path) ->
     assert replay.summarise(cases).good
 
 
-def test_says_where_it_looked_for_traces(
-    replay: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TRAINPLAN_SHARED", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["spot_replay.py"])
-    assert replay.main() == 2
-    assert str(tmp_path) in capsys.readouterr().err
+def test_a_recorded_trace_is_as_long_as_it_was(replay: ModuleType) -> None:
+    traces = {trace.name: trace for trace in replay.load()}
+    long = traces["avail 10-26-2022 us-west-2a_k80_1"]
+    assert (long.gap_seconds, len(long.up), sum(long.up)) == (600.0, 3895, 3477)

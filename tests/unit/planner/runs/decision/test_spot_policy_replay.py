@@ -99,8 +99,8 @@ def test_the_interval_excludes_nothing_where_both_are_alike(bench: ModuleType) -
     assert lower.high < 0
 
 
-def test_held_out_traces_cost_less_than_uniform_progress_and_greedy(bench: ModuleType, facts: Path) -> None:
-    chosen = [trace for trace in bench.load(facts / "spot-traces")[1::2] if trace.gap_seconds == 600]
+def test_held_out_traces_cost_less_than_uniform_progress_and_greedy(bench: ModuleType) -> None:
+    chosen = [trace for trace in bench.load()[1::2] if trace.gap_seconds == 600]
     means: dict[str, float] = {}
     for name in ("ours", "UP", "greedy"):
         results = [
