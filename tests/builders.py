@@ -333,14 +333,14 @@ class CatalogText:
             for provider in ("aws", "gcp", "azure")
             for kind, usd, per in _SIDE_RATES
         ]
-        _write(self.folder / SIDE_RATES, SIDE_RATE_COLUMNS, side)
-        _write(self.folder / REGION_GROUPS, GROUP_COLUMNS, [])
+        write_rows(self.folder / SIDE_RATES, SIDE_RATE_COLUMNS, side)
+        write_rows(self.folder / REGION_GROUPS, GROUP_COLUMNS, [])
         (self.folder / "restricted_regions.csv").write_text(f"{','.join(RESTRICTED_COLUMNS)}\n", encoding="utf-8")
         sources = [dict(zip(SOURCE_COLUMNS, source, strict=True)) for source in _SOURCES]
-        _write(self.folder / "sources.csv", SOURCE_COLUMNS, sources)
-        _write(self.folder / "instance_types.csv", TYPE_COLUMNS, self.types)
+        write_rows(self.folder / "sources.csv", SOURCE_COLUMNS, sources)
+        write_rows(self.folder / "instance_types.csv", TYPE_COLUMNS, self.types)
         for provider, rows in self.offers.items():
-            _write(self.folder / "offers" / f"{provider}.csv", OFFER_COLUMNS, rows)
+            write_rows(self.folder / "offers" / f"{provider}.csv", OFFER_COLUMNS, rows)
         target = self.folder / "catalog.sqlite"
         compile_catalog(self.folder, target)
         return target
@@ -373,7 +373,8 @@ def small_catalog(folder: Path) -> Path:
     return text.compile()
 
 
-def _write(path: Path, columns: Sequence[str], rows: list[dict[str, str]]) -> None:
+def write_rows(path: Path, columns: Sequence[str], rows: list[dict[str, str]]) -> None:
+    """A CSV of these columns."""
     with path.open("w", encoding="utf-8", newline="") as text:
         writer = csv.DictWriter(text, columns, lineterminator="\n")
         writer.writeheader()

@@ -121,8 +121,12 @@ class GcpHarness:
         """A call that repeats another one makes nothing new: its name or its requestId says so."""
         told = self.google.control("calls")
         assert told["violations"] == []
-        made = [request for call in told["calls"] if (request := _request(call)) is not None]
+        made = [request for call in told["calls"] if (request := self.request(call)) is not None]
         return [request for number, request in enumerate(made) if request not in made[:number]]
+
+    def request(self, call: Sequence[Any]) -> VendorRequest | None:
+        """The create that a call sends; None for another call."""
+        return _request(call)
 
     def break_launch(self) -> None:
         self.google.script(

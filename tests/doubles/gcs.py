@@ -8,9 +8,10 @@ import json
 import re
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.doubles.serving import QuickHandler, Serving
 
 CHUNK_UNIT = 256 * 1024
 _MOST_ROWS = 1000
@@ -101,7 +102,7 @@ def md5(data: bytes) -> str:
     return base64.b64encode(hashlib.md5(data).digest()).decode()
 
 
-class GcsDouble:
+class GcsDouble(Serving):
     """The server, in threads of this process; `with` starts and ends it."""
 
     def __init__(self) -> None:
@@ -111,19 +112,7 @@ class GcsDouble:
         class Handler(_Handler):
             there = world
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-
-    def __enter__(self) -> GcsDouble:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +134,8 @@ class Asked:
 Answer = tuple[int, dict[str, str], bytes]
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else each answer waits 40 ms for the client's acknowledgement
+class _Handler(QuickHandler):
     there: World
-
-    def handle_one_request(self) -> None:
-        try:
-            super().handle_one_request()
-        except ConnectionError:
-            self.close_connection = True
 
     def do(self) -> None:
         parts = urlsplit(self.path)

@@ -6,8 +6,9 @@ import http.client
 import threading
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from tests.doubles.serving import QuickHandler, Serving
 
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "expect"}
 
@@ -47,7 +48,7 @@ class Fault:
         return True
 
 
-class Proxy:
+class Proxy(Serving):
     """`faults` are looked at in order, the first that meets a request breaks it. `seen` are (method, path?query)."""
 
     def __init__(self, upstream: str) -> None:
@@ -63,19 +64,7 @@ class Proxy:
             host = str(there.hostname)
             port = there.port or 80
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-
-    def __enter__(self) -> Proxy:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
 
     def count(self, method: str, part: str) -> int:
         return sum(1 for seen, path in self.seen if seen == method and part in path)
@@ -87,18 +76,10 @@ class Proxy:
             return next((fault for fault in self.faults if fault.meets(method, path)), None)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else each answer waits 40 ms for the client's acknowledgement
+class _Handler(QuickHandler):
     owner: Proxy
     host: str
     port: int
-
-    def handle_one_request(self) -> None:
-        try:
-            super().handle_one_request()
-        except ConnectionError:
-            self.close_connection = True
 
     def do(self) -> None:
         body = self._chunks() if "chunked" in self.headers.get("Transfer-Encoding", "") else self._body()

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.contract.gcp import Client
-from tests.faults.gcp import ALIVE, GcpCloud, Pointed
+from tests.faults.gcp import ALIVE, GcpCloud
+from tests.faults.points import Pointed
 
 if TYPE_CHECKING:
     from providers.base import Provider

@@ -25,7 +25,7 @@ from tests.doubles.aws.remote import Double, sign_in
 from tests.doubles.clock import NOON
 from tests.doubles.endings import fields_of
 from tests.faults.harness import Lived
-from tests.faults.points import Points
+from tests.faults.points import Pointed, Points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,7 +138,7 @@ class AwsCloud:
             self.double,
             Path(),
             api=lambda _: PointedApi(self._sdk, points),
-            bucket=lambda _: PointedBucket(self._bucket, points),
+            bucket=lambda _: Pointed(self._bucket, points),
             threads=1,
         )
         made = client.provider()
@@ -230,25 +230,6 @@ class PointedAws(TimedAws):
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         with self.points.around("resolve"):
             return super().resolve(request)
-
-
-@dataclass(frozen=True)
-class PointedBucket:
-    """A bucket whose every call has its two points."""
-
-    inner: Any
-    points: Points
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.inner, name)
-        if not callable(found) or name == "close":
-            return found
-
-        def asked(*given: Any, **named: Any) -> Any:
-            with self.points.around(name):
-                return found(*given, **named)
-
-        return asked
 
 
 def own() -> tuple[Double, SdkApi, Bucket]:

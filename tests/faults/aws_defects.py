@@ -11,14 +11,8 @@ import providers.aws.account as account
 import providers.aws.listing as listing
 import providers.aws.request as request
 from providers.aws.provider import AwsProvider
-from providers.errors import (
-    CapacityError,
-    CredentialsError,
-    IncompleteListingError,
-    InstanceNotFoundError,
-    TransientError,
-)
 from tests.faults.planting import of_the_engine, planting
+from tests.faults.shared_defects import gone_without_a_sign_in, refused_without_an_answer, taken_as_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,17 +56,7 @@ def _() -> None:
     request.token_of = lambda asked: real(replace(asked, attempt=1))
 
 
-@defect("a create without an answer is taken as refused")
-def _() -> None:
-    real = AwsProvider.launch
-
-    def launched(self: Any, request: Any) -> Any:
-        try:
-            return real(self, request)
-        except TransientError as error:
-            raise CapacityError(error.message) from error
-
-    AwsProvider.launch = launched  # type: ignore[method-assign]
+defect("a create without an answer is taken as refused")(refused_without_an_answer(AwsProvider))
 
 
 @defect("disks are not listed")
@@ -103,30 +87,10 @@ def _() -> None:
     account.Account.regions = lambda self: (self.api.home,)  # type: ignore[method-assign]
 
 
-@defect("a list that is not whole is taken as whole")
-def _() -> None:
-    real = AwsProvider.list_owned
-
-    def listed(self: Any, run_id: Any = None) -> Any:
-        try:
-            return real(self, run_id)
-        except IncompleteListingError as error:
-            return error.resources
-
-    AwsProvider.list_owned = listed  # type: ignore[method-assign]
+defect("a list that is not whole is taken as whole")(taken_as_whole(AwsProvider))
 
 
-@defect("an expired sign-in is taken as a machine that is gone")
-def _() -> None:
-    real = AwsProvider.get
-
-    def got(self: Any, ref: Any) -> Any:
-        try:
-            return real(self, ref)
-        except CredentialsError as error:
-            raise InstanceNotFoundError(error.message) from error
-
-    AwsProvider.get = got  # type: ignore[method-assign]
+defect("an expired sign-in is taken as a machine that is gone")(gone_without_a_sign_in(AwsProvider))
 
 
 @defect("the tag that the reaper reads is not part of the create")

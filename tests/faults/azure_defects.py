@@ -16,8 +16,9 @@ import providers.cloud.launch as rented
 from providers.azure.account import Account
 from providers.azure.launch import Launcher
 from providers.azure.provider import AzureProvider
-from providers.errors import CredentialsError, IncompleteListingError, InstanceNotFoundError
+from providers.errors import IncompleteListingError
 from tests.faults.planting import of_the_engine, planting
+from tests.faults.shared_defects import gone_without_a_sign_in
 
 # A create goes out only where no machine of its attempt is, under names of run and attempt: another body adds none.
 AZURE = of_the_engine(but="a request is built anew for its replay")
@@ -179,17 +180,7 @@ def _() -> None:
     provider.LISTING_LAG = timedelta(0)
 
 
-@defect("an expired sign-in is taken as a machine that is gone")
-def _() -> None:
-    real = AzureProvider.get
-
-    def get(self: Any, ref: Any) -> Any:
-        try:
-            return real(self, ref)
-        except CredentialsError as error:
-            raise InstanceNotFoundError(error.message) from error
-
-    AzureProvider.get = get  # type: ignore[method-assign]
+defect("an expired sign-in is taken as a machine that is gone")(gone_without_a_sign_in(AzureProvider))
 
 
 @defect("a code of want of room is not known")

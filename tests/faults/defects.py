@@ -30,16 +30,14 @@ from planner.runs.runner import Runner
 from planner.runs.targets import Target
 from providers.base import LABEL_DEADLINE, InstanceState
 from providers.errors import (
-    CapacityError,
     CredentialsError,
-    IncompleteListingError,
     InstanceNotFoundError,
-    TransientError,
 )
 from providers.sim.provider import SimProvider
 from providers.sim.store import SimStore
 from providers.sim.values import Kind
 from tests.faults.points import nothing
+from tests.faults.shared_defects import refused_without_an_answer, taken_as_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,17 +133,7 @@ def _() -> None:
     creating.request_from_record = rebuilt
 
 
-@defect("a create without an answer is taken as refused")
-def _() -> None:
-    real = SimProvider.launch
-
-    def launched(self: Any, request: Any) -> Any:
-        try:
-            return real(self, request)
-        except TransientError as error:
-            raise CapacityError(error.message) from error
-
-    SimProvider.launch = launched  # type: ignore[method-assign]
+defect("a create without an answer is taken as refused")(refused_without_an_answer(SimProvider))
 
 
 @defect("a machine that died before its answer came is taken as running")
@@ -286,17 +274,7 @@ def _() -> None:
     SimProvider._call = called  # type: ignore[method-assign]
 
 
-@defect("a list that is not whole is taken as whole")
-def _() -> None:
-    real = SimProvider.list_owned
-
-    def listed(self: Any, run_id: Any = None) -> Any:
-        try:
-            return real(self, run_id)
-        except IncompleteListingError as error:
-            return error.resources
-
-    SimProvider.list_owned = listed  # type: ignore[method-assign]
+defect("a list that is not whole is taken as whole")(taken_as_whole(SimProvider))
 
 
 @defect("the lag of lists is ignored")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -26,7 +25,7 @@ from tests.doubles.google.process import Google, Process, Steady
 from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.world import is_ours
 from tests.faults.harness import Lived
-from tests.faults.points import Points
+from tests.faults.points import Pointed, Points
 
 if TYPE_CHECKING:
     from providers.base import Provider
@@ -171,25 +170,6 @@ class GcpCloud:
             if row["labels"].get(LABEL_RUN) == run and row.get("trains_until"):
                 return datetime.fromisoformat(row["trains_until"])
         return None
-
-
-@dataclass(frozen=True)
-class Pointed:
-    """Something whose every call has its two points: Google's API, or a bucket."""
-
-    inner: Any
-    points: Points
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.inner, name)
-        if not callable(found) or name == "close":
-            return found
-
-        def asked(*given: Any, **named: Any) -> Any:
-            with self.points.around(name):
-                return found(*given, **named)
-
-        return asked
 
 
 def server() -> Process:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import providers.cloud.launch as rented
 import providers.gcp.compute as machines
 import providers.gcp.listing as lists
 import providers.gcp.reply as found
@@ -16,6 +15,7 @@ import providers.gcp.request as insert
 from providers.errors import InstanceNotFoundError, ThrottledError
 from providers.gcp.compute import Machines
 from tests.faults.planting import of_the_engine, planting
+from tests.faults.shared_defects import only_powers_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,14 +82,7 @@ def _() -> None:
     _body(lambda body: body["scheduling"].pop("maxRunDuration"))
 
 
-@defect("the machine only powers off")
-def _() -> None:
-    real = rented.Rented.machine
-
-    def part(self: Any, request: Any, end: Any) -> Any:
-        return real(self, request, {"kind": "power_off"})
-
-    rented.Rented.machine = part  # type: ignore[method-assign]
+defect("the machine only powers off")(only_powers_off)
 
 
 @defect("the disk does not go with its machine")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
 from planner.runs.journal.journal import Journal
@@ -50,6 +50,25 @@ class Points:
             self.happens()
         if number in self.stops:
             self.stopped(number)
+
+
+@dataclass(frozen=True)
+class Pointed:
+    """Something whose every call has its two points: a vendor's API, or a bucket."""
+
+    inner: Any
+    points: Points
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        if not callable(found) or name == "close":
+            return found
+
+        def asked(*given: Any, **named: Any) -> Any:
+            with self.points.around(name):
+                return found(*given, **named)
+
+        return asked
 
 
 class PointedJournal(Journal):

@@ -19,7 +19,8 @@ from tests.doubles.clock import NOON
 from tests.doubles.google import tpu
 from tests.doubles.google.process import Google, Steady
 from tests.doubles.google.scenario import Scenario
-from tests.faults.gcp import ALIVE, QUICK, GcpCloud, Pointed, server
+from tests.faults.gcp import ALIVE, QUICK, GcpCloud, server
+from tests.faults.points import Pointed
 
 if TYPE_CHECKING:
     from providers.base import Provider

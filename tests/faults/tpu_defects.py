@@ -7,19 +7,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import providers.cloud.launch as rented
 import providers.gcp.tpu.data_disk as data_disk
 import providers.gcp.tpu.deadline as reaper
 import providers.gcp.tpu.listing as lists
 import providers.gcp.tpu.provider as provider
 import providers.gcp.tpu.request as create
 from providers.cloud.listing import ListedResources
-from providers.errors import CapacityError, TransientError
 from providers.gcp.listing import Lists
 from providers.gcp.tpu.data_disk import DataDisks
 from providers.gcp.tpu.listing import TpuLists
 from providers.gcp.tpu.provider import TpuMachines
 from tests.faults.planting import of_the_engine, planting
+from tests.faults.shared_defects import only_powers_off, refused_without_an_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,14 +62,7 @@ def _() -> None:
     reaper.task_calls = made
 
 
-@defect("the machine only powers off")
-def _() -> None:
-    real = rented.Rented.machine
-
-    def part(self: Any, request: Any, end: Any) -> Any:
-        return real(self, request, {"kind": "power_off"})
-
-    rented.Rented.machine = part  # type: ignore[method-assign]
+defect("the machine only powers off")(only_powers_off)
 
 
 @defect("a place that refuses keeps its timers")
@@ -78,17 +70,7 @@ def _() -> None:
     TpuMachines._disarm = lambda *_: None  # type: ignore[method-assign]
 
 
-@defect("a create without an answer is taken as refused")
-def _() -> None:
-    real = TpuMachines.launch
-
-    def launched(self: Any, request: Any) -> Any:
-        try:
-            return real(self, request)
-        except TransientError as error:
-            raise CapacityError(error.message) from error
-
-    TpuMachines.launch = launched  # type: ignore[method-assign]
+defect("a create without an answer is taken as refused")(refused_without_an_answer(TpuMachines))
 
 
 @defect("a request waits for ever")

@@ -11,7 +11,6 @@ import sys
 import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -22,6 +21,7 @@ from tests.doubles.google.discovery import Description, Matched, ViolationError,
 from tests.doubles.google.machines import ledger_rows
 from tests.doubles.google.scenario import FaultRule, Scenario
 from tests.doubles.google.world import Call, RefusedError, Rule, World
+from tests.doubles.serving import QuickHandler, Serving
 from tests.doubles.shown_time import ShownTime
 
 if TYPE_CHECKING:
@@ -87,12 +87,7 @@ class Host:
         return {"now": self.world.now.isoformat()}
 
 
-class _Listening(ThreadingHTTPServer):
-    request_queue_size = 128
-    """A doctor asks a dozen things at once; with the usual 5 a busy computer resets the connections of some."""
-
-
-class GoogleServer:
+class GoogleServer(Serving):
     """Listens on loopback, in threads of this process; `with` starts and ends it. Or `in_turn` serves in one thread,
     with a host that shows its time."""
 
@@ -102,22 +97,10 @@ class GoogleServer:
         class Handler(_Handler):
             there = host
 
-        self._server = _Listening(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-
-    def __enter__(self) -> GoogleServer:
-        self._thread.start()
-        return self
+        super().__init__(Handler)
 
     def in_turn(self, stdin: int) -> None:
         in_turn.serve(self._server, stdin)
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 class LostError(Exception):
@@ -209,16 +192,8 @@ def _json(status: int, value: object) -> Reply:
     return status, {"Content-Type": "application/json; charset=UTF-8"}, json.dumps(value).encode()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else each answer waits 40 ms for the client's acknowledgement
+class _Handler(QuickHandler):
     there: Host
-
-    def handle_one_request(self) -> None:
-        try:
-            super().handle_one_request()
-        except ConnectionError:
-            self.close_connection = True
 
     def do(self) -> None:
         parts = urlsplit(self.path)

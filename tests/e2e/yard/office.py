@@ -6,9 +6,10 @@ import json
 import re
 import threading
 from dataclasses import asdict, dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
+from tests.doubles.serving import Serving
 from tests.e2e.yard.machine import Machine
 
 if TYPE_CHECKING:
@@ -99,26 +100,14 @@ class Office:
         return 200, {}
 
 
-class OfficeServer:
+class OfficeServer(Serving):
     """`with` starts and ends it."""
 
     def __init__(self, office: Office) -> None:
         class Handler(_Handler):
             there = office
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-
-    def __enter__(self) -> OfficeServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
 
 
 class _Handler(BaseHTTPRequestHandler):

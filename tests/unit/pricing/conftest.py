@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import tomllib
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -18,9 +17,10 @@ from pricing.side_rates import EVERYWHERE, GB_MONTH, HOUR
 from pricing.side_rates_text import GROUP_COLUMNS, REGION_GROUPS, SIDE_RATE_COLUMNS, SIDE_RATES
 from pricing.table_text import TableError
 from pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
+from tests.builders import write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 TODAY = date(2026, 11, 21)
 
@@ -83,13 +83,15 @@ class TextDir:
         """The compiled file."""
         for name in ("devices.toml", "rates.toml", "restricted_regions.csv"):
             (self.path / name).write_bytes((TEXT_DIR / name).read_bytes())
-        _write(self.path / "sources.csv", SOURCE_COLUMNS, [dict(zip(SOURCE_COLUMNS, s, strict=True)) for s in _SOURCES])
-        _write(self.path / "instance_types.csv", TYPE_COLUMNS, self.types)
-        _write(self.path / SIDE_RATES, SIDE_RATE_COLUMNS, self.side_rates)
-        _write(self.path / REGION_GROUPS, GROUP_COLUMNS, self.groups)
+        write_rows(
+            self.path / "sources.csv", SOURCE_COLUMNS, [dict(zip(SOURCE_COLUMNS, s, strict=True)) for s in _SOURCES]
+        )
+        write_rows(self.path / "instance_types.csv", TYPE_COLUMNS, self.types)
+        write_rows(self.path / SIDE_RATES, SIDE_RATE_COLUMNS, self.side_rates)
+        write_rows(self.path / REGION_GROUPS, GROUP_COLUMNS, self.groups)
         (self.path / "offers").mkdir(exist_ok=True)
         for provider, rows in self.offers.items():
-            _write(self.path / "offers" / f"{provider}.csv", OFFER_COLUMNS, rows)
+            write_rows(self.path / "offers" / f"{provider}.csv", OFFER_COLUMNS, rows)
         target = self.path / "catalog.sqlite"
         compile_catalog(self.path, target)
         return target
@@ -138,10 +140,3 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
         pytest.exit(f"the catalog does not compile: {error}", returncode=1)
     with Catalog.open(target) as catalog:
         yield catalog
-
-
-def _write(path: Path, columns: Sequence[str], rows: list[dict[str, str]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as text:
-        writer = csv.DictWriter(text, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)

@@ -23,7 +23,7 @@ from providers.agent.downloads import FetchError, fetch
 from providers.agent.spec import File, SpecError, read_spec
 from providers.agent.store import PART_BYTES
 from providers.agent.web import WebError, download
-from tests.unit.providers.agent.machine import Rented
+from tests.unit.providers.agent.machine import Rented, drained
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,15 +34,6 @@ IMAGES = {
     "dog/deep/2.png": b"",
     "shard-00000.tar": b"a file's name",
 }
-
-
-def done(steps: Any) -> Any:
-    """The steps to their end, without waiting."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -83,7 +74,7 @@ def test_our_own_shards_become_the_folder_again(tmp_path: Path) -> None:
     pack(tmp_path / "images", scan(tmp_path / "images").items, packed)
     (tmp_path / "shard.tar").write_bytes(packed.getvalue())
     for _ in range(2):  # a second time changes nothing
-        assert done(unpack(tmp_path / "shard.tar", tmp_path / "data", lambda: True, tmp_path)) == sum(
+        assert drained(unpack(tmp_path / "shard.tar", tmp_path / "data", lambda: True, tmp_path)) == sum(
             map(len, IMAGES.values())
         )
         assert files(tmp_path / "data") == IMAGES
@@ -96,7 +87,7 @@ def test_names_that_are_not_utf_8_come_through_our_shards(tmp_path: Path) -> Non
     packed = io.BytesIO()
     pack(tmp_path / "images", scan(tmp_path / "images").items, packed)
     (tmp_path / "shard.tar").write_bytes(packed.getvalue())
-    done(unpack(tmp_path / "shard.tar", tmp_path / "data", lambda: True, tmp_path))
+    drained(unpack(tmp_path / "shard.tar", tmp_path / "data", lambda: True, tmp_path))
     assert files(tmp_path / "data") == {odd: b"odd"}
 
 
@@ -112,7 +103,7 @@ def test_names_that_are_not_utf_8_come_through_our_shards(tmp_path: Path) -> Non
 )
 def test_archives_of_other_people_are_unpacked(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
-    done(unpack(tmp_path / name, tmp_path / "data", lambda: True, tmp_path))
+    drained(unpack(tmp_path / name, tmp_path / "data", lambda: True, tmp_path))
     assert files(tmp_path / "data") == IMAGES
 
 
@@ -155,7 +146,7 @@ def test_hostile_and_damaged_archives_are_refused(tmp_path: Path, name: str) -> 
     archive.parent.mkdir()
     archive.write_bytes(HOSTILE[name])
     with pytest.raises(UnpackError):
-        done(unpack(archive, folder, lambda: True, tmp_path))
+        drained(unpack(archive, folder, lambda: True, tmp_path))
     outside = [
         path for path in tmp_path.rglob("*") if path.is_file() and path != archive and folder not in path.parents
     ]
@@ -170,12 +161,12 @@ def test_nothing_is_written_through_a_link_that_a_container_left(tmp_path: Path)
     (tmp_path / "a.tar").write_bytes(tar_of({"cat/1.png": b"new"}))
     (folder / "cat").symlink_to(outside)
     with pytest.raises(UnpackError, match="leads out"):
-        done(unpack(tmp_path / "a.tar", folder, lambda: True, tmp_path))
+        drained(unpack(tmp_path / "a.tar", folder, lambda: True, tmp_path))
     (folder / "cat").unlink()
     (folder / "cat").mkdir()
     (outside / "1.png").write_bytes(b"old")
     (folder / "cat" / "1.png").symlink_to(outside / "1.png")
-    done(unpack(tmp_path / "a.tar", folder, lambda: True, tmp_path))
+    drained(unpack(tmp_path / "a.tar", folder, lambda: True, tmp_path))
     assert (outside / "1.png").read_bytes() == b"old"
     assert (folder / "cat" / "1.png").read_bytes() == b"new"
 
@@ -184,7 +175,7 @@ def test_a_full_disk_ends_the_unpacking(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(tar_of(IMAGES))
     left = iter([True, False])
     with pytest.raises(UnpackError, match="disk is full"):
-        done(unpack(tmp_path / "a.tar", tmp_path / "data", lambda: next(left), tmp_path))
+        drained(unpack(tmp_path / "a.tar", tmp_path / "data", lambda: next(left), tmp_path))
     assert len(files(tmp_path / "data")) == 1
 
 
@@ -222,7 +213,7 @@ def test_shards_are_unpacked_one_after_another_and_gone(tmp_path: Path) -> None:
 def test_how_much_has_come_is_told(tmp_path: Path) -> None:
     rented = rented_with_shards(tmp_path)
     told: list[tuple[int, int]] = []
-    done(fetch(rented.machine, report=lambda *heard: told.append(heard)))
+    drained(fetch(rented.machine, report=lambda *heard: told.append(heard)))
     total = sum(map(len, SHARDS)) + len("{}")
     assert [count for count, _ in told] == [2 + 10240 * number for number in (1, 2, 3)]
     assert {whole for _, whole in told} == {total}
@@ -259,7 +250,7 @@ def test_a_restart_goes_on_from_what_is_unpacked(tmp_path: Path, pieces: int) ->
 
     before = list((rented.paths.spool / "unpacked").glob("*"))
     rented.store.get = counted  # type: ignore[method-assign]
-    done(fetch(rented.machine))
+    drained(fetch(rented.machine))
     assert files(rented.paths.root / "data" / "abc") == UNPACKED
     assert len({path for path in asked if path.endswith(".tar")}) <= len(SHARDS) - len(before)
 
@@ -285,10 +276,10 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path: P
     rented = rented_with_shards(tmp_path)
     rented.free_bytes = free
     if not told:
-        done(fetch(rented.machine))
+        drained(fetch(rented.machine))
         return
     with pytest.raises(FetchError, match=r"data needs 0\.1 GB, the machine's disk has 0\.1 GB free"):
-        done(fetch(rented.machine))
+        drained(fetch(rented.machine))
     assert files(rented.paths.root / "data") == {}
 
 
@@ -299,10 +290,10 @@ def test_data_is_held_to_the_disk_that_it_goes_to(tmp_path: Path, full: str) -> 
     crowded = rented.paths.root / full
     machine = replace(rented.machine, free_bytes=lambda path: 10**8 if path == crowded else 10**12)
     if not full:
-        done(fetch(machine))
+        drained(fetch(machine))
         return
     with pytest.raises(FetchError, match=r"has 0\.1 GB free"):
-        done(fetch(machine))
+        drained(fetch(machine))
 
 
 def test_data_without_a_hash_is_held_to_its_size(tmp_path: Path) -> None:
@@ -311,11 +302,11 @@ def test_data_without_a_hash_is_held_to_its_size(tmp_path: Path) -> None:
         rented = Rented(tmp_path / str(len(data)), files=(row,))
         rented.store.objects["d/a.tfrecord"] = data
         if fits:
-            done(fetch(rented.machine))
+            drained(fetch(rented.machine))
             assert (rented.paths.root / "data" / "a.tfrecord").read_bytes() == data
             continue
         with pytest.raises(FetchError, match="another size"):
-            done(fetch(rented.machine))
+            drained(fetch(rented.machine))
         assert not (rented.paths.root / "data" / "a.tfrecord").exists()
 
 
@@ -324,7 +315,7 @@ def test_an_object_that_has_grown_by_a_part_is_seen(tmp_path: Path, size: int) -
     rented = Rented(tmp_path, files=(File(path="d", uri="", to="data/d", sha256="", size_bytes=size),))
     rented.store.objects["d"] = bytes(size + 1)
     with pytest.raises(FetchError, match="another size"):
-        done(fetch(rented.machine))
+        drained(fetch(rented.machine))
 
 
 def test_a_bucket_of_ones_own_may_be_in_another_region(tmp_path: Path) -> None:
@@ -343,7 +334,7 @@ def test_a_bucket_of_ones_own_may_be_in_another_region(tmp_path: Path) -> None:
 
     boot = {"cloud": "aws", "run_uri": "s3://ours/runs/r1", "region": "us-east-1", "endpoints": {}}
     rented.machine.access.__init__(boot, send, rented.clock.now)  # type: ignore[misc]
-    done(fetch(rented.machine))
+    drained(fetch(rented.machine))
     assert asked == [
         ("HEAD", "https://mine.s3.us-east-1.amazonaws.com"),
         ("GET", "https://mine.s3.eu-west-1.amazonaws.com/set/a.tfrecord"),
@@ -435,14 +426,14 @@ DATA = bytes(range(256)) * 4
 
 def test_a_download_that_breaks_off_is_gone_on_with(tmp_path: Path) -> None:
     there = Web(DATA, cuts=(300, 250), errors=(503, 429))
-    done(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
+    drained(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
     assert (tmp_path / "x").read_bytes() == DATA
     assert there.asked == ["", "", "", "bytes=300-", "bytes=550-"]
 
 
 def test_a_server_that_knows_no_ranges_is_asked_for_all_of_it_again(tmp_path: Path) -> None:
     there = Web(DATA, ranges=False, cuts=(300,))
-    done(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
+    drained(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
     assert (tmp_path / "x").read_bytes() == DATA
 
 
@@ -452,7 +443,7 @@ def test_a_download_is_gone_on_with_after_a_restart(tmp_path: Path) -> None:
         next(steps)
     steps.close()
     there = Web(DATA)
-    done(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
+    drained(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
     assert there.asked[0].startswith("bytes=")
     assert (tmp_path / "x").read_bytes() == DATA
 
@@ -463,7 +454,7 @@ def test_a_download_is_gone_on_with_after_a_restart(tmp_path: Path) -> None:
 )
 def test_what_the_web_will_never_give(tmp_path: Path, there: Web, said: str) -> None:
     with pytest.raises(WebError, match=said):
-        done(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
+        drained(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
     assert not (tmp_path / "x").exists()
 
 
@@ -472,7 +463,7 @@ def test_a_server_that_sends_more_than_it_said_fills_no_disk(tmp_path: Path) -> 
         return Answer(bytes(10**6), 200, {}, False)
 
     with pytest.raises(WebError, match="larger than"):
-        done(download("https://example.org/x", tmp_path / "x", 1000, tmp_path, there))
+        drained(download("https://example.org/x", tmp_path / "x", 1000, tmp_path, there))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -489,7 +480,7 @@ def test_an_archive_from_the_web_is_unpacked(tmp_path: Path) -> None:
     address = "https://example.org/set.tar.gz"
     row = File(path="", uri=address, to="data/set.tar.gz", sha256="", size_bytes=len(data), unpack=True)
     rented = Rented(tmp_path, files=(row,))
-    done(fetch(rented.machine, Web(data, cuts=(200,), errors=(500,))))
+    drained(fetch(rented.machine, Web(data, cuts=(200,), errors=(500,))))
     assert files(rented.paths.root / "data") == IMAGES
     with pytest.raises(FetchError, match="404"):
-        done(fetch(Rented(tmp_path / "b", files=(row,)).machine, Web(data, errors=(404,))))
+        drained(fetch(Rented(tmp_path / "b", files=(row,)).machine, Web(data, errors=(404,))))
