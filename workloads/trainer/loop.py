@@ -14,6 +14,7 @@ from workloads.trainer.backend import tensorflow_for_data
 from workloads.trainer.damage import naming_damaged
 from workloads.trainer.devices import DeviceKind, peak_memory_bytes
 from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
+from workloads.trainer.event_file import EVENT_FILE, event_file
 from workloads.trainer.feed import Schedule, hold_out_batch, hold_out_batches, training_batches
 from workloads.trainer.images import ArrayImages, Images
 from workloads.trainer.output import plain_model, write_output
@@ -190,7 +191,7 @@ def _finish(ready: Ready, setting: Setting, watch: Watch, began: float) -> None:
     with setting.progress.phase("save"):
         figures = _metrics(ready, watch, found)
         try:
-            write_output(setting.run_dir / "output", plain_model(ready), figures, _reports(ready, found))
+            write_output(setting.run_dir / "output", plain_model(ready), figures, _reports(ready, setting, found))
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
     _end(ready, setting, watch, began, found=found)
@@ -207,11 +208,16 @@ def _tested(ready: Ready, setting: Setting) -> HoldOutResult:
         )
 
 
-def _reports(ready: Ready, found: HoldOutResult) -> dict[str, bytes]:
+def _reports(ready: Ready, setting: Setting, found: HoldOutResult) -> dict[str, bytes]:
     split, validation = ready.split, ready.validation
     of = f"epoch {validation.best_epoch}, the best validation" if validation.best_epoch else "the end of the run"
     sentence = f"Tested on {split.hold_out.count:,} held-out images, with the weights of {of}."
-    return report_files(ready.job.name, validation.epochs, found, split.class_names, sentence)
+    if ready.toolkit.framework is not Framework.TENSORFLOW:
+        sentence += f" There is no TensorBoard event file: {ready.toolkit.framework} trained, and TensorFlow writes it."
+        return report_files(ready.job.name, validation.epochs, found, split.class_names, sentence)
+    curve = event_file(ready.toolkit.module, validation.epochs, setting.clock.wall())
+    files = {} if curve is None else {EVENT_FILE: curve}
+    return report_files(ready.job.name, validation.epochs, found, split.class_names, sentence) | files
 
 
 def _metrics(ready: Ready, watch: Watch, found: HoldOutResult) -> dict[str, object]:

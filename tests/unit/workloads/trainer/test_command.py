@@ -176,6 +176,9 @@ def test_another_framework_trains_stops_and_goes_on_without_tensorflow(tmp_path:
     assert end["step"] == start["total_steps"] == 2 * 22
     assert end["hold_out_accuracy"] > 0.3
     assert (tmp_path / "output/manifest.json").is_file()
+    assert not list((tmp_path / "output").glob("*tfevents*"))
+    report = (tmp_path / "output/report.md").read_text(encoding="utf-8")
+    assert f"There is no TensorBoard event file: {framework} trained, and TensorFlow writes it." in report
 
 
 SHARED_BY_TWO = """

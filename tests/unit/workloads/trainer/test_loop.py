@@ -86,7 +86,7 @@ def test_a_run_learns(done: Path) -> None:
 
 def test_the_output_is_vouched_for_and_classifies(done: Path, tensorflow: Any) -> None:
     manifest = json.loads((done / "output/manifest.json").read_text(encoding="utf-8"))
-    reports = ["metrics.csv", "curves.png", "confusion.csv", "report.md"]
+    reports = ["metrics.csv", "curves.png", "confusion.csv", "report.md", "events.out.tfevents.trainplan"]
     assert [row["path"] for row in manifest] == ["model.keras", "metrics.json", *reports]
     for row in manifest:
         data = (done / "output" / row["path"]).read_bytes()

@@ -69,7 +69,7 @@ def test_the_model_is_that_of_the_best_validation(early: Path) -> None:
 
 def test_the_reports_come_home_with_the_model(early: Path) -> None:
     manifest = json.loads((early / "output/manifest.json").read_text(encoding="utf-8"))
-    reports = ["metrics.csv", "curves.png", "confusion.csv", "report.md"]
+    reports = ["metrics.csv", "curves.png", "confusion.csv", "report.md", "events.out.tfevents.trainplan"]
     assert [row["path"] for row in manifest] == ["model.keras", "metrics.json", *reports]
     with (early / "output/confusion.csv").open(encoding="utf-8", newline="") as file:
         table = np.array([row[1:] for row in csv.reader(file)][1:], dtype=int)
