@@ -19,6 +19,7 @@ COMMANDS = {
     "measure": "Measure a job's throughput on this machine, in a short run",
     "status": "Show the state of a run, or of all runs that have not ended",
     "logs": "Show the output of a run",
+    "board": "Show the curves of a run in TensorBoard",
     "attach": "Follow a run that was left running",
     "stop": "End a run; its newest checkpoint is kept",
     "sweep": "Find and delete resources that runs have left",

@@ -49,6 +49,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("status", RUN, "--json"),
     ("logs", RUN),
     ("logs", RUN, "--json"),
+    ("board", RUN),
     ("attach", RUN),
     ("stop", RUN),
     ("sweep", "--provider", "local", "--dry-run"),
