@@ -27,7 +27,7 @@ from planner.runs.decision.spot_policy import (
     Policy,
     Running,
     Situation,
-    SpotSeen,
+    SpotRecord,
     chance_to_hold,
     decide,
     outage_reserve,
@@ -177,7 +177,7 @@ class Replay:
             spot_up=self.up,
             on_demand_refused=self.turned_down,
             price_ratio=PRICE_RATIO,
-            seen=SpotSeen(state_seconds=self.state_seconds, up_seconds=self.up_seconds, ups_ended=self.ups_ended),
+            spot=SpotRecord(state_seconds=self.state_seconds, up_seconds=self.up_seconds, ups_ended=self.ups_ended),
         )
 
     def _look(self) -> None:

@@ -84,14 +84,14 @@ class Settings:
 
     def options_of(self, provider: str) -> dict[str, str]:
         """What a provider takes of these, as text."""
-        values = _given(self) if is_here(provider) else {}
+        values = _set_values(self) if is_here(provider) else {}
         if is_simulated(provider):
             values = {"sim_speed": self.sim_speed, "sim_scenario": self.sim_scenario}
         values |= self.clouds.get(provider, {})
         return {name: value for name, value in values.items() if value is not None}
 
 
-def _given(settings: Settings) -> dict[str, str | None]:
+def _set_values(settings: Settings) -> dict[str, str | None]:
     return {
         "engine": settings.engine,
         "usd_per_hour": str(settings.usd_per_hour),
@@ -214,8 +214,8 @@ def _cloud(name: str, table: object, environment: Mapping[str, str], source: Pat
         raise BadInputError(f"{source}: {name} is not a table of texts and numbers", f'[{name}]\nregion = "…"')
     prefix = f"PLAN_{name.upper()}_"
     values = {key.removeprefix(prefix).lower(): value for key, value in environment.items() if key.startswith(prefix)}
-    meant = {key: value for key, value in values.items() if value and key not in _OF_PRICE_LISTS}
-    return {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in table.items()} | meant
+    options = {key: value for key, value in values.items() if value and key not in _OF_PRICE_LISTS}
+    return {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in table.items()} | options
 
 
 def _is_value(value: object) -> bool:

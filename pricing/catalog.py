@@ -142,9 +142,11 @@ class Catalog:
 
     def check(self) -> None:
         """Raises CatalogError where a page of the file is damaged (SQLite's quick_check)."""
-        found = [str(row[0]) for row in self._rows("PRAGMA quick_check(1)")]
-        if found != ["ok"]:
-            raise CatalogError(f"the price catalog {self.path} is damaged: {found[0] if found else 'it is empty'}")
+        complaints = [str(row[0]) for row in self._rows("PRAGMA quick_check(1)")]
+        if complaints != ["ok"]:
+            raise CatalogError(
+                f"the price catalog {self.path} is damaged: {complaints[0] if complaints else 'it is empty'}"
+            )
 
     def close(self) -> None:
         """Let go of the file. Places that were not read yet cannot be read afterwards."""
@@ -164,9 +166,9 @@ class Catalog:
         aliases: dict[str, tuple[str, ...]] = {}
         for spelling, name in self._rows("SELECT spelling, device FROM device_alias ORDER BY spelling"):
             aliases[name] = (*aliases.get(name, ()), spelling)
-        found = self._rows("SELECT * FROM device ORDER BY rowid")
+        device_rows = self._rows("SELECT * FROM device ORDER BY rowid")
         not_devices = dict(self._rows("SELECT spelling, reason FROM not_a_device"))
-        return DeviceTable((rows.device(row, aliases.get(row[0], ())) for row in found), not_devices)
+        return DeviceTable((rows.device(row, aliases.get(row[0], ())) for row in device_rows), not_devices)
 
     @cached_property
     def rates(self) -> Mapping[str, ProviderRates]:
@@ -188,32 +190,32 @@ class Catalog:
         Retired ones are in it only if the query asks for them. A rental none of whose places can be ranked is
         in it with no places, and their number as `places.unrankable`.
         """
-        asked = queries.conditions(query, today, self._assumed)
-        found = self._rows(queries.rentals(asked), asked.parameters)
-        return [self._rental_places(row, asked, today) for row in found]
+        conditions = queries.conditions(query, today, self._assumed)
+        rental_rows = self._rows(queries.rentals(conditions), conditions.parameters)
+        return [self._rental_places(row, conditions, today) for row in rental_rows]
 
     def retired_count(self, query: OfferQuery, today: date) -> int:
         """Offers that the query leaves out only because they are retired on `today`."""
         if query.include_retired:
             return 0
-        asked = queries.conditions(query._replace(include_retired=True), today, self._assumed)
-        ((count,),) = self._rows(queries.retired_count(asked), asked.parameters)
+        conditions = queries.conditions(query._replace(include_retired=True), today, self._assumed)
+        ((count,),) = self._rows(queries.retired_count(conditions), conditions.parameters)
         return int(count)
 
     def assume(self, *, as_listed: bool = False, had: Iterable[tuple[str, str, str]] = ()) -> None:
         """From now on no price is held to be an outlier, with `as_listed`, or none of the places `had`: provider,
         region and machine type of which somebody had one within 30 days."""
         numbers = {name: number for number, name in enumerate(self._regions)}
-        known = tuple((provider, numbers[region], kind) for provider, region, kind in had if region in numbers)
-        self._assumed = queries.Assumed(as_listed, known)
+        parts = tuple((provider, numbers[region], kind) for provider, region, kind in had if region in numbers)
+        self._assumed = queries.Assumed(as_listed, parts)
 
-    def offers(self, wanted: OfferQuery | Iterable[int], today: date) -> list[Offer]:
+    def offers(self, query_or_ids: OfferQuery | Iterable[int], today: date) -> list[Offer]:
         """Full offers: of a query, in catalog order, or of row ids, in the order given (unknown ones left out)."""
-        if isinstance(wanted, OfferQuery):
-            asked = queries.conditions(wanted, today, self._assumed)
-            found = self._rows(queries.offers(asked.rental, asked.place), asked.parameters)
-            return list(self._offers(found, today).values())
-        row_ids = list(wanted)
+        if isinstance(query_or_ids, OfferQuery):
+            conditions = queries.conditions(query_or_ids, today, self._assumed)
+            offer_rows = self._rows(queries.offers(conditions.rental, conditions.place), conditions.parameters)
+            return list(self._offers(offer_rows, today).values())
+        row_ids = list(query_or_ids)
         offers: dict[int, Offer] = {}
         for start in range(0, len(row_ids), _ROW_IDS_AT_ONCE):
             numbers = ",".join(str(int(row_id)) for row_id in row_ids[start : start + _ROW_IDS_AT_ONCE])
@@ -224,8 +226,8 @@ class Catalog:
 
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:
         """Prices of a query by row id: what thousands of offers are printed from, without making each an Offer."""
-        asked = queries.conditions(query, today, self._assumed)
-        return rows.quotes(self._rows(queries.quotes(asked), asked.parameters), self._sources, today)
+        conditions = queries.conditions(query, today, self._assumed)
+        return rows.quotes(self._rows(queries.quotes(conditions), conditions.parameters), self._sources, today)
 
     def summary(self, today: date) -> list[ProviderSummary]:
         """What is known of each provider, by name."""
@@ -283,17 +285,17 @@ class Catalog:
 
     @cached_property
     def _sources(self) -> Mapping[int, tuple[PriceGrade, str]]:
-        found = self._rows("SELECT source_id, kind, text FROM source")
-        return {source_id: (PriceGrade(kind), text) for source_id, kind, text in found}
+        source_rows = self._rows("SELECT source_id, kind, text FROM source")
+        return {source_id: (PriceGrade(kind), text) for source_id, kind, text in source_rows}
 
-    def _rental_places(self, row: Sequence[Any], asked: queries.Conditions, today: date) -> RentalPlaces:
+    def _rental_places(self, row: Sequence[Any], conditions: queries.Conditions, today: date) -> RentalPlaces:
         key, count, unrankable, *columns = row
         rental_id, first_row = columns[0], columns[rows.FIRST_ROW]
 
         def load() -> list[Placement]:
-            found = self._rows(queries.places(asked), {**asked.parameters, "rental_id": rental_id})
+            place_rows = self._rows(queries.places(conditions), {**conditions.parameters, "rental_id": rental_id})
             place = self._place
-            return [place(key, first_row) for (key,) in found]
+            return [place(key, first_row) for (key,) in place_rows]
 
         first = None if key is None else self._place(key, first_row)
         rental = self._rental(columns, today)
@@ -305,18 +307,18 @@ class Catalog:
 
     def _rental(self, row: Sequence[Any], today: date) -> Rental:
         """A row of table `rental` as it is on `today`, made once."""
-        made = self._made.setdefault(today, {})
-        if row[0] not in made:
-            made[row[0]] = rows.rental(row, self.rates, today)
-        return made[row[0]]
+        rentals = self._made.setdefault(today, {})
+        if row[0] not in rentals:
+            rentals[row[0]] = rows.rental(row, self.rates, today)
+        return rentals[row[0]]
 
-    def _offers(self, found: Sequence[Sequence[Any]], today: date) -> dict[int, Offer]:
-        make = self._maker(found, today)
-        return {row[0]: make.offer(row) for row in found}
+    def _offers(self, offer_rows: Sequence[Sequence[Any]], today: date) -> dict[int, Offer]:
+        make = self._maker(offer_rows, today)
+        return {row[0]: make.offer(row) for row in offer_rows}
 
-    def _maker(self, found: Sequence[Sequence[Any]], today: date) -> rows.OfferMaker:
+    def _maker(self, offer_rows: Sequence[Sequence[Any]], today: date) -> rows.OfferMaker:
         """For rows of `queries.offers`, whose second column is the rental."""
-        missing = {row[1] for row in found} - self._made.setdefault(today, {}).keys()
+        missing = {row[1] for row in offer_rows} - self._made.setdefault(today, {}).keys()
         if missing:
             numbers = ",".join(str(int(rental_id)) for rental_id in missing)
             for row in self._rows(f"SELECT * FROM rental WHERE rental_id IN ({numbers})"):

@@ -315,12 +315,24 @@ def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys
     on_demand = keys.on_demand_here(row)
     if on_demand is None:
         on_demand = keys.cheapest.get((row.type.provider, row.type.name))
-    known = keys.grounds.of(row, price, market)
+    ground = keys.grounds.of(row, price, market)
     region_id = keys.regions[row.region]
-    if region_id >= MOST_REGIONS or 2 * max(known.micro or 0, known.floor_micro or 0, on_demand or 0) >= MOST_MICRO_USD:
+    if (
+        region_id >= MOST_REGIONS
+        or 2 * max(ground.micro or 0, ground.floor_micro or 0, on_demand or 0) >= MOST_MICRO_USD
+    ):
         raise TableError(f"{row.region} {row.type.name}: more regions or dollars than the format can hold")
-    days = known.until_day, known.read_day
-    return (row_id, region_id, known.micro, known.old_micro, known.floor_micro, on_demand, *days, int(known.is_share))
+    days = ground.until_day, ground.read_day
+    return (
+        row_id,
+        region_id,
+        ground.micro,
+        ground.old_micro,
+        ground.floor_micro,
+        on_demand,
+        *days,
+        int(ground.is_share),
+    )
 
 
 def _price(ids: tuple[int, int], row: OfferRow, price: Price, market: Market, keys: _Keys) -> list[Any]:
@@ -340,11 +352,11 @@ def _price(ids: tuple[int, int], row: OfferRow, price: Price, market: Market, ke
 def _drifts(offers: Iterable[OfferRow]) -> list[tuple[Any, ...]]:
     """How the spot prices of each family drift."""
     families = sorted({(row.type.provider, row.type.family, row.type.device != CPU_DEVICE) for row in offers})
-    found = {
+    drifts = {
         (provider, family): drift_of(provider, family, accelerated=accelerated)
         for provider, family, accelerated in families
     }
-    return [(*family, *drift) for family, drift in found.items()]
+    return [(*family, *drift) for family, drift in drifts.items()]
 
 
 if __name__ == "__main__":

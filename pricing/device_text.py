@@ -111,10 +111,10 @@ def _member(place: str, entry: dict[str, Any], field: str, kinds: type[Kind]) ->
         raise TableError(f"{place}: {entry['name']!r}: {what}") from error
 
 
-def _low_and_high(given: list[float] | None) -> tuple[float, float] | None:
-    if given is None:
+def _low_and_high(bounds: list[float] | None) -> tuple[float, float] | None:
+    if bounds is None:
         return None
-    low, high = given
+    low, high = bounds
     if not 0 < low <= high:
-        raise ValueError(f"usable_memory_mib is the least and the most, not {given}")
+        raise ValueError(f"usable_memory_mib is the least and the most, not {bounds}")
     return low, high

@@ -165,23 +165,29 @@ class Device:
         part = 1.0 if self.memory_gib is None else min(1.0, memory_gib / self.memory_gib)
         part = 1.0 if part > _AS_GOOD_AS_WHOLE else part
         if self.usable_memory_mib is None:
-            known = (USABLE_SHARE * memory_gib, USABLE_SHARE * memory_gib, "assumed: no report of this device is known")
+            bounds_and_source = (
+                USABLE_SHARE * memory_gib,
+                USABLE_SHARE * memory_gib,
+                "assumed: no report of this device is known",
+            )
         else:
             low, high = (mib / 1024 * part for mib in self.usable_memory_mib)
-            known = (low, high, self.usable_memory_source)
+            bounds_and_source = (low, high, self.usable_memory_source)
         if not jax or self.architecture is Architecture.TPU:
-            return UsableMemory(*known)
+            return UsableMemory(*bounds_and_source)
         most = USABLE_SHARE_OF_JAX * memory_gib
         return UsableMemory(
-            min(known[0], most), min(known[1], most), f"{known[2]}; JAX takes {USABLE_SHARE_OF_JAX:.0%}"
+            min(bounds_and_source[0], most),
+            min(bounds_and_source[1], most),
+            f"{bounds_and_source[2]}; JAX takes {USABLE_SHARE_OF_JAX:.0%}",
         )
 
     @property
     def has_rates(self) -> bool:
         """Whether a throughput can be modelled from the row: bandwidth and at least one peak rate."""
         peaks = self.peak_tflops
-        known = (peaks.fp32, peaks.tf32, peaks.amp_fp16, peaks.amp_bf16)
-        return self.memory_bandwidth_gb_s is not None and any(rate is not None for rate in known)
+        rates = (peaks.fp32, peaks.tf32, peaks.amp_fp16, peaks.amp_bf16)
+        return self.memory_bandwidth_gb_s is not None and any(rate is not None for rate in rates)
 
 
 class DeviceTable(Mapping[str, Device]):

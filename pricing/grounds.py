@@ -37,14 +37,14 @@ class Grounds:
         """Shares of the on-demand price, of prices that are admitted: by family, by device, and of all with or without
         an accelerator."""
         newest = max((price.as_of for _, price in spot if price.as_of is not None), default=None)
-        found: defaultdict[tuple[str, ...], list[Decimal]] = defaultdict(list)
+        shares_of_group: defaultdict[tuple[str, ...], list[Decimal]] = defaultdict(list)
         for row, price in spot:
             on_demand = self._on_demand_micro(row)
             share = price.usd_per_hour / from_micro(on_demand) if on_demand else None
             if share is not None and is_admitted(share, (price.as_of, price.as_of_text), newest):
                 for group in _groups(row):
-                    found[group].append(share)
-        return {group: share_ppm(known) for group, known in found.items()}
+                    shares_of_group[group].append(share)
+        return {group: share_ppm(shares) for group, shares in shares_of_group.items()}
 
     def of(self, row: OfferRow, price: Price, market: Market) -> Ground:
         """What the price is planned from, and of a spot price far below the other regions' what stands in its place."""

@@ -162,7 +162,7 @@ def _take_over(
     A type that the part has elsewhere is gone where it does not have it; one that it has nowhere goes by another name
     now, perhaps: what was known of it stays, with its old day. So does what was known in the place of a held price.
     """
-    documents = _found(part, types)
+    documents = _known_prices(part, types)
     understood = {(place.instance_type, place.market) for place in documents}
     by_region: defaultdict[tuple[str, str, Market], list[Entry]] = defaultdict(list)
     for place, entry in entries.items():
@@ -203,7 +203,7 @@ def _last(
     return zones[(len(zones) - 1) // 2] if zones else None
 
 
-def _found(part: PricePart, types: _Types) -> dict[PriceKey, PriceFound]:
+def _known_prices(part: PricePart, types: _Types) -> dict[PriceKey, PriceFound]:
     """The prices of machine types that are known."""
     return {
         PriceKey(one.region, one.instance_type, one.market, one.zones[0] if len(one.zones) == 1 else ""): one

@@ -116,11 +116,11 @@ def drifts() -> Mapping[tuple[str, str], Drift]:
 
 def drift_of(provider: str, family: str, *, accelerated: bool) -> Drift:
     """The drift of a family's spot prices; without a series of its own, that of all with or without an accelerator."""
-    known = drifts()
-    own = known.get((provider, family))
+    rows = drifts()
+    own = rows.get((provider, family))
     if own is not None:
         return own
-    pooled = known["*", "accelerator" if accelerated else "cpu"]
+    pooled = rows["*", "accelerator" if accelerated else "cpu"]
     if provider == "gcp":
         return pooled
     wider = (end**OTHER_VENDORS_WIDER for end in (pooled.low_90_days, pooled.high_90_days))
@@ -157,8 +157,8 @@ def ground(
 
 def year_of(text: str) -> date | None:
     """The first day of the year that a source's own date names (`2026-H1`, `~2024`); None where it names none."""
-    found = re.search(r"\b(20\d\d)\b", text)
-    return None if found is None else date(int(found.group()), 1, 1)
+    match = re.search(r"\b(20\d\d)\b", text)
+    return None if match is None else date(int(match.group()), 1, 1)
 
 
 def is_admitted(share: Decimal, read: tuple[date | None, str], newest: date | None) -> bool:

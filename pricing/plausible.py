@@ -65,7 +65,13 @@ class Medians(NamedTuple):
         families: defaultdict[FamilyKey, list[Decimal]] = defaultdict(list)
         for kind, market, usd_per_hour in prices:
             families[_family(kind, market)].append(usd_per_hour / units(kind))
-        return cls({key: median(listed) for key, listed in families.items() if len(listed) >= LEAST_FAMILY})
+        return cls(
+            {
+                key: median(family_prices)
+                for key, family_prices in families.items()
+                if len(family_prices) >= LEAST_FAMILY
+            }
+        )
 
     def over(self, other: Medians) -> Medians:
         """These medians, and those of `other` for families that have none here."""

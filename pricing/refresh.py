@@ -48,7 +48,7 @@ class Outcome:
 
 def known_of(provider: str, home: Path) -> KnownPrices:
     """What is known of a provider before a refresh. Raises CatalogError, TableError."""
-    return _known(provider, overlaid(_shipped_tables(), list(_readable_overlays(home).values())))
+    return _known_prices(provider, overlaid(_shipped_tables(), list(_readable_overlays(home).values())))
 
 
 def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> Outcome:
@@ -60,7 +60,7 @@ def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> O
     """
     overlays = _readable_overlays(home)
     shipped = _shipped_tables()
-    catalog_state = _known(provider, overlaid(shipped, list(overlays.values())))
+    catalog_state = _known_prices(provider, overlaid(shipped, list(overlays.values())))
     merged = merge(catalog_state, news)
     before = prices_of(catalog_state.offers)
     changes = compare(before, prices_of(merged.offers))
@@ -91,15 +91,15 @@ def accept(provider: str, names: Sequence[str], home: Path) -> tuple[HeldPrice, 
     if overlay is None:
         return ()
     held_prices = held_of(overlay)
-    chosen = tuple(one for one in held_prices if any(f"{one.name}/".startswith(f"{name}/") for name in names))
-    if not chosen:
+    accepted = tuple(one for one in held_prices if any(f"{one.name}/".startswith(f"{name}/") for name in names))
+    if not accepted:
         return ()
     shipped = _shipped_tables()
-    offers = let_through(_known(provider, overlaid(shipped, list(overlays.values()))), chosen)
-    parts = json.dumps(_with_held(parts_of(overlay), [one for one in held_prices if one not in chosen]))
+    offers = let_through(_known_prices(provider, overlaid(shipped, list(overlays.values()))), accepted)
+    parts = json.dumps(_with_held(parts_of(overlay), [one for one in held_prices if one not in accepted]))
     overlays[provider] = replace(_overlay_of(provider, offers, overlay.read_on, shipped), parts=parts)
     compile_catalog(TEXT_DIR, home / REFRESHED, [overlays[name] for name in sorted(overlays)])
-    return chosen
+    return accepted
 
 
 def compile_anew(own: Path) -> None:
@@ -108,8 +108,8 @@ def compile_anew(own: Path) -> None:
     try:
         shipped, overlays = _shipped_tables(), list(read_overlays(own).values())
         over = overlaid(shipped, overlays)
-        kept = [one for one in overlays if _is_newer(_days(over, one.provider), _days(shipped, one.provider))]
-        compile_catalog(TEXT_DIR, own, kept)
+        newer = [one for one in overlays if _is_newer(_days(over, one.provider), _days(shipped, one.provider))]
+        compile_catalog(TEXT_DIR, own, newer)
     except (OSError, ValueError) as error:
         raise CatalogError(f"the refreshed prices in {own} cannot be used by this version: {error}", _HINT) from None
 
@@ -151,11 +151,11 @@ def parts_of(overlay: Overlay) -> dict[str, dict[str, Any]]:
 
 def price_sources() -> dict[str, Source]:
     """Where refreshed prices come from, by id."""
-    listed = (*aws.SOURCES, *aws_account.SOURCES, *gcp.SOURCES, *azure.SOURCES)
-    return {key: Source(id=key, kind=PriceGrade(kind), text=text) for key, kind, text in listed}
+    sources = (*aws.SOURCES, *aws_account.SOURCES, *gcp.SOURCES, *azure.SOURCES)
+    return {key: Source(id=key, kind=PriceGrade(kind), text=text) for key, kind, text in sources}
 
 
-def _known(provider: str, tables: Tables) -> KnownPrices:
+def _known_prices(provider: str, tables: Tables) -> KnownPrices:
     offers = [row for row in tables.offers if row.type.provider == provider]
     return KnownPrices(provider=provider, offers=offers, types=tables.types, sources=price_sources())
 

@@ -187,7 +187,7 @@ class OfferMaker:
 
 
 def quotes(
-    found: Sequence[Sequence[Any]], sources: Mapping[int, tuple[PriceGrade, str]], today: date
+    quote_rows: Sequence[Sequence[Any]], sources: Mapping[int, tuple[PriceGrade, str]], today: date
 ) -> dict[int, Quote]:
     """Rows of `queries.quotes` by row id."""
 
@@ -199,7 +199,7 @@ def quotes(
         planned_as, spread = planned((of_planning[0], usd, *of_planning[1:]), today)
         return PriceStamp(tuple(zones.split()), graded, as_of, planned_as=planned_as, spread=spread)
 
-    return {row[0]: Quote(row[1], stamp(tuple(row[1:]))) for row in found}
+    return {row[0]: Quote(row[1], stamp(tuple(row[1:]))) for row in quote_rows}
 
 
 def planned(of: Sequence[Any], today: date) -> tuple[PlannedAs, PriceSpread]:
@@ -207,12 +207,12 @@ def planned(of: Sequence[Any], today: date) -> tuple[PlannedAs, PriceSpread]:
     of `queries._SPREAD`."""
     planning, raw, micro, until_day, read_day, old, is_share, floor, *rest = of
     as_listed, on_demand, ppm_per_day, low, high = rest
-    known = Ground(micro, until_day, read_day, old, bool(is_share), floor)
-    basis = planned_as(known, today, as_listed=bool(as_listed))
+    ground = Ground(micro, until_day, read_day, old, bool(is_share), floor)
+    basis = planned_as(ground, today, as_listed=bool(as_listed))
     if not planning or until_day == ALWAYS:
         return basis, AS_LISTED
     ends = PriceSpread(min(1.0, raw / planning), on_demand / planning if on_demand else math.inf)
-    return basis, spread(known, Drift(ppm_per_day, low, high), today, ends)
+    return basis, spread(ground, Drift(ppm_per_day, low, high), today, ends)
 
 
 def _usd(micro: int | None) -> Decimal | None:

@@ -90,12 +90,12 @@ def _side_rate(row: dict[str, str], sources: Mapping[str, Source]) -> SideRateRo
 
 
 def _refuse_twice(rates: Iterable[SideRateRow]) -> None:
-    seen: set[tuple[str, str, str, str]] = set()
+    keys: set[tuple[str, str, str, str]] = set()
     for provider, kind, region, to in _each(rates):
-        if (provider, kind, region, to) in seen:
+        if (provider, kind, region, to) in keys:
             where = f"{region} to {to}" if to else region
             raise TableError(f"{SIDE_RATES}: two rows for {provider} {kind} {where}: keep the newer one")
-        seen.add((provider, kind, region, to))
+        keys.add((provider, kind, region, to))
 
 
 def _each(rates: Iterable[SideRateRow]) -> Iterator[tuple[str, str, str, str]]:

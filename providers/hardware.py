@@ -98,8 +98,8 @@ def canonical_device(name: str, device_name: Callable[[str], str | None]) -> str
     for maker in _MAKERS:
         short = short.removeprefix(maker)
     for spelling in (name, _SPELLINGS.get(short.lower(), short)):
-        if known := device_name(spelling):
-            return known
+        if device := device_name(spelling):
+            return device
     return short
 
 

@@ -203,7 +203,7 @@ def provider(name: str, settings: ProviderSettings) -> Provider:
     """The provider of this name. Raises BadRequestError for a name that is not there, or options that are wrong."""
     if name not in FACTORIES:
         raise BadRequestError(f"there is no provider {name!r} to launch on", hint=f"known: {', '.join(FACTORIES)}")
-    return cast("Provider", _made(FACTORIES[name])(settings))
+    return cast("Provider", _factory(FACTORIES[name])(settings))
 
 
 def rates_told_by(name: str) -> ProviderRates:
@@ -211,19 +211,19 @@ def rates_told_by(name: str) -> ProviderRates:
     row = vendor(name)
     if row is None or not row.rates:
         raise BadRequestError(f"{name!r} tells no rates of its own", hint="the catalog has those of vendors")
-    return cast("ProviderRates", _named(row.rates))
+    return cast("ProviderRates", _imported(row.rates))
 
 
 def bill_teller(name: str, settings: ProviderSettings) -> BillTeller | None:
     """Who lists what bills in the account; None for a provider without bills. Raises BadRequestError."""
     row = vendor(name)
-    return None if row is None or not row.bill else cast("BillTeller", _made(row.bill)(settings))
+    return None if row is None or not row.bill else cast("BillTeller", _factory(row.bill)(settings))
 
 
-def _made(where: str) -> Callable[[ProviderSettings], object]:
-    return cast("Callable[[ProviderSettings], object]", _named(where))
+def _factory(where: str) -> Callable[[ProviderSettings], object]:
+    return cast("Callable[[ProviderSettings], object]", _imported(where))
 
 
-def _named(where: str) -> object:
+def _imported(where: str) -> object:
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)

@@ -155,10 +155,10 @@ def without_unused(values: dict[str, Any]) -> dict[str, Any]:
 
     A job that does without them keeps the digest that it had, and the trainer of an earlier version can read it.
     """
-    kept = {part: value for part, value in values.items() if not _is_unused_part(part, value)}
+    used = {part: value for part, value in values.items() if not _is_unused_part(part, value)}
     for part in _LATER.keys() & values.keys():
-        kept[part] = {key: value for key, value in values[part].items() if not _is_unused(part, key, value)}
-    return kept
+        used[part] = {key: value for key, value in values[part].items() if not _is_unused(part, key, value)}
+    return used
 
 
 def uses_recipe(job: TrainingJob) -> bool:

@@ -121,12 +121,12 @@ def ask(
         if text == "":
             terminal.write("\n")
             return Reply.CLOSED
-        line, ended, rest = (typed + (text or "")).partition("\n")
-        typed = rest if ended else line
-        answer = _meant(line, default) if ended else None
+        line, newline, rest = (typed + (text or "")).partition("\n")
+        typed = rest if newline else line
+        answer = _reply_of(line, default) if newline else None
         if answer is not None:
             return answer
-        if ended:
+        if newline:
             terminal.write(f"answer y or n {choices}: ")
 
 
@@ -165,7 +165,7 @@ def confirm(
     raise BadInputError(f"{unanswered(reply)}: {left_alone}", hint)
 
 
-def _meant(line: str, default: bool | None) -> Reply | None:
+def _reply_of(line: str, default: bool | None) -> Reply | None:
     """What a typed line means; None for nothing that could be understood."""
     word = line.strip().lower()
     if not word and default is not None:

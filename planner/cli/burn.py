@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """List what bills in the account by the hour or month, whoever made it: reads only, ends nothing."""
     settings = options.settings()
-    accounts = [_asked(name, settings, is_named=provider is not None) for name in build.provider_names(provider)]
+    accounts = [_account_of(name, settings, is_named=provider is not None) for name in build.provider_names(provider)]
     things = sorted(
         (thing for account in accounts if account.bill for thing in account.bill.things),
         key=lambda thing: (thing.provider, thing.region, -(thing.usd_per_month or Decimal(0)), thing.id),
@@ -58,7 +58,7 @@ def command(
         raise RefusedError(f"no account could be read: {text}", "plan doctor shows what is missing")
 
 
-def _asked(name: str, settings: Settings, *, is_named: bool) -> _Account:
+def _account_of(name: str, settings: Settings, *, is_named: bool) -> _Account:
     if not is_named and not build.is_used(name, settings):
         return _Account(name, left_out="nobody is signed in here")
     teller = build.bill_teller(name, settings)

@@ -135,12 +135,12 @@ def checked(folder: Path, most_decoded: int | None, job: TrainingJob | None) -> 
 
 def _write_sheet(report: Report, file: Path) -> None:
     try:
-        shown = write_sheet(report, file)
+        count = write_sheet(report, file)
     except ModuleNotFoundError:
         raise BadInputError("a contact sheet needs Pillow, which is not installed here", "pip install pillow") from None
     except (OSError, ValueError) as error:
         raise BadInputError(f"cannot write {file}: {error}", "--sheet takes a PNG or JPEG file") from None
-    sys.stderr.write(f"wrote {file}: {shown:,} images\n")
+    sys.stderr.write(f"wrote {file}: {count:,} images\n")
 
 
 def _progress_of_images() -> Callable[[int], None]:
@@ -212,9 +212,9 @@ def check_at_launch(job: TrainingJob) -> None:
 
 def bring(job: TrainingJob, provider: Provider, settings: Settings) -> DataTransfer:
     """What the job's data takes to get to a machine of the provider; its folder is read. Raises PlanError."""
-    known = provider_settings(provider.name, settings, {})
+    options = provider_settings(provider.name, settings, {})
     try:
-        return plan_transfer(job, provider.name, known, storage_of(provider, DATA), _progress("read"))
+        return plan_transfer(job, provider.name, options, storage_of(provider, DATA), _progress("read"))
     except ProviderError as error:
         raise from_provider(error) from error
 

@@ -43,13 +43,15 @@ def command(
     provider, job_file = _told_apart(provider, job_file)
     job = options.read_job_file(job_file) if job_file else None
     settings = options.settings()
-    looked = [_examined(name, job, settings, asked_for=provider is not None) for name in _wanted(provider)]
+    examinations = [
+        _examined(name, job, settings, asked_for=provider is not None) for name in _provider_names(provider)
+    ]
     if as_json:
-        sys.stdout.write(json.dumps({"providers": [_json(one) for one in looked]}) + "\n")
+        sys.stdout.write(json.dumps({"providers": [_json(one) for one in examinations]}) + "\n")
     else:
-        sys.stdout.write("\n\n".join(_text(one) for one in looked) + "\n")
-    if all(one.state is PreflightState.REFUSED for one in looked):
-        raise typer.Exit(int(refused(looked[0].provider).exit_code))
+        sys.stdout.write("\n\n".join(_text(one) for one in examinations) + "\n")
+    if all(one.state is PreflightState.REFUSED for one in examinations):
+        raise typer.Exit(int(refused(examinations[0].provider).exit_code))
 
 
 def _told_apart(provider: str | None, job_file: Path | None) -> tuple[str | None, Path | None]:
@@ -59,16 +61,16 @@ def _told_apart(provider: str | None, job_file: Path | None) -> tuple[str | None
     return provider, job_file
 
 
-def _wanted(given: str | None) -> tuple[str, ...]:
-    return tuple(name for name in build.provider_names(given) if given or not is_simulated(name))
+def _provider_names(only: str | None) -> tuple[str, ...]:
+    return tuple(name for name in build.provider_names(only) if only or not is_simulated(name))
 
 
 def _examined(name: str, job: TrainingJob | None, settings: Settings, *, asked_for: bool) -> Examination:
     if not asked_for and not build.is_used(name, settings):
         return _not_signed_in(name)
     try:
-        asked = build.provider(name, settings)
-        return examine(asked, _cheapest(asked, job, settings))
+        one = build.provider(name, settings)
+        return examine(one, _cheapest(one, job, settings))
     except ProviderError as error:
         if asked_for:
             raise from_provider(error) from error
@@ -81,15 +83,15 @@ def _not_signed_in(name: str) -> Examination:
     return Examination(provider=name, account=(), offers=(), state=PreflightState.REFUSED, sentence=sentence)
 
 
-def _cheapest(asked: Provider, job: TrainingJob | None, settings: Settings) -> list[Offer]:
+def _cheapest(one: Provider, job: TrainingJob | None, settings: Settings) -> list[Offer]:
     """What the provider has for the job, the best first."""
-    if is_here(asked.name):
-        return list(asked.offers(OfferQuery()))
+    if is_here(one.name):
+        return list(one.offers(OfferQuery()))
     job = job or options.job_from_options(dict(zip(("model", "dataset"), DEFAULT_JOB, strict=True)))
-    wanted = PlanQuery(providers=(asked.name,), every_place=True, limit=_LOOKED_AT)
-    wanted = with_simulated_offers(wanted, lambda _: asked)
+    query = PlanQuery(providers=(one.name,), every_place=True, limit=_LOOKED_AT)
+    query = with_simulated_offers(query, lambda _: one)
     try:
-        plan = make_plan(job, wanted, settings, build.clock().now())
+        plan = make_plan(job, query, settings, build.clock().now())
     except NothingLeftError:
         return []
     return [ranked.offer for ranked in plan.candidates]
@@ -115,14 +117,14 @@ def by_cause(checks: Sequence[Check]) -> list[Check]:
 def _offer_lines(judged: Judged, *, whole: bool) -> list[str]:
     """The check that decides; all of them for a provider without lines of its own."""
     if whole:
-        return [line for check in judged.preflight.checks for line in _check_lines(check, _named(judged, check))]
+        return [line for check in judged.preflight.checks for line in _check_lines(check, _line_name(judged, check))]
     reason = judged.reason
     if reason is None:
         return [f"{judged.state:<8}  {judged.text}"]
-    return _check_lines(reason, _named(judged, reason))
+    return _check_lines(reason, _line_name(judged, reason))
 
 
-def _named(judged: Judged, check: Check) -> str:
+def _line_name(judged: Judged, check: Check) -> str:
     return f"{judged.text}: {check.name}: {check.detail}"
 
 

@@ -43,8 +43,8 @@ def command(
 ) -> None:
     """Write the file; never over another."""
     if recipe:
-        asked = (model, dataset, epochs, batch)
-        if asked != ("vgg16", "cifar10", options.DEFAULT_EPOCHS, options.DEFAULT_BATCH):
+        answers = (model, dataset, epochs, batch)
+        if answers != ("vgg16", "cifar10", options.DEFAULT_EPOCHS, options.DEFAULT_BATCH):
             raise BadInputError("a recipe has a model, data, epochs and a batch", "leave these out beside --recipe")
         _write(target, _recipe(recipe))
         return

@@ -71,7 +71,7 @@ def command(
     """Parse, plan, ask, follow, receipt."""
     job = options.with_limits(options.read_job_file(job_file), deadline, budget, objective)
     settings = options.settings()
-    query = _wanted(provider, region, device, options.markets(market), allow_retired, assume_available)
+    query = _query_of(provider, region, device, options.markets(market), allow_retired, assume_available)
     around = build.surroundings(settings)
     factory = around.provider_of
     given_usd = None if max_cost is None else options.max_cost(max_cost)
@@ -121,7 +121,7 @@ def command(
         follow(runner, run, make_request, as_json, until_launched=detach)
 
 
-def _wanted(
+def _query_of(
     providers: Sequence[str] | None,
     regions: Sequence[str] | None,
     devices: Sequence[str] | None,
@@ -130,8 +130,8 @@ def _wanted(
     assume_available: bool,
 ) -> PlanQuery:
     """What the options ask for; an option that is not given asks for everything."""
-    asked = PlanQuery(tuple(providers or ()), tuple(regions or ()), tuple(devices or ()), tuple(markets))
-    return asked._replace(include_retired=allow_retired, assume_available=assume_available)
+    query = PlanQuery(tuple(providers or ()), tuple(regions or ()), tuple(devices or ()), tuple(markets))
+    return query._replace(include_retired=allow_retired, assume_available=assume_available)
 
 
 def _ask(

@@ -78,11 +78,11 @@ _LEAST = {"epochs": DEFAULT_EPOCHS, "batch": DEFAULT_BATCH}
 _NAMED = {"model": Preset, "dataset": DataName}
 
 
-def job_of(job_file: Path | None, **given: object) -> TrainingJob:
+def job_of(job_file: Path | None, **options: object) -> TrainingJob:
     """The job in the file, or the one that the options of `OF_A_JOB` say. Raises BadInputError."""
     if job_file is None:
-        return job_from_options(given)
-    names = [f"--{name}" for name, value in given.items() if value is not None]
+        return job_from_options(options)
+    names = [f"--{name}" for name, value in options.items() if value is not None]
     if names:
         are = "is" if len(names) == 1 else "are"
         raise BadInputError(f"{' and '.join(names)} {are} for estimates without a job file", "change the file instead")
@@ -96,9 +96,9 @@ def job_from_options(options_given: Mapping[str, object]) -> TrainingJob:
         raise BadInputError(
             "give a job file, or --model and --dataset", "plan estimate --model vgg16 --dataset cifar10"
         )
-    for option, known in _NAMED.items():
+    for option, names in _NAMED.items():
         if options_given.get(option) is not None:
-            _one_of(f"--{option}", str(options_given[option]), list(known))
+            _one_of(f"--{option}", str(options_given[option]), list(names))
     values: dict[str, Any] = {"name": f"{model}-{dataset}".replace("_", "-")}
     for option, (key, *within) in OF_A_JOB.items():
         value = options_given.get(option) or _LEAST.get(option)

@@ -79,8 +79,8 @@ def _show(
 def _show_held(names: tuple[str, ...], home: Path, *, as_json: bool) -> None:
     with _readable():
         overlays = read_overlays(home / REFRESHED)
-    held = [one for name in names if name in overlays for one in held_of(overlays[name])]
-    text = json.dumps([held_json(one) for one in held]) if as_json else held_text(held)
+    held_prices = [one for name in names if name in overlays for one in held_of(overlays[name])]
+    text = json.dumps([held_json(one) for one in held_prices]) if as_json else held_text(held_prices)
     sys.stdout.write(f"{text}\n")
 
 
@@ -139,18 +139,18 @@ def _forget() -> None:
     sys.stdout.write("the shipped prices are used\n" if there else "nothing was refreshed\n")
 
 
-def _names(given: list[str] | None) -> tuple[str, ...]:
-    for name in given or ():
+def _names(names: list[str] | None) -> tuple[str, ...]:
+    for name in names or ():
         if name not in READERS:
             raise BadInputError(f"there is no price list of {name!r}", f"known: {', '.join(READERS)}")
-    return tuple(dict.fromkeys(given or READERS))
+    return tuple(dict.fromkeys(names or READERS))
 
 
 def _standings(home: Path, today: date) -> list[PriceState]:
     path = current_catalog(home, lambda line: _say(line.strip()))
     overlays = read_overlays(path) if path.name == REFRESHED and path.parent == home else {}
     with Catalog.open() as shipped, Catalog.open(path) as current:
-        found = []
+        standings = []
         for summary in current.summary(today):
             overlay = overlays.get(summary.provider)
             changes = None
@@ -161,8 +161,8 @@ def _standings(home: Path, today: date) -> list[PriceState]:
                 )
                 changes = compare(before, after)
             parts = parts_of(overlay) if overlay else {}
-            found.append(PriceState(summary, overlay.read_on if overlay else None, parts, changes))
-    return found
+            standings.append(PriceState(summary, overlay.read_on if overlay else None, parts, changes))
+    return standings
 
 
 def _refreshed(name: str, asking: Asking, home: Path, *, accept: bool) -> Outcome | SourceError:
@@ -186,7 +186,7 @@ def _report(done: list[Outcome | SourceError], *, as_json: bool) -> None:
         sys.stdout.write(json.dumps({"providers": [outcome_json(one) for one in outcomes], "failed": failed}) + "\n")
     else:
         sys.stdout.writelines(f"{outcome_text(outcome)}\n" for outcome in outcomes)
-    held = [outcome.provider for outcome in outcomes if outcome.held]
+    held_back = [outcome.provider for outcome in outcomes if outcome.held]
     nothing = [outcome.provider for outcome in outcomes if not outcome.read]
     for error in errors[1:]:
         sys.stderr.write(f"warning: {error.message}\n")
@@ -194,10 +194,10 @@ def _report(done: list[Outcome | SourceError], *, as_json: bool) -> None:
         raise RefusedError(errors[0].message, errors[0].hint)
     if nothing:
         raise ThisMachineError(f"no prices of {', '.join(nothing)} could be read", "the earlier prices are still used")
-    if held:
-        again = f"plan prices refresh {' '.join(held)} --accept"
+    if held_back:
+        again = f"plan prices refresh {' '.join(held_back)} --accept"
         raise RefusedError(
-            f"the new prices of {', '.join(held)} were not accepted, see above", f"{again} takes them over"
+            f"the new prices of {', '.join(held_back)} were not accepted, see above", f"{again} takes them over"
         )
 
 

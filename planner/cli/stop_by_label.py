@@ -47,7 +47,7 @@ def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | Non
         resource
         for one in looks
         if one.sweep
-        for resource in one.sweep.found
+        for resource in one.sweep.resources
         if _matches(resource.resource.run_id, query)
     ]
     silent = _silent(looks)

@@ -144,7 +144,7 @@ def _runs(settings: Settings) -> Mapping[str, Run] | None:
 
 def _stored(swept: Mapping[str, Sweep], settings: Settings) -> list[StoredRun]:
     """What runs have left in storage, at those that answered."""
-    existing = {resource.resource.run_id for sweep in swept.values() for resource in sweep.found}
+    existing = {resource.resource.run_id for sweep in swept.values() for resource in sweep.resources}
     return look_stored(swept, settings, _own_runs(settings), existing)
 
 
@@ -168,7 +168,7 @@ def _ending(sweep: Sweep, client: str | None, *, everything: bool) -> list[Owned
     also = {Fate.NEWBORN} if everything else set()
     return [
         resource.resource
-        for resource in sweep.found
+        for resource in sweep.resources
         if resource.fate.ends
         or resource.fate in also
         or (resource.fate is Fate.FOREIGN and client in (ANY_CLIENT, resource.resource.client))
@@ -177,7 +177,7 @@ def _ending(sweep: Sweep, client: str | None, *, everything: bool) -> list[Owned
 
 def _question(ending: Mapping[str, list[OwnedResource]], swept: Mapping[str, Sweep]) -> str:
     """How many, and whose."""
-    foreign = [owned.resource for sweep in swept.values() for owned in sweep.found if owned.fate is Fate.FOREIGN]
+    foreign = [owned.resource for sweep in swept.values() for owned in sweep.resources if owned.fate is Fate.FOREIGN]
     going = [resource for resources in ending.values() for resource in resources]
     theirs = Counter(resource.client for resource in going if resource in foreign)
     also = "".join(f", {count} of client {client}" for client, count in theirs.items())
@@ -230,7 +230,7 @@ def _complain(rest: list[str], looks: Sequence[ProviderSweep]) -> None:
 
 
 def _show(swept: Mapping[str, Sweep], stored_runs: list[StoredRun], settings: Settings, as_json: bool) -> None:
-    resources = [resource for sweep in swept.values() for resource in sweep.found]
+    resources = [resource for sweep in swept.values() for resource in sweep.resources]
     if as_json:
         rows = [*(_json(resource) for resource in resources), *(stored_json(stored_run) for stored_run in stored_runs)]
         sys.stdout.write(json.dumps(rows) + "\n")

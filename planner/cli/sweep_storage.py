@@ -31,7 +31,7 @@ def look_stored(
 
     One that does not let us in is told and passed over: nothing there runs.
     """
-    found: list[StoredRun] = []
+    stored: list[StoredRun] = []
     for name in (wanted_name for wanted_name in providers if wanted_name in FACTORIES):
         try:
             store = storage_of(build.provider(name, settings), RUNS)
@@ -39,8 +39,8 @@ def look_stored(
         except ProviderError as error:
             sys.stderr.write(f"{name}: what is stored there is not known: {error.message}\n")
             continue
-        found += stored_runs(name, sizes, runs, existing, rates_of(name, settings.home))
-    return found
+        stored += stored_runs(name, sizes, runs, existing, rates_of(name, settings.home))
+    return stored
 
 
 def stored_text(stored_runs: list[StoredRun], home: Path) -> str:

@@ -74,13 +74,13 @@ def scan(folder: Path) -> Scan:
     if not os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
         raise BadInputError(f"{folder} is not a folder", "data sets are uploaded from a folder")
     try:
-        found = list(_entries(folder))
+        entries = list(_entries(folder))
     except OSError as error:
         raise ThisMachineError(f"cannot read {error.filename or folder}: {error.strerror}") from error
-    items = sorted((item for item in found if item is not None), key=lambda item: item.path)
+    items = sorted((item for item in entries if item is not None), key=lambda item: item.path)
     if not items:
         raise BadInputError(f"{folder} is empty")
-    return Scan(tuple(items), len(found) - len(items))
+    return Scan(tuple(items), len(entries) - len(items))
 
 
 def folder_bytes(folder: Path, most: int = MOST_LOOKED_AT) -> int | None:

@@ -86,12 +86,12 @@ def looked_at(folder: Path, home: Path, report: Callable[[int], None]) -> DataSe
     items = scanned.items
     note = _note(str(folder.resolve()), home)
     stamp = hashlib.sha256(repr([(item.path, item.size_bytes, item.changed_ns) for item in items]).encode()).hexdigest()
-    data_set = _known(note, stamp)
-    found = _with_items(data_set, items) if data_set else None
-    if found is None:
-        found = read(folder, items, report)
-        _remember(note, stamp, found)
-    return replace(found, left_out=scanned.left_out)
+    data_set = _noted_data_set(note, stamp)
+    data_set_with_items = _with_items(data_set, items) if data_set else None
+    if data_set_with_items is None:
+        data_set_with_items = read(folder, items, report)
+        _remember(note, stamp, data_set_with_items)
+    return replace(data_set_with_items, left_out=scanned.left_out)
 
 
 def known_bytes(data: DataSpec, home: Path) -> int | None:
@@ -164,15 +164,15 @@ def list_data_sets(store: DataStore, rates: ProviderRates | None) -> list[Stored
 
 def find_data_set(text: str, data_sets: Sequence[StoredDataSet]) -> StoredDataSet:
     """The data set whose content hash begins so, or whose name it is. Raises BadInputError."""
-    found = [
+    matches = [
         one
         for one in data_sets
         if (len(text) >= LEAST_NAMED and one.content.startswith(text)) or (one.data and one.data.name == text)
     ]
-    if len(found) != 1:
-        many = f"{len(found)} data sets are called {text!r}" if found else f"there is no data set {text!r}"
+    if len(matches) != 1:
+        many = f"{len(matches)} data sets are called {text!r}" if matches else f"there is no data set {text!r}"
         raise BadInputError(many, "plan data list shows them; name one by its content")
-    return found[0]
+    return matches[0]
 
 
 def remove(store: RunStore, content: str) -> None:
@@ -236,7 +236,7 @@ def _data_set(plain: Mapping[str, Any]) -> DataSet:
     )
 
 
-def _known(note: Path, stamp: str) -> DataSet | None:
+def _noted_data_set(note: Path, stamp: str) -> DataSet | None:
     try:
         reply = json.loads(note.read_text(encoding="utf-8"))
         return _data_set(reply["data"]) if reply["stamp"] == stamp else None

@@ -32,7 +32,7 @@ def try_ends(tools: Tools, before: frozenset[_Key]) -> None:
         tools.sheet.leave_out((Step.DELETE, Step.NOT_FOUND, Step.SWEEP), "no machine was made")
         return
     _try(tools, Step.DELETE, lambda: _deleted(tools, refs))
-    _try(tools, Step.NOT_FOUND, lambda: _gone(tools, refs))
+    _try(tools, Step.NOT_FOUND, lambda: _wait_until_gone(tools, refs))
     _try(tools, Step.SWEEP, lambda: _swept(tools, before))
 
 
@@ -48,7 +48,7 @@ def ours(tools: Tools) -> Sweep:
 
 def keys_of(sweep: Sweep) -> frozenset[_Key]:
     """What identifies each resource that a sweep has found."""
-    return frozenset(_key(resource.resource) for resource in sweep.found)
+    return frozenset(_key(resource.resource) for resource in sweep.resources)
 
 
 def _try(tools: Tools, step: Step, holds: Callable[[], str]) -> None:
@@ -76,7 +76,7 @@ def _deleted(tools: Tools, refs: list[InstanceRef]) -> str:
         tools.pause()
 
 
-def _gone(tools: Tools, refs: list[InstanceRef]) -> str:
+def _wait_until_gone(tools: Tools, refs: list[InstanceRef]) -> str:
     unknown = 0
     for ref in refs:
         try:
@@ -95,7 +95,7 @@ def _swept(tools: Tools, before: frozenset[_Key]) -> str:
         raise FailedError(f"{len(sweep.unanswered)} places did not answer")
     rest = [
         resource.resource.kind
-        for resource in sweep.found
+        for resource in sweep.resources
         if resource.resource.run_id in tools.runs
         or (resource.fate in (Fate.ORPHAN, Fate.EXPIRED) and _key(resource.resource) not in before)
     ]

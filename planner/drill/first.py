@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 def try_first(tools: Tools) -> Run | None:
     """Tries the steps of A; the run as it ended with a checkpoint, None where B has nothing to go on from."""
     try:
-        return _tried(tools)
+        return _launch_run(tools)
     except SkippedError as why:
         tools.sheet.leave_out(MACHINES["A"], str(why))
         return None
 
 
-def _tried(tools: Tools) -> Run:
+def _launch_run(tools: Tools) -> Run:
     limits, sheet = tools.limits, tools.sheet
     usd = limits.usd_first(tools.targets[0])
     tools.check_room(limits.first, usd)
-    with sheet.step(Step.LAUNCH) as seen:
+    with sheet.step(Step.LAUNCH) as row:
         run = _launched(tools)
-        seen.append(f"{run.attempts[-1].tries + 1} create sent")
+        row.append(f"{run.attempts[-1].tries + 1} create sent")
     ref = run.attempts[-1].ref
     assert ref is not None
-    with sheet.step(Step.REPLAY) as seen:
+    with sheet.step(Step.REPLAY) as row:
         _replayed(tools, run, ref)
-        seen.append("the same machine")
-    with sheet.step(Step.RUN_DIRECTORY) as seen:
-        seen.append(_read_back(tools, run))
+        row.append("the same machine")
+    with sheet.step(Step.RUN_DIRECTORY) as row:
+        row.append(_read_back(tools, run))
     with sheet.step(Step.BOOT):
         _until(tools, run, lambda _: _runs(tools, ref), "the machine does not run")
-    with sheet.step(Step.AGENT) as seen:
+    with sheet.step(Step.AGENT) as row:
         run = _until(
             tools, run, lambda the_run: the_run.phase is Phase.RUNNING, "nothing on the machine has begun to train"
         )
-        seen.append(f"state {status_of(tools.store(run.run_id), 1).get('state', 'unknown')}")
+        row.append(f"state {status_of(tools.store(run.run_id), 1).get('state', 'unknown')}")
     with sheet.step(Step.CHECKPOINT) as found_names:
         run = _until(tools, run, lambda the_run: _step_of(tools, the_run) > 0, "no checkpoint came")
         found_names.append(f"step {_step_of(tools, run)}")

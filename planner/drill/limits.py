@@ -77,15 +77,15 @@ def limits_for(device: str, max_usd: Decimal) -> Limits:
 
 def within(targets: tuple[Target, ...], limits: Limits) -> tuple[Target, ...]:
     """The targets on which the whole drill stays below its limit. Raises NothingLeftError where none does."""
-    left = tuple(target for target in targets if limits.usd(target) <= limits.max_usd)
-    if not left:
+    affordable = tuple(target for target in targets if limits.usd(target) <= limits.max_usd)
+    if not affordable:
         least = min(limits.usd(target) for target in targets).quantize(Decimal("0.01"), ROUND_UP)
         raise NothingLeftError(
             f"a drill on the cheapest machine costs up to {format_usd(least)}, above the limit of "
             f"{format_usd(limits.max_usd)}",
             f"--max-cost-usd {least} allows it",
         )
-    return left
+    return affordable
 
 
 def _cost(target: Target, lasting: timedelta) -> Decimal:

@@ -48,8 +48,8 @@ def targets(
     offers = sorted(_refined(provider, offers[:REFINED], say), key=_rate)
     if not offers:
         raise NothingLeftError(f"{provider.name} has none of the cheapest machines at this moment", "try again later")
-    found = [Target(offer=offer, zone=zone) for offer in offers for zone in (offer.zones or (None,))]
-    return tuple(found[:MOST_TARGETS])
+    candidates = [Target(offer=offer, zone=zone) for offer in offers for zone in (offer.zones or (None,))]
+    return tuple(candidates[:MOST_TARGETS])
 
 
 def _fits(offer: Offer) -> bool:

@@ -82,8 +82,8 @@ class Watch:
 def try_timers(tools: Tools, first: Run | None) -> None:
     """Tries the steps of B, where there is a checkpoint to go on from, and of C, both at the same time."""
     watch = Watch(tools)
-    second = _begun(tools, watch, MACHINES["B"], lambda: _launch_second(tools, first))
-    third = _begun(tools, watch, MACHINES["C"], lambda: _launch_third(tools, second))
+    second = _watched_machine(tools, watch, MACHINES["B"], lambda: _launch_second(tools, first))
+    third = _watched_machine(tools, watch, MACHINES["C"], lambda: _launch_third(tools, second))
     if second is not None:
         _try(tools, MACHINES["B"], lambda: _resumed(tools, watch, second, first))
         _try(tools, MACHINES["B"], lambda: _ended_itself(tools, watch, second))
@@ -91,7 +91,7 @@ def try_timers(tools: Tools, first: Run | None) -> None:
         _try(tools, MACHINES["C"], lambda: _ended_by_the_cloud(tools, watch, third))
 
 
-def _begun(tools: Tools, watch: Watch, steps: tuple[Step, ...], launch: Callable[[], Run]) -> Watched | None:
+def _watched_machine(tools: Tools, watch: Watch, steps: tuple[Step, ...], launch: Callable[[], Run]) -> Watched | None:
     """The machine that these steps watch; None where it cannot be had, and its first step says why."""
     try:
         return watch.add(launch())

@@ -34,7 +34,7 @@ def can_accumulate(software: ChosenSoftware) -> bool:
 def parts_needed(work: Workload, usable_gib: float, *, device_count: int = 1, planned: bool = False) -> int | None:
     """The fewest equal parts of the batch that fit so much usable memory; None where none do, or too many would."""
     job = work.job
-    found = accumulation(
+    parts = accumulation(
         work.net,
         job.global_batch_size // device_count,
         usable_gib,
@@ -42,7 +42,7 @@ def parts_needed(work: Workload, usable_gib: float, *, device_count: int = 1, pl
         job.optimizer.state,
         xla=planned or uses_xla(job),
     )
-    return found.steps if found is not None and 1 < found.steps <= MOST_PARTS else None
+    return parts.steps if parts is not None and 1 < parts.steps <= MOST_PARTS else None
 
 
 def brought_back(
@@ -59,9 +59,9 @@ def brought_back(
     counts: Counter[int] = Counter()
     entries: dict[tuple[float, int, bool], int | None] = {}
     for rental in {key: row.rental for row in rented for key in _keys(row.rental) if key in rejected}.values():
-        chosen = software(rental)
-        usable = usable_memory(rental, devices, chosen)
-        if usable is None or chosen is None or not can_accumulate(chosen):
+        choice = software(rental)
+        usable = usable_memory(rental, devices, choice)
+        if usable is None or choice is None or not can_accumulate(choice):
             continue
         cores = cores_of(rental.device)
         about = (usable.high_gib, rental.device_count * cores, device_kind(rental.device) == "tpu")
@@ -78,9 +78,9 @@ def parts_text(counts: Mapping[int, int], rejected: Mapping[RejectionKey, int], 
     if not counts:
         return None
     several = sorted(counts)
-    named = several if len(several) <= _NAMED else [several[0], several[len(several) // 2], several[-1]]
+    examples = several if len(several) <= _NAMED else [several[0], several[len(several) // 2], several[-1]]
     small = sum(count for key, count in rejected.items() if key.reason in _TOO_SMALL)
-    texts = [f"{counts[parts]:,} of them with accumulate: {parts}" for parts in named]
+    texts = [f"{counts[parts]:,} of them with accumulate: {parts}" for parts in examples]
     return (
         f"the batch does not fit {small:,} offers; trained in parts, with the same optimizer steps, it would fit "
         f"{', '.join(texts)}{' (batch norm sees the part)' if normed else ''}"
@@ -91,9 +91,9 @@ def _keys(rental: Rental) -> list[RejectionKey]:
     return [RejectionKey(rental.provider, rental.instance_type, rental.market, reason) for reason in _TOO_SMALL]
 
 
-def _running(needed: Counter[int]) -> dict[int, int]:
+def _running(count_of_parts: Counter[int]) -> dict[int, int]:
     total, counts = 0, {}
-    for parts in sorted(needed):
-        total += needed[parts]
+    for parts in sorted(count_of_parts):
+        total += count_of_parts[parts]
         counts[parts] = total
     return counts

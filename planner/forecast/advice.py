@@ -1,4 +1,4 @@
-"""Advice a friend would give: one line each, and only where the figures say so."""
+"""Advice a friend would give: one line each, and only where the row say so."""
 
 from __future__ import annotations
 
@@ -105,19 +105,21 @@ def _processor(best: Candidate) -> str | None:
     return f"no accelerator needed: {best.estimate.rental.instance_type} without one is the cheapest that fits"
 
 
-def _tensor_unit(found: Findings, best: Candidate) -> str | None:
+def _tensor_unit(findings: Findings, best: Candidate) -> str | None:
     """Whether a TPU is right or wrong for this job; says nothing where none is offered."""
-    tpus = [one for one in found.choice.candidates if device_kind(one.estimate.rental.device) == "tpu"]
+    tpus = [one for one in findings.choice.candidates if device_kind(one.estimate.rental.device) == "tpu"]
     if not tpus:
         return None
-    if found.macs < TPU_LEAST_MACS:
-        return f"a TPU is wrong for this job: {found.macs / 1e6:.0f} M multiply-accumulates an image are too few for it"
+    if findings.macs < TPU_LEAST_MACS:
+        return (
+            f"a TPU is wrong for this job: {findings.macs / 1e6:.0f} M multiply-accumulates an image are too few for it"
+        )
     first = tpus[0].estimate.rental
     cores = first.device_count * cores_of(first.device)
-    if found.job.micro_batch_size % (cores * TPU_BATCH_MULTIPLE):
+    if findings.job.micro_batch_size % (cores * TPU_BATCH_MULTIPLE):
         return (
             f"on {first.instance_type} make the batch a multiple of {cores * TPU_BATCH_MULTIPLE} "
-            f"({TPU_BATCH_MULTIPLE} for each of {cores} cores); {found.job.micro_batch_size} wastes part of it"
+            f"({TPU_BATCH_MULTIPLE} for each of {cores} cores); {findings.job.micro_batch_size} wastes part of it"
         )
     if tpus[0] is best:
         return f"a TPU is right for this job: {first.instance_type} is the cheapest, with a batch that fills it"
@@ -125,12 +127,12 @@ def _tensor_unit(found: Findings, best: Candidate) -> str | None:
 
 
 def _input_bound(best: Candidate) -> str | None:
-    found = best.estimate
-    if not found.input_bound or found.feed is None:
+    row = best.estimate
+    if not row.input_bound or row.feed is None:
         return None
     return (
-        f"row 1 is input-bound: its host supplies {found.feed.images_per_second:,.0f} images/s, its device could train "
-        f"{found.computed.images_per_second:,.0f}; more vCPUs or smaller images would help, a faster device would not"
+        f"row 1 is input-bound: its host supplies {row.feed.images_per_second:,.0f} images/s, its device could train "
+        f"{row.computed.images_per_second:,.0f}; more vCPUs or smaller images would help, a faster device would not"
     )
 
 
@@ -146,9 +148,9 @@ def _far_bucket(best: Candidate) -> str | None:
     )
 
 
-def _cheaper_jobs(found: Findings, best: Candidate) -> list[str]:
+def _cheaper_jobs(findings: Findings, best: Candidate) -> list[str]:
     """What a change of the job itself would save on the cheapest offer."""
-    job = found.job
+    job = findings.job
     changes = []
     if job.precision is Precision.FP32:
         changes.append(("mixed precision (precision: amp_fp16)", job.model_copy(update={"precision": "amp_fp16"})))
@@ -156,7 +158,7 @@ def _cheaper_jobs(found: Findings, best: Candidate) -> list[str]:
     changes.append((f"a batch of {bigger.global_batch_size} (and a learning rate to match)", bigger))
     lines = []
     for text, changed in changes:
-        candidate = found.on_same(changed, best)
+        candidate = findings.on_same(changed, best)
         saved = _saved(candidate, best)
         if candidate is not None and saved >= WORTH_SAYING:
             cost = format_usd(from_micro(candidate.cost_micro_usd))
@@ -174,9 +176,9 @@ def _within_noise(candidates: Sequence[Candidate]) -> str | None:
     """The next one whose throughput is known as well or better, and whose cost lies within the first one's interval."""
     first = candidates[0]
     high = first.estimate.cost_micro_usd(first.place[0], first.place[1], 2)
-    known = (Basis.MEASURED, Basis.SCALED, Basis.MODELLED)
+    bases = (Basis.MEASURED, Basis.SCALED, Basis.MODELLED)
     for rank, other in enumerate(candidates[1:4], start=2):
-        firmer = known.index(other.estimate.throughput.basis) <= known.index(first.estimate.throughput.basis)
+        firmer = bases.index(other.estimate.throughput.basis) <= bases.index(first.estimate.throughput.basis)
         faster = other.estimate.time.total * AS_GOOD < first.estimate.time.total
         if firmer and faster and other.cost_micro_usd <= high:
             return (

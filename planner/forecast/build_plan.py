@@ -49,8 +49,8 @@ class PlanQuery(NamedTuple):
     With `assume_available` no spot price is held to be too low to be had. `every_place` ranks each offer of each
     place; `limit` is how many are looked up in full (None: all);
     `prices` reads the prices of all of them.
-    `catalog` is another catalog file than the one in use; `given` puts the offers that a provider tells by itself in
-    the place of those of the catalog.
+    `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
+    provider lists itself in the place of those of the catalog.
     """
 
     providers: tuple[str, ...] = ()
@@ -63,23 +63,23 @@ class PlanQuery(NamedTuple):
     limit: int | None = None
     prices: bool = False
     catalog: Path | None = None
-    given: Callable[[OfferSource], OfferSource] | None = None
+    offer_source: Callable[[OfferSource], OfferSource] | None = None
 
 
-def with_simulated_offers(wanted: PlanQuery, provider_of: Callable[[str], Provider]) -> PlanQuery:
+def with_simulated_offers(query: PlanQuery, provider_of: Callable[[str], Provider]) -> PlanQuery:
     """The offers of the simulated cloud, where it alone was asked for: the catalog has what can really be rented."""
-    if wanted.providers != (SIMULATED,):
-        return wanted
+    if query.providers != (SIMULATED,):
+        return query
     from pricing.offer_source import GivenOffers
 
     rates = rates_told_by(SIMULATED)
-    return wanted._replace(
-        given=lambda catalog: GivenOffers(provider_of(SIMULATED).offers(OfferQuery()), rates, catalog)
+    return query._replace(
+        offer_source=lambda catalog: GivenOffers(provider_of(SIMULATED).offers(OfferQuery()), rates, catalog)
     )
 
 
 def make_plan(
-    job: TrainingJob, wanted: PlanQuery, settings: Settings, now: datetime, say: Callable[[str], None] = lambda _: None
+    job: TrainingJob, query: PlanQuery, settings: Settings, now: datetime, say: Callable[[str], None] = lambda _: None
 ) -> Plan:
     """The whole answer for a job. Reads files only: no network, no SDK, no framework. `say` is told of damaged prices.
 
@@ -87,20 +87,20 @@ def make_plan(
     """
     job = _sized(job, settings)
     try:
-        with Catalog.open(wanted.catalog or current_catalog(settings.home, say)) as catalog:
-            catalog.assume(as_listed=wanted.assume_available)
-            source: OfferSource = catalog if wanted.given is None else wanted.given(catalog)
+        with Catalog.open(query.catalog or current_catalog(settings.home, say)) as catalog:
+            catalog.assume(as_listed=query.assume_available)
+            source: OfferSource = catalog if query.offer_source is None else query.offer_source(catalog)
             if own := settings.own_rates:
                 from pricing.own_rates import WithOwnRates
 
                 source = WithOwnRates(source, own)
-            return _plan(job, wanted, settings, source, now)
+            return _plan(job, query, settings, source, now)
     except (CatalogError, MissingTableError) as error:
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
 
 
-def _plan(job: TrainingJob, wanted: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
-    filters = _filters(job, wanted, catalog)._replace(allowed=_allowed(settings, catalog))
+def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
+    filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
     predictor = Predictor.open(catalog.devices)
     try:
         world = World(
@@ -112,7 +112,7 @@ def _plan(job: TrainingJob, wanted: PlanQuery, settings: Settings, catalog: Offe
         everything = OfferQuery(include_retired=True)
         rented = catalog.rentals(everything, now.date())
         try:
-            choice = choose(job, rented, world, filters, every_place=wanted.every_place)
+            choice = choose(job, rented, world, filters, every_place=query.every_place)
         except ValueError as error:
             raise BadInputError(f"{job.name}: {error}", "plan init writes a complete job file") from None
         here = this_machine(), settings, predictor, catalog.devices, read_cpuinfo()
@@ -133,15 +133,15 @@ def _plan(job: TrainingJob, wanted: PlanQuery, settings: Settings, catalog: Offe
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
     finally:
         predictor.close()
-    shown = choice.candidates[: wanted.limit]
-    offers = catalog.offers([candidate.place.row_id for candidate in shown], now.date())
-    ranked = (RankedOffer(rank, *pair) for rank, pair in enumerate(zip(shown, offers, strict=True), start=1))
+    candidates = choice.candidates[: query.limit]
+    offers = catalog.offers([candidate.place.row_id for candidate in candidates], now.date())
+    ranked = (RankedOffer(rank, *pair) for rank, pair in enumerate(zip(candidates, offers, strict=True), start=1))
     return Plan(
         job=job,
         made_at=now,
         ranking=choice.candidates,
         candidates=tuple(ranked),
-        prices=catalog.quotes(OfferQuery(include_retired=wanted.include_retired), now.date()) if wanted.prices else {},
+        prices=catalog.quotes(OfferQuery(include_retired=query.include_retired), now.date()) if query.prices else {},
         rejections=choice.rejections,
         filtered_last=choice.filtered_last,
         this_machine=machine,
@@ -164,8 +164,10 @@ def _sized(job: TrainingJob, settings: Settings) -> TrainingJob:
         return job
     from planner.datasets.store import known_bytes
 
-    known = known_bytes(job.data, settings.home)
-    return job.model_copy(update={"data": job.data.model_copy(update={"size_bytes": known})}) if known else job
+    size_bytes = known_bytes(job.data, settings.home)
+    return (
+        job.model_copy(update={"data": job.data.model_copy(update={"size_bytes": size_bytes})}) if size_bytes else job
+    )
 
 
 def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candidate], Candidate | None]:
@@ -199,18 +201,18 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
         return NothingLeftError("no offer is left: the catalog is empty", "install trainplan again")
     parts = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
     message = f"no offer is left; the last ones were rejected as {last}: {REASON_TEXTS[last]}"
-    told = "the lines above say which limits to change" if plan.advice else "the lines above count what was rejected"
-    return NothingLeftError(message, told if is_shown else "; ".join((f"rejected: {parts}", *plan.advice)))
+    hint = "the lines above say which limits to change" if plan.advice else "the lines above count what was rejected"
+    return NothingLeftError(message, hint if is_shown else "; ".join((f"rejected: {parts}", *plan.advice)))
 
 
-def _filters(job: TrainingJob, wanted: PlanQuery, catalog: OfferSource) -> Filters:
+def _filters(job: TrainingJob, query: PlanQuery, catalog: OfferSource) -> Filters:
     limits = job.constraints
     return Filters(
-        providers=_known("provider", wanted.providers or limits.providers, {*catalog.rates, THIS_MACHINE}),
-        regions=_known("region", wanted.regions or limits.regions, catalog.regions),
-        devices=_device_names(wanted.devices or limits.devices, catalog.devices),
-        markets=frozenset(wanted.markets or limits.markets),
-        include_retired=wanted.include_retired,
+        providers=_checked_names("provider", query.providers or limits.providers, {*catalog.rates, THIS_MACHINE}),
+        regions=_checked_names("region", query.regions or limits.regions, catalog.regions),
+        devices=_device_names(query.devices or limits.devices, catalog.devices),
+        markets=frozenset(query.markets or limits.markets),
+        include_retired=query.include_retired,
         deadline=limits.deadline,
         budget_usd=limits.budget_usd,
     )
@@ -219,28 +221,28 @@ def _filters(job: TrainingJob, wanted: PlanQuery, catalog: OfferSource) -> Filte
 def _allowed(settings: Settings, catalog: OfferSource) -> dict[str, frozenset[str]]:
     """The regions that the settings name, by provider. Raises BadInputError for a name that no offer has."""
     try:
-        named = {name: regions_of(options, name) for name, options in settings.clouds.items()}
+        regions_by_cloud = {name: regions_of(options, name) for name, options in settings.clouds.items()}
     except BadRequestError as error:
         raise BadInputError(error.message, error.hint) from None
     what = "region (setting `regions`)"
-    return {name: _known(what, given, catalog.regions) for name, given in named.items() if given}
+    return {name: _checked_names(what, given, catalog.regions) for name, given in regions_by_cloud.items() if given}
 
 
-def _known(kind: str, given: Iterable[str], names: Iterable[str]) -> frozenset[str]:
-    known = set(names)
-    for name in given:
-        if name not in known:
+def _checked_names(kind: str, values: Iterable[str], names: Iterable[str]) -> frozenset[str]:
+    allowed = set(names)
+    for name in values:
+        if name not in allowed:
             import difflib
 
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+            near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(allowed))}"
             raise BadInputError(f"there is no {kind} {name!r}", hint)
-    return frozenset(given)
+    return frozenset(values)
 
 
-def _device_names(given: Iterable[str], devices: DeviceTable) -> frozenset[str]:
+def _device_names(names_or_patterns: Iterable[str], devices: DeviceTable) -> frozenset[str]:
     names: set[str] = set()
-    for name in given:
+    for name in names_or_patterns:
         if name.lower() == CPU_DEVICE:
             names.add(CPU_DEVICE)
             continue

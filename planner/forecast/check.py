@@ -118,34 +118,34 @@ def examine(provider: Provider, ranked: Sequence[Offer], patience: timedelta = P
     refused, and further ones are asked about only where none of these is let in: those that no quota known to the
     provider is too small for, so that a new account is told what it can launch.
     """
-    wanted, began = one_of_each_pool(ranked), monotonic()
+    places, began = one_of_each_pool(ranked), monotonic()
     first: list[Callable[[], Sequence[Check]]] = [lambda: _account(provider)]
-    account, *found = _answers([*first, *_asking(provider, wanted[:FIRST_OFFERS])], patience, _refusal)
-    nobody = next((check for checks in found for check in checks if _is_closed(check)), None)
+    account, *answers = _answers([*first, *_asking(provider, places[:FIRST_OFFERS])], patience, _refusal)
+    nobody = next((check for checks in answers for check in checks if _is_closed(check)), None)
     if nobody is not None and nobody not in account:
         account = (nobody, *account)
     if _refusal(account) is not None:  # what the offers would need is of no use then
-        wanted, found = [], []
-    judged = _judged(wanted, found)
-    if wanted and not any(known.state is PreflightState.OK for known in judged):
-        left = max(timedelta(0), patience - timedelta(seconds=monotonic() - began))
-        further = _within_quotas(provider, ranked) or wanted[len(found) :]
-        judged += _judged(further, _answers(_asking(provider, further), left))
-    shown = _up_to_the_first_let_in(judged)
-    state, sentence = _verdict(provider.name, account, shown)
-    return Examination(provider=provider.name, account=account, offers=shown, state=state, sentence=sentence)
+        places, answers = [], []
+    judged = _judged(places, answers)
+    if places and not any(place.state is PreflightState.OK for place in judged):
+        rest = max(timedelta(0), patience - timedelta(seconds=monotonic() - began))
+        further = _within_quotas(provider, ranked) or places[len(answers) :]
+        judged += _judged(further, _answers(_asking(provider, further), rest))
+    rows = _up_to_the_first_let_in(judged)
+    state, sentence = _verdict(provider.name, account, rows)
+    return Examination(provider=provider.name, account=account, offers=rows, state=state, sentence=sentence)
 
 
 def judge(
     offers: Sequence[Offer], provider_of: Callable[[str], Provider], patience: timedelta = PATIENCE
 ) -> list[Judged]:
     """Each offer at its own provider, all at once."""
-    asked = {name: provider_of(name) for name in dict.fromkeys(offer.provider for offer in offers)}
-    calls = [lambda offer=offer: _preflight(asked[offer.provider], offer) for offer in offers]
-    told = at_once(calls, patience)
+    providers = {name: provider_of(name) for name in dict.fromkeys(offer.provider for offer in offers)}
+    calls = [lambda offer=offer: _preflight(providers[offer.provider], offer) for offer in offers]
+    answers = at_once(calls, patience)
     return [
-        Judged(offer=offer, preflight=found or Preflight(checks=_silent(patience)))
-        for offer, found in zip(offers, told, strict=True)
+        Judged(offer=offer, preflight=checks or Preflight(checks=_silent(patience)))
+        for offer, checks in zip(offers, answers, strict=True)
     ]
 
 
@@ -156,22 +156,22 @@ def judge_rows(
 
     `is_used` tells whether somebody may be signed in to a provider: nobody else's is asked.
     """
-    asked = list(rows[:MOST_ROWS])
-    beforehand = {ranked.rank: _beforehand(ranked.offer, is_used) for ranked in asked}
-    found = {rank: known for rank, known in beforehand.items() if known is not None}
-    open_yet = [ranked for ranked in asked if ranked.rank not in found]
+    checked = list(rows[:MOST_ROWS])
+    beforehand = {ranked.rank: _beforehand(ranked.offer, is_used) for ranked in checked}
+    verdicts = {rank: verdict for rank, verdict in beforehand.items() if verdict is not None}
+    open_yet = [ranked for ranked in checked if ranked.rank not in verdicts]
     judged = judge([ranked.offer for ranked in open_yet], provider_of)
-    return found | {ranked.rank: known for ranked, known in zip(open_yet, judged, strict=True)}
+    return verdicts | {ranked.rank: verdict for ranked, verdict in zip(open_yet, judged, strict=True)}
 
 
 def one_of_each_pool(ranked: Sequence[Offer]) -> list[Offer]:
     """The first offer of each region, family and market: a quota holds for all of these at once."""
-    found: dict[tuple[str, str, str], Offer] = {}
+    first_of_pool: dict[tuple[str, str, str], Offer] = {}
     for offer in ranked:
-        found.setdefault((offer.region, offer.family or offer.instance_type, offer.market), offer)
-        if len(found) == MOST_OFFERS:
+        first_of_pool.setdefault((offer.region, offer.family or offer.instance_type, offer.market), offer)
+        if len(first_of_pool) == MOST_OFFERS:
             break
-    return list(found.values())
+    return list(first_of_pool.values())
 
 
 def at_once(
@@ -212,18 +212,18 @@ def _beforehand(offer: Offer, is_used: Callable[[str], bool]) -> Judged | None:
     return Judged(offer=offer, preflight=Preflight(checks=(check,)))
 
 
-def _within_quotas(asked: Provider, ranked: Sequence[Offer]) -> list[Offer]:
+def _within_quotas(provider: Provider, ranked: Sequence[Offer]) -> list[Offer]:
     """The first offers that no known quota forbids and no closed region, one of each pool; none where nothing does."""
     regions = list(dict.fromkeys(offer.region for offer in ranked))
-    closed = asked.closed_regions(regions) if isinstance(asked, RegionTeller) else {}
+    closed = provider.closed_regions(regions) if isinstance(provider, RegionTeller) else {}
     there = [offer for offer in ranked if offer.region not in closed]
-    short = asked.shortfalls(there) if isinstance(asked, QuotaTeller) else [""] * len(there)
+    short = provider.shortfalls(there) if isinstance(provider, QuotaTeller) else [""] * len(there)
     fitting = [offer for offer, why in zip(there, short, strict=True) if not why]
     return one_of_each_pool(fitting)[:FIRST_OFFERS] if closed or any(short) else []
 
 
-def _asking(asked: Provider, offers: Sequence[Offer]) -> list[Callable[[], Sequence[Check]]]:
-    return [lambda offer=offer: _preflight(asked, offer).checks for offer in offers]  # type: ignore[misc]
+def _asking(provider: Provider, offers: Sequence[Offer]) -> list[Callable[[], Sequence[Check]]]:
+    return [lambda offer=offer: _preflight(provider, offer).checks for offer in offers]  # type: ignore[misc]
 
 
 def _answers(
@@ -231,12 +231,12 @@ def _answers(
     patience: timedelta,
     settles: Callable[[Sequence[Check]], object] | None = None,
 ) -> list[tuple[Check, ...]]:
-    return [_silent(patience) if told is None else tuple(told) for told in at_once(calls, patience, settles)]
+    return [_silent(patience) if checks is None else tuple(checks) for checks in at_once(calls, patience, settles)]
 
 
-def _judged(offers: Sequence[Offer], found: Sequence[tuple[Check, ...]]) -> list[Judged]:
+def _judged(offers: Sequence[Offer], answers: Sequence[tuple[Check, ...]]) -> list[Judged]:
     """As many as there are answers."""
-    pairs = zip(offers, found, strict=False)
+    pairs = zip(offers, answers, strict=False)
     return [Judged(offer=offer, preflight=Preflight(checks=checks)) for offer, checks in pairs]
 
 
@@ -248,18 +248,18 @@ def _refusal(account: Sequence[Check]) -> Check | None:
     return next((check for check in account if check.state is PreflightState.REFUSED), None)
 
 
-def _account(asked: Provider) -> tuple[Check, ...]:
-    if not isinstance(asked, Doctor):
+def _account(provider: Provider) -> tuple[Check, ...]:
+    if not isinstance(provider, Doctor):
         return ()
     try:
-        return tuple(asked.doctor())
+        return tuple(provider.doctor())
     except ProviderError as error:
         return (_failed(error),)
 
 
-def _preflight(asked: Provider, offer: Offer) -> Preflight:
+def _preflight(provider: Provider, offer: Offer) -> Preflight:
     try:
-        return asked.preflight(offer)
+        return provider.preflight(offer)
     except ProviderError as error:
         return Preflight(checks=(_failed(error),))
 
@@ -276,7 +276,7 @@ def _silent(patience: timedelta) -> tuple[Check, ...]:
 
 
 def _up_to_the_first_let_in(judged: Sequence[Judged]) -> tuple[Judged, ...]:
-    first = next((index for index, known in enumerate(judged) if known.state is PreflightState.OK), len(judged))
+    first = next((index for index, place in enumerate(judged) if place.state is PreflightState.OK), len(judged))
     return tuple(judged[: first + 1])
 
 
@@ -287,7 +287,7 @@ def _verdict(name: str, account: Sequence[Check], offers: Sequence[Judged]) -> t
         return PreflightState.REFUSED, _nothing(name, refused)
     if offers and offers[-1].state is PreflightState.OK:
         return PreflightState.OK, f"{name}: {_cheapest(name, offers[-1])}"
-    unknown = next((known for known in offers if known.state is PreflightState.UNKNOWN), None)
+    unknown = next((place for place in offers if place.state is PreflightState.UNKNOWN), None)
     if unknown is not None and unknown.reason is not None:
         why = f"{unknown.reason.name}: {unknown.reason.detail}"
         if is_here(name):
@@ -296,7 +296,7 @@ def _verdict(name: str, account: Sequence[Check], offers: Sequence[Judged]) -> t
                 f"{name}: no obstacle is known; {_with_fix(why, unknown.reason.fix)}",
             )
         return PreflightState.UNKNOWN, f"{name}: it is not known whether {unknown.text} could be launched: {why}"
-    quota = next((known for known in offers if known.wants_quota_only), None)
+    quota = next((place for place in offers if place.wants_quota_only), None)
     if quota is not None and quota.reason is not None:
         asks = f"the one quota to ask for is that of {quota.text}: {quota.reason.detail}"
         return PreflightState.REFUSED, f"{name}: nothing can be launched yet; {_with_fix(asks, quota.reason.fix)}"

@@ -68,9 +68,9 @@ class World(NamedTuple):
     ) -> Estimate:
         """The job on a rental that trains it at this speed."""
         bucket = self.buckets.get(rental.provider, "")
-        found = estimate(work, rental, speed, self.rates[rental.provider], software, bucket)
+        result = estimate(work, rental, speed, self.rates[rental.provider], software, bucket)
         why = unproven_host(hardware_of(rental, self))
-        return replace(found, memory=memory_need(work, rental, self.devices, software), unproven=why)
+        return replace(result, memory=memory_need(work, rental, self.devices, software), unproven=why)
 
 
 def choose(
@@ -83,7 +83,7 @@ def choose(
     """
     work = Workload(job)
     rejected: Counter[RejectionKey] = Counter()
-    found: list[Candidate] = []
+    priced: list[Candidate] = []
     progress = -1
     for row in rented:
         judged = _judge(work, row, world, filters)
@@ -92,8 +92,8 @@ def choose(
         if judged.last is not None:
             progress = max(progress, _ORDER[judged.last])
         elif judged.estimate is not None:
-            found.extend(_priced(judged.estimate, judged.places if every_place else (judged.places[0],)))
-    ordered = _in_order(found, _KEYS[job.objective])
+            priced.extend(_priced(judged.estimate, judged.places if every_place else (judged.places[0],)))
+    ordered = _in_order(priced, _KEYS[job.objective])
     candidates = ordered if every_place else _best_of_each(ordered)
     last = None if candidates or progress < 0 else list(Reason)[progress]
     return Choice(candidates=tuple(candidates), rejections=dict(rejected), filtered_last=last)

@@ -103,12 +103,12 @@ def pace(computed_images_per_second: float, feed: Feed | None, *, on_cpu: bool =
 
 def _side(job: TrainingJob) -> int:
     """Pixels a side as handed over: files are resized on the host, arrays on the device, synthetic ones are made so."""
-    known = job.known_data
+    size = job.known_data
     if job.data.name is DataName.SYNTHETIC:
         return job.image_size
-    if job.data.name in _FILES or known is None:
+    if job.data.name in _FILES or size is None:
         return job.decoded_size
-    return known.image_size
+    return size.image_size
 
 
 def _decode_seconds(job: TrainingJob) -> float:
@@ -126,8 +126,8 @@ def _evidence(job: TrainingJob, vcpus: float, *, files: bool, cached: bool) -> s
     if not files:
         return f"images held in memory as arrays, copied by {vcpus:g} vCPU; measured on one core, 2026-11-21"
     rate = 1 / _decode_seconds(job)
-    kept = ", in the first epoch only: they fit the host's memory" if cached else ""
+    suffix = ", in the first epoch only: they fit the host's memory" if cached else ""
     return (
-        f"JPEG files of about 500x375 px{kept}; a core decodes {rate:,.0f} a second to {job.decoded_size} px "
+        f"JPEG files of about 500x375 px{suffix}; a core decodes {rate:,.0f} a second to {job.decoded_size} px "
         f"(measured 2026-11-21), a vCPU is taken for {VCPU_SHARE:g} of a core, the host has {vcpus:g}"
     )

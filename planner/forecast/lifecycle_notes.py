@@ -30,7 +30,7 @@ def retired_line(rented: Iterable[RentalPlaces], filters: Filters) -> str:
             continue
         key = rental.provider, rental.device
         smallest[key] = min(smallest.get(key, rental), rental, key=_size)
-    lines = [_told(rental) for _, rental in sorted(smallest.items())]
+    lines = [_note_of(rental) for _, rental in sorted(smallest.items())]
     return "; ".join([*lines, HOW]) if lines else ""
 
 
@@ -45,7 +45,7 @@ def _size(rental: Rental) -> tuple[int, int, str]:
     return rental.device_count, len(rental.instance_type), rental.instance_type
 
 
-def _told(rental: Rental) -> str:
+def _note_of(rental: Rental) -> str:
     cycle = rental.lifecycle
     when = f" on {cycle.date}" if cycle.date else ""
     instead = f", take {cycle.successor}" if cycle.successor else ""

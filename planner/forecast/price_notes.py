@@ -41,8 +41,8 @@ _RULES = {
 
 def _rules(offers: Sequence[Offer]) -> list[str]:
     """How spot prices count that do not count as listed; one line."""
-    seen = [basis for basis in _RULES if any(offer.planned_as is basis and not offer.own_rate for offer in offers)]
-    return [f"{'; '.join(_RULES[basis] for basis in seen)}; raw: as its source says"] if seen else []
+    bases = [basis for basis in _RULES if any(offer.planned_as is basis and not offer.own_rate for offer in offers)]
+    return [f"{'; '.join(_RULES[basis] for basis in bases)}; raw: as its source says"] if bases else []
 
 
 def price_notes(plan: Plan) -> list[str]:
@@ -64,12 +64,12 @@ def price_notes(plan: Plan) -> list[str]:
 
 def _availability(offers: Sequence[Offer]) -> str:
     """A price does not say that a machine can be had: who says so, by provider."""
-    said: dict[str, set[str]] = {}
+    notes: dict[str, set[str]] = {}
     for offer in offers:
         offered, as_of = offer.availability
         source = "lifecycle table" if offered is None else f"offerings of {as_of}"
-        said.setdefault(offer.provider, set()).add(source)
-    parts = (f"{provider} by its {' and '.join(sorted(sources))}" for provider, sources in sorted(said.items()))
+        notes.setdefault(offer.provider, set()).add(source)
+    parts = (f"{provider} by its {' and '.join(sorted(sources))}" for provider, sources in sorted(notes.items()))
     return f"availability: {', '.join(parts)}"
 
 

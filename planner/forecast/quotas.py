@@ -32,14 +32,14 @@ def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Calla
         if reply:
             say(_left_out(name, list(reply.values())))
         short |= reply
-    left = tuple(ranked for ranked in plan.candidates if ranked.offer not in short)
-    if short and not left:
+    candidates = tuple(ranked for ranked in plan.candidates if ranked.offer not in short)
+    if short and not candidates:
         first = plan.candidates[0].offer
         hint = (
             f"plan doctor {first.provider} names the quotas, where to ask for more, and what can be launched meanwhile"
         )
         raise RefusedError(f"no place of the plan is within this account's quotas: {short[first]}", hint)
-    return plan._replace(candidates=left)
+    return plan._replace(candidates=candidates)
 
 
 def _in_open_regions(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:
@@ -54,15 +54,15 @@ def _in_open_regions(plan: Plan, provider_of: Callable[[str], Provider], say: Ca
             why = next(iter(reply.values()))
             say(f"{name}: left out {count} places in regions that are closed to the account ({len(reply)}): {why}")
         closed |= {(name, region): why for region, why in reply.items()}
-    left = tuple(one for one in plan.candidates if (one.offer.provider, one.offer.region) not in closed)
-    if closed and not left:
+    candidates = tuple(one for one in plan.candidates if (one.offer.provider, one.offer.region) not in closed)
+    if closed and not candidates:
         first = plan.candidates[0].offer
         hint = f"plan doctor {first.provider} lists what each region answers"
         raise RefusedError(
             f"no place of the plan is in a region that is open to this account: {closed[first.provider, first.region]}",
             hint,
         )
-    return plan._replace(candidates=left)
+    return plan._replace(candidates=candidates)
 
 
 def _left_out(name: str, reasons: list[str]) -> str:

@@ -84,8 +84,8 @@ def spot_rate(provider: str, device: str, family: str, bucket: int | None = None
 
     `device` is the canonical name. A provider that is not known gets the rate of the open bucket.
     """
-    known = vendor(provider)
-    notice_seconds = known.notice_seconds if known else 0
+    row = vendor(provider)
+    notice_seconds = row.notice_seconds if row else 0
     if (provider, family) in _TRACED_FAMILIES:
         text = "availability of V100s on EC2 recorded in 2022-10 and 2023-02 (skypilot-org/spot-traces), scarce then"
         return SpotRate(place=_V100_PLACE, basis=RateBasis.MEASURED, source=text, notice_seconds=notice_seconds)
@@ -93,12 +93,12 @@ def spot_rate(provider: str, device: str, family: str, bucket: int | None = None
         outage = Spells(long_seconds=_TPU_OUTAGE_SECONDS)
         text = "7 jobs on spot TPUs, 2022-12 (skypilot PR #1500): one interruption per 8-27h"
         return _rate(_TPU_HOURS * _HOUR, RateBasis.MEASURED, text, notice_seconds, outage)
-    if known is not None and known.reclaim is not None:
-        reclaim = known.reclaim
+    if row is not None and row.reclaim is not None:
+        reclaim = row.reclaim
         basis = RateBasis.JUDGEMENT if reclaim.is_judged else RateBasis.REPORTED
         up_seconds = _mean_up(reclaim.share, reclaim.within_hours * _HOUR)
         return _rate(up_seconds, basis, f"{reclaim.source}; {_OUTAGE_TEXT}", notice_seconds)
-    return _advised(bucket, notice_seconds, is_known=known is not None and known.has_advisor)
+    return _advised(bucket, notice_seconds, is_known=row is not None and row.has_advisor)
 
 
 def _advised(bucket: int | None, notice_seconds: int, *, is_known: bool) -> SpotRate:

@@ -130,15 +130,15 @@ def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasur
     Whole runs tell more than short measuring runs, and the middle of several more than one: whatever else the machine
     was busy with was another thing each time. It bears the id of the newest.
     """
-    told = _told(job, fingerprint, rows)
-    if not told:
+    relevant = _told(job, fingerprint, rows)
+    if not relevant:
         return None
     return replace(
-        told[-1],
-        images_per_second=_median([row.images_per_second for row in told]),
-        setup_seconds=_middle(row.setup_seconds for row in told),
-        per_epoch_seconds=_middle(row.per_epoch_seconds for row in told),
-        after_seconds=_middle(row.after_seconds for row in told),
+        relevant[-1],
+        images_per_second=_median([row.images_per_second for row in relevant]),
+        setup_seconds=_middle(row.setup_seconds for row in relevant),
+        per_epoch_seconds=_middle(row.per_epoch_seconds for row in relevant),
+        after_seconds=_middle(row.after_seconds for row in relevant),
     )
 
 
@@ -150,8 +150,8 @@ def _told(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) ->
 
 
 def _middle(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return _median(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return _median(numbers) if numbers else None
 
 
 def _median(values: list[float]) -> float:
@@ -198,9 +198,9 @@ def _fits(work: Workload, machine: HostHardware, device: Device | None, count: i
     return True, ""
 
 
-def _own_throughput(own: OwnMeasurement, told: Sequence[OwnMeasurement]) -> Throughput:
+def _own_throughput(own: OwnMeasurement, rows: Sequence[OwnMeasurement]) -> Throughput:
     rate = own.images_per_second
-    spread = _own_spread([row.images_per_second for row in told])
+    spread = _own_spread([row.images_per_second for row in rows])
     return Throughput(
         images_per_second=rate,
         low=rate / spread,
@@ -212,8 +212,8 @@ def _own_throughput(own: OwnMeasurement, told: Sequence[OwnMeasurement]) -> Thro
 
 def _own_spread(rates: Sequence[float]) -> float:
     """The factor within which the next run of the same shape is: never less than what these runs have shown."""
-    seen = math.sqrt(max(rates) / min(rates))
-    return max(SPREAD_AFTER_RUNS.get(len(rates), OWN_SPREAD), seen)
+    spread = math.sqrt(max(rates) / min(rates))
+    return max(SPREAD_AFTER_RUNS.get(len(rates), OWN_SPREAD), spread)
 
 
 def _scaled_by_own(
@@ -231,9 +231,9 @@ def _scaled_by_own(
     ratios = []
     for row in list(newest.values())[-SHAPES_KEPT_IN_MIND:]:
         measured = _measured_work(row)
-        said = predict(measured) if measured and measured.job.framework is work.job.framework else None
-        if said is not None:
-            ratios.append(row.images_per_second / said.images_per_second)
+        prediction = predict(measured) if measured and measured.job.framework is work.job.framework else None
+        if prediction is not None:
+            ratios.append(row.images_per_second / prediction.images_per_second)
     if not ratios:
         return answer
     factor = _median(ratios)

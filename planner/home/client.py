@@ -93,13 +93,13 @@ def client_of(home: Path, computer: Computer) -> Client:
     """The client that a home is on a computer; made on first use. It never fails: what cannot be kept is told."""
     path = home / FILE
     try:
-        pair = _known(path, computer)
+        pair = _kept_entry(path, computer)
         if pair is None:
-            return _made(path, computer)
+            return _new_client(path, computer)
         client_file, entry = pair
         if client_file.home != str(home):  # it was moved, or is mounted elsewhere
             with suppress(OSError):
-                return _made(path, computer)
+                return _new_client(path, computer)
         return _client(client_file, entry)
     except OSError as error:
         return _unkept(home, computer, error)
@@ -112,7 +112,7 @@ def hash_of(home: Path, host_name: str) -> str:
     return hashlib.sha256(f"{host_name}/{home}".encode()).hexdigest()[:16]
 
 
-def _known(path: Path, computer: Computer) -> tuple[_Kept, _Entry] | None:
+def _kept_entry(path: Path, computer: Computer) -> tuple[_Kept, _Entry] | None:
     """What is kept of this home on this computer; None where something has to be written. Raises OSError."""
     try:
         client_file = _read(path)
@@ -122,7 +122,7 @@ def _known(path: Path, computer: Computer) -> tuple[_Kept, _Entry] | None:
     return (client_file, entry) if client_file is not None and entry is not None else None
 
 
-def _made(path: Path, computer: Computer) -> Client:
+def _new_client(path: Path, computer: Computer) -> Client:
     """What the file lacks is added to it, by one process at a time. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
@@ -149,7 +149,7 @@ def _added(path: Path, computer: Computer, *, first: bool = False) -> Client:
     if client_file is not None and entry is not None:
         if client_file.home == str(path.parent):  # another process was faster
             return _client(client_file, entry)
-        notice, others = "", tuple(known for known in others if known != entry)  # the home was moved
+        notice, others = "", tuple(other for other in others if other != entry)  # the home was moved
     else:
         former = _former(path.parent, computer) if client_file is None and not damaged else ()
         entry = _Entry(id=secrets.token_hex(8), former=former, computer=computer)
@@ -219,7 +219,7 @@ def _has_original(client_file: _Kept, path: Path, entry: _Entry) -> bool:
         return False
     except (OSError, _DamagedError):
         return True  # something is there that we may not look at
-    return original is not None and any(known.id == entry.id for known in original.entries)
+    return original is not None and any(one.id == entry.id for one in original.entries)
 
 
 def _unkept(home: Path, computer: Computer, error: OSError) -> Client:
@@ -240,9 +240,9 @@ def _unkept(home: Path, computer: Computer, error: OSError) -> Client:
 def _client(client_file: _Kept, entry: _Entry) -> Client:
     own = {entry.id, *entry.former}
     others = {
-        name: known.computer.host_name
-        for known in reversed(client_file.entries)
-        for name in (known.id, *known.former)
+        name: known_entry.computer.host_name
+        for known_entry in reversed(client_file.entries)
+        for name in (known_entry.id, *known_entry.former)
         if name not in own
     }
     return Client(id=entry.id, former=entry.former, others=others)

@@ -20,12 +20,12 @@ _IOREG_SECONDS = 5.0
 class Computer:
     """`machine_id` is a hash of the system's own id, None where there is none (most containers).
 
-    `given` is what a person calls the computer, or the several that share a home (PLAN_COMPUTER).
+    `override` is what a person calls the computer, or the several that share a home (PLAN_COMPUTER).
     """
 
     host_name: str
     machine_id: str | None = None
-    given: str | None = None
+    override: str | None = None
 
     def is_same(self, here: Computer, *, same_file: bool, same_volume: bool) -> bool:
         """Whether a file that was written on this computer is at home on `here`.
@@ -33,8 +33,8 @@ class Computer:
         Without an id of the system the host name alone does not tell: containers have the same one. Then the file has
         to be the same, and not a copy of it; on a mounted volume that is enough, whatever the container is called.
         """
-        if self.given is not None or here.given is not None:
-            return self.given == here.given
+        if self.override is not None or here.override is not None:
+            return self.override == here.override
         if self.machine_id is not None or here.machine_id is not None:
             return self.machine_id == here.machine_id
         return same_volume or (same_file and self.host_name == here.host_name)
@@ -48,7 +48,7 @@ def this_computer(value: str | None = None, root: Path = Path("/")) -> Computer:
     own = _id_of_linux(root) or _id_of_others()
     # machine-id(5) asks that the id itself be shown to nobody.
     hashed = hashlib.sha256(f"trainplan/{own}".encode()).hexdigest()[:32] if own else None
-    return Computer(host_name=platform.node(), machine_id=hashed, given=value)
+    return Computer(host_name=platform.node(), machine_id=hashed, override=value)
 
 
 def _id_of_linux(root: Path) -> str | None:
@@ -65,13 +65,13 @@ def _id_of_linux(root: Path) -> str | None:
 def _id_of_others() -> str | None:
     """macOS: IOPlatformUUID (IOKit's IOKitKeys.h); Windows: MachineGuid. Neither has been run on such a system."""
     if sys.platform == "darwin":
-        asked = ["/usr/sbin/ioreg", "-rd1", "-c", "IOPlatformExpertDevice"]
+        command = ["/usr/sbin/ioreg", "-rd1", "-c", "IOPlatformExpertDevice"]
         try:
-            told = subprocess.run(asked, capture_output=True, text=True, timeout=_IOREG_SECONDS, check=False).stdout
+            output = subprocess.run(command, capture_output=True, text=True, timeout=_IOREG_SECONDS, check=False).stdout
         except (OSError, subprocess.SubprocessError):
             return None
-        found = re.search(r'"IOPlatformUUID" = "([^"]+)"', told)
-        return found.group(1) if found else None
+        match = re.search(r'"IOPlatformUUID" = "([^"]+)"', output)
+        return match.group(1) if match else None
     if sys.platform == "win32":
         import winreg
 

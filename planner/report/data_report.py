@@ -33,7 +33,7 @@ def data_text(report: Report) -> str:
     if report.first_label is not None:
         lines.append(f"labels {report.first_label} to {report.last_label}")
     lines.append(_sizes_text(report))
-    lines += [visible(left_out_text(left)) for left in report.left_out]
+    lines += [visible(left_out_text(item)) for item in report.left_out]
     lines += [f"cannot be decoded: {visible(row.path)} ({visible(row.reason)})" for row in report.unreadable]
     lines.append("for the job: " + ", ".join(f"{key}: {value}" for key, value in job_keys(report).items()))
     lines += [f"problem: {visible(problem)}" for problem in report.problems]
@@ -43,7 +43,7 @@ def data_text(report: Report) -> str:
 def launch_lines(report: Report) -> list[str]:
     """What a launch says of a local folder that it has looked at."""
     lines = [f"data: {_counts_text(report)}; {_sizes_text(report) or report.kind}"]
-    return lines + [f"data: {visible(left_out_text(left))}" for left in report.left_out]
+    return lines + [f"data: {visible(left_out_text(item))}" for item in report.left_out]
 
 
 def data_json(report: Report) -> dict[str, object]:
@@ -82,8 +82,8 @@ def job_keys(report: Report) -> dict[str, int]:
 
 
 def _counts_text(report: Report) -> str:
-    trained, held = f"{report.train_images:,} images to train on", f"{report.hold_out_images:,} held out"
-    return f"{trained}, {held}, {len(report.classes):,} classes"
+    trained, hold_out = f"{report.train_images:,} images to train on", f"{report.hold_out_images:,} held out"
+    return f"{trained}, {hold_out}, {len(report.classes):,} classes"
 
 
 def _sizes_text(report: Report) -> str:

@@ -182,8 +182,8 @@ def _tight_lines(plan: Plan) -> list[str]:
 
 def _estimate_only_lines(plan: Plan) -> list[str]:
     """The providers whose rows are there to compare with alone."""
-    shown = dict.fromkeys(ranked.offer.provider for ranked in plan.candidates)
-    return [f"{name}: {ESTIMATE_ONLY_TEXT}" for name in shown if is_estimated_only(name)]
+    providers = dict.fromkeys(ranked.offer.provider for ranked in plan.candidates)
+    return [f"{name}: {ESTIMATE_ONLY_TEXT}" for name in providers if is_estimated_only(name)]
 
 
 def unproven_text(ranked: RankedOffer) -> str:

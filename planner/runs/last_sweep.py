@@ -22,14 +22,14 @@ class LastSweep:
     """`asked` are the providers that told all they have of ours; the others had no sign-in here."""
 
     at: datetime
-    asked: tuple[str, ...]
+    providers: tuple[str, ...]
 
 
 def keep_sweep(home: Path, sweep: LastSweep) -> None:
     """A home that cannot be written is no reason to fail: the next sweep writes it."""
     with contextlib.suppress(OSError):
         home.mkdir(parents=True, exist_ok=True)
-        write_atomically(home / _FILE, json.dumps({"at": sweep.at.isoformat(), "asked": list(sweep.asked)}))
+        write_atomically(home / _FILE, json.dumps({"at": sweep.at.isoformat(), "asked": list(sweep.providers)}))
 
 
 def last_sweep(home: Path) -> LastSweep | None:
@@ -47,5 +47,5 @@ def no_run_text(sweep: LastSweep | None) -> str:
     name = "no run in this journal is live"
     if sweep is None:
         return f"{name}; nobody has asked the providers yet: plan sweep does"
-    when, names = f"{sweep.at.astimezone():%Y-%m-%d %H:%M}", ", ".join(sweep.asked)
+    when, names = f"{sweep.at.astimezone():%Y-%m-%d %H:%M}", ", ".join(sweep.providers)
     return f"{name}; plan sweep asks the providers: {names} last answered at {when}"

@@ -48,29 +48,31 @@ def refined(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[s
     Another round follows where the new first one has not been looked at. Raises NothingLeftError where nothing of the
     plan is to be had any more within its budget.
     """
-    looked: set[_Machine] = set()
+    asked_machines: set[_Machine] = set()
     for _ in range(MOST_ROUNDS):
-        rows = [known for known in map(_machine, _rows(plan)) if known not in looked]
-        asking = {known for known in rows[:REFINED] if isinstance(provider_of(known.provider), Refiner)}
+        rows = [row for row in map(_machine, _rows(plan)) if row not in asked_machines]
+        asking = {row for row in rows[:REFINED] if isinstance(provider_of(row.provider), Refiner)}
         if not asking:
             break
-        looked |= asking
+        asked_machines |= asking
         offers = [ranked.offer for ranked in plan.candidates if _machine(ranked.offer) in asking]
         plan = _ranked_again(plan, _live(offers, provider_of, say))
-        if _machine(plan.candidates[0].offer) in looked:
+        if _machine(plan.candidates[0].offer) in asked_machines:
             break
     return plan
 
 
-def dearer(shown: Plan, now: Plan) -> str:
+def dearer(before_plan: Plan, now: Plan) -> str:
     """Why the first place is to be asked about again, in words; "" where its price is about what was shown."""
     best = now.candidates[0]
-    before = next((known for known in shown.candidates if _machine(known.offer) == _machine(best.offer)), None)
+    before = next(
+        (candidate for candidate in before_plan.candidates if _machine(candidate.offer) == _machine(best.offer)), None
+    )
     rate = agreed(best.offer)
     if before is not None and above(rate, agreed(before.offer)):
         where = f"{best.offer.instance_type} ({best.offer.market.replace('_', ' ')}) in {best.offer.region}"
         return f"{where} costs {_rates(rate, agreed(before.offer))} that was shown"
-    first = shown.candidates[0]
+    first = before_plan.candidates[0]
     if above(best.cost_usd, first.cost_usd):
         return (
             f"the cheapest costs {format_usd(best.cost_usd)} now, {_percent(best.cost_usd, first.cost_usd)} above the "
@@ -108,15 +110,19 @@ class Watchful:
 
     def _live(self, target: Target) -> Offer:
         offer = target.offer
-        asked = self._provider_of(offer.provider)
-        known = _machine(offer) in self._observed and self._now() - self._began < FRESH
-        if known or not isinstance(asked, Refiner):
+        provider = self._provider_of(offer.provider)
+        is_fresh = _machine(offer) in self._observed and self._now() - self._began < FRESH
+        if is_fresh or not isinstance(provider, Refiner):
             return offer
         try:
-            told = asked.refine([offer])
+            answers = provider.refine([offer])
         except ProviderError:
             return offer
-        there = [known for known in told if target.zone is None or not known.zones or target.zone in known.zones]
+        there = [
+            is_fresh
+            for is_fresh in answers
+            if target.zone is None or not is_fresh.zones or target.zone in is_fresh.zones
+        ]
         if not there:
             raise CapacityError(f"{target.where} is not to be had any more")
         live = _plausible(min(there, key=agreed), offer, lambda _: None)
@@ -129,51 +135,57 @@ class Watchful:
 
 def _rows(plan: Plan) -> list[Offer]:
     """The best place of each machine and market, in the plan's order: what a person sees of a plan."""
-    found: dict[tuple[str, str, int, str], Offer] = {}
+    first_of_machine: dict[tuple[str, str, int, str], Offer] = {}
     for ranked in plan.candidates:
         offer = ranked.offer
-        found.setdefault((offer.provider, offer.device, offer.device_count, offer.market), offer)
-    return list(found.values())
+        first_of_machine.setdefault((offer.provider, offer.device, offer.device_count, offer.market), offer)
+    return list(first_of_machine.values())
 
 
 def _live(
     offers: Sequence[Offer], provider_of: Callable[[str], Provider], say: Callable[[str], None]
 ) -> dict[_Machine, list[Offer]]:
     """What each machine is to be had for now; those of a provider that does not tell are not in it."""
-    found: dict[_Machine, list[Offer]] = {}
+    live_offers: dict[_Machine, list[Offer]] = {}
     for name in dict.fromkeys(offer.provider for offer in offers):
-        wanted = [offer for offer in offers if offer.provider == name]
-        asked = provider_of(name)
-        assert isinstance(asked, Refiner)
+        own_offers = [offer for offer in offers if offer.provider == name]
+        provider = provider_of(name)
+        assert isinstance(provider, Refiner)
         try:
-            told = asked.refine(wanted)
+            answers = provider.refine(own_offers)
         except ProviderError as error:
             say(f"{name} tells no live prices ({error.message}): those of the catalog stand")
             continue
-        found |= {_machine(offer): [] for offer in wanted}
-        shown = {_machine(offer): offer for offer in reversed(wanted)}
-        for offer in dict.fromkeys(told):
-            found.setdefault(_machine(offer), []).append(_plausible(offer, shown.get(_machine(offer)), say))
-    return found
+        live_offers |= {_machine(offer): [] for offer in own_offers}
+        listed_offers = {_machine(offer): offer for offer in reversed(own_offers)}
+        for offer in dict.fromkeys(answers):
+            live_offers.setdefault(_machine(offer), []).append(
+                _plausible(offer, listed_offers.get(_machine(offer)), say)
+            )
+    return live_offers
 
 
-def _plausible(live: Offer, shown: Offer | None, say: Callable[[str], None]) -> Offer:
+def _plausible(live: Offer, listed_offer: Offer | None, say: Callable[[str], None]) -> Offer:
     """The live offer, at the price of the catalog where the live one is too low to be true (pricing/plausible.py).
 
     A price that is too high is taken as it is: whoever pays it is asked first.
     """
-    if shown is not None and shown.planned_as is PlannedAs.OUTLIER and shown.planning_usd_per_hour is not None:
+    if (
+        listed_offer is not None
+        and listed_offer.planned_as is PlannedAs.OUTLIER
+        and listed_offer.planning_usd_per_hour is not None
+    ):
         # That the price is still listed does not say that somebody gets a machine for it.
-        planning = max(live.planning_usd_per_hour or live.usd_per_hour, shown.planning_usd_per_hour)
-        live = replace(live, planning_usd_per_hour=planning, planned_as=shown.planned_as)
-    if shown is None or live.usd_per_hour >= shown.usd_per_hour:
+        planning = max(live.planning_usd_per_hour or live.usd_per_hour, listed_offer.planning_usd_per_hour)
+        live = replace(live, planning_usd_per_hour=planning, planned_as=listed_offer.planned_as)
+    if listed_offer is None or live.usd_per_hour >= listed_offer.usd_per_hour:
         return live
-    why = moved_too_far(live.usd_per_hour, shown.usd_per_hour)
+    why = moved_too_far(live.usd_per_hour, listed_offer.usd_per_hour)
     if not why:
         return live
     price = format_usd_per_hour(live.usd_per_hour)
     say(f"{live.instance_type} in {live.region}: the live price {price} is {why} and is not used")
-    return replace(shown, zones=live.zones or shown.zones)
+    return replace(listed_offer, zones=live.zones or listed_offer.zones)
 
 
 def _ranked_again(plan: Plan, live: dict[_Machine, list[Offer]]) -> Plan:
@@ -187,12 +199,12 @@ def _ranked_again(plan: Plan, live: dict[_Machine, list[Offer]]) -> Plan:
             placed.add(machine)
             candidates += [(_at(ranked.candidate, offer), offer) for offer in live[machine]]
     budget = plan.job.constraints.budget_usd
-    left = [pair for pair in candidates if budget is None or pair[0].cost_micro_usd <= to_micro(budget)]
-    if not left:
+    within_budget = [pair for pair in candidates if budget is None or pair[0].cost_micro_usd <= to_micro(budget)]
+    if not within_budget:
         why = "within the budget at live prices" if candidates else "at live prices"
         raise NothingLeftError(f"nothing of the plan is to be had {why}", "raise --budget, or widen the filters")
-    left.sort(key=lambda pair: _order(plan.job.objective, *pair))
-    again = (RankedOffer(rank, *pair) for rank, pair in enumerate(left, start=1))
+    within_budget.sort(key=lambda pair: _order(plan.job.objective, *pair))
+    again = (RankedOffer(rank, *pair) for rank, pair in enumerate(within_budget, start=1))
     return plan._replace(candidates=tuple(again))
 
 

@@ -79,11 +79,11 @@ def make_proposal_with_data(
     only = () if query.providers or job.constraints.providers else _only_providers(job)
     proposal = make_proposal(job, query._replace(providers=only) if only else query, around)
     first = proposal.targets[0].offer.provider
-    brought = bring(around.provider_of(first))
-    if proposal.plan is None or not brought.bound:
-        return proposal, brought
+    upload = bring(around.provider_of(first))
+    if proposal.plan is None or not upload.bound:
+        return proposal, upload
     there = tuple(ranked for ranked in proposal.plan.candidates if ranked.offer.provider == first)
-    return rented(proposal.plan._replace(candidates=there), proposal.dearer), brought
+    return rented(proposal.plan._replace(candidates=there), proposal.dearer), upload
 
 
 def at_current_prices(shown_plan: Plan, around: Surroundings) -> Proposal:
@@ -116,12 +116,12 @@ def _let_in(plan: Plan, around: Surroundings) -> Plan:
     """
     best = {ranked.offer.provider: ranked.offer for ranked in reversed(plan.candidates)}
     judged = judge(list(best.values()), around.provider_of)
-    closed = {known.offer.provider: known for known in judged if known.is_closed}
+    closed = {place.offer.provider: place for place in judged if place.is_closed}
     if len(closed) == len(best):
-        why = "; ".join(f"{name}: {known.why}" for name, known in closed.items())
+        why = "; ".join(f"{name}: {place.why}" for name, place in closed.items())
         raise RefusedError(why, "plan doctor shows what is missing")
-    for name, known in closed.items():
-        around.say(f"{name}: left out: {known.why}")
+    for name, place in closed.items():
+        around.say(f"{name}: left out: {place.why}")
     return plan._replace(candidates=tuple(ranked for ranked in plan.candidates if ranked.offer.provider not in closed))
 
 
@@ -138,11 +138,11 @@ def _first_let_in(plan: Plan, around: Surroundings) -> Plan:
     return plan
 
 
-def _as_it_would_be(asked: Provider, request: LaunchRequest) -> LaunchRequest:
+def _as_it_would_be(provider: Provider, request: LaunchRequest) -> LaunchRequest:
     """The request with what can be looked up for it: what stands in an account tells what ends a machine there."""
-    if isinstance(asked, Resolver):
+    if isinstance(provider, Resolver):
         with suppress(ProviderError):
-            return asked.resolve(request)
+            return provider.resolve(request)
     return request
 
 
@@ -161,8 +161,8 @@ def _signed_in(around: Surroundings) -> tuple[str, ...]:
 
 def _this_machine(job: TrainingJob, around: Surroundings) -> tuple[MachineEstimate, Offer]:
     """What the job takes here, and this machine as an offer. Raises BadInputError where it does not fit."""
-    wanted = PlanQuery(providers=(THIS_MACHINE,), limit=0)
-    quote = make_plan(job, wanted, around.settings, around.now()).this_machine
+    query = PlanQuery(providers=(THIS_MACHINE,), limit=0)
+    quote = make_plan(job, query, around.settings, around.now()).this_machine
     assert quote is not None
     if not quote.fits:
         raise BadInputError(f"{job.name} cannot train on this machine: {quote.reason}", "a smaller global_batch_size")

@@ -143,8 +143,8 @@ class Story:
     @property
     def validation_accuracy(self) -> float | None:
         """Of the last validation on the way, as a share of 1; None before the first."""
-        known = (line.get("validation_accuracy") for line in reversed(self.epochs))
-        return next((float(value) for value in known if value is not None), None)
+        values = (line.get("validation_accuracy") for line in reversed(self.epochs))
+        return next((float(value) for value in values if value is not None), None)
 
     @property
     def last_epoch_at(self) -> datetime | None:

@@ -89,10 +89,10 @@ def most_usd(proposal: Proposal, max_cost_usd: Decimal | None, *, assume_yes: bo
 
     That is --max-cost; without it --yes covers what is MOST_ABOVE above the cost that is shown.
     """
-    shown = proposal.targets[0].usd
-    if max_cost_usd is not None or not assume_yes or shown is None:
+    first_usd = proposal.targets[0].usd
+    if max_cost_usd is not None or not assume_yes or first_usd is None:
         return max_cost_usd
-    return shown * (1 + MOST_ABOVE)
+    return first_usd * (1 + MOST_ABOVE)
 
 
 def within(proposal: Proposal, most: Decimal | None) -> Proposal:
@@ -109,16 +109,16 @@ def within(proposal: Proposal, most: Decimal | None) -> Proposal:
             "raise --max-cost, or --objective cost puts the cheapest place first",
         )
     targets = tuple(target for target in proposal.targets if target.usd is None or target.usd <= most)
-    gone = [target for target in proposal.targets if target.usd is not None and target.usd > most]
-    if not gone:
+    too_dear = [target for target in proposal.targets if target.usd is not None and target.usd > most]
+    if not too_dear:
         return proposal
     fallback = not any(target.offer.market is Market.ON_DEMAND for target in targets) and any(
-        target.offer.market is Market.ON_DEMAND for target in gone
+        target.offer.market is Market.ON_DEMAND for target in too_dear
     )
     left_out = (
-        f"left out: {len(gone)} of {len(proposal.targets)} places, where it would cost more than {format_usd(most)}"
+        f"left out: {len(too_dear)} of {len(proposal.targets)} places, where it would cost more than {format_usd(most)}"
         f"{', all of on demand among them, so that spot without room has no fallback' if fallback else ''}; "
-        f"--max-cost {_dearest(gone).quantize(Decimal('0.01'), ROUND_UP)} takes them all"
+        f"--max-cost {_dearest(too_dear).quantize(Decimal('0.01'), ROUND_UP)} takes them all"
     )
     return replace(proposal, targets=targets, left_out=left_out)
 

@@ -78,9 +78,9 @@ def receipt_record(value: object) -> dict[str, Any] | None:
     """
     if not isinstance(value, dict):
         return None
-    known = {known.name: known for known in fields(Receipt)}
-    record = {name: item for name, item in value.items() if name in known}
-    if not all(_CHECKS[str(known[name].type)](item) for name, item in record.items()):
+    field_by_name = {field_by_name.name: field_by_name for field_by_name in fields(Receipt)}
+    record = {name: item for name, item in value.items() if name in field_by_name}
+    if not all(_CHECKS[str(field_by_name[name].type)](item) for name, item in record.items()):
         return None
     return record
 

@@ -145,9 +145,9 @@ def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now
     instants = [instant(status.get("time"))]
     if status.get("state") not in (*_FINISHED, "stopped"):
         instants.append(story_of(store, attempt.number).last_at)
-    known = [at for at in instants if at is not None]
-    if known:
-        return min(now, max(began, max(known) + LAST_WORDS))
+    past = [at for at in instants if at is not None]
+    if past:
+        return min(now, max(began, max(past) + LAST_WORDS))
     return min(now, max(began, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
 
 

@@ -41,7 +41,7 @@ def stop_by_label(
     for _ in range(_MOST_ROUNDS):
         if rest:
             return rest
-        more, unanswered = _listed(provider, run_id)
+        more, unanswered = _resources_of(provider, run_id)
         if unanswered:
             return unanswered
         if not more:
@@ -53,7 +53,7 @@ def stop_by_label(
 def _ask_for_checkpoint(
     provider: Provider, machines: Sequence[OwnedResource], clock: Clock, say: Callable[[str], None]
 ) -> None:
-    waiting = [machine for machine in machines if _asked(provider, machine, say)]
+    waiting = [machine for machine in machines if _ask_to_stop(provider, machine, say)]
     until = clock.now() + CHECKPOINT_PATIENCE
     while waiting := [machine for machine in waiting if _lives(provider, machine)]:
         if clock.now() > until:
@@ -63,7 +63,7 @@ def _ask_for_checkpoint(
         clock.sleep(_LOOK_SECONDS)
 
 
-def _asked(provider: Provider, machine: OwnedResource, say: Callable[[str], None]) -> bool:
+def _ask_to_stop(provider: Provider, machine: OwnedResource, say: Callable[[str], None]) -> bool:
     try:
         provider.stop(machine.ref)
     except ProviderError as error:
@@ -90,7 +90,7 @@ def _note(provider: Provider, machine: OwnedResource, clock: Clock) -> None:
         provider.store(machine.run_id).put(stopped_path(machine.attempt), json.dumps(reply).encode())
 
 
-def _listed(provider: Provider, run_id: RunId) -> tuple[Sequence[OwnedResource], list[str]]:
+def _resources_of(provider: Provider, run_id: RunId) -> tuple[Sequence[OwnedResource], list[str]]:
     """What of the run is listed, and which places did not tell."""
     try:
         return provider.list_owned(run_id), []

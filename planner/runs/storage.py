@@ -52,17 +52,17 @@ def stored_runs(
     files: dict[str, list[int]] = {}
     for path, size in sizes.items():
         files.setdefault(path.partition("/")[0], []).append(size)
-    found = [
+    stored = [
         StoredRun(
             provider=provider,
             run_id=run_id,
-            files=len(held),
-            stored=stored_cost(sum(held), rates),
+            files=len(run_files),
+            stored=stored_cost(sum(run_files), rates),
             fate=_fate(run_id, runs, existing),
         )
-        for run_id, held in files.items()
+        for run_id, run_files in files.items()
     ]
-    return sorted(found, key=lambda stored_run: (-stored_run.stored.size_bytes, stored_run.run_id))
+    return sorted(stored, key=lambda stored_run: (-stored_run.stored.size_bytes, stored_run.run_id))
 
 
 def removable(stored_runs: Iterable[StoredRun]) -> list[StoredRun]:

@@ -56,12 +56,12 @@ class SweptResource:
 class Sweep:
     """What was found; `unanswered` are places that did not tell, so that more may be there."""
 
-    found: tuple[SweptResource, ...]
+    resources: tuple[SweptResource, ...]
     unanswered: tuple[str, ...]
 
     @property
     def ending(self) -> tuple[OwnedResource, ...]:
-        return tuple(resource.resource for resource in self.found if resource.fate.ends)
+        return tuple(resource.resource for resource in self.resources if resource.fate.ends)
 
 
 def look(
@@ -81,13 +81,13 @@ def look(
         owned = list(provider.list_owned())
     except IncompleteListingError as error:
         owned, unanswered = list(error.resources), error.unanswered
-    known, now = runs(), time()
+    runs_by_id, now = runs(), time()
     whose = {resource.run_id: resource.client for resource in owned if resource.client is not None}
     owned = [replace(resource, client=resource.client or whose.get(resource.run_id)) for resource in owned]
     resources = tuple(
-        SweptResource(resource=resource, fate=fate_of(resource, known, clients, now)) for resource in owned
+        SweptResource(resource=resource, fate=fate_of(resource, runs_by_id, clients, now)) for resource in owned
     )
-    return Sweep(found=resources, unanswered=unanswered)
+    return Sweep(resources=resources, unanswered=unanswered)
 
 
 def fate_of(
@@ -117,9 +117,11 @@ def end(provider: Provider, resources: Iterable[OwnedResource], clock: Clock) ->
     owned_resources = {(resource.region, resource.kind, resource.id): resource for resource in resources}
     until = clock.now() + PATIENCE
     while owned_resources:
-        complaints = [_ended(provider, resource) for resource in owned_resources.values()]
-        left, complaint = _still_there(provider, owned_resources.keys())
-        owned_resources = {key: resource for key, resource in owned_resources.items() if left is None or key in left}
+        complaints = [_end_resource(provider, resource) for resource in owned_resources.values()]
+        remaining, complaint = _still_there(provider, owned_resources.keys())
+        owned_resources = {
+            key: resource for key, resource in owned_resources.items() if remaining is None or key in remaining
+        }
         if not owned_resources:
             return []
         if clock.now() > until:
@@ -143,7 +145,7 @@ def _in_use(resource: OwnedResource, run: Run) -> bool:
     return attempt is not None and not attempt.cleared and resource.attempt in (None, attempt.number)
 
 
-def _ended(provider: Provider, resource: OwnedResource) -> str:
+def _end_resource(provider: Provider, resource: OwnedResource) -> str:
     try:
         provider.delete(resource)
     except InstanceNotFoundError:
@@ -161,5 +163,5 @@ def _still_there(
         owned = provider.list_owned()
     except ProviderError as error:
         return None, f": {error.message}"
-    listed = {(resource.region, resource.kind, resource.id) for resource in owned}
-    return listed & set(keys), ""
+    listed_keys = {(resource.region, resource.kind, resource.id) for resource in owned}
+    return listed_keys & set(keys), ""

@@ -38,7 +38,7 @@ class Checked:
     device: str
     framework: str
     answer: Throughput | str
-    seen: bool = False
+    has_twin: bool = False
 
     @property
     def error(self) -> float | None:
@@ -93,7 +93,7 @@ def _check(
         device=measured.device,
         framework=str(family_of(measured.framework)),
         answer=_answer(measured, twin, predictor),
-        seen=twin is not None,
+        has_twin=twin is not None,
     )
 
 
@@ -160,7 +160,7 @@ def _summary(checked: Sequence[Checked]) -> dict[str, object]:
     return {
         "n": len(predicted),
         **_figures(predicted),
-        "seen": sum(row.seen for row in predicted),
+        "seen": sum(row.has_twin for row in predicted),
         "unpredicted": sum(reasons.values()),
         "unpredicted_by_reason": dict(sorted(reasons.items())),
         "by_device": _by(predicted, lambda row: row.device),

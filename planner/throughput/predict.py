@@ -87,7 +87,7 @@ class Predictor:
         own = [row for row in self._own if row.device == question.device]
         if isinstance(base, Unpredicted) or not own:
             return base
-        return from_own(question, model_key(question.net), own, lambda row: self._said(question, row), base)
+        return from_own(question, model_key(question.net), own, lambda row: self._model_value(question, row), base)
 
     def predict_setup(self, setup: Setup, model: str, without: frozenset[str] = frozenset()) -> Throughput:
         """The throughput of a step as a source runs it. `without` names shipped rows to leave out of the evidence;
@@ -125,7 +125,7 @@ class Predictor:
         # The measurements are of older versions than what will run.
         return self._throughput(rate, near, math.hypot(width, self._model.version_shift))
 
-    def _said(self, question: Question, row: Measurement) -> float | None:
+    def _model_value(self, question: Question, row: Measurement) -> float | None:
         """What the model says of an own measurement's configuration."""
         same = row.model == model_key(question.net) and row.image_size_px == question.net.image_size
         net = question.net if same else net_of(row.model, row.image_size_px, row.parameters_million)

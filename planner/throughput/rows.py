@@ -83,8 +83,8 @@ def _one_of(kinds: type[Kind], row: Mapping[str, str], column: str) -> Kind | No
     try:
         return kinds(cell)
     except ValueError as error:
-        known = ", ".join(kind for kind in kinds if kind)
-        raise BadRowError(f"{column} is not one of {known}: {cell!r}") from error
+        kinds_text = ", ".join(kind for kind in kinds if kind)
+        raise BadRowError(f"{column} is not one of {kinds_text}: {cell!r}") from error
 
 
 def model_key(name: str) -> str:

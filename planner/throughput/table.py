@@ -41,12 +41,12 @@ def seen_on(database: sqlite3.Connection, names: Iterable[str], group: str, arch
     found_names = tuple(names)
     try:
         with closing(database.execute(_SELECT.format(", ".join("?" * len(found_names))), found_names)) as rows:
-            return [_seen(row, group, architecture) for row in rows]
+            return [_evidence_row(row, group, architecture) for row in rows]
     except sqlite3.DatabaseError as error:
         raise MissingTableError(f"the measurements cannot be read: {error}") from error
 
 
-def _seen(row: tuple[object, ...], group: str, architecture: str) -> EvidenceRow:
+def _evidence_row(row: tuple[object, ...], group: str, architecture: str) -> EvidenceRow:
     (
         id_,
         model,

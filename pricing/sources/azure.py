@@ -71,7 +71,7 @@ def read(http: Http, endpoints: Endpoints, regions: Collection[str], today: date
 
 
 def _region(http: Http, endpoints: Endpoints, region: str, today: date) -> Parsed:
-    parsed = _listed(http.get, endpoints, _IN_REGION.format(region=region), region, today)
+    parsed = _all_pages(http.get, endpoints, _IN_REGION.format(region=region), region, today)
     if not parsed.prices:
         raise SourceError(f"Azure lists no prices of Linux machines for {region}")
     return parsed
@@ -86,11 +86,11 @@ def of_machine(
     """
     name, region = place
     question = f"armSkuName eq '{name}' and {_IN_REGION.format(region=region)}"
-    price_founds = _listed(get, endpoints, question, region, today).prices
+    price_founds = _all_pages(get, endpoints, question, region, today).prices
     return [price for price in price_founds if price.instance_type == name]
 
 
-def _listed(get: Callable[[str], bytes], endpoints: Endpoints, question: str, region: str, today: date) -> Parsed:
+def _all_pages(get: Callable[[str], bytes], endpoints: Endpoints, question: str, region: str, today: date) -> Parsed:
     """All pages of what is asked for."""
     version = {"api-version": "2023-01-01-preview", "currencyCode": "USD"}
     url = f"{endpoints.prices}?{urlencode({**version, '$filter': question}, quote_via=quote)}"

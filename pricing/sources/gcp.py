@@ -267,8 +267,8 @@ def _machine(
 
 def _oldest(days: Iterable[date | None]) -> date | None:
     """A machine's price is as old as the oldest of its parts, and has no date where one of them has none."""
-    known = list(days)
-    return min((day for day in known if day is not None), default=None) if None not in known else None
+    all_days = list(days)
+    return min((day for day in all_days if day is not None), default=None) if None not in all_days else None
 
 
 def _micro(rate: Decimal) -> Decimal:

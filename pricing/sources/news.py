@@ -64,16 +64,16 @@ def read_aws(catalog_state: KnownPrices, asking: Asking) -> News:
     )
     if account is None:
         asking.say("no AWS account is known here: the list of each region is read whole, hundreds of MB each")
-        parts += _heard(aws.read(asking.http, endpoints, asking.regions or None), asking)
+        parts += _parts_read(aws.read(asking.http, endpoints, asking.regions or None), asking)
     else:
-        parts += _heard(aws_account.read_prices(account, regions), asking)
-        parts += _heard(aws_account.read_history(account, regions, asking.now), asking)
+        parts += _parts_read(aws_account.read_prices(account, regions), asking)
+        parts += _parts_read(aws_account.read_history(account, regions, asking.now), asking)
     try:
         advice = aws.read_advisor(asking.http, endpoints)
-        parts.append(_told("Spot Advisor"))
+        parts.append(_empty_part("Spot Advisor"))
     except SourceError as error:
         advice = None
-        parts.append(_told("Spot Advisor", error.message))
+        parts.append(_empty_part("Spot Advisor", error.message))
     offered = None if account is None else aws_account.read_offered(account, regions, asking.now)
     return News(parts=parts, advice=advice, offered=offered, on=asking.now.date())
 
@@ -90,7 +90,7 @@ def read_gcp(catalog_state: KnownPrices, asking: Asking) -> News:
         )
     headers = {"X-Goog-Api-Key": key} if key else {"Authorization": f"Bearer {account.token if account else ''}"}
     types = [kind for (provider, _), kind in sorted(catalog_state.types.items()) if provider == catalog_state.provider]
-    parts = _heard(gcp.read(asking.http, endpoints, headers, types, asking.regions), asking)
+    parts = _parts_read(gcp.read(asking.http, endpoints, headers, types, asking.regions), asking)
     offered = None
     if account is not None and account.scope:
         place = offerings.Endpoints()._replace(
@@ -104,7 +104,7 @@ def read_azure(catalog_state: KnownPrices, asking: Asking) -> News:
     """Azure: its retail prices. Raises SourceError."""
     endpoints = azure.Endpoints(asking.environment.get("PLAN_AZURE_PRICES_URL") or azure.Endpoints().prices)
     regions = _regions(catalog_state, asking)
-    parts = _heard(azure.read(asking.http, endpoints, regions, asking.now.date()), asking)
+    parts = _parts_read(azure.read(asking.http, endpoints, regions, asking.now.date()), asking)
     account = asking.accounts.azure(asking.environment)
     offered = None
     if account is not None:
@@ -119,15 +119,15 @@ def _regions(catalog_state: KnownPrices, asking: Asking) -> frozenset[str]:
     return asking.regions or frozenset(row.region for row in catalog_state.offers)
 
 
-def _heard(parts: Iterable[PricePart], asking: Asking) -> list[PricePart]:
-    heard = []
+def _parts_read(parts: Iterable[PricePart], asking: Asking) -> list[PricePart]:
+    answers = []
     for part in parts:
         asking.say(f"{part.name}: {part.error or f'{len(part.parsed.prices):,} prices'}")
-        heard.append(part)
-    return heard
+        answers.append(part)
+    return answers
 
 
-def _told(name: str, error: str = "") -> PricePart:
+def _empty_part(name: str, error: str = "") -> PricePart:
     """A part without prices of its own."""
     return PricePart(name=name, markets=frozenset[Market](), regions=frozenset(), error=error)
 
@@ -136,7 +136,7 @@ def _offered(parts: list[PricePart], ask: Callable[[], Offered]) -> Offered | No
     try:
         offered = ask()
     except SourceError as error:
-        parts.append(_told("offerings", error.message))
+        parts.append(_empty_part("offerings", error.message))
         return None
-    parts.append(_told("offerings"))
+    parts.append(_empty_part("offerings"))
     return offered

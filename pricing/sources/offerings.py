@@ -102,9 +102,9 @@ def parse_azure(page: Mapping[str, object], region: str) -> dict[str, tuple[str,
             continue
         info = next((one for one in items(entry.get("locationInfo")) if _same(one.get("location"), region)), None)
         zones = inside(info, "zones")
-        listed = zones if isinstance(zones, list) else []
+        zone_list = zones if isinstance(zones, list) else []
         if info is not None:
-            entries[str(name)] = tuple(sorted(f"{region}-{zone}" for zone in listed if is_name(zone)))
+            entries[str(name)] = tuple(sorted(f"{region}-{zone}" for zone in zone_list if is_name(zone)))
     return entries
 
 

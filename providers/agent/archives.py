@@ -90,10 +90,10 @@ def _of_tar(archive: Path) -> Iterator[_Member]:
 
 def _opener(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], IO[bytes]]:
     def opened() -> IO[bytes]:
-        found = tar.extractfile(member)
-        if found is None:
+        entry = tar.extractfile(member)
+        if entry is None:
             raise UnpackError(f"{member.name} has no bytes")
-        return found
+        return entry
 
     return opened
 

@@ -70,11 +70,11 @@ def _promised(manifest: Path) -> dict[str, str]:
 
 def _files(folder: Path) -> list[Path]:
     """Without links and without what is hidden (unfinished files)."""
-    found: list[Path] = []
+    files: list[Path] = []
     if folder.is_symlink():
-        return found
+        return files
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths = (Path(place) / name for name in names if not name.startswith("."))
-        found += [path for path in paths if path.is_file() and not path.is_symlink()]
-    return sorted(path for path in found if path != folder / MANIFEST)
+        files += [path for path in paths if path.is_file() and not path.is_symlink()]
+    return sorted(path for path in files if path != folder / MANIFEST)

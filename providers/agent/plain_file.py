@@ -56,7 +56,7 @@ def plain_folder(top: Path, folder: Path, *, make: bool = False) -> Iterator[int
     descriptor = os.open(top, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     try:
         for name in _names(top, folder):
-            inner = _made(descriptor, name) if make else _inner(descriptor, name)
+            inner = _open_or_make(descriptor, name) if make else _inner(descriptor, name)
             os.close(descriptor)
             descriptor = inner
         yield descriptor
@@ -139,7 +139,7 @@ def _inner(folder: int, name: str) -> int:
         raise
 
 
-def _made(folder: int, name: str) -> int:
+def _open_or_make(folder: int, name: str) -> int:
     try:
         return _inner(folder, name)
     except NotPlainError:

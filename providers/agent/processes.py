@@ -63,20 +63,20 @@ class Processes(Protocol):
 def watched(clock: Clock, running: Running, seconds: float) -> Steps[ProcessResult]:
     """A command that goes on beside, to its end; it is killed after so many seconds, or when nobody waits."""
     limit = clock.steady() + seconds
-    said = b""
+    output_tail = b""
     try:
         while running.poll() is None and clock.steady() < limit:
-            said = (said + running.read(KEPT_BYTES))[-KEPT_BYTES:]
+            output_tail = (output_tail + running.read(KEPT_BYTES))[-KEPT_BYTES:]
             yield 0.5
     finally:
         late = running.poll() is None
         running.kill()
         running.rest(5.0)
     while data := running.read(KEPT_BYTES):
-        said = (said + data)[-KEPT_BYTES:]
+        output_tail = (output_tail + data)[-KEPT_BYTES:]
     code = TIMED_OUT if late else running.poll()
     note = f"\nno end after {seconds:.0f} s" if late else ""
-    return ProcessResult(TIMED_OUT if code is None else code, said.decode(errors="replace") + note)
+    return ProcessResult(TIMED_OUT if code is None else code, output_tail.decode(errors="replace") + note)
 
 
 class MachineProcesses:
@@ -162,7 +162,7 @@ class _Beside:
         return self._process.stdout
 
 
-def _end(said: IO[bytes]) -> str:
-    size = said.seek(0, os.SEEK_END)
-    said.seek(max(0, size - KEPT_BYTES))
-    return said.read().decode(errors="replace")
+def _end(stream: IO[bytes]) -> str:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - KEPT_BYTES))
+    return stream.read().decode(errors="replace")

@@ -94,7 +94,7 @@ class Access:
         status, _, body = self.send(method, self.end("metadata", METADATA) + path, headers, timeout=5.0)
         return status, body.decode(errors="replace").strip()
 
-    def _asked(self, path: str, headers: Headers, method: str = "GET") -> str:
+    def _ask(self, path: str, headers: Headers, method: str = "GET") -> str:
         status, body = self.metadata(path, headers, method)
         if status != 200:
             raise OSError(f"the metadata service answered {status} to {path.partition('?')[0]}")
@@ -113,24 +113,24 @@ class Access:
     def imds(self) -> Headers:
         """The header that EC2's metadata service wants."""
         ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "21600"}
-        return {"X-aws-ec2-metadata-token": self._asked("/latest/api/token", ttl, "PUT")}
+        return {"X-aws-ec2-metadata-token": self._ask("/latest/api/token", ttl, "PUT")}
 
     def _aws(self, _: str) -> tuple[Any, float]:
         token, path = self.imds(), "/latest/meta-data/iam/security-credentials/"
-        role = self._asked(path, token).split("\n")[0]
-        document = json.loads(self._asked(path + role, token))
+        role = self._ask(path, token).split("\n")[0]
+        document = json.loads(self._ask(path + role, token))
         ends = datetime.datetime.strptime(document["Expiration"], "%Y-%m-%dT%H:%M:%S%z").timestamp()
         return (document["AccessKeyId"], document["SecretAccessKey"], document["Token"]), ends - 300
 
     def _gcp(self, _: str) -> tuple[Any, float]:
         path = "/computeMetadata/v1/instance/service-accounts/default/token"
-        return self._bearer(self._asked(path, {"Metadata-Flavor": "Google"}))
+        return self._bearer(self._ask(path, {"Metadata-Flavor": "Google"}))
 
     def _azure(self, resource: str) -> tuple[Any, float]:
         # With several identities on the machine (policies add some), Azure wants to be told which one is meant.
         by_name = {"msi_res_id": self.boot["identity"]} if self.boot.get("identity") else {}
         question = urllib.parse.urlencode({"api-version": "2018-02-01", "resource": resource, **by_name})
-        return self._bearer(self._asked("/metadata/identity/oauth2/token?" + question, {"Metadata": "true"}))
+        return self._bearer(self._ask("/metadata/identity/oauth2/token?" + question, {"Metadata": "true"}))
 
     def _bearer(self, body: str) -> tuple[Any, float]:
         document = json.loads(body)

@@ -257,9 +257,9 @@ class Training:
 
     def _accelerator(self) -> None:
         if self._attempt.machine.spec.device.kind != "cpu" and not self._looking.busy:
-            self._looking.begin(self._looked())
+            self._looking.begin(self._look())
 
-    def _looked(self) -> Steps[None]:
+    def _look(self) -> Steps[None]:
         """Twice not seen is lost: a driver under load may be slow to answer once."""
         attempt = self._attempt
         where, process = yield from self._seen_by()

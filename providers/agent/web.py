@@ -62,7 +62,7 @@ def download(url: str, target: Path, size: int, top: Path, opens: Opens = opens)
     while _there(unfinished) < size or not is_plain(unfinished):
         before = _there(unfinished)
         try:
-            answer = _asked(url, before, size, opens)
+            answer = _response(url, before, size, opens)
         except (OSError, http.client.HTTPException):
             yield pause
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -83,7 +83,7 @@ def _there(path: Path) -> int:
     return path.stat().st_size if is_plain(path) else 0
 
 
-def _asked(url: str, start: int, size: int, opens: Opens) -> Any:
+def _response(url: str, start: int, size: int, opens: Opens) -> Any:
     """The answer. Raises WebError, and OSError where it may be another one later."""
     headers = {"range": f"bytes={start}-"} if start else {}
     try:

@@ -291,10 +291,10 @@ class Account:
         return True
 
     def _reaper_lacks(self) -> str:
-        schedule = self._told("scheduler", "GetSchedule", {"GroupName": SCHEDULE_GROUP, "Name": REAPER})
+        schedule = self._answer_or_none("scheduler", "GetSchedule", {"GroupName": SCHEDULE_GROUP, "Name": REAPER})
         if schedule is None or str(schedule.get("State", "ENABLED")) != "ENABLED":
             return "it has no schedule that is on"
-        function = self._told("lambda", "GetFunctionConfiguration", {"FunctionName": REAPER})
+        function = self._answer_or_none("lambda", "GetFunctionConfiguration", {"FunctionName": REAPER})
         if function is None or function.get("State") in ("Failed", "Inactive"):
             return f"its function {REAPER} does not exist, or the sign-in may not read it"
         for role, name in ((REAPER, "reaper"), (SCHEDULE_ROLE, "schedule")):
@@ -324,7 +324,7 @@ class Account:
             "Period": int(TURNS_WITHIN.total_seconds()),
             "Statistics": ["Sum"],
         }
-        reply = self._told("cloudwatch", "GetMetricStatistics", request)
+        reply = self._answer_or_none("cloudwatch", "GetMetricStatistics", request)
         return None if reply is None else sum(float(row["Sum"]) for row in reply.get("Datapoints", ()))
 
     def _policy(self, role: str) -> list[object] | None:
@@ -340,7 +340,7 @@ class Account:
             raise
         return list(reply["PolicyDocument"]["Statement"])
 
-    def _told(self, service: str, operation: str, request: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _answer_or_none(self, service: str, operation: str, request: Mapping[str, Any]) -> dict[str, Any] | None:
         """What is told of something at home; None where there is none, or it may not be looked up."""
         try:
             return self.api.call(service, self.api.home, operation, request)

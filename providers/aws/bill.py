@@ -48,9 +48,9 @@ Look = Callable[[str], Iterator[BilledThing]]
 
 def make(settings: ProviderSettings) -> Billed:
     """AWS with these settings; nobody is asked anything. Raises BadRequestError for an option that is wrong."""
-    given = AwsSettings.of(settings)
+    aws_settings = AwsSettings.of(settings)
     clock = ServerClock(settings.now)
-    account = Account(SdkApi(given.region, given.endpoint, clock), given, clock.now)
+    account = Account(SdkApi(aws_settings.region, aws_settings.endpoint, clock), aws_settings, clock.now)
     return Billed(account, StandingResources(account, StoreSettings.of(settings, PROVIDER)), CONNECTIONS, clock.now)
 
 
@@ -81,12 +81,12 @@ class Billed:
             raise
         except ProviderError as error:
             regions, unread = [self.account.api.home], [f"the list of regions: {error.message}; home region alone"]
-        asked = [(region, name, look) for region in regions for name, look in looks]
-        asked.append((self.account.api.home, "buckets", self._buckets))
+        questions = [(region, name, look) for region in regions for name, look in looks]
+        questions.append((self.account.api.home, "buckets", self._buckets))
         with ThreadPoolExecutor(self.threads) as pool:
-            answers = list(pool.map(lambda one: _tried(one[2], one[0]), asked))
+            answers = list(pool.map(lambda one: _try_look(one[2], one[0]), questions))
         things: list[BilledThing] = []
-        for (region, name, _), answer in zip(asked, answers, strict=True):
+        for (region, name, _), answer in zip(questions, answers, strict=True):
             if isinstance(answer, CredentialsError):
                 raise answer
             if isinstance(answer, ProviderError):
@@ -215,12 +215,12 @@ class _Named(NamedTuple):
     region: str
 
 
-def _thing(named: _Named, row: Mapping[str, Any], what: str, price: Price, since: datetime | None) -> BilledThing:
+def _thing(description: _Named, row: Mapping[str, Any], what: str, price: Price, since: datetime | None) -> BilledThing:
     return BilledThing(
         provider=PROVIDER,
-        region=named.region,
-        kind=named.kind,
-        id=named.id,
+        region=description.region,
+        kind=description.kind,
+        id=description.id,
         what=what,
         whose=whose(tags_in(row)),
         since=since.astimezone(UTC) if since else None,
@@ -229,7 +229,7 @@ def _thing(named: _Named, row: Mapping[str, Any], what: str, price: Price, since
     )
 
 
-def _tried(look: Look, region: str) -> list[BilledThing] | ProviderError:
+def _try_look(look: Look, region: str) -> list[BilledThing] | ProviderError:
     try:
         return list(look(region))
     except ProviderError as error:

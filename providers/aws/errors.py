@@ -194,7 +194,7 @@ def error_of(code: str, status: int, text: str, what: str) -> ProviderError:
     if code == "InvalidParameterValue" and "IAM Instance Profile" in text:
         return PermissionDeniedError(message, hint="plan setup aws makes the instance profile", code=code)
     if code in CODES:
-        return _made(*CODES[code], message, code)
+        return _error_of(*CODES[code], message, code)
     if status >= 500:
         return TransientError(message, hint=_AGAIN, code=code)
     return UnrecognizedError(f"{what}: AWS says {code}: {_short(text)}", hint="look up what exists", code=code)
@@ -230,7 +230,7 @@ def translated(what: str) -> Iterator[None]:
         raise UnrecognizedError(f"{what}: {error}", hint="look up what exists", code=type(error).__name__) from error
 
 
-def _made(kind: type[ProviderError], hint: str, message: str, code: str) -> ProviderError:
+def _error_of(kind: type[ProviderError], hint: str, message: str, code: str) -> ProviderError:
     if kind is QuotaError:
         return QuotaError(message, quota=code, hint=hint, code=code)
     if kind is CapacityError:

@@ -66,28 +66,30 @@ class Listing:
 
     def owned(self, run_id: RunId | None) -> Sequence[OwnedResource]:
         """All of it, or of one run. Raises IncompleteListingError where a place did not answer, CredentialsError."""
-        return whole((_told(place, answer) for place, answer in self._answers(run_id)), "lists of AWS")
+        return whole(
+            (_resources_or_unanswered(place, answer) for place, answer in self._answers(run_id)), "lists of AWS"
+        )
 
     def _answers(self, run_id: RunId | None) -> list[tuple[str, Sequence[OwnedResource] | ProviderError]]:
         """What each list of each region answered, in their order."""
-        asked: list[tuple[str, str, Callable[[], Sequence[OwnedResource]]]] = []
+        questions: list[tuple[str, str, Callable[[], Sequence[OwnedResource]]]] = []
         try:
             regions = self.account.regions()
         except ProviderError as error:
             return [("the list of regions", error)]
         for region in regions:
             for listing in _LISTS:
-                look = partial(self._listed, region, listing, run_id)
-                asked.append((region, f"{region} {listing.kind}s", look))
-            asked.append((region, f"{region} schedules", partial(self._schedules, region, run_id)))
-        answers = look_at_all(_tried, [look for *_, look in asked], self.threads)
-        pairs = zip(asked, answers, strict=True)
+                look = partial(self._resources_of, region, listing, run_id)
+                questions.append((region, f"{region} {listing.kind}s", look))
+            questions.append((region, f"{region} schedules", partial(self._schedules, region, run_id)))
+        answers = look_at_all(_try_look, [look for *_, look in questions], self.threads)
+        pairs = zip(questions, answers, strict=True)
         answered = {region for (region, *_), answer in pairs if not self.account.is_denial(region, answer)}
         closed = {region for region in regions if region not in answered and self.account.is_closed(region)}
-        told = zip(asked, answers, strict=True)
-        return [(place, answer) for (region, place, _), answer in told if region not in closed]
+        question_answers = zip(questions, answers, strict=True)
+        return [(place, answer) for (region, place, _), answer in question_answers if region not in closed]
 
-    def _listed(self, region: str, listing: _List, run_id: RunId | None) -> Sequence[OwnedResource]:
+    def _resources_of(self, region: str, listing: _List, run_id: RunId | None) -> Sequence[OwnedResource]:
         mine = (
             {"Name": f"tag:{LABEL_RUN}", "Values": [run_id]} if run_id else {"Name": "tag-key", "Values": [LABEL_RUN]}
         )
@@ -118,14 +120,14 @@ class Listing:
         return [row for row in resource if row is not None]
 
 
-def _tried(look: Callable[[], Sequence[OwnedResource]]) -> Sequence[OwnedResource] | ProviderError:
+def _try_look(look: Callable[[], Sequence[OwnedResource]]) -> Sequence[OwnedResource] | ProviderError:
     try:
         return look()
     except ProviderError as error:
         return error
 
 
-def _told(place: str, answer: Sequence[OwnedResource] | ProviderError) -> ListedResources:
+def _resources_or_unanswered(place: str, answer: Sequence[OwnedResource] | ProviderError) -> ListedResources:
     """Raises CredentialsError."""
     if isinstance(answer, CredentialsError):
         raise answer

@@ -44,17 +44,17 @@ def checks(at: StandingResources, offer: Offer, limit: Limit = LIMIT) -> Sequenc
 
 def identity(account: Account) -> Check:
     """Which account and principal is signed in. Raises CredentialsError."""
-    found = account.identity()
-    return ok("identity", f"account {found.account}, {found.arn.rpartition(':')[2]}")
+    caller = account.identity()
+    return ok("identity", f"account {caller.account}, {caller.arn.rpartition(':')[2]}")
 
 
 def network(account: Account, region: str) -> Check:
     """The default network of a region."""
-    found = account.network(region)
-    if not found.subnets:
+    place = account.network(region)
+    if not place.subnets:
         fix = f"aws ec2 create-default-subnet --availability-zone ZONE --region {region}"
         return refused("network", f"the default network of {region} has no subnet", fix)
-    return ok("network", f"{region}: {found.vpc}, {len(found.subnets)} zones")
+    return ok("network", f"{region}: {place.vpc}, {len(place.subnets)} zones")
 
 
 def standing_check(at: StandingResources) -> Check:
@@ -77,14 +77,14 @@ def standing_check(at: StandingResources) -> Check:
 
 def quota(account: Account, offer: Offer) -> Check:
     """The account's vCPUs for the offer's family and market against what it needs; what runs is not counted."""
-    known = quota_of(offer.instance_type, offer.market)
-    if known is None or offer.vcpus is None:
+    row = quota_of(offer.instance_type, offer.market)
+    if row is None or offer.vcpus is None:
         detail = f"which quota {offer.instance_type} counts in on {offer.market.replace('_', ' ')} is not known"
         return unknown("quota", detail, f"{_CONSOLE}?region={offer.region}")
-    value = account.quota(offer.region, known.code)
-    detail = f"{known.code} {known.name} in {offer.region}: {value:.0f} vCPUs, {offer.vcpus} needed"
+    value = account.quota(offer.region, row.code)
+    detail = f"{row.code} {row.name} in {offer.region}: {value:.0f} vCPUs, {offer.vcpus} needed"
     if value < offer.vcpus:
-        return refused("quota", detail, f"ask for {offer.vcpus} at {known.link(offer.region)}")
+        return refused("quota", detail, f"ask for {offer.vcpus} at {row.link(offer.region)}")
     return ok("quota", detail)
 
 

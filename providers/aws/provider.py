@@ -83,9 +83,9 @@ def make(settings: ProviderSettings) -> AwsProvider:
     from providers.stores.pending_uploads import Unfinished
     from providers.stores.store import run_store
 
-    given = AwsSettings.of(settings)
+    aws_settings = AwsSettings.of(settings)
     clock = ServerClock(settings.now)
-    api = SdkApi(given.region, given.endpoint, clock)
+    api = SdkApi(aws_settings.region, aws_settings.endpoint, clock)
     bucket = cache(lambda: make_bucket(settings))
     unfinished = Unfinished(settings.home / "uploads")
     rented = Rented(
@@ -95,11 +95,11 @@ def make(settings: ProviderSettings) -> AwsProvider:
         region=lambda: api.home,
         now=clock.now,
         mirrors=mirrors_of(settings),
-        endpoints={"s3": given.machine_endpoint} if given.machine_endpoint else {},
-        own_image=given.image,
+        endpoints={"s3": aws_settings.machine_endpoint} if aws_settings.machine_endpoint else {},
+        own_image=aws_settings.image,
         files=finder(PROVIDER, settings),
     )
-    account = Account(api, given, clock.now)
+    account = Account(api, aws_settings, clock.now)
     return AwsProvider(
         api=api,
         account=account,
@@ -242,7 +242,7 @@ class AwsProvider:
                     raise
 
     def logs(self, ref: InstanceRef) -> Iterator[str]:
-        _known(ref)
+        _check_ref(ref)
         reply_body = self._ec2(ref.region, "GetConsoleOutput", {"InstanceId": ref.id})
         yield from str(reply_body.get("Output", "")).splitlines()[-_LOG_LINES:]
 
@@ -273,7 +273,7 @@ class AwsProvider:
         return self.api.call("ec2", region, operation, parameters)
 
     def _described(self, ref: InstanceRef) -> Mapping[str, Any]:
-        _known(ref)
+        _check_ref(ref)
         reply_body = self._ec2(ref.region, "DescribeInstances", {"InstanceIds": [ref.id]})
         for reservation in reply_body["Reservations"]:
             for row in reservation["Instances"]:
@@ -326,13 +326,13 @@ class AwsProvider:
         elif name.startswith("sir-"):
             self._ec2(region, "CancelSpotInstanceRequests", {"SpotInstanceRequestIds": [name]})
         elif name.startswith(SCHEDULE):
-            gone = {"GroupName": SCHEDULE_GROUP, "Name": name.removeprefix(SCHEDULE)}
-            self.api.call("scheduler", region, "DeleteSchedule", gone)
+            schedule_key = {"GroupName": SCHEDULE_GROUP, "Name": name.removeprefix(SCHEDULE)}
+            self.api.call("scheduler", region, "DeleteSchedule", schedule_key)
         for prefix, (operation, key) in _DELETES.items():
             if name.startswith(prefix):
                 self._ec2(region, operation, {key: name})
 
 
-def _known(ref: InstanceRef) -> None:
+def _check_ref(ref: InstanceRef) -> None:
     if not _INSTANCE.fullmatch(ref.id):
         raise InstanceNotFoundError(f"{ref.id!r} is no name that EC2 gives to instances")

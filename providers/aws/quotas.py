@@ -85,8 +85,8 @@ def shortfalls(account: Account, offers: Sequence[Offer]) -> Sequence[str]:
 def closed_regions(account: Account, regions: Sequence[str]) -> Mapping[str, str]:
     """`providers.cloud.quotas.RegionTeller.closed_regions`: one look-up for each region, several at a time."""
     with ThreadPoolExecutor(_THREADS) as threads:
-        told = zip(regions, threads.map(lambda region: _closed(account, region), regions), strict=True)
-        return {region: why for region, why in told if why}
+        answers = zip(regions, threads.map(lambda region: _closed(account, region), regions), strict=True)
+        return {region: why for region, why in answers if why}
 
 
 def _closed(account: Account, region: str) -> str:
@@ -126,9 +126,9 @@ def quota_check(account: Account, region: str) -> Check:
     detail = f"in {region}, vCPUs on demand / on spot: {', '.join(text)}"
     standard = values[_ON_DEMAND["standard"]]
     lacking = next((here for kind, here, _ in pools if kind != "standard" and not values[here]), None)
-    wanted = _ON_DEMAND["standard"] if standard < _LEAST_VCPUS else lacking
-    fix = f"ask for more at {wanted.link(region)}; {_ANSWER}" if wanted else ""
-    if standard >= _LEAST_VCPUS and wanted is not None:
+    code = _ON_DEMAND["standard"] if standard < _LEAST_VCPUS else lacking
+    fix = f"ask for more at {code.link(region)}; {_ANSWER}" if code else ""
+    if standard >= _LEAST_VCPUS and code is not None:
         fix += f"; meanwhile machines without accelerators can be launched, up to {standard:.0f} vCPUs (--device cpu)"
     nothing = max(values.values()) < _LEAST_VCPUS
     state = PreflightState.UNKNOWN if nothing else PreflightState.OK

@@ -119,7 +119,7 @@ class CreationSteps:
 
     def steps(self) -> list[SetupStep]:
         who = self.at.account.identity()
-        found = [
+        candidates = [
             self._network(),
             self._bucket(),
             self._machine_role(who),
@@ -128,7 +128,7 @@ class CreationSteps:
             self._schedule_group(),
             self._reaper(who),
         ]
-        return [setup_step for setup_step in found if setup_step is not None]
+        return [setup_step for setup_step in candidates if setup_step is not None]
 
     def _network(self) -> SetupStep | None:
         """Where launches go: the home region, and those of the setting `regions` that are open."""
@@ -292,14 +292,14 @@ class RemovalSteps:
     at: StandingResources
 
     def steps(self) -> list[SetupStep]:
-        found = [
+        candidates = [
             self._reaper(),
             *self._groups(),
             self._role("schedule role", SCHEDULE_ROLE),
             self._machine_role(),
             self._bucket(),
         ]
-        return [setup_step for setup_step in found if setup_step is not None]
+        return [setup_step for setup_step in candidates if setup_step is not None]
 
     def _reaper(self) -> SetupStep | None:
         calls = []

@@ -62,10 +62,10 @@ def make(settings: ProviderSettings) -> S3Bucket:
     """The bucket of these settings; `bucket`, `region`, `endpoint` and `keep_days` are options."""
     store_settings = StoreSettings.of(settings, "aws")
     with _translated("S3"):
-        return _made(store_settings)
+        return _bucket_of(store_settings)
 
 
-def _made(store_settings: StoreSettings) -> S3Bucket:
+def _bucket_of(store_settings: StoreSettings) -> S3Bucket:
     import boto3
     from botocore.config import Config
 
@@ -259,10 +259,10 @@ class S3Upload:
                 "complete_multipart_upload", Key=self._key, UploadId=self.token, MultipartUpload={"Parts": parts}
             )
         except UploadLostError:
-            if self._found() != self._expected():
+            if self._find_region() != self._expected():
                 raise
 
-    def _found(self) -> str:
+    def _find_region(self) -> str:
         try:
             return str(self._bucket.call("head_object", Key=self._key)["ETag"]).strip('"')
         except (ProviderError, KeyError):

@@ -64,8 +64,8 @@ class _List(NamedTuple):
 
 def make(settings: ProviderSettings) -> Billed:
     """Azure with these settings; nobody is asked anything. Raises BadRequestError for an option that is wrong."""
-    given = AzureSettings.of(settings)
-    account = Account(given, ArmClient(given, clock=ServerClock(settings.now)))
+    azure_settings = AzureSettings.of(settings)
+    account = Account(azure_settings, ArmClient(azure_settings, clock=ServerClock(settings.now)))
     return Billed(account, settings)
 
 
@@ -91,7 +91,7 @@ class Billed:
         home = self.account.home
         ours = str(with_account(self.settings, self.account.subscription).options.get("account", ""))
         with ThreadPoolExecutor(self.threads) as pool:
-            answers = list(pool.map(lambda one: self._tried(home, one), lists))
+            answers = list(pool.map(lambda one: self._try_list(home, one), lists))
         things: list[BilledThing] = []
         unread: list[str] = []
         for one, answer in zip(lists, answers, strict=True):
@@ -103,7 +103,7 @@ class Billed:
                 things += [_thing(one.shown(row), row, ours) for row in answer]
         return Bill(things, unread)
 
-    def _tried(self, home: str, one: _List) -> list[Mapping[str, Any]] | ProviderError:
+    def _try_list(self, home: str, one: _List) -> list[Mapping[str, Any]] | ProviderError:
         try:
             return list(self._rows(home, one))
         except ProviderError as error:
@@ -169,23 +169,23 @@ def _region(row: Mapping[str, Any]) -> str:
     return str(row.get("location", ""))
 
 
-def _thing(shown: _Shown, row: Mapping[str, Any], ours: str) -> BilledThing:
+def _thing(describe: _Shown, row: Mapping[str, Any], ours: str) -> BilledThing:
     """The machine's group tells whose a thing is, where its own tags do not."""
     run = (row.get("tags") or {}).get(LABEL_RUN) or next(iter(attempt_of(_group_of(str(row["id"]))) or ()), None)
     whose = f"run {run}" if run else ""
-    if shown.kind == BUCKET and str(row["name"]) == ours:
+    if describe.kind == BUCKET and str(row["name"]) == ours:
         whose = RUN_DIRECTORIES
     since = _properties(row).get("timeCreated") or _properties(row).get("creationTime")
     return BilledThing(
         provider=PROVIDER,
         region=_region(row),
-        kind=shown.kind,
+        kind=describe.kind,
         id=str(row["name"]),
-        what=shown.what,
+        what=describe.what,
         whose=whose,
         since=datetime.fromisoformat(since) if since else None,
-        usd_per_month=shown.price.usd_per_month,
-        ground=shown.price.ground,
+        usd_per_month=describe.price.usd_per_month,
+        ground=describe.price.ground,
     )
 
 

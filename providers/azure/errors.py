@@ -177,9 +177,9 @@ def refusal(status: int, body: Any, what: str) -> ProviderError:
 def telling(body: Any) -> ErrorDetail:
     """The code that says most of an error, which may be nested: the innermost that is known, else the outermost."""
     errors = list(_said(body.get("error", body) if isinstance(body, Mapping) else {}))
-    known = [error for error in errors if error.code not in _WRAPPERS and _is_known(error.code)]
-    named = [error for error in errors if error.code not in _WRAPPERS]
-    return (known or named or errors or [ErrorDetail("", "")])[-1 if known else 0]
+    recognized = [error for error in errors if error.code not in _WRAPPERS and _is_known(error.code)]
+    specific = [error for error in errors if error.code not in _WRAPPERS]
+    return (recognized or specific or errors or [ErrorDetail("", "")])[-1 if recognized else 0]
 
 
 def _is_known(code: str) -> bool:
@@ -268,8 +268,8 @@ def _not_allowed(error: ErrorDetail, message: str) -> ProviderError:
 def _quota(error: ErrorDetail, message: str) -> QuotaError:
     match, limits = _QUOTA_NAME.search(error.message), _NEW_LIMIT.search(error.message)
     name = match["name"].strip() if match else error.code
-    needed = f" from {limits['limit']} to {limits['needed']}" if limits else ""
-    return QuotaError(message, quota=name, hint=f"{_RAISE} ({name}{needed})", code=error.code)
+    change = f" from {limits['limit']} to {limits['needed']}" if limits else ""
+    return QuotaError(message, quota=name, hint=f"{_RAISE} ({name}{change})", code=error.code)
 
 
 def _first_line(text: str) -> str:

@@ -77,12 +77,12 @@ class Launcher:
         if reply is None and self._has_lived(request):
             return self._dead(request, group)
         try:
-            return self._made(request, group, calls) if reply is None else self._again(request, group, calls, reply)
+            return self._make(request, group, calls) if reply is None else self._again(request, group, calls, reply)
         except (CapacityError, QuotaError):
             self._withdraw(group)
             raise
 
-    def _made(self, request: LaunchRequest, group: str, calls: Sequence[VendorRequest]) -> Instance:
+    def _make(self, request: LaunchRequest, group: str, calls: Sequence[VendorRequest]) -> Instance:
         operation = None
         for call in calls:
             if self.rented.is_put(call):
@@ -162,8 +162,8 @@ class Launcher:
         sent again somebody has to look whether its machine lived. All others come to the same however often they are
         sent. What is refused because something is too new made nothing, and is sent again whatever it is."""
         send, new = partial(self._sent_once, call, what), partial(too_new, call.name)
-        taken = send if call.name == _MACHINE else partial(self._repeated, send, new)
-        return settled(taken, new, self.pace.sleep)
+        send_call = send if call.name == _MACHINE else partial(self._repeated, send, new)
+        return settled(send_call, new, self.pace.sleep)
 
     def _sent_once(self, call: Call, what: str) -> Reply:
         reply = self.account.arm.send(call)
@@ -193,7 +193,7 @@ class Launcher:
         """Until a network is provisioned: a machine in one that is not is refused."""
         until: datetime | None = None
         while True:
-            reply = self._seen(call)
+            reply = self._network_of(call)
             until = until or self.now() + self.pace.part
             state = str(reply.get("properties", {}).get("provisioningState", "")).lower()
             if state == "succeeded":
@@ -202,11 +202,11 @@ class Launcher:
                 raise TransientError(f"{call.name}: it is {state}", hint="try again")
             self.pace.sleep(self.pace.poll.total_seconds())
 
-    def _seen(self, call: Call) -> Mapping[str, Any]:
+    def _network_of(self, call: Call) -> Mapping[str, Any]:
         """What a PUT has made of a network, which may not be found right after its create."""
         look = partial(self.account.get, call.path, "network")
-        asked = partial(self._answered, look, self.now() + self.pace.part)
-        return settled(asked, partial(too_new, replace(call, method="GET").name), self.pace.sleep)
+        look_up = partial(self._answered, look, self.now() + self.pace.part)
+        return settled(look_up, partial(too_new, replace(call, method="GET").name), self.pace.sleep)
 
     def _allocated(self, group: str, operation: str | None) -> Mapping[str, Any]:
         """The machine once Azure has found a place for it. Raises CapacityError and whatever else a create ends in."""
@@ -254,11 +254,11 @@ class Launcher:
         subscription = self.account.subscription
         forced = {"forceDeletion": "true"}
         machine = Call(method="DELETE", path=machine_path(subscription, group), api=API["compute"], query=forced)
-        self._gone(machine, "compute")
+        self._wait_until_gone(machine, "compute")
         home = Call(method="DELETE", path=group_path(subscription, group), api=API["resources"], query=FORCED)
-        self._gone(home, "resources")
+        self._wait_until_gone(home, "resources")
 
-    def _gone(self, call: Call, api: str) -> None:
+    def _wait_until_gone(self, call: Call, api: str) -> None:
         """Told to go, and looked for until it is gone; whatever takes longer than it should is left to the teardown."""
         until = self.now() + self.pace.withdrawal
         try:

@@ -60,12 +60,12 @@ class Live:
         spot = next((one for one in prices if one.market is Market.SPOT and one.source == LIST_ID), None)
         if spot is None:
             return offer
-        listed = next((one.usd_per_hour for one in prices if one.market is Market.ON_DEMAND), None)
+        on_demand = next((one.usd_per_hour for one in prices if one.market is Market.ON_DEMAND), None)
         return replace(
             offer,
             usd_per_hour=spot.usd_per_hour,
             planning_usd_per_hour=spot.usd_per_hour,
-            on_demand_usd_per_hour=listed or offer.on_demand_usd_per_hour,
+            on_demand_usd_per_hour=on_demand or offer.on_demand_usd_per_hour,
             price_grade=PriceGrade.OBSERVED,
             price_as_of=today,
             price_as_of_text="",

@@ -56,19 +56,19 @@ def make(settings: ProviderSettings) -> AzureProvider:
 
     Raises BadRequestError for an option that is wrong.
     """
-    given = AzureSettings.of(settings)
+    azure_settings = AzureSettings.of(settings)
     clock = ServerClock(settings.now)
-    arm = ArmClient(given, clock=clock)
-    account = Account(given, arm)
+    arm = ArmClient(azure_settings, clock=clock)
+    account = Account(azure_settings, arm)
     rented = Rented(
         cloud=PROVIDER,
         service="blob",
         store=cache(lambda run_id: _store(settings, account, run_id)),
-        region=lambda: given.region or "",
+        region=lambda: azure_settings.region or "",
         now=clock.now,
         mirrors=mirrors_of(settings),
-        endpoints=given.machine_endpoints,
-        own_image=given.image,
+        endpoints=azure_settings.machine_endpoints,
+        own_image=azure_settings.image,
         files=finder(PROVIDER, settings),
     )
     name = settings.options.get("account") or settings.environment.get("AZURE_STORAGE_ACCOUNT", "")
@@ -206,7 +206,7 @@ class AzureProvider:
         return launcher.launch(request, group_of(request.run_id, request.attempt), calls)
 
     def get(self, ref: InstanceRef) -> Instance:
-        return instance(self._shown(ref), self.now())
+        return instance(self._machine_view(ref), self.now())
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return listing.list_owned(self.account, run_id)
@@ -239,7 +239,7 @@ class AzureProvider:
 
         return AzureSetUp(self.account, self.rented, self.now, self.pace, self.storage, self.container)
 
-    def _shown(self, ref: InstanceRef) -> Mapping[str, Any]:
+    def _machine_view(self, ref: InstanceRef) -> Mapping[str, Any]:
         return self.account.get(self._path(ref), "compute", **VIEW)
 
     def _path(self, ref: InstanceRef) -> str:

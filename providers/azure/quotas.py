@@ -147,7 +147,7 @@ def closed(account: Account, regions: Sequence[str]) -> Mapping[str, str]:
         return {}
     if open_ones is None:
         return {}
-    why = f"a policy of the subscription allows {_listed(sorted(open_ones))} alone"
+    why = f"a policy of the subscription allows {_joined_names(sorted(open_ones))} alone"
     return {region: why for region in regions if region not in open_ones}
 
 
@@ -166,7 +166,9 @@ def regions_line(account: Account) -> Check:
     with ThreadPoolExecutor(_REGION_THREADS) as threads:
         for region, answer in zip(labels, threads.map(partial(_answer, account), labels), strict=True):
             answers[answer].append(region)
-    lines = [f"{answer}: {_listed(names)}" for answer, names in sorted(answers.items(), key=lambda one: -len(one[1]))]
+    lines = [
+        f"{answer}: {_joined_names(names)}" for answer, names in sorted(answers.items(), key=lambda one: -len(one[1]))
+    ]
     if shut:
         lines.append(f"closed: {len(shut)} others ({next(iter(shut.values()))})")
     usable = any(answer.endswith(_CORES) and answer != f"0{_CORES}" for answer in answers)
@@ -210,6 +212,6 @@ def _answer(account: Account, region: str) -> str:
     return "no quota told" if cores is None else f"{cores.limit}{_CORES}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _joined_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

@@ -66,7 +66,7 @@ def image_for(account: Account, offer: Offer, host: HostImage) -> Image:
         return Image(host.image, TrustedLaunch.NONE, controller)
     name, reply = account.newest_image(offer.region, host.image)
     _check_generation(offer, size.capabilities, name, reply)
-    if controller and controller not in _listed(_features(reply).get(_CONTROLLERS, _SCSI)):
+    if controller and controller not in _types_in(_features(reply).get(_CONTROLLERS, _SCSI)):
         raise BadRequestError(
             f"{offer.instance_type} has disk controllers of type {controller} alone, which {name} does not boot from",
             hint=_NAME_ONE,
@@ -79,11 +79,11 @@ def _controller(size: Mapping[str, str]) -> DiskController:
 
     The capability is missing where a size has SCSI alone (Microsoft's page "General FAQ for NVMe").
     """
-    has_scsi = _SCSI in _listed(size.get(_CONTROLLERS, _SCSI))
+    has_scsi = _SCSI in _types_in(size.get(_CONTROLLERS, _SCSI))
     return DiskController.DEFAULT if has_scsi else DiskController.NVME
 
 
-def _listed(types: str) -> set[str]:
+def _types_in(types: str) -> set[str]:
     return {one.strip() for one in types.split(",")}
 
 

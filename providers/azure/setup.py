@@ -293,15 +293,15 @@ class _Calls:
 
     def under_way(self, call: VendorRequest, answer: object) -> str:  # noqa: ARG002
         """A look may not find what a call has made right after it."""
-        made = replayed(call)
-        if made.method == "DELETE":
+        replayed_call = replayed(call)
+        if replayed_call.method == "DELETE":
             return ""
         try:
-            reply = self.account.ask(replace(made, method="GET", body=None)).body or {}
+            reply = self.account.ask(replace(replayed_call, method="GET", body=None)).body or {}
             state = str(reply.get("properties", {}).get("provisioningState") or _PROVISIONED)
         except InstanceNotFoundError:
             state = "not found yet"
-        return "" if state == _PROVISIONED else f"{made.path.rpartition('/')[2]}: {state}"
+        return "" if state == _PROVISIONED else f"{replayed_call.path.rpartition('/')[2]}: {state}"
 
     def _filled(self, call: Call) -> Call:
         """The call with the ids that were not known before."""

@@ -72,10 +72,10 @@ def make(settings: ProviderSettings) -> BlobBucket:
             hint="set `account`, or AZURE_STORAGE_ACCOUNT, or `subscription` for the one that plan setup azure makes",
         )
     with _translated("Azure"):
-        return _made(store_settings, account or account_of(str(subscription)), settings.options.get("authority"))
+        return _bucket_of(store_settings, account or account_of(str(subscription)), settings.options.get("authority"))
 
 
-def _made(store_settings: StoreSettings, account: str, authority: str | None) -> BlobBucket:
+def _bucket_of(store_settings: StoreSettings, account: str, authority: str | None) -> BlobBucket:
     from azure.storage.blob import BlobServiceClient
 
     credential: Any

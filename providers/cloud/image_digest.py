@@ -54,7 +54,7 @@ def digest_of(references: Sequence[str]) -> str:
     lines = []
     for reference in references:
         try:
-            return _asked(_parts(reference))
+            return _ask_registry(_parts(reference))
         except urllib.error.HTTPError as error:
             with error:
                 lines.append(f"{reference}: {error.code} {error.reason}")
@@ -72,8 +72,8 @@ def mirrored(references: Sequence[str], mirrors: Sequence[str]) -> tuple[str, ..
 
     Raises BadRequestError for a mirror that is no name of a registry.
     """
-    known = [_parts(reference) for reference in references]
-    docker = next((found for found in known if found.registry == "docker.io"), known[0])
+    parsed = [_parts(reference) for reference in references]
+    docker = next((candidate for candidate in parsed if candidate.registry == "docker.io"), parsed[0])
     for mirror in mirrors:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.:/_-]*", mirror):
             raise BadRequestError(f"mirrors: {mirror!r} is no registry", hint="registry.example.com/docker-hub")
@@ -88,7 +88,7 @@ def _parts(reference: str) -> Reference:
     return Reference(registry, name, tag)
 
 
-def _asked(reference: Reference) -> str:
+def _ask_registry(reference: Reference) -> str:
     try:
         headers, body = _get(reference.url, {})
     except urllib.error.HTTPError as error:

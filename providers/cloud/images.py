@@ -138,8 +138,8 @@ def launchable(job: TrainingJob, hardware: Hardware, own_image: str = "") -> Lau
     """What the job would be launched with. `own_image` is a machine image of the person's own, which has what the
     hardware needs. Raises BadRequestError where it cannot be, with the reason.
     """
-    chosen = runtime_of(job, hardware.architecture, hardware.host, hardware.capability)
-    if chosen is None:
+    runtime = runtime_of(job, hardware.architecture, hardware.host, hardware.capability)
+    if runtime is None:
         name = f"{job.framework} is in no known combination for it"
         raise _cannot(hardware, why_not(hardware.architecture, hardware.host, hardware.capability) or name)
     host = host_image(hardware)
@@ -147,12 +147,12 @@ def launchable(job: TrainingJob, hardware: Hardware, own_image: str = "") -> Lau
         host = own_host(host, own_image)
     if host.kind == "none":
         raise _cannot(hardware, host.reason)
-    software = None if job.container else _software(chosen, hardware)
+    software = None if job.container else _software(runtime, hardware)
     images = software.container.references if software else (str(job.container),)
     return Launchable(
         hardware=hardware,
-        framework=chosen.framework,
-        runtime=chosen.runtime,
+        framework=runtime.framework,
+        runtime=runtime.runtime,
         host=host,
         software=software,
         images=images,
@@ -235,10 +235,10 @@ def _host(row: dict[str, Any]) -> HostImage:
 def _software(software: ChosenSoftware, hardware: Hardware) -> Software:
     flavour = {"gpu": "nvidia"}.get(hardware.kind, hardware.kind)
     name = software.runtime.software if software.runtime else f"{software.framework}-{flavour}"
-    found = table().software.get(name)
-    if found is None:
+    row = table().software.get(name)
+    if row is None:
         raise _cannot(hardware, f"no software is known to train {software.framework} on it")
-    return found
+    return row
 
 
 def _cannot(hardware: Hardware, reason: str) -> BadRequestError:

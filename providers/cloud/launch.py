@@ -95,8 +95,8 @@ class Rented:
 
     def launchable(self, request: LaunchRequest) -> Launchable:
         """What the job runs in on that offer. Raises BadRequestError."""
-        found = launchable(request.job, hardware(request.offer), self.own_image)
-        return replace(found, images=mirrored(found.images, self.mirrors)) if found.software else found
+        image = launchable(request.job, hardware(request.offer), self.own_image)
+        return replace(image, images=mirrored(image.images, self.mirrors)) if image.software else image
 
     def machine(
         self, request: LaunchRequest, end: Mapping[str, str], identity: str = "", data_disk_gib: int = 0

@@ -101,7 +101,7 @@ def machine_part(request: LaunchRequest, launchable: Launchable, place: CloudCon
     """
     ends = own_ends(request)
     job = StoredObject(path="job.json", data=request.job.to_json().encode())
-    stored_objects = _brought(request, launchable.software)
+    stored_objects = _trainer_objects(request, launchable.software)
     spec = StoredObject(path=_path(request, SPEC), data=_spec_bytes(request, launchable, place, (job, *stored_objects)))
     agent = StoredObject(path=_path(request, AGENT), data=agent_bytes())
     boot = Boot(
@@ -143,7 +143,7 @@ def images_by_digest(launchable: Launchable, digest: str) -> tuple[str, ...]:
     return tuple(f"{reference}@{digest}" for reference in launchable.images)
 
 
-def _brought(request: LaunchRequest, software: Software | None) -> tuple[StoredObject, ...]:
+def _trainer_objects(request: LaunchRequest, software: Software | None) -> tuple[StoredObject, ...]:
     """The trainer and the list of what it needs; nothing for an image that has its own."""
     if software is None:
         return ()

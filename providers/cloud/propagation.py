@@ -185,8 +185,8 @@ PAIRS: tuple[Pair, ...] = (
 
 def pair_of(provider: str, text: str, needed_by: str) -> Pair | None:
     """The row of the table, None where there is none."""
-    asked = (provider, text, needed_by)
-    return next((row for row in PAIRS if (row.provider, row.made, row.needed_by) == asked), None)
+    key = (provider, text, needed_by)
+    return next((row for row in PAIRS if (row.provider, row.made, row.needed_by) == key), None)
 
 
 def pair_of_bucket(provider: str) -> Pair | None:

@@ -83,7 +83,7 @@ class Billed:
         unread: list[str] = []
         looks += self._in_locations(project, unread)
         with ThreadPoolExecutor(self.threads) as pool:
-            answers = list(pool.map(lambda look: _tried(look[1]), looks))
+            answers = list(pool.map(lambda look: _try_look(look[1]), looks))
         things: list[BilledThing] = []
         for (name, _), answer in zip(looks, answers, strict=True):
             if isinstance(answer, CredentialsError | MachineError):
@@ -234,7 +234,7 @@ def _thing(kind: str, place: str, row: Mapping[str, Any], what: str, price: Pric
     )
 
 
-def _tried(look: Look) -> list[BilledThing] | ProviderError:
+def _try_look(look: Look) -> list[BilledThing] | ProviderError:
     try:
         return list(look())
     except ProviderError as error:

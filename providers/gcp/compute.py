@@ -111,7 +111,7 @@ class Machines:
         name = str(create["body"]["name"])
         if operation is not None:
             self._wait(project, zone, operation)
-        return self._made(request, reply.id_of("instances", zone, name))
+        return self._make(request, reply.id_of("instances", zone, name))
 
     def get(self, ref: InstanceRef) -> Instance:
         place = reply.parts_of(ref.id)
@@ -121,7 +121,7 @@ class Machines:
         try:
             reply_body = self.api.instance(project, zone, name)
         except InstanceNotFoundError:
-            return self._gone(ref, zone, name)
+            return self._absent_instance(ref, zone, name)
         instance = reply.instance_of(reply_body)
         if instance.state is InstanceState.ENDED:
             return reply.instance_of(reply_body, self._operations_on(project, zone, name))
@@ -196,7 +196,7 @@ class Machines:
         if error is not None:
             raise error
 
-    def _made(self, request: LaunchRequest, identity: str) -> Instance:
+    def _make(self, request: LaunchRequest, identity: str) -> Instance:
         ref = InstanceRef(provider=PROVIDER, region=request.offer.region, id=identity)
         try:
             return self.get(ref)
@@ -204,7 +204,7 @@ class Machines:
             # It was made, and is not there any more.
             return Instance(ref=ref, state=InstanceState.ENDED, run_id=request.run_id, attempt=request.attempt)
 
-    def _gone(self, ref: InstanceRef, zone: str, name: str) -> Instance:
+    def _absent_instance(self, ref: InstanceRef, zone: str, name: str) -> Instance:
         """What operations say of a machine that is not there: not yet, or not any more."""
         operations = self._operations_on(self.account.project, zone, name)
         under_way = any(reply.is_insert(row) and not reply.is_done(row) for row in operations)

@@ -251,9 +251,9 @@ def _reaction(error: ErrorDetail) -> Reaction | None:
         for pattern, reaction in _SAID:
             if pattern.search(error.message):
                 return reaction
-    found = CODES.get(error.code)
-    if found is not None:
-        return found
+    row = CODES.get(error.code)
+    if row is not None:
+        return row
     # A code that nobody knows may be a stockout as well as a fault: only a reply without one is judged by its status.
     return None if error.code else _STATUSES.get(error.status)
 

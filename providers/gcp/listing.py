@@ -50,13 +50,13 @@ class Lists:
         project = self.account.project  # without one there is nothing to list
         lists: list[ListedResources] = []
         for kind in _BILLED:
-            listing = self._told(kind, project, label, value)
+            listing = self._labelled_resources(kind, project, label, value)
             if listing is None:  # what the project has never used has nothing
                 return []
             lists.append(listing)
         return whole(lists, LISTS)
 
-    def _told(self, kind: str, project: str, label: str, value: str) -> ListedResources | None:
+    def _labelled_resources(self, kind: str, project: str, label: str, value: str) -> ListedResources | None:
         """What of one kind has the label; None where the project does not use the API."""
         resources: list[OwnedResource] = []
         unanswered: list[str] = []

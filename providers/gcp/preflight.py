@@ -62,8 +62,8 @@ class Quotas:
         return ok("offered", f"in {', '.join(zones)}")
 
     def _quotas(self, offer: Offer) -> list[Check]:
-        region = self.account.once(f"region/{offer.region}", lambda: self._asked(f"/regions/{offer.region}"))
-        project = self.account.once("project", lambda: self._asked(""))
+        region = self.account.once(f"region/{offer.region}", lambda: self._ask(f"/regions/{offer.region}"))
+        project = self.account.once("project", lambda: self._ask(""))
         here, everywhere = _table(region), _table(project)
         rows = [self._regional(offer, metric, count, here) for metric, count in needs(offer).items()]
         if counted_elsewhere(offer):
@@ -94,7 +94,7 @@ class Quotas:
         """Of a region, "" for the project; empty where nobody tells."""
         name, path = (f"region/{region}", f"/regions/{region}") if region else ("project", "")
         try:
-            return _table(self.account.once(name, lambda: self._asked(path)))
+            return _table(self.account.once(name, lambda: self._ask(path)))
         except ProviderError:
             return {}
 
@@ -136,14 +136,14 @@ class Quotas:
     def _network(self) -> Check:
         name = self.account.settings.network
         try:
-            self.account.once(f"network/{name}", lambda: self._asked(f"/global/networks/{name}"))
+            self.account.once(f"network/{name}", lambda: self._ask(f"/global/networks/{name}"))
         except InstanceNotFoundError:
             detail = f"the project has no network {name!r}"
             fix = "plan setup gcp makes one; or name one of yours in the setting `network`"
             return refused("network", detail, fix)
         return ok("network", name)
 
-    def _asked(self, path: str) -> dict[str, Any]:
+    def _ask(self, path: str) -> dict[str, Any]:
         return self.account.ask("GET", "compute", f"/compute/v1/projects/{self.account.project}{path}")
 
     def _page(self) -> str:

@@ -131,7 +131,7 @@ class GcpProvider:
         return part.get(ref)
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
-        return whole((_listed(part, run_id) for part in self.parts), LISTS)
+        return whole((_resources_of(part, run_id) for part in self.parts), LISTS)
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
         part = self._of(ref.id)
@@ -183,7 +183,7 @@ class GcpProvider:
         return next((part for part in self.parts if part.owns(identity)), None)
 
 
-def _listed(part: GcpPart, run_id: RunId | None) -> ListedResources:
+def _resources_of(part: GcpPart, run_id: RunId | None) -> ListedResources:
     try:
         return ListedResources(tuple(part.list_owned(run_id)))
     except IncompleteListingError as error:

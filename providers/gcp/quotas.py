@@ -65,13 +65,13 @@ class QuotaNeed:
 def of_tpu_api(offer: Offer) -> QuotaNeed:
     """The quota of the Cloud TPU API in which an offer counts."""
     generation, _, count = offer.instance_type.removeprefix("tpu-").rpartition("-")
-    return _needed(offer, generation, "tpu", _API[generation], int(count))
+    return _quota_need(offer, generation, "tpu", _API[generation], int(count))
 
 
 def of_compute(offer: Offer) -> QuotaNeed | None:
     """None for a device whose quota nobody here knows by name."""
     words = _FAMILIES.get(offer.device)
-    return None if words is None else _needed(offer, offer.device, "compute", words, offer.device_count)
+    return None if words is None else _quota_need(offer, offer.device, "compute", words, offer.device_count)
 
 
 def check(account: Account, quota: QuotaNeed) -> Check:
@@ -99,7 +99,7 @@ def quota_check(metrics: Sequence[Mapping[str, Any]], quota: QuotaNeed, project:
     return refused("quota", detail, fix)
 
 
-def _needed(offer: Offer, what: str, service: str, words: re.Pattern[str], count: int) -> QuotaNeed:
+def _quota_need(offer: Offer, what: str, service: str, words: re.Pattern[str], count: int) -> QuotaNeed:
     spot = offer.market is Market.SPOT
     return QuotaNeed(
         what=what, service=service, words=words, count=count, spot=spot, region=offer.region, zones=offer.zones

@@ -97,8 +97,8 @@ def instance_of(reply: Mapping[str, Any], operations: Iterable[Mapping[str, Any]
     over = Over()
     if state is InstanceState.ENDED:
         stopped_at = instant(reply.get("lastStopTimestamp"))
-        shown = Over(reason=f"Google shows it {reply['status']}", at=stopped_at)
-        over = why_ended(operations) or _by_its_deadline(reply, stopped_at) or shown
+        unexplained = Over(reason=f"Google shows it {reply['status']}", at=stopped_at)
+        over = why_ended(operations) or _by_its_deadline(reply, stopped_at) or unexplained
     return Instance(
         ref=InstanceRef(provider=PROVIDER, region=region_of(zone), id=id_of("instances", zone, name)),
         state=state,

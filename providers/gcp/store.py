@@ -64,10 +64,10 @@ def make(settings: ProviderSettings) -> GcsBucket:
     """The bucket of these settings; `bucket`, `project`, `region`, `endpoint` and `keep_days` are options."""
     store_settings = StoreSettings.of(settings, "gcp")
     with _translated("Google Cloud"):
-        return _made(store_settings)
+        return _bucket_of(store_settings)
 
 
-def _made(store_settings: StoreSettings) -> GcsBucket:
+def _bucket_of(store_settings: StoreSettings) -> GcsBucket:
     import google.auth
     from google.auth.credentials import AnonymousCredentials
     from google.auth.transport.requests import AuthorizedSession
@@ -119,7 +119,7 @@ class GcsBucket:
         kind, body = _multipart({"name": key, "md5Hash": _md5(data)}, data)
         query = {"uploadType": "multipart", "fields": "generation"}
         answer = self._ask("POST", f"/upload{self._objects}", query, data=body, headers={"Content-Type": kind})
-        _judge(answer, self._named(key))
+        _judge(answer, self._object_path(key))
 
     def get(self, key: str, start: int, size: int | None) -> bytes:
         if size == 0:
@@ -132,16 +132,18 @@ class GcsBucket:
             raise KeyError(key)
         if answer.status_code == _PAST_THE_END:
             return b""
-        data = bytes(_judge(answer, self._named(key)).content)
+        data = bytes(_judge(answer, self._object_path(key)).content)
         match = re.search(r"md5=([^,\s]+)", answer.headers.get("x-goog-hash", ""))
         if whole and match and match[1] != _md5(data):
-            raise TransientError(f"{self._named(key)}: the stored data differs from what was sent", hint="try again")
+            raise TransientError(
+                f"{self._object_path(key)}: the stored data differs from what was sent", hint="try again"
+            )
         return data
 
     def page(self, prefix: str, after: str) -> Page:
         query = {"prefix": prefix, "maxResults": str(_PAGE), "fields": "items(name,size),nextPageToken"}
         answer = self._ask("GET", self._objects, query | ({"pageToken": after} if after else {}))
-        item = _told(answer, self._named(prefix))
+        item = _json_of(answer, self._object_path(prefix))
         rows = tuple(Entry(row["name"], int(row["size"])) for row in item.get("items", ()))
         return Page(rows, item.get("nextPageToken", ""))
 
@@ -149,13 +151,13 @@ class GcsBucket:
         for key in keys:
             answer = self._ask("DELETE", self._object(key), {})
             if answer.status_code != _MISSING:
-                _judge(answer, self._named(key))
+                _judge(answer, self._object_path(key))
 
     def begin(self, key: str, size_bytes: int) -> GcsUpload:
         headers = {"X-Upload-Content-Type": _BYTES, "X-Upload-Content-Length": str(size_bytes)}
         query = {"uploadType": "resumable"}
         answer = self._ask("POST", f"/upload{self._objects}", query, json={"name": key}, headers=headers)
-        return GcsUpload(self.session, _judge(answer, self._named(key)).headers["Location"], key, size_bytes)
+        return GcsUpload(self.session, _judge(answer, self._object_path(key)).headers["Location"], key, size_bytes)
 
     def resume(self, key: str, size_bytes: int, token: str) -> GcsUpload:
         return GcsUpload(self.session, token, key, size_bytes, resumed=True)
@@ -170,13 +172,13 @@ class GcsBucket:
     def _object(self, key: str) -> str:
         return f"{self._objects}/{quote(key, safe='')}"
 
-    def _named(self, key: str) -> str:
+    def _object_path(self, key: str) -> str:
         return f"{self.uri}/{key}"
 
     def _is_mine(self) -> bool:
         """Whether the project has a bucket of this name: one that only lets us in may be anybody's."""
         query = {"project": self._project, "prefix": self.name, "fields": "items(name)"}
-        item = _told(self._ask("GET", "/storage/v1/b", query), self.uri)
+        item = _json_of(self._ask("GET", "/storage/v1/b", query), self.uri)
         return any(row["name"] == self.name for row in item.get("items", ()))
 
     def _ask(self, method: str, path: str, query: Mapping[str, str], **more: Any) -> Any:
@@ -243,7 +245,7 @@ class GcsUpload:
                 return int(last) + 1 if last else 0
             if answer.status_code in (404, 410):
                 raise UploadLostError(f"{self._key}: Google has forgotten the upload")
-            raise _said(answer, self._key)
+            raise _error_of(answer, self._key)
 
 
 def location_of(store_settings: StoreSettings) -> str:
@@ -312,11 +314,11 @@ def _translated(what: str) -> Iterator[None]:
 def _judge(answer: Any, what: str) -> Any:
     """The answer, where it is a success."""
     if not 200 <= answer.status_code < 300:
-        raise _said(answer, what)
+        raise _error_of(answer, what)
     return answer
 
 
-def _told(answer: Any, what: str) -> Any:
+def _json_of(answer: Any, what: str) -> Any:
     """The JSON of a success. Raises TransientError for what is none."""
     try:
         return _judge(answer, what).json()
@@ -324,7 +326,7 @@ def _told(answer: Any, what: str) -> Any:
         raise TransientError(f"{what}: the reply cannot be read: {error}", hint="try again") from error
 
 
-def _said(answer: Any, what: str) -> ProviderError:
+def _error_of(answer: Any, what: str) -> ProviderError:
     """What a plain reply says went wrong."""
     try:
         value = answer.json()["error"]

@@ -76,7 +76,7 @@ class SystemRunner:
         return Completed(exit_code=process.returncode, stdout=process.stdout, stderr=process.stderr)
 
     def follow(self, command: Sequence[str], report: Callable[[str], None]) -> Completed:
-        with tempfile.TemporaryFile("w+", encoding="utf-8") as kept:
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -88,7 +88,7 @@ class SystemRunner:
             )
             try:
                 for line in process.stdout or ():
-                    kept.write(line)
+                    output.write(line)
                     report(line.rstrip())
             except BaseException:
                 process.kill()
@@ -97,5 +97,5 @@ class SystemRunner:
                 process.wait()
                 if process.stdout:
                     process.stdout.close()
-            kept.seek(0)
-            return Completed(exit_code=process.returncode, stdout=kept.read(), stderr="")
+            output.seek(0)
+            return Completed(exit_code=process.returncode, stdout=output.read(), stderr="")

@@ -55,11 +55,11 @@ def new_inside(root: Path, path: Path) -> Iterator[BinaryIO]:
         refuse_links(root, path.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _made(root, unfinished) as file:
+        with _new_file(root, unfinished) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        _named(root, unfinished, path)
+        _give_name(root, unfinished, path)
     except BaseException:
         with contextlib.suppress(OSError):
             remove_inside(root, unfinished)
@@ -106,7 +106,7 @@ def _is_something_else(name: str, folder: int) -> bool:
 
 
 @contextlib.contextmanager
-def _made(root: Path, path: Path) -> Iterator[BinaryIO]:
+def _new_file(root: Path, path: Path) -> Iterator[BinaryIO]:
     if not HAS_FOLDER_DESCRIPTORS:
         with path.open("xb") as file:
             yield file
@@ -115,7 +115,7 @@ def _made(root: Path, path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _named(root: Path, unfinished: Path, path: Path) -> None:
+def _give_name(root: Path, unfinished: Path, path: Path) -> None:
     if not HAS_FOLDER_DESCRIPTORS:
         unfinished.replace(path)
         return

@@ -36,26 +36,26 @@ def offers(machine: HostHardware, price: OwnPrice, device_name: Callable[[str], 
     `device_name` leads a spelling to the canonical device, or None; a GPU that it does not know keeps the name
     that `nvidia-smi` gives it.
     """
-    made = [_offer(machine, price, CPU_DEVICE, 1)]
+    machine_offers = [_offer(machine, price, CPU_DEVICE, 1)]
     kinds: dict[str, list[Gpu]] = {}
     for gpu in machine.gpus:
         kinds.setdefault(gpu.name, []).append(gpu)
     for name, gpus in kinds.items():
         device = canonical_device(name, device_name)
-        made += [_offer(machine, price, device, count, gpus[0].memory_gib) for count in _counts(len(gpus))]
-    return tuple(made)
+        machine_offers += [_offer(machine, price, device, count, gpus[0].memory_gib) for count in _counts(len(gpus))]
+    return tuple(machine_offers)
 
 
 def matches(offer: Offer, query: OfferQuery) -> bool:
     """Whether a query wants this offer."""
-    wanted = (
+    criteria = (
         (query.providers, offer.provider),
         (query.regions, offer.region),
         (query.devices, offer.device),
         (query.instance_types, offer.instance_type),
         (query.markets, offer.market),
     )
-    return all(names is None or value in names for names, value in wanted)
+    return all(names is None or value in names for names, value in criteria)
 
 
 def gpu_indices(
@@ -64,8 +64,8 @@ def gpu_indices(
     """The numbers of the first `count` GPUs of a device, none for the processor; None: there are not so many."""
     if device == CPU_DEVICE:
         return ()
-    found = [gpu.index for gpu in machine.gpus if canonical_device(gpu.name, device_name) == device]
-    return tuple(found[:count]) if len(found) >= count else None
+    indices = [gpu.index for gpu in machine.gpus if canonical_device(gpu.name, device_name) == device]
+    return tuple(indices[:count]) if len(indices) >= count else None
 
 
 def _counts(total: int) -> Iterator[int]:

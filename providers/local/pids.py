@@ -25,7 +25,7 @@ class Process:
 
     def signal(self, number: int) -> None:
         """Send a signal if it still lives; a pid that means another process by now gets none."""
-        with contextlib.suppress(ProcessLookupError), _held(self.pid) as send:
+        with contextlib.suppress(ProcessLookupError), _handle_of(self.pid) as send:
             if self.alive:
                 send(number)
 
@@ -51,7 +51,7 @@ def birth(pid: int) -> str | None:
 
 
 @contextlib.contextmanager
-def _held(pid: int):  # type: ignore[no-untyped-def]  # a function of a signal's number
+def _handle_of(pid: int):  # type: ignore[no-untyped-def]  # a function of a signal's number
     """Something that signals the process that has `pid` now, and no later one where the system can promise that."""
     if not hasattr(os, "pidfd_open"):
         yield lambda number: os.kill(pid, number)

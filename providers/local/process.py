@@ -64,7 +64,7 @@ class ProcessHost:
         """Nothing is built for a process."""
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
-        return (VendorRequest(service=PROCESS, operation="start", parameters=self._wanted(request)),)
+        return (VendorRequest(service=PROCESS, operation="start", parameters=self._record_of(request)),)
 
     def launch(self, request: LaunchRequest) -> Instance:
         place = AttemptPlace(host=PROCESS, key=attempt_key(request.run_id, request.attempt))
@@ -77,20 +77,24 @@ class ProcessHost:
         folder = self.here.records.folder(place.key)
         if self.here.records.host_of(place.key) != PROCESS:
             raise InstanceNotFoundError(f"there is no process {place.key.name}")
-        seen = _look(folder)
+        observation = _look(folder)
         alive = Instance(
             ref=place.ref,
-            state=seen.state,
+            state=observation.state,
             run_id=place.key.run_id,
             attempt=place.key.attempt,
             launched_at=_written_at(folder / "host"),
         )
-        if seen.state is InstanceState.RUNNING and seen.supervised and self.here.records.asked_to_stop(place.key):
+        if (
+            observation.state is InstanceState.RUNNING
+            and observation.supervised
+            and self.here.records.asked_to_stop(place.key)
+        ):
             return replace(alive, state=InstanceState.STOPPING)
-        if seen.state is not InstanceState.ENDED:
+        if observation.state is not InstanceState.ENDED:
             return alive
-        end, reason = how_it_ended(seen.exit_code)
-        return replace(alive, exit_code=seen.exit_code, end=end, reason=reason)
+        end, reason = how_it_ended(observation.exit_code)
+        return replace(alive, exit_code=observation.exit_code, end=end, reason=reason)
 
     def list_resources(self) -> Iterator[LocalResource]:
         for place in self.here.records.places():
@@ -128,14 +132,14 @@ class ProcessHost:
             return []
         return text.splitlines()[-LOG_LINES:]
 
-    def _wanted(self, request: LaunchRequest) -> dict[str, Any]:
+    def _record_of(self, request: LaunchRequest) -> dict[str, Any]:
         folders = self.here.folders(request.run_id)
         return process_request(request, self.program, folders, self.here.gpus(request.offer))
 
     def _start(self, request: LaunchRequest, folder: Path) -> None:
         if gap := self._missing(request.job.framework):
             raise MachineError(gap, hint="install Docker or Podman, or the extra trainplan[train]")
-        document = self._wanted(request)
+        document = self._record_of(request)
         self.here.make_room(request, request.job)
         write_whole(folder / REQUEST, json.dumps(document).encode())
         command = [sys.executable, "-P", "-m", "providers.local.supervise", "start", str(folder)]
@@ -170,14 +174,14 @@ def _look(folder: Path) -> _Seen:
     supervisor, trainer = _process(folder / SUPERVISOR), _process(folder / TRAINER)
     supervised = supervisor is not None and supervisor.alive
     if supervised or (trainer and trainer.alive):
-        seen = _Seen(state=InstanceState.RUNNING if trainer else InstanceState.PENDING, supervised=supervised)
+        observation = _Seen(state=InstanceState.RUNNING if trainer else InstanceState.PENDING, supervised=supervised)
     elif supervisor:
-        seen = _Seen(state=InstanceState.ENDED)
+        observation = _Seen(state=InstanceState.ENDED)
     else:
-        seen = _Seen(state=InstanceState.PENDING)
+        observation = _Seen(state=InstanceState.PENDING)
     # Read last: the supervisor may have written it, and ended, while we looked.
     reply = _read(folder / EXIT)
-    return seen if reply is None else _Seen(state=InstanceState.ENDED, exit_code=int(reply["exit_code"]))
+    return observation if reply is None else _Seen(state=InstanceState.ENDED, exit_code=int(reply["exit_code"]))
 
 
 def _process(path: Path) -> Process | None:

@@ -111,12 +111,12 @@ class LocalProvider:
 
     def preflight(self, offer: Offer) -> Preflight:
         try:
-            host = self._chosen()
+            host = self._host_of_launches()
             self.here.gpus(offer)
         except MachineError as error:
             refused = Check(name="machine", state=PreflightState.REFUSED, detail=error.message, fix=error.hint)
             return Preflight(checks=(refused,))
-        engine = Check(name="engine", state=PreflightState.OK, detail=_told(host))
+        engine = Check(name="engine", state=PreflightState.OK, detail=_host_name(host))
         return Preflight(checks=(engine, *host.checks(offer)))
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
@@ -187,16 +187,16 @@ class LocalProvider:
         """Where the attempt already is, so that it never runs twice; else where the settings put it."""
         key = attempt_key(request.run_id, request.attempt)
         text = self.here.records.host_of(key)
-        return self._at(AttemptPlace(host=text, key=key)) if text else self._chosen()
+        return self._at(AttemptPlace(host=text, key=key)) if text else self._host_of_launches()
 
-    def _chosen(self) -> Host:
+    def _host_of_launches(self) -> Host:
         choice = self.here.settings.engine
         if choice is EngineChoice.PROCESS:
             return self.process
         names = tuple(EngineName) if choice is EngineChoice.AUTO else (EngineName(choice),)
-        found = next((engine for engine in map(self.find_engine, names) if engine), None)
-        if found is not None:
-            return self._containers(found)
+        available = next((engine for engine in map(self.find_engine, names) if engine), None)
+        if available is not None:
+            return self._containers(available)
         if choice is EngineChoice.AUTO:
             return self.process
         raise MachineError(f"{choice} does not answer", hint=f"see `{choice} info`, or set engine to auto or process")
@@ -241,7 +241,7 @@ class LocalProvider:
         )
 
 
-def _told(host: Host) -> str:
+def _host_name(host: Host) -> str:
     return "a process of this Python" if host.name == PROCESS else f"{host.name} answers"
 
 

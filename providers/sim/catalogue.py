@@ -124,14 +124,14 @@ def offers() -> Iterator[Offer]:
 
 def matches(offer: Offer, query: OfferQuery) -> bool:
     """Whether a query wants this offer."""
-    wanted = (
+    criteria = (
         (query.providers, offer.provider),
         (query.regions, offer.region),
         (query.devices, offer.device),
         (query.instance_types, offer.instance_type),
         (query.markets, offer.market),
     )
-    return all(names is None or value in names for names, value in wanted)
+    return all(names is None or value in names for names, value in criteria)
 
 
 def _offer(row: MachineType, region: str, market: Market) -> Offer:

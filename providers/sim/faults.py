@@ -19,14 +19,14 @@ def hit_by(
     faults: Table[Fault], seed: int, operation: str, parameters: Mapping[str, object], now: datetime
 ) -> Fault | None:
     """The fault that hits this call, the first of those that do; every one that matches has seen it."""
-    found = None
+    hit = None
     for fault in list(faults.values()):
         if not _matches(fault, operation, parameters, now):
             continue
         faults[fault.id] = replace(fault, seen=fault.seen + 1)
-        if found is None and _strikes(fault, seed):
-            found = fault
-    return found
+        if hit is None and _strikes(fault, seed):
+            hit = fault
+    return hit
 
 
 def _matches(fault: Fault, operation: str, parameters: Mapping[str, object], now: datetime) -> bool:

@@ -48,11 +48,11 @@ def next_moment(machine: SimMachine, rules: Rules) -> Moment | None:
                 Moment(machine.boots_at, lambda instance, at: _boots(instance, at, rules)),
             ]
         case MachineState.RUNNING:
-            moments = [*_taken(machine, rules), *_timers(machine, rules), *_trainer(machine, rules)]
+            moments = [*_takings(machine, rules), *_timers(machine, rules), *_trainer(machine, rules)]
         case MachineState.STOPPED:
             moments = list(_cloud_timer(machine, rules))
         case MachineState.SHUTTING_DOWN:
-            moments = [Moment(machine.gone_at, _gone)] if machine.gone_at else []
+            moments = [Moment(machine.gone_at, _without)] if machine.gone_at else []
         case MachineState.TERMINATED:
             moments = []
         case _:
@@ -119,7 +119,7 @@ def _trained(machine: SimMachine, at: datetime, rules: Rules) -> SimMachine:
     return ended_machine(machine, at, Why.TRAINER_ENDED, rules.scenario)
 
 
-def _taken(machine: SimMachine, rules: Rules) -> Iterator[Moment]:
+def _takings(machine: SimMachine, rules: Rules) -> Iterator[Moment]:
     scenario = rules.scenario
     for at, event in _incidents(machine, rules):
         if event is not Event.RECLAIM:
@@ -214,7 +214,7 @@ def _trains_until(machine: SimMachine) -> datetime | None:
     return datetime.fromisoformat(text) if text else machine.deadline
 
 
-def _gone(machine: SimMachine, at: datetime) -> SimMachine:
+def _without(machine: SimMachine, at: datetime) -> SimMachine:
     del at
     return replace(machine, state=MachineState.TERMINATED)
 

@@ -100,8 +100,8 @@ class Operations:
         if instance is not None:
             if instance.fingerprint != fingerprint:
                 raise CloudError(Code.TOKEN_MISMATCH, f"the token {token} was used with other parameters for {name}")
-            return _shown(instance)
-        machine = self._made(name, fingerprint, request, self._place(request, region))
+            return _description_of(instance)
+        machine = self._new_machine(name, fingerprint, request, self._place(request, region))
         world.put(machine)
         for kind, rate in ((Kind.DISK, DISK_USD_PER_HOUR), (Kind.ADDRESS, ADDRESS_USD_PER_HOUR)):
             thing = f"{kind}-{machine.id[2:]}"
@@ -109,7 +109,7 @@ class Operations:
                 id=thing, kind=kind, region=region, machine=machine.id, labels=machine.labels, usd_per_hour=rate,
                 created_at=world.now, shown_from=self._shown_from(thing),
             )  # fmt: skip
-        return _shown(machine)
+        return _description_of(machine)
 
     def _named_by(self, place: str, token: str) -> tuple[str, SimMachine | None]:
         """The machine that a token names in a place, and its id; None: the id that the next create is to have."""
@@ -136,7 +136,7 @@ class Operations:
         check_quota(world.scenario, places[0], world.state.machines.values())
         return choose_zone(world.scenario, places, world.state.machines.values(), world.age)
 
-    def _made(self, name: str, fingerprint: str, request: Mapping[str, Any], place: Spot) -> SimMachine:
+    def _new_machine(self, name: str, fingerprint: str, request: Mapping[str, Any], place: Spot) -> SimMachine:
         world, rules = self._world, self._world.scenario
         labels = {str(key): str(value) for key, value in request["labels"].items()}
         user_data = {str(key): str(value) for key, value in request["userData"].items()}
@@ -186,7 +186,7 @@ class Operations:
         machine = self._machine(request)
         if machine.shown_from > self._world.now:
             raise CloudError(Code.NO_INSTANCE, f"there is no instance {machine.id}")
-        return _shown(machine)
+        return _description_of(machine)
 
     def _console(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return {"output": self._world.console(self._machine(request).id)}
@@ -225,8 +225,10 @@ class Operations:
             for machine in self._world.state.machines.values()
             if machine.region == region and machine.shown_from <= now and not machine.forgotten
         ]
-        found = [machine for machine in machines if not self._long_gone(machine) and _labelled(machine.labels, request)]
-        return self._page([_shown(machine) for machine in found], request)
+        matching = [
+            machine for machine in machines if not self._long_gone(machine) and _labelled(machine.labels, request)
+        ]
+        return self._page([_description_of(machine) for machine in matching], request)
 
     def _lister(self, kind: Kind) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         def listing(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,7 +317,7 @@ def _labelled(labels: Mapping[str, str], request: Mapping[str, Any]) -> bool:
     return all(key in labels and value in (None, labels[key]) for key, value in pairs)
 
 
-def _shown(machine: SimMachine) -> dict[str, Any]:
+def _description_of(machine: SimMachine) -> dict[str, Any]:
     ending = machine.trainer_end
     return {
         "id": machine.id,

@@ -111,10 +111,10 @@ class SimProvider:
         return SimResolution
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
-        made = [put_object(request.run_id, "job.json", request.job.to_json().encode()), run_instance(request)]
+        calls = [put_object(request.run_id, "job.json", request.job.to_json().encode()), run_instance(request)]
         if not self.scenario.standing_reaper:
-            made.append(self._schedule(request))
-        return made
+            calls.append(self._schedule(request))
+        return calls
 
     def timers(self, request: LaunchRequest) -> Timers:
         gap = "" if self.scenario.standing_reaper else "from the create to the schedule's own call"
@@ -141,7 +141,7 @@ class SimProvider:
         for region in ZONES:
             for kind in (None, *Kind):
                 try:
-                    resources += self._listed(region, kind, run_id)
+                    resources += self._pages_of(region, kind, run_id)
                 except CredentialsError:
                     raise
                 except ProviderError as error:
@@ -209,7 +209,7 @@ class SimProvider:
         }
         return VendorRequest(service=PROVIDER, operation="CreateSchedule", parameters=parameters)
 
-    def _listed(self, region: str, kind: Kind | None, run_id: RunId | None) -> Iterator[OwnedResource]:
+    def _pages_of(self, region: str, kind: Kind | None, run_id: RunId | None) -> Iterator[OwnedResource]:
         """Every page of one list; `kind` None: instances. Raises ProviderError where one is missing or not whole."""
         operation = "ListInstances" if kind is None else list_operation(kind)
         page: str | None = None

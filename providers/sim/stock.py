@@ -27,8 +27,8 @@ class Spot:
 
 def stock_of(scenario: Scenario, place: Spot, age: timedelta) -> int:
     """How many machines the zone holds of it, rented ones included, when the world is so old."""
-    given = [rule.stock for rule in scenario.places if rule.stock is not None and _fits(rule, place, age)]
-    return given[-1] if given else scenario.stock
+    stocks = [rule.stock for rule in scenario.places if rule.stock is not None and _fits(rule, place, age)]
+    return stocks[-1] if stocks else scenario.stock
 
 
 def reclaims_per_hour(scenario: Scenario, place: Spot, age: timedelta) -> float:
@@ -51,8 +51,8 @@ def check_quota(scenario: Scenario, place: Spot, machines: Iterable[SimMachine])
 
 def quota_of(scenario: Scenario, region: str, family: str, market: str) -> int:
     """Devices that the account may have at once."""
-    given = [rule.devices for rule in scenario.quotas if _covers(rule, region, family, market)]
-    return given[-1] if given else scenario.quota
+    limits = [rule.devices for rule in scenario.quotas if _covers(rule, region, family, market)]
+    return limits[-1] if limits else scenario.quota
 
 
 def devices_used(machines: Iterable[SimMachine], region: str, family: str, market: str) -> int:
@@ -75,14 +75,14 @@ def choose_zone(scenario: Scenario, places: Iterable[Spot], machines: Iterable[S
     live = [machine for machine in machines if machine.live]
     spots = tuple(places)
     for place in spots:
-        if _left(scenario, place, live, age):
+        if _has_stock(scenario, place, live, age):
             return place
     first = spots[0]
     others = [
         Spot(region=first.region, zone=zone, instance_type=first.instance_type, market=first.market)
         for zone in ZONES[first.region]
     ]
-    elsewhere = [place.zone for place in others if _left(scenario, place, live, age)]
+    elsewhere = [place.zone for place in others if _has_stock(scenario, place, live, age)]
     where = first.zone if len(spots) == 1 else first.region
     message = f"there is no {first.instance_type} ({first.market}) left in {where}"
     raise CloudError(Code.NO_CAPACITY, message, {"elsewhere": elsewhere})
@@ -91,10 +91,10 @@ def choose_zone(scenario: Scenario, places: Iterable[Spot], machines: Iterable[S
 def has_room(scenario: Scenario, places: Iterable[Spot], machines: Iterable[SimMachine], age: timedelta) -> bool:
     """Whether one of these places has one left now."""
     live = [machine for machine in machines if machine.live]
-    return any(_left(scenario, place, live, age) for place in places)
+    return any(_has_stock(scenario, place, live, age) for place in places)
 
 
-def _left(scenario: Scenario, place: Spot, live: Iterable[SimMachine], age: timedelta) -> bool:
+def _has_stock(scenario: Scenario, place: Spot, live: Iterable[SimMachine], age: timedelta) -> bool:
     key = (place.zone, place.instance_type, place.market)
     used = sum((machine.zone, machine.instance_type, machine.market) == key for machine in live)
     return used < stock_of(scenario, place, age)

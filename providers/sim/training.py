@@ -107,9 +107,9 @@ class Simulated:
 
     def writes(self, course: Course, after: datetime, until: datetime) -> Iterator[Write]:
         schedule = _Schedule(course)
-        told = [*schedule.opening(), *schedule.reports(after, until)]
-        told += [*schedule.epochs(after, until), *schedule.checkpoints(after, until), *schedule.heartbeat(until)]
-        yield from sorted((write for write in told if after < write.at <= until), key=lambda write: write.at)
+        lines = [*schedule.opening(), *schedule.reports(after, until)]
+        lines += [*schedule.epochs(after, until), *schedule.checkpoints(after, until), *schedule.heartbeat(until)]
+        yield from sorted((write for write in lines if after < write.at <= until), key=lambda write: write.at)
 
     def finishes(self, course: Course, ending: Ending) -> Iterator[Write]:
         schedule = _Schedule(course)
@@ -266,8 +266,8 @@ class _Schedule:
     def _every(self, seconds: float, after: datetime, until: datetime) -> Iterator[datetime]:
         """Every so many seconds from the first step on, within (after, until]."""
         done_at = self.trained_at(self.last_step)
-        gone = (max(after, self.first_step_at) - self.first_step_at).total_seconds()
-        number = max(1, math.floor(gone / seconds))
+        elapsed = (max(after, self.first_step_at) - self.first_step_at).total_seconds()
+        number = max(1, math.floor(elapsed / seconds))
         while (at := self.first_step_at + timedelta(seconds=number * seconds)) <= min(until, done_at):
             if at > after:
                 yield at

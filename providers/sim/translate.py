@@ -64,9 +64,13 @@ _ENDS = {
 }
 _SIGN_IN = "a scenario makes the credentials expire; practise what you would do, and wait"
 _ERRORS: dict[str, Callable[[RefusedError], ProviderError]] = {
-    Code.BAD_PARAMETER: lambda error: _made(BadRequestError, error, "this is a mistake of the program: report it"),
-    Code.UNKNOWN_OPERATION: lambda error: _made(BadRequestError, error, "end the old simulated cloud, and try again"),
-    Code.TOKEN_MISMATCH: lambda error: _made(BadRequestError, error, "an attempt is launched once, as it was recorded"),
+    Code.BAD_PARAMETER: lambda error: _error_of(BadRequestError, error, "this is a mistake of the program: report it"),
+    Code.UNKNOWN_OPERATION: lambda error: _error_of(
+        BadRequestError, error, "end the old simulated cloud, and try again"
+    ),
+    Code.TOKEN_MISMATCH: lambda error: _error_of(
+        BadRequestError, error, "an attempt is launched once, as it was recorded"
+    ),
     Code.NO_CAPACITY: lambda error: CapacityError(
         error.message,
         elsewhere=tuple(map(str, error.details.get("elsewhere", ()))),
@@ -79,12 +83,12 @@ _ERRORS: dict[str, Callable[[RefusedError], ProviderError]] = {
         hint="raise it in the scenario, or choose another region",
         code=error.code,
     ),
-    Code.THROTTLED: lambda error: _made(ThrottledError, error, "wait a little"),
-    Code.EXPIRED: lambda error: _made(CredentialsError, error, _SIGN_IN),
-    Code.DENIED: lambda error: _made(PermissionDeniedError, error, "the scenario denies it"),
-    Code.INTERNAL: lambda error: _made(TransientError, error, "try again"),
-    Code.UNAVAILABLE: lambda error: _made(TransientError, error, "try again later"),
-    Code.NO_INSTANCE: lambda error: _made(InstanceNotFoundError, error, ""),
+    Code.THROTTLED: lambda error: _error_of(ThrottledError, error, "wait a little"),
+    Code.EXPIRED: lambda error: _error_of(CredentialsError, error, _SIGN_IN),
+    Code.DENIED: lambda error: _error_of(PermissionDeniedError, error, "the scenario denies it"),
+    Code.INTERNAL: lambda error: _error_of(TransientError, error, "try again"),
+    Code.UNAVAILABLE: lambda error: _error_of(TransientError, error, "try again later"),
+    Code.NO_INSTANCE: lambda error: _error_of(InstanceNotFoundError, error, ""),
 }
 
 
@@ -186,7 +190,7 @@ def _trainer_end(exit_code: int) -> tuple[EndKind, int, str]:
     return kind, exit_code, reason
 
 
-def _made(kind: type[ProviderError], error: RefusedError, hint: str) -> ProviderError:
+def _error_of(kind: type[ProviderError], error: RefusedError, hint: str) -> ProviderError:
     return kind(error.message, hint=hint, code=error.code)
 
 

@@ -124,11 +124,11 @@ class World:
         for machine in self.state.machines.values():
             if machine.state is MachineState.TERMINATED:
                 continue
-            kept = self._due.get(machine.id)
-            if kept is None or kept[0] is not machine:
-                kept = self._due[machine.id] = (machine, next_moment(machine, self._rules))
-            if kept[1] is not None and (pair is None or kept[1].at < pair[1].at):
-                pair = (machine, kept[1])
+            due = self._due.get(machine.id)
+            if due is None or due[0] is not machine:
+                due = self._due[machine.id] = (machine, next_moment(machine, self._rules))
+            if due[1] is not None and (pair is None or due[1].at < pair[1].at):
+                pair = (machine, due[1])
         return pair
 
     def _happens(self, machine: SimMachine, moment: Moment) -> None:

@@ -87,7 +87,7 @@ class _Sending:
         raise AssertionError("the last beginning returns or raises")
 
     def _once(self, unfinished: Unfinished | None, move: Callable[[int], None]) -> str:
-        sending = self._begun(unfinished)
+        sending = self._new_upload(unfinished)
         digest = hashlib.sha256()
         for part in self._parts():
             digest.update(part.data)
@@ -98,7 +98,7 @@ class _Sending:
         self._forget(unfinished)
         return digest.hexdigest()
 
-    def _begun(self, unfinished: Unfinished | None) -> Upload:
+    def _new_upload(self, unfinished: Unfinished | None) -> Upload:
         """The upload that was interrupted, else a new one."""
         size = self._source.size_bytes
         token = unfinished.token(self._source) if unfinished else None
@@ -107,10 +107,10 @@ class _Sending:
                 return self._patience(lambda: self._bucket.resume(self._key, size, token))
             except UploadLostError:
                 self._forget(unfinished)
-        begun = self._patience(lambda: self._bucket.begin(self._key, size))
+        upload = self._patience(lambda: self._bucket.begin(self._key, size))
         if unfinished:
-            unfinished.keep(self._source, begun.token)
-        return begun
+            unfinished.keep(self._source, upload.token)
+        return upload
 
     def _parts(self) -> Iterator[ObjectPart]:
         self._file.seek(0)

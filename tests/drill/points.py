@@ -130,7 +130,7 @@ def _clean(table: Table) -> None:
 def _sweep(table: Table) -> None:
     with Journal.open(table.settings.journal) as journal:
         tools = table.tools(journal)
-        found = ours(tools).found
+        found = ours(tools).resources
         end(
             tools.provider,
             [known.resource for known in found if known.fate in (Fate.ORPHAN, Fate.EXPIRED)],

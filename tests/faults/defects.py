@@ -66,12 +66,12 @@ def defect(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 
 def _never_lists(kind: Kind) -> None:
-    real = SimProvider._listed
+    real = SimProvider._pages_of
 
     def listed(self: Any, region: str, asked: Any, run_id: Any) -> Any:
         return iter(()) if asked is kind else real(self, region, asked, run_id)
 
-    SimProvider._listed = listed  # type: ignore[method-assign]
+    SimProvider._pages_of = listed  # type: ignore[method-assign]
 
 
 # --- asking for a machine ----------------------------------------------------------------------------------------
@@ -142,9 +142,9 @@ def _() -> None:
 
     def looked(run: Run, *given: Any) -> Look:
         told = real(run, *given)
-        if told.seen is None or told.seen.state is not InstanceState.ENDED or not run.attempts[-1].tries:
+        if told.instance is None or told.instance.state is not InstanceState.ENDED or not run.attempts[-1].tries:
             return told
-        return replace(told, instance=replace(told.seen, state=InstanceState.RUNNING))
+        return replace(told, instance=replace(told.instance, state=InstanceState.RUNNING))
 
     launch.look = looked
 
@@ -337,7 +337,7 @@ def _() -> None:
     def looked(provider: Any, runs: Any, *given: Any) -> Any:
         found = real(provider, runs, *given)
         known = runs() or {}
-        return replace(found, found=tuple(row for row in found.found if row.resource.run_id in known))
+        return replace(found, resources=tuple(row for row in found.resources if row.resource.run_id in known))
 
     sweep_command.look = looked
 

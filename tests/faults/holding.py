@@ -62,14 +62,14 @@ class Holding:
         provider = self.computer.asks(Command(None))
         found = look(provider, dict, own_client(self.computer.settings).ids, cloud.now)
         assert not found.unanswered, f"nothing is wrong any more, and there is no answer: {found.unanswered}"
-        names = {cloud.named(known.resource) for known in found.found}
+        names = {cloud.named(known.resource) for known in found.resources}
         rows = [row for row in cloud.ledger() if row.run is not None]
         # What another computer made may have parts that it did not label.
         must = {row.id for row in rows if row.left and (row.ours or row.usd_per_hour)}
         since = cloud.now() - JUST_NOW
         may = {row.id for row in rows if row.left or row.ended_at is None or row.ended_at > since}
         assert must <= names <= may, f"sweep finds {sorted(names)}, there are {sorted(must)}"
-        for known in found.found:
+        for known in found.resources:
             theirs = (known.resource.client or "").startswith("another")
             expired = known.resource.deadline is not None and cloud.now() > known.resource.deadline
             spared = known.fate in (Fate.FOREIGN, Fate.NEWBORN) or (expired and known.fate is Fate.EXPIRED)

@@ -21,17 +21,6 @@ PARTICIPLES = {
 }  # fmt: skip
 """Words that say what happened to a value, not what it is."""
 
-RENAMES_TO_COME = frozenset(
-    {
-        "planner/forecast/build_plan.py:make_plan(wanted)",
-        "planner/forecast/build_plan.py:with_simulated_offers(wanted)",
-        "planner/runs/live_prices.py:dearer(shown)",
-        "pricing/catalog.py:Catalog.offers(wanted)",
-        "pricing/rows.py:quotes(found)",
-    }
-)
-"""Names that are still to be replaced, as `public_names` writes them. Nothing is added here."""
-
 
 def public_names(path: str, tree: ast.Module) -> Iterator[str]:
     """The module, its public classes and functions, and the parameters of these functions.
@@ -67,8 +56,7 @@ def test_no_public_name_is_a_bare_participle() -> None:
         for name in public_names(path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
         if is_participle(name)
     }
-    assert names - RENAMES_TO_COME == set(), "name the value by what it is: see the glossary in CONTRIBUTING.md"
-    assert set(RENAMES_TO_COME) - names == set(), "these names are gone: take them off the list"
+    assert names == set(), "name the value by what it is: see the glossary in CONTRIBUTING.md"
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,12 @@ def check_folder(
 
 
 def _of_images(layout: ImageLayout) -> Iterator[Sample]:
-    for root, files, held in ((layout.train_root, layout.train, False), (layout.hold_out_root, layout.hold_out, True)):
+    for root, files, is_hold_out in (
+        (layout.train_root, layout.train, False),
+        (layout.hold_out_root, layout.hold_out, True),
+    ):
         for relative, label in files:
-            yield Sample(str(root / relative), label, held, (root / relative).read_bytes)
+            yield Sample(str(root / relative), label, is_hold_out, (root / relative).read_bytes)
 
 
 def _of_records(folder: Path, layout: RecordLayout, damaged: list[Unreadable]) -> Iterator[Sample]:
@@ -152,36 +155,36 @@ def _of_records(folder: Path, layout: RecordLayout, damaged: list[Unreadable]) -
         name = file.relative_to(folder).as_posix()
         try:
             keys = keys_of(file) or KEYS[0]
-            for found in read_records(file, keys):
-                held = found.number % HOLD_OUT_EVERY == 0 if not layout.hold_out else file in layout.hold_out
-                read = lambda file=file, found=found: bytes_of(file, found)  # noqa: E731
-                yield Sample(f"{name}, record {found.number}", found.label, held, read)
+            for record in read_records(file, keys):
+                is_hold_out = record.number % HOLD_OUT_EVERY == 0 if not layout.hold_out else file in layout.hold_out
+                read = lambda file=file, record=record: bytes_of(file, record)  # noqa: E731
+                yield Sample(f"{name}, record {record.number}", record.label, is_hold_out, read)
         except (DataFolderError, OSError) as error:
             damaged.append(Unreadable(path=name, reason=str(error)))
 
 
-def _of_published(folder: Path, found: PublishedSet) -> Report:
-    trained, held = Counter(found.train.labels), Counter(found.hold_out.labels)
-    last = max((*trained, *held), default=0)
+def _of_published(folder: Path, data_set: PublishedSet) -> Report:
+    trained, hold_out = Counter(data_set.train.labels), Counter(data_set.hold_out.labels)
+    last = max((*trained, *hold_out), default=0)
     counts = tuple(
-        ClassCount(label=label, name=_name(found.class_names, label), train=trained[label], hold_out=held[label])
+        ClassCount(label=label, name=_name(data_set.class_names, label), train=trained[label], hold_out=hold_out[label])
         for label in range(last + 1)
     )
-    side = (found.train.width, found.train.height)
+    side = (data_set.train.width, data_set.train.height)
     return Report(
         folder=str(folder),
-        kind=found.name,
+        kind=data_set.name,
         classes=counts,
-        train_images=len(found.train.labels),
-        hold_out_images=len(found.hold_out.labels),
-        first_label=min((*trained, *held), default=0),
+        train_images=len(data_set.train.labels),
+        hold_out_images=len(data_set.hold_out.labels),
+        first_label=min((*trained, *hold_out), default=0),
         last_label=last,
         size_bytes=sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
-        decoded=len(found.train.labels) + len(found.hold_out.labels),
+        decoded=len(data_set.train.labels) + len(data_set.hold_out.labels),
         unreadable_images=0,
         unreadable=(),
         sizes=Sizes(least=side, middle=side, most=side),
-        channels=found.train.channels,
+        channels=data_set.train.channels,
         left_out=(),
         problems=_problems(counts, 0, [], _Read(0, 0, (), None, None)),
     )
@@ -191,17 +194,17 @@ def _bytes(layout: ImageLayout | RecordLayout) -> int:
     if isinstance(layout, RecordLayout):
         return sum(file.stat().st_size for file in (*layout.train, *layout.hold_out))
     files = [(layout.train_root, layout.train), (layout.hold_out_root, layout.hold_out)]
-    return sum(os.stat(root / relative).st_size for root, listed in files for relative, _ in listed)  # noqa: PTH116
+    return sum(os.stat(root / relative).st_size for root, rows in files for relative, _ in rows)  # noqa: PTH116
 
 
 # --- counts and problems ------------------------------------------------------------------------------------------
 
 
 def _counted(samples: list[Sample], names: tuple[str, ...]) -> tuple[ClassCount, ...]:
-    seen = Counter((sample.label, sample.held_out) for sample in samples)
-    labels = {label for label, _ in seen} | set(range(len(names)))
+    counts = Counter((sample.label, sample.held_out) for sample in samples)
+    labels = {label for label, _ in counts} | set(range(len(names)))
     return tuple(
-        ClassCount(label=label, name=_name(names, label), train=seen[label, False], hold_out=seen[label, True])
+        ClassCount(label=label, name=_name(names, label), train=counts[label, False], hold_out=counts[label, True])
         for label in sorted(labels)
     )
 
@@ -213,50 +216,50 @@ def _name(names: tuple[str, ...], label: int) -> str:
 def _problems(
     counts: tuple[ClassCount, ...], first: int | None, damaged: list[Unreadable], read: _Read
 ) -> tuple[str, ...]:
-    said = [f"{row.path}: {row.reason}" for row in damaged[:3]]
+    texts = [f"{row.path}: {row.reason}" for row in damaged[:3]]
     if len(counts) < 2:
-        said.append(f"there are {len(counts)} classes; a run needs two or more")
+        texts.append(f"there are {len(counts)} classes; a run needs two or more")
     empty = [row for row in counts if not row.train]
     if empty:
-        said.append(f"{_classes(empty)} no image to train on; add some, or take the class out")
+        texts.append(f"{_classes(empty)} no image to train on; add some, or take the class out")
     if not any(row.hold_out for row in counts):
-        said.append("there is no image to hold out; a few dozen of each class are needed")
+        texts.append("there is no image to hold out; a few dozen of each class are needed")
     if first is not None and first not in (0, 1):
-        said.append(f"the labels begin at {first}; they must run from 0, or from 1 with data.first_label: 1")
+        texts.append(f"the labels begin at {first}; they must run from 0, or from 1 with data.first_label: 1")
     elif first is not None and counts and counts[-1].label + 1 != len(counts):
-        said.append(f"the labels run to {counts[-1].label}, and only {len(counts)} of them have images")
+        texts.append(f"the labels run to {counts[-1].label}, and only {len(counts)} of them have images")
     if read.failed:
         example = read.unreadable[0]
-        said.append(
+        texts.append(
             f"{read.failed:,} of {read.decoded:,} images cannot be decoded, for example {example.path} "
             f"({example.reason}); replace or delete them"
         )
-    return tuple(said)
+    return tuple(texts)
 
 
 def problems_of_job(report: Report, job: TrainingJob) -> tuple[str, ...]:
     """What the job says that the data does not hold, each with what to write."""
-    said, classes, first = [], len(report.classes), report.first_label
+    texts, classes, first = [], len(report.classes), report.first_label
     if classes != job.classes:
-        said.append(f"the data has {classes} classes, the job {job.classes}; write model.classes: {classes}")
+        texts.append(f"the data has {classes} classes, the job {job.classes}; write model.classes: {classes}")
     if first in (0, 1) and first != job.data.first_label:
-        said.append(f"the labels run from {first} to {report.last_label}; write data.first_label: {first}")
+        texts.append(f"the labels run from {first} to {report.last_label}; write data.first_label: {first}")
     if job.data.images is not None and job.data.images > report.train_images:
-        said.append(
+        texts.append(
             f"there are {report.train_images:,} images to train on, and data.images says {job.data.images:,}; write "
             f"data.images: {report.train_images}"
         )
     if report.train_images < job.global_batch_size:
-        said.append(
+        texts.append(
             f"a batch of {job.global_batch_size:,} cannot be taken from {report.train_images:,} training images; write "
             "a smaller global_batch_size"
         )
-    return tuple(said)
+    return tuple(texts)
 
 
 def _classes(rows: list[ClassCount]) -> str:
-    named = ", ".join(row.name or str(row.label) for row in rows[:5]) + (", …" if len(rows) > 5 else "")
-    return f"the class {named} has" if len(rows) == 1 else f"{len(rows)} classes ({named}) have"
+    examples = ", ".join(row.name or str(row.label) for row in rows[:5]) + (", …" if len(rows) > 5 else "")
+    return f"the class {examples} has" if len(rows) == 1 else f"{len(rows)} classes ({examples}) have"
 
 
 # --- the images themselves ----------------------------------------------------------------------------------------
@@ -277,19 +280,19 @@ def spread(samples: list[Sample], most: int | None) -> list[Sample]:
     return [samples[number * len(samples) // most] for number in range(most)]
 
 
-def _decoded(samples: list[Sample], most: int | None, heard: Callable[[int], None]) -> _Read:
+def _decoded(samples: list[Sample], most: int | None, report: Callable[[int], None]) -> _Read:
     """Each image decoded as the trainer would; several at once, since Pillow lets go of the interpreter."""
     try:
         import PIL  # noqa: F401
     except ModuleNotFoundError:
         return _Read(0, 0, (), None, None)
-    chosen = spread(samples, most)
+    selection = spread(samples, most)
     unreadable: list[Unreadable] = []
     sizes: Counter[tuple[int, int]] = Counter()
     failed, colour = 0, False
     with ThreadPoolExecutor(thread_name_prefix="decode") as pool:
-        for begin in range(0, len(chosen), _AT_ONCE):
-            group = chosen[begin : begin + _AT_ONCE]
+        for begin in range(0, len(selection), _AT_ONCE):
+            group = selection[begin : begin + _AT_ONCE]
             for sample, (size, is_colour, reason) in zip(group, pool.map(_looked_at, group), strict=True):
                 if size is None:
                     failed += 1
@@ -297,9 +300,9 @@ def _decoded(samples: list[Sample], most: int | None, heard: Callable[[int], Non
                 else:
                     sizes[size] += 1
                     colour = colour or is_colour
-            heard(begin + len(group))
-    known = _sizes(sizes) if sizes else None
-    return _Read(len(chosen), failed, tuple(unreadable), known, (3 if colour else 1) if sizes else None)
+            report(begin + len(group))
+    all_sizes = _sizes(sizes) if sizes else None
+    return _Read(len(selection), failed, tuple(unreadable), all_sizes, (3 if colour else 1) if sizes else None)
 
 
 def _looked_at(sample: Sample) -> tuple[tuple[int, int] | None, bool, str]:
@@ -315,6 +318,6 @@ def _looked_at(sample: Sample) -> tuple[tuple[int, int] | None, bool, str]:
         return None, False, str(error) or type(error).__name__
 
 
-def _sizes(seen: Counter[tuple[int, int]]) -> Sizes:
-    ordered = sorted(seen.elements(), key=lambda size: (size[0] * size[1], size))
+def _sizes(counts: Counter[tuple[int, int]]) -> Sizes:
+    ordered = sorted(counts.elements(), key=lambda size: (size[0] * size[1], size))
     return Sizes(least=ordered[0], middle=ordered[len(ordered) // 2], most=ordered[-1])

@@ -31,7 +31,7 @@ def write_sheet(report: Report, file: Path) -> int:
             by_class[sample.label].append(sample)
     high = _SIDE + _GAP
     sheet = Image.new("RGB", (_LEFT + COLUMNS * high, max(1, len(rows)) * high), "white")
-    drawing, shown = ImageDraw.Draw(sheet), 0
+    drawing, count = ImageDraw.Draw(sheet), 0
     for number, row in enumerate(rows):
         name = row.name.encode("utf-8", "replace").decode("utf-8")[:_NAME_LETTERS]
         drawing.text(
@@ -41,9 +41,9 @@ def write_sheet(report: Report, file: Path) -> int:
         )
         for column, image in enumerate(_squares(spread(by_class[row.label], COLUMNS))):
             sheet.paste(image, (_LEFT + column * high, number * high))
-            shown += 1
+            count += 1
     sheet.save(file)
-    return shown
+    return count
 
 
 def _squares(samples: list[Sample]) -> list[Any]:

@@ -42,24 +42,24 @@ def augmented(keras: Any, spec: AugmentSpec, images: Any, size: int, seed: int) 
 
 
 def _colours(keras: Any, spec: AugmentSpec, seed: int) -> list[Any]:
-    layers, made = keras.layers, []
+    layers, steps = keras.layers, []
     for name, strength, kind in (
         ("brightness", spec.brightness, layers.RandomBrightness),
         ("contrast", spec.contrast, layers.RandomContrast),
     ):
         if strength:
             more = {"seed": derived_seed(seed, name), "dtype": "float32", "name": name}
-            made.append(kind(strength, value_range=(0, 255), **more))
+            steps.append(kind(strength, value_range=(0, 255), **more))
     if spec.saturation:
         # Keras multiplies by factor / (1 - factor), and keeps the saturation of pixels of 0 to 1 below 1 only.
         low, high = ((1 + part) / (2 + part) for part in (-spec.saturation, spec.saturation))
         more = {"seed": derived_seed(seed, "saturation"), "dtype": "float32", "name": "saturation"}
-        made += [
+        steps += [
             layers.Rescaling(1 / 255, dtype="float32", name="shares"),
             layers.RandomSaturation((low, high), value_range=(0, 1), **more),
             layers.Rescaling(255.0, dtype="float32", name="pixels_again"),
         ]
-    return made
+    return steps
 
 
 def make_loss(keras: Any, spec: AugmentSpec) -> Any:
@@ -70,9 +70,9 @@ def make_loss(keras: Any, spec: AugmentSpec) -> Any:
     smoothing = spec.label_smoothing
 
     def of(labels: Any, logits: Any) -> Any:
-        wanted = ops.one_hot(labels, logits.shape[-1], dtype="float32")
-        wanted = wanted * (1 - smoothing) + smoothing / logits.shape[-1]
-        return losses.categorical_crossentropy(wanted, logits, from_logits=True)
+        targets = ops.one_hot(labels, logits.shape[-1], dtype="float32")
+        targets = targets * (1 - smoothing) + smoothing / logits.shape[-1]
+        return losses.categorical_crossentropy(targets, logits, from_logits=True)
 
     def loss(labels: Any, outputs: Any) -> Any:
         labels = ops.reshape(ops.cast(labels, "int32"), (-1,))

@@ -152,10 +152,10 @@ def _read(folder: Path) -> Loaded:
     return Loaded(position=mark.position, arrays=arrays, history=history)
 
 
-def _same_data(position: Position, wanted: Position, folder: Path) -> None:
-    if (position.images, position.steps_per_epoch) != (wanted.images, wanted.steps_per_epoch):
+def _same_data(position: Position, expected: Position, folder: Path) -> None:
+    if (position.images, position.steps_per_epoch) != (expected.images, expected.steps_per_epoch):
         raise BadInputError(
-            f"the data has {wanted.images} training images, but {folder.name} was written with {position.images}; "
+            f"the data has {expected.images} training images, but {folder.name} was written with {position.images}; "
             "put the data back as it was, or start afresh"
         )
 

@@ -47,9 +47,9 @@ def curves(epochs: Sequence[Epoch]) -> bytes | None:
         return None
     image = Image.new("RGB", (_WIDTH, _HEIGHT), "white")
     draw = ImageDraw.Draw(image)
-    shown = epochs[:: -(-len(epochs) // _MOST_POINTS)]
+    points = epochs[:: -(-len(epochs) // _MOST_POINTS)]
     for panel in _PANELS:
-        _panel(draw, panel, shown)
+        _panel(draw, panel, points)
     draw.text((_MARGIN, _HEIGHT - 18), "training", fill=_TRAINED)
     draw.text((_MARGIN + 80, _HEIGHT - 18), "validation", fill=_VALIDATED)
     file = io.BytesIO()

@@ -38,17 +38,17 @@ def open_data(job: TrainingJob, data_dir: Path) -> Split:
 
 def _open(job: TrainingJob, data_dir: Path) -> Split:
     if job.data.path is not None:
-        return open_folder(unwrapped(_folder(Path(job.data.path), data_dir)), _wanted(job))
+        return open_folder(unwrapped(_folder(Path(job.data.path), data_dir)), _folder_query(job))
     if job.data.url is not None:
         if not data_dir.is_dir() or not any(data_dir.iterdir()):
             raise BadInputError(f"{job.data.url} was not fetched into {data_dir}; fetch it there, or write data.path")
-        return open_folder(unwrapped(data_dir), _wanted(job))
+        return open_folder(unwrapped(data_dir), _folder_query(job))
     if job.data.name is None:
         raise BadInputError("the job names no data; write data.name, data.path or data.url")
-    return _known(job, job.data.name, data_dir)
+    return _named_data(job, job.data.name, data_dir)
 
 
-def _known(job: TrainingJob, name: DataName, data_dir: Path) -> Split:
+def _named_data(job: TrainingJob, name: DataName, data_dir: Path) -> Split:
     match name:
         case DataName.DIGITS:
             return digits()
@@ -94,10 +94,12 @@ def synthetic(job: TrainingJob) -> Split:
     hold_out = min(DATASETS[DataName.SYNTHETIC].hold_out_images, max(1, _POOL_BYTES // image_bytes))
     random = np.random.default_rng(job.seed)
     patterns = random.integers(0, 256, (job.classes, _PATTERN_SIDE, _PATTERN_SIDE, job.channels), dtype=np.uint8)
-    return Split(train=_made(job, patterns, pool, count, 1), hold_out=_made(job, patterns, hold_out, hold_out, 2))
+    return Split(
+        train=_made_images(job, patterns, pool, count, 1), hold_out=_made_images(job, patterns, hold_out, hold_out, 2)
+    )
 
 
-def _made(job: TrainingJob, patterns: Any, held_count: int, count: int, stream: int) -> ArrayImages:
+def _made_images(job: TrainingJob, patterns: Any, held_count: int, count: int, stream: int) -> ArrayImages:
     random = np.random.default_rng((job.seed, stream))
     labels = np.arange(held_count, dtype=np.int32) % job.classes
     shape = (held_count, job.image_size, job.image_size, job.channels)
@@ -119,10 +121,10 @@ def _imagenet(job: TrainingJob, data_dir: Path) -> Split:
             f"sub-folder per class, into {folder}, or write data: {{path: FOLDER}} with model.image_size and "
             "model.classes: 1000"
         )
-    return open_folder(unwrapped(folder), _wanted(job))
+    return open_folder(unwrapped(folder), _folder_query(job))
 
 
-def _wanted(job: TrainingJob) -> FolderQuery:
+def _folder_query(job: TrainingJob) -> FolderQuery:
     return FolderQuery(
         size=job.decoded_size,
         channels=job.channels,

@@ -44,9 +44,9 @@ def open_folder(folder: Path, query: FolderQuery) -> Split:
     Raises BadInputError where the folder holds neither, can be read in two ways, or is not what the job says.
     """
     try:
-        found = published_set(folder) if folder.is_dir() else None
-        if found is not None:
-            return published_split(found)
+        published = published_set(folder) if folder.is_dir() else None
+        if published is not None:
+            return published_split(published)
         layout = read_layout(folder)
         split = _images(layout, query) if isinstance(layout, ImageLayout) else _records(layout, query)
     except DataFolderError as error:
@@ -116,7 +116,7 @@ def _record_images(
 ) -> RecordImages:
     return RecordImages(
         files=tuple(str(file) for file in files),
-        count=count if count is not None else sum(_kept(count_records(file), keep) for file in files),
+        count=count if count is not None else sum(_kept_count(count_records(file), keep) for file in files),
         keep=keep,
         size=query.size,
         channels=query.channels,
@@ -140,7 +140,7 @@ def check_records(images: Images) -> None:
             raise BadInputError(str(error)) from error
 
 
-def _kept(records: int, keep: Keep) -> int:
+def _kept_count(records: int, keep: Keep) -> int:
     held_out = -(-records // HOLD_OUT_EVERY)
     match keep:
         case Keep.ALL:

@@ -51,7 +51,7 @@ def train(job: TrainingJob, setting: Setting) -> None:
 
 
 def _saver(ready: Ready, setting: Setting) -> Callable[[int], None]:
-    kept = checkpoints(setting)
+    store = checkpoints(setting)
     saved = ready.schedule.first_step
 
     def save(step: int) -> None:
@@ -63,7 +63,7 @@ def _saver(ready: Ready, setting: Setting) -> Callable[[int], None]:
         position = ready.position.model_copy(update={"step": step, "epoch": epoch})
         ready.averages.hide()  # where a signal ends a test on the way
         try:
-            size = kept.save(position, state_arrays(ready), ready.validation.history())
+            size = store.save(position, state_arrays(ready), ready.validation.history())
         except OSError as error:
             setting.progress.warn(f"no checkpoint could be written at step {step}, training goes on: {error}")
             return
@@ -100,8 +100,8 @@ def _validate_epoch_before(ready: Ready, watch: Watch) -> None:
     epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
     watch.epoch_begin()
     with naming_damaged(ready.split.hold_out):
-        found = model.evaluate(_hold_out_feed(ready), verbose=0, return_dict=True, callbacks=hooks)
-    logs = {f"val_{name}": value for name, value in found.items()}
+        metrics = model.evaluate(_hold_out_feed(ready), verbose=0, return_dict=True, callbacks=hooks)
+    logs = {f"val_{name}": value for name, value in metrics.items()}
     seconds = watch.epoch_end(epoch - 1, logs)
     ready.validation.epoch_end(epoch, watch.step, logs, seconds)
 
@@ -186,15 +186,15 @@ def _finish(ready: Ready, setting: Setting, watch: Watch, began: float) -> None:
     else:
         ready.averages.show()
     with setting.progress.phase("evaluate"), naming_damaged(ready.split.hold_out):
-        found = _tested(ready, setting)
+        result = _tested(ready, setting)
     stop_between(setting)
     with setting.progress.phase("save"):
-        figures = _metrics(ready, watch, found)
+        figures = _metrics(ready, watch, result)
         try:
-            write_output(setting.run_dir / "output", plain_model(ready), figures, _reports(ready, setting, found))
+            write_output(setting.run_dir / "output", plain_model(ready), figures, _reports(ready, setting, result))
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
-    _end(ready, setting, watch, began, found=found)
+    _end(ready, setting, watch, began, result=result)
 
 
 def _tested(ready: Ready, setting: Setting) -> HoldOutResult:
@@ -208,26 +208,26 @@ def _tested(ready: Ready, setting: Setting) -> HoldOutResult:
         )
 
 
-def _reports(ready: Ready, setting: Setting, found: HoldOutResult) -> dict[str, bytes]:
+def _reports(ready: Ready, setting: Setting, result: HoldOutResult) -> dict[str, bytes]:
     split, validation = ready.split, ready.validation
     of = f"epoch {validation.best_epoch}, the best validation" if validation.best_epoch else "the end of the run"
     sentence = f"Tested on {split.hold_out.count:,} held-out images, with the weights of {of}."
     if ready.toolkit.framework is not Framework.TENSORFLOW:
         sentence += f" There is no TensorBoard event file: {ready.toolkit.framework} trained, and TensorFlow writes it."
-        return report_files(ready.job.name, validation.epochs, found, split.class_names, sentence)
+        return report_files(ready.job.name, validation.epochs, result, split.class_names, sentence)
     curve = event_file(ready.toolkit.module, validation.epochs, setting.clock.wall())
     files = {} if curve is None else {EVENT_FILE: curve}
-    return report_files(ready.job.name, validation.epochs, found, split.class_names, sentence) | files
+    return report_files(ready.job.name, validation.epochs, result, split.class_names, sentence) | files
 
 
-def _metrics(ready: Ready, watch: Watch, found: HoldOutResult) -> dict[str, object]:
+def _metrics(ready: Ready, watch: Watch, result: HoldOutResult) -> dict[str, object]:
     net = ready.job.net()
     return {
         "name": ready.job.name,
         "job_digest": ready.position.job_digest,
-        "hold_out_accuracy": found.accuracy,
-        "hold_out_loss": found.loss,
-        **({} if found.top5 is None else {"hold_out_top5": found.top5}),
+        "hold_out_accuracy": result.accuracy,
+        "hold_out_loss": result.loss,
+        **({} if result.top5 is None else {"hold_out_top5": result.top5}),
         **({} if ready.validation.best_epoch is None else {"best_epoch": ready.validation.best_epoch}),
         "hold_out_images": ready.split.hold_out.count,
         "images": ready.split.train.count,
@@ -281,7 +281,7 @@ def _end(
     began: float,
     *,
     state: State = State.DONE,
-    found: HoldOutResult | None = None,
+    result: HoldOutResult | None = None,
 ) -> None:
     epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
     setting.progress.event(
@@ -290,9 +290,11 @@ def _end(
         step=watch.step,
         epoch=epoch,
         images_per_second=round(watch.meter.images_per_second, 2),
-        hold_out_accuracy=found.accuracy if found else None,
-        **({} if found is None or found.top5 is None else {"hold_out_top5": found.top5}),
-        **({} if found is None or ready.validation.best_epoch is None else {"best_epoch": ready.validation.best_epoch}),
+        hold_out_accuracy=result.accuracy if result else None,
+        **({} if result is None or result.top5 is None else {"hold_out_top5": result.top5}),
+        **(
+            {} if result is None or ready.validation.best_epoch is None else {"best_epoch": ready.validation.best_epoch}
+        ),
         hold_out_images=ready.split.hold_out.count,
         train_seconds=round(watch.meter.train_seconds, 3),
         total_seconds=round(setting.clock.monotonic() - began, 3),

@@ -47,9 +47,9 @@ def _csv(rows: Sequence[Sequence[object]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _names(given: Sequence[str], confusion: Confusion | None) -> list[str]:
+def _names(class_names: Sequence[str], confusion: Confusion | None) -> list[str]:
     count = 0 if confusion is None else len(confusion)
-    return list(given) if len(given) == count else [str(label) for label in range(count)]
+    return list(class_names) if len(class_names) == count else [str(label) for label in range(count)]
 
 
 def _figure_lines(epochs: Sequence[Epoch], tested: HoldOutResult) -> list[str]:
@@ -61,16 +61,16 @@ def _figure_lines(epochs: Sequence[Epoch], tested: HoldOutResult) -> list[str]:
 
 def _class_lines(confusion: Confusion, names: list[str]) -> list[str]:
     """Recall is the share of a class that was found, precision the share that was right of what was taken for it."""
-    right, true, taken = np.diagonal(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
-    shown = list(range(len(names)))
+    right, true, predicted = np.diagonal(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
+    labels = list(range(len(names)))
     head = "## Classes"
     if len(names) > _MOST_ROWS:
-        found = [right[label] / true[label] if true[label] else 2.0 for label in shown]
-        shown = sorted(shown, key=lambda label: (found[label], label))[:_MOST_ROWS]
+        recalls = [right[label] / true[label] if true[label] else 2.0 for label in labels]
+        labels = sorted(labels, key=lambda label: (recalls[label], label))[:_MOST_ROWS]
         head = f"## The {_MOST_ROWS} of {len(names)} classes with the lowest recall"
     lines = [head, "", "| class | images | recall | precision |", "|---|---|---|---|"]
-    for label in shown:
-        recall, precision = _share(right[label], true[label]), _share(right[label], taken[label])
+    for label in labels:
+        recall, precision = _share(right[label], true[label]), _share(right[label], predicted[label])
         lines.append(f"| {_plain(names[label])} | {true[label]:,} | {recall} | {precision} |")
     return [*lines, ""]
 
@@ -80,9 +80,9 @@ def _mistake_lines(confusion: Confusion, names: list[str]) -> list[str]:
     order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_MISTAKES]
     pairs = [(int(flat) // len(names), int(flat) % len(names)) for flat in order]
     rows = [
-        f"| {_plain(names[true])} | {_plain(names[taken])} | {wrong[true, taken]:,} |"
-        for true, taken in pairs
-        if wrong[true, taken]
+        f"| {_plain(names[true])} | {_plain(names[predicted])} | {wrong[true, predicted]:,} |"
+        for true, predicted in pairs
+        if wrong[true, predicted]
     ]
     if not rows:
         return []

@@ -45,8 +45,8 @@ def tested(keras: Any, model: Any, feed: Any, *, xla: bool, between: Callable[[]
         model = keras.Model(model.inputs, model.outputs)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(loss=loss, metrics=metrics, jit_compile=xla)
-    found = model.evaluate(feed, verbose=0, return_dict=True, callbacks=callbacks)
-    figures = {name: round(float(value), 6) for name, value in found.items()}
+    measured = model.evaluate(feed, verbose=0, return_dict=True, callbacks=callbacks)
+    figures = {name: round(float(value), 6) for name, value in measured.items()}
     return HoldOutResult(
         loss=figures["loss"],
         accuracy=figures["accuracy"],
@@ -72,8 +72,8 @@ def _pairs(keras: Any, classes: int) -> Any:
         def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
             del sample_weight
             true = ops.one_hot(ops.reshape(ops.cast(y_true, "int32"), (-1,)), classes, dtype="float32")
-            taken = ops.one_hot(ops.argmax(y_pred, axis=-1), classes, dtype="float32")
-            self.pairs.assign_add(ops.matmul(ops.transpose(true), taken))
+            predicted = ops.one_hot(ops.argmax(y_pred, axis=-1), classes, dtype="float32")
+            self.pairs.assign_add(ops.matmul(ops.transpose(true), predicted))
 
         def result(self) -> Any:
             return ops.sum(self.pairs)

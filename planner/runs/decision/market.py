@@ -13,7 +13,7 @@ from planner.runs.decision.spot_policy import (
     Outages,
     Running,
     Situation,
-    SpotSeen,
+    SpotRecord,
     chance_to_hold,
     decide,
 )
@@ -104,7 +104,7 @@ def _situation(
         spot_up=False if _refused(run, Market.SPOT, refusals, now) else spot_up.up if spot_up else None,
         on_demand_refused=_refused(run, Market.ON_DEMAND, refusals, now),
         price_ratio=float(spot.offer.usd_per_hour / on_demand.offer.usd_per_hour),
-        seen=_seen(run, refusals, now, spot_up),
+        spot=_spot_record(run, refusals, now, spot_up),
     )
 
 
@@ -137,7 +137,7 @@ def _refused(run: Run, market: Market, refusals: tuple[Refusal, ...], now: datet
     return not open_targets(places, refusals, now)
 
 
-def _seen(run: Run, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotUp | None) -> SpotSeen:
+def _spot_record(run: Run, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotUp | None) -> SpotRecord:
     """Spells of spot that this run has had. Spot that is refused everywhere is down since the first of the refusals."""
     had = [
         attempt
@@ -153,7 +153,7 @@ def _seen(run: Run, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotU
         state = max(0.0, (now - spot_up.since).total_seconds())
     else:
         state = max(0.0, (now - min(instants)).total_seconds()) if instants else 0.0
-    return SpotSeen(
+    return SpotRecord(
         state_seconds=state,
         up_seconds=max(0.0, sum(lasting, timedelta()).total_seconds()),
         ups_ended=sum(attempt.end is EndKind.RECLAIMED for attempt in had),

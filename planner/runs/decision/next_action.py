@@ -160,24 +160,24 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
         return End(Outcome.BUDGET, f"the rest of the budget of ${run.budget_usd} is not enough for any offer")
     refusals = look.refusals
     searches = _searches(run, payable, refusals, now)
-    places = open_targets(payable, (*refusals, *_held(searches)), now)
+    places = open_targets(payable, (*refusals, *_held_refusals(searches)), now)
     if not places:
         # What other runs were refused is passed over, unless it leaves this one without any place to ask. Whoever
         # launches an ended run again is not put off by what it was refused in its former life either.
         since = now if run.phase is Phase.DONE else run.again_at or run.created_at
         refusals = tuple(refusal for refusal in refusals if refusal.at >= since)
         searches = _searches(run, payable, refusals, now)
-        places = open_targets(payable, (*refusals, *_held(searches)), now)
-    chosen = _by_policy(run, look, payable, refusals, now)
-    if chosen is not None:
-        return chosen
+        places = open_targets(payable, (*refusals, *_held_refusals(searches)), now)
+    choice = _by_policy(run, look, payable, refusals, now)
+    if choice is not None:
+        return choice
     if places:
         return Launch(len(run.attempts) + 1, places[0])
-    held = (*refusals, *_held(searches))
-    opens = opens_again(payable, held, now)
-    if (_got_somewhere(run) or _held(searches)) and opens is not None and opens < run.deadline:
+    all_refusals = (*refusals, *_held_refusals(searches))
+    opens = opens_again(payable, all_refusals, now)
+    if (_got_somewhere(run) or _held_refusals(searches)) and opens is not None and opens < run.deadline:
         return Wait(min(opens, now + LOOK_AGAIN), _waiting_text(searches, opens))
-    return _nowhere(run, held, searches, now)
+    return _nowhere(run, all_refusals, searches, now)
 
 
 def _searches(
@@ -191,17 +191,17 @@ def _searches(
     return tuple(search(run, group, refusals, now, pauses.get(market, FIRST_PAUSE)) for market, group in groups.items())
 
 
-def _held(searches: tuple[Search, ...]) -> tuple[Refusal, ...]:
-    return tuple(refusal for known in searches for refusal in known.held)
+def _held_refusals(searches: tuple[Search, ...]) -> tuple[Refusal, ...]:
+    return tuple(refusal for each in searches for refusal in each.refusals)
 
 
 def _waiting_text(searches: tuple[Search, ...], opens: datetime) -> str:
     """What was asked so far and when the next pass begins, for the person who waits."""
-    following = next((known for known in searches if known.next_pass == opens), None)
+    following = next((each for each in searches if each.next_pass == opens), None)
     if following is None:
         return f"no placement has capacity; trying again from {opens:%H:%M} UTC"
     return (
-        f"asked {_counted(following.asked, 'place')}, none has room; pass {following.passes + 1} begins at "
+        f"asked {_counted(following.place_count, 'place')}, none has room; pass {following.passes + 1} begins at "
         f"{opens:%H:%M} UTC; at most {MOST_CREATES} creates in all"
     )
 
@@ -213,7 +213,7 @@ def _by_policy(
     if not has_choice(run):
         return None
     worth = _worth_heeding(refusals, now)
-    heeded = (*worth, *_held(_searches(run, payable, worth, now, ASK_SPOT_AGAIN)))
+    heeded = (*worth, *_held_refusals(_searches(run, payable, worth, now, ASK_SPOT_AGAIN)))
     decision = decide_market(run, look.trained, heeded, now, look.spot_up)
     return None if decision is None else _under_deadline(run, decision, payable, heeded, now)
 
@@ -277,7 +277,7 @@ def _got_somewhere(run: Run) -> bool:
 
 
 def _nowhere(run: Run, refusals: tuple[Refusal, ...], searches: tuple[Search, ...], now: datetime) -> End:
-    standing = [known for known in refusals if known.until > now and any(known.covers(place) for place in run.targets)]
+    standing = [each for each in refusals if each.until > now and any(each.covers(place) for place in run.targets)]
     quotas = sorted({refusal.quota for refusal in standing if refusal.quota})
     if quotas and all(refusal.quota for refusal in standing):
         return End(Outcome.REFUSED, f"the account's quota is too small: {', '.join(quotas)}")
@@ -289,7 +289,7 @@ def _nowhere(run: Run, refusals: tuple[Refusal, ...], searches: tuple[Search, ..
 def _asked_text(run: Run, searches: tuple[Search, ...]) -> str:
     """How many places were asked; and how often, where the run asked them more than once."""
     question = f"{_counted(len(run.targets), 'place')} {'was' if len(run.targets) == 1 else 'were'} asked"
-    creates, passes = sum(known.creates for known in searches), max((known.passes for known in searches), default=0)
+    creates, passes = sum(each.creates for each in searches), max((each.passes for each in searches), default=0)
     return f"{question} in {passes} passes with {creates} creates" if passes > 1 else question
 
 

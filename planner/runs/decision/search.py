@@ -41,16 +41,16 @@ class CreateTarget(NamedTuple):
 class Search:
     """How far the search for a machine is in a group of places.
 
-    `asked` counts the places that were asked, `creates` how often they were in all, `passes` the passes that are over.
-    `next_pass` is when the next one begins (None: before the first is over, or when no create is left). `held` are the
-    places whose next turn has not come, as refusals that end with it.
+    `place_count` is the number of places that were asked, `creates` how often they were in all, `passes` the number of
+    passes that are over. `next_pass` is when the next one begins (None: before the first is over, or when no create is
+    left). `refusals` are the places whose next turn has not come, as refusals that end with it.
     """
 
-    asked: int = 0
+    place_count: int = 0
     creates: int = 0
     passes: int = 0
     next_pass: datetime | None = None
-    held: tuple[Refusal, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
 
 
 def search(
@@ -65,7 +65,7 @@ def search(
     A place that a quota refuses, or that was not asked yet and refused another run, holds the others up no longer than
     its refusal stands: it is asked when that is over, before any place has its next turn.
     """
-    request = _asked(run)
+    request = _answers_of_places(run)
     answers = {place: request.get(place, []) for place in map(place_of, places)}
     creates = sum(map(len, answers.values()))
     standing = [refusal for refusal in refusals if refusal.until > now]
@@ -75,15 +75,15 @@ def search(
     if passes and creates < MOST_CREATES:
         ended_at = max(answers[place_of(place)][passes - 1].at for place in waiting)
         next_pass = ended_at + pause_after(passes, first_pause)
-    held = []
+    held_places = []
     for place in waiting:
         had = answers[place_of(place)]
         if had:
             # A place that is ahead of the others waits until they have caught up: for no instant that is known yet.
             until = next_pass if next_pass is not None and len(had) == passes else run.deadline
-            held.append(_held(place, had[-1], until))
+            held_places.append(_refusal_until(place, had[-1], until))
     reached = sum(bool(had) for had in answers.values())
-    return Search(asked=reached, creates=creates, passes=passes, next_pass=next_pass, held=tuple(held))
+    return Search(place_count=reached, creates=creates, passes=passes, next_pass=next_pass, refusals=tuple(held_places))
 
 
 def pause_after(passes: int, first_pause: timedelta = FIRST_PAUSE) -> timedelta:
@@ -109,7 +109,7 @@ class _Answer(NamedTuple):
     why: str
 
 
-def _asked(run: Run) -> dict[CreateTarget, list[_Answer]]:
+def _answers_of_places(run: Run) -> dict[CreateTarget, list[_Answer]]:
     """What each place answered, oldest first, since the run last had a machine or was launched again."""
     entries: dict[CreateTarget, list[_Answer]] = {}
     for attempt in reversed(run.attempts):
@@ -125,7 +125,7 @@ def _is_passed_over(place: Target, had: list[_Answer], refusals: Sequence[Refusa
     return any((refusal.quota is not None or not had) and refusal.covers(place) for refusal in refusals)
 
 
-def _held(place: Target, answer: _Answer, until: datetime) -> Refusal:
+def _refusal_until(place: Target, answer: _Answer, until: datetime) -> Refusal:
     offer = place.offer
     return Refusal(
         provider=offer.provider, region=offer.region, zone=place.zone, instance_type=offer.instance_type,

@@ -33,7 +33,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpotSeen:
+class SpotRecord:
     """What is known of spot in the places that the run would take: spells seen since it began, and what was expected.
 
     `state_seconds`: how long spot has been as it is now (had or not). `up_seconds` in all, over spells under way too;
@@ -84,7 +84,7 @@ class Situation:
     spot_up: bool | None = None
     on_demand_refused: bool = False
     price_ratio: float = 0.3
-    seen: SpotSeen = SpotSeen()
+    spot: SpotRecord = SpotRecord()
 
     def __post_init__(self) -> None:
         least = min(self.work_seconds, self.restart_seconds, self.unsaved_seconds, self.checkpoint_every_seconds)
@@ -191,7 +191,7 @@ def _on_demand(now: Situation, policy: Policy) -> Decision:
         return _use_on_demand("the slack does not afford a change to spot")
     if not _pays(now):
         return _use_on_demand("a spell of spot would not pay for two restarts")
-    if now.seen.state_seconds < policy.prove_factor * max(0.0, now.restart_seconds - _QUICK_RESTART_SECONDS):
+    if now.spot.state_seconds < policy.prove_factor * max(0.0, now.restart_seconds - _QUICK_RESTART_SECONDS):
         return _use_on_demand("spot has just come back, and most spells are short")
     return _use_spot("cheaper, and the slack affords the change")
 
@@ -201,7 +201,7 @@ def _pays(now: Situation) -> bool:
 
     Both restarts are billed, each at its price, and nothing is done in them.
     """
-    to_gain = min(now.seen.mean_up_seconds, max(0.0, now.work_seconds - now.unsaved_seconds))
+    to_gain = min(now.spot.mean_up_seconds, max(0.0, now.work_seconds - now.unsaved_seconds))
     return (1 - now.price_ratio) * to_gain > (1 + now.price_ratio) * now.restart_seconds
 
 

@@ -134,8 +134,8 @@ def _looked_up(run: Run, provider: Provider, error: ProviderError, recorder: Rec
         return _booting(run, instance, recorder)
     now = recorder.clock.now()
     recorder.remember(refusal_of(error, attempt.target, now))
-    ended = replace(attempt, reason=error.message, sent_at=now)
-    return recorder.moved(run.with_attempt(ended), Phase.INTERRUPTED, f"{attempt.target.where}: {error.message}")
+    attempt_over = replace(attempt, reason=error.message, sent_at=now)
+    return recorder.moved(run.with_attempt(attempt_over), Phase.INTERRUPTED, f"{attempt.target.where}: {error.message}")
 
 
 def _listed_instance(run: Run, provider: Provider) -> Instance | None:
@@ -180,14 +180,14 @@ def adopt(run: Run, provider: Provider, recorder: Recorder, poll_seconds: float)
                 if resource.instance and resource.attempt == attempt.number:
                     return recorder.moved(run.with_attempt(replace(attempt, ref=resource.ref)), Phase.BOOTING)
             # When the create took effect, only who sent it could tell: no later than now.
-            left = provider.listing_lag - (asked_at - began)
-            if left.total_seconds() <= 0:
+            rest = provider.listing_lag - (asked_at - began)
+            if rest.total_seconds() <= 0:
                 return _come_and_gone(run, attempt, provider, recorder)
         except ProviderError as error:
             recorder.unanswered(error)
             return run
         recorder.say_once(f"run {run.run_id}: waiting until {provider.name} must list what it made")
-        recorder.clock.sleep(max(poll_seconds, left.total_seconds()))
+        recorder.clock.sleep(max(poll_seconds, rest.total_seconds()))
 
 
 def is_forgotten(attempt: Attempt, provider: Provider, now: datetime) -> bool:
@@ -204,8 +204,8 @@ def adopt_or_give_up(run: Run, provider: Provider, recorder: Recorder, poll_seco
     adopted = adopt(run, provider, recorder, poll_seconds)
     if adopted is None:
         attempt = run.attempts[-1]
-        ended = replace(attempt, reason=why.format(provider=provider.name), ended_at=recorder.clock.now())
-        return recorder.moved(run.with_attempt(ended), Phase.INTERRUPTED, ended.reason or "")
+        attempt_over = replace(attempt, reason=why.format(provider=provider.name), ended_at=recorder.clock.now())
+        return recorder.moved(run.with_attempt(attempt_over), Phase.INTERRUPTED, attempt_over.reason or "")
     if adopted.phase is Phase.LAUNCHING:
         recorder.clock.sleep(poll_seconds)
     return adopted

@@ -44,7 +44,7 @@ class Over(NamedTuple):
     """An instance that has ended by itself: what the provider still says of it (None: nothing), and until when it
     billed."""
 
-    seen: Instance | None
+    instance: Instance | None
     at: datetime
 
 
@@ -160,13 +160,13 @@ class Finisher:
     def over(self, run: Run) -> Over | None:
         """How the newest attempt's instance ended by itself; None where it is still there, or nobody tells."""
         attempt, provider = run.attempts[-1], self._provider(run)
-        seen: Instance | None = None
+        instance: Instance | None = None
         try:
             with contextlib.suppress(InstanceNotFoundError):
-                seen = provider.get(attempt.ref) if attempt.ref else None
-            if seen is not None and seen.state is not InstanceState.ENDED:
+                instance = provider.get(attempt.ref) if attempt.ref else None
+            if instance is not None and instance.state is not InstanceState.ENDED:
                 return None
-            return Over(seen, when_ended(provider.store(run.run_id), attempt, seen, self._recorder.clock.now()))
+            return Over(instance, when_ended(provider.store(run.run_id), attempt, instance, self._recorder.clock.now()))
         except ProviderError:
             return None
 
@@ -178,8 +178,10 @@ class Finisher:
         over = self.over(run)
         if over is None:
             return run
-        if over.seen is not None and attempt.end is None:
-            attempt = replace(attempt, exit_code=over.seen.exit_code, reason=over.seen.reason, end=over.seen.end)
+        if over.instance is not None and attempt.end is None:
+            attempt = replace(
+                attempt, exit_code=over.instance.exit_code, reason=over.instance.reason, end=over.instance.end
+            )
         return run.with_attempt(replace(attempt, ended_at=over.at))
 
     def _provider(self, run: Run) -> Provider:

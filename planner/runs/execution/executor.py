@@ -281,8 +281,8 @@ class Executor:
             self._recorder.clock.sleep(self._poll_seconds)
             return run
         self._recorder.say_once(action.why)
-        left = (action.until - self._recorder.clock.now()).total_seconds()
-        self._recorder.clock.sleep(min(max(left, self._poll_seconds), LONGEST_NAP_SECONDS))
+        seconds = (action.until - self._recorder.clock.now()).total_seconds()
+        self._recorder.clock.sleep(min(max(seconds, self._poll_seconds), LONGEST_NAP_SECONDS))
         return run
 
     def _ask_to_stop(self, run: Run) -> Run:
@@ -304,13 +304,13 @@ class Executor:
         step = self._checkpoint(run)
         reached = self._observer.step_of(attempt.number) or step or 0
         over = self.finisher.over(run)
-        ended = replace(
+        attempt_over = replace(
             attempt, end=action.end, reason=action.reason, ended_at=over.at if over else now, step=step,
             lost_steps=max(0, reached - (step or 0)),
         )  # fmt: skip
         if action.end in (EndKind.RECLAIMED, EndKind.NO_CAPACITY) and attempt.target is not None:
             self._recorder.remember(no_capacity(attempt.target, now, action.reason))
-        run = replace(elsewhere(run.with_attempt(ended)), moving=None)
+        run = replace(elsewhere(run.with_attempt(attempt_over)), moving=None)
         return self._recorder.moved(run, Phase.INTERRUPTED, action.reason)
 
     def _checkpoint(self, run: Run) -> int | None:

@@ -71,7 +71,7 @@ class Teardown:
         others = [resource for resource in owned if is_anothers(resource, run, asked_at)]
         rest = [self._end(resource) for resource in owned if resource not in others]
         if others:
-            names = ", ".join(f"{known.kind} {known.id} of client {known.client}" for known in others)
+            names = ", ".join(f"{other.kind} {other.id} of client {other.client}" for other in others)
             raise TeardownUnverifiedError(
                 f"{names} belongs to run {run.run_id}, which that client has taken over: left alone",
                 f"plan stop {run.run_id} --client any ends it all the same",

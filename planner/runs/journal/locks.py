@@ -34,7 +34,7 @@ class RunLocks:
         A run is written down before it is followed, and nobody may settle it between the two.
         Raises StateError where the folder cannot be written.
         """
-        lock = self._taken(run_id)
+        lock = self._lock_of(run_id)
         if lock is not None:
             self._kept[run_id] = lock
         return lock is not None
@@ -45,7 +45,7 @@ class RunLocks:
 
         Raises StateError where the folder cannot be written.
         """
-        lock = self._kept.pop(run_id, None) or self._taken(run_id)
+        lock = self._kept.pop(run_id, None) or self._lock_of(run_id)
         if lock is None:
             yield False
             return
@@ -72,7 +72,7 @@ class RunLocks:
         finally:
             lock.release()
 
-    def _taken(self, run_id: RunId) -> FileLock | None:
+    def _lock_of(self, run_id: RunId) -> FileLock | None:
         return self._acquired(run_id, 0)
 
     def _acquired(self, name: str, patience_seconds: float) -> FileLock | None:

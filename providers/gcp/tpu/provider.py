@@ -102,8 +102,8 @@ class TpuMachines:
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
         """By the quotas of the Cloud TPU API, as far as their words tell which is meant."""
-        told = [quotas.check(self.account, quotas.of_tpu_api(offer)) for offer in offers]
-        return [check.detail if check.state is PreflightState.REFUSED else "" for check in told]
+        checks = [quotas.check(self.account, quotas.of_tpu_api(offer)) for offer in offers]
+        return [check.detail if check.state is PreflightState.REFUSED else "" for check in checks]
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up the runtime version, and whether there is a queue that would end the machine."""
@@ -166,7 +166,7 @@ class TpuMachines:
             return there
         if self._has_lived(request):
             return dead(request, place, "it has ended, and is gone")
-        return self._made(request, calls, place)
+        return self._make(request, calls, place)
 
     def get(self, ref: InstanceRef) -> Instance:
         place = place_of(ref.id)
@@ -196,12 +196,12 @@ class TpuMachines:
     def logs(self, ref: InstanceRef) -> Iterator[str]:
         """How the API says that it stands: a TPU has no console that could be read."""
         place = place_of(ref.id)
-        pair = self._told(place) if place else None
+        pair = self._resource_and_node(place) if place else None
         if pair is None:
             raise InstanceNotFoundError(f"there is no queued resource {ref.id}")
         yield from said_of(*pair)
 
-    def _made(self, request: LaunchRequest, calls: Sequence[VendorRequest], place: TpuLocation) -> Instance:
+    def _make(self, request: LaunchRequest, calls: Sequence[VendorRequest], place: TpuLocation) -> Instance:
         timers: list[str] = []
         disk = ""
         try:
@@ -272,10 +272,10 @@ class TpuMachines:
         return path in self.rented.store(request.run_id).list(f"attempts/{request.attempt}")
 
     def _look(self, place: TpuLocation) -> Instance | None:
-        pair = self._told(place)
+        pair = self._resource_and_node(place)
         return instance(*pair) if pair else None
 
-    def _told(self, place: TpuLocation) -> tuple[Mapping[str, Any], Mapping[str, Any] | None] | None:
+    def _resource_and_node(self, place: TpuLocation) -> tuple[Mapping[str, Any], Mapping[str, Any] | None] | None:
         """The queued resource, and its node where there is one; None: there is none."""
         project = self.account.project
         resource = self._unless_gone("GetQueuedResource", {"name": place.full(project, "queuedResources")})

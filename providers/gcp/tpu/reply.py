@@ -180,8 +180,12 @@ def said_of(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> list
 def _standing(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> tuple[InstanceState, EndKind | None, str]:
     word = _word(resource, "state", "state")
     if word == "ACTIVE" and node is not None:
-        known = NODES.get(str(node.get("state", "STATE_UNSPECIFIED")))
-        return known or (_ENDED, EndKind.LOST, f"Google says {node.get('state')}, which this version does not know")
+        node_state = NODES.get(str(node.get("state", "STATE_UNSPECIFIED")))
+        return node_state or (
+            _ENDED,
+            EndKind.LOST,
+            f"Google says {node.get('state')}, which this version does not know",
+        )
     state, end, reason = RESOURCES.get(
         word, (_ENDED, EndKind.LOST, f"Google says {word}, which this version does not know")
     )

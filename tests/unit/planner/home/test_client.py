@@ -173,7 +173,7 @@ def test_without_one_the_file_and_the_host_name_do(
 
 
 def test_computers_that_share_a_home_are_one_where_a_person_calls_them_so(home: Path) -> None:
-    one, other = (Computer(host_name=name, machine_id=name * 32, given="cluster") for name in "ab")
+    one, other = (Computer(host_name=name, machine_id=name * 32, override="cluster") for name in "ab")
     assert client_of(home, one) == client_of(home, other)
 
 

@@ -132,7 +132,7 @@ def test_status_tells_when_a_sweep_had_its_last_answer(cloud: Cloud) -> None:
     assert swept.code == 0, swept.err
     kept = last_sweep(cloud.home)
     assert kept is not None
-    assert "sim" in kept.asked
+    assert "sim" in kept.providers
     said = plan("status")
     assert said.out.startswith(
         "no run in this journal is live; plan sweep asks the providers: local, sim last answered"

@@ -125,7 +125,7 @@ def test_places_that_did_not_answer_are_told_with_what_the_others_said(desk: Des
     error = IncompleteListingError("half", resources=(a_thing(**OTHER),), unanswered=("sim-west",))
     desk.provider.refuse[("list_owned", 1)] = error
     found = look(desk.provider, dict, {ME}, lambda: NOON)
-    assert (found.unanswered, [known.fate for known in found.found]) == (("sim-west",), [Fate.ORPHAN])
+    assert (found.unanswered, [known.fate for known in found.resources]) == (("sim-west",), [Fate.ORPHAN])
 
 
 def _orphan(desk: Desk) -> OwnedResource:

@@ -66,7 +66,7 @@ def test_a_lost_reply_is_made_good_by_asking_again(
 
 def _spec(provider: LocalProvider, run: LaunchRequest) -> object:
     provider.here.make_room(run, run.job)
-    host = provider._chosen()
+    host = provider._host_of_launches()
     return host._spec(run)  # type: ignore[attr-defined]
 
 

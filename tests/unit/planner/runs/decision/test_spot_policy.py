@@ -17,7 +17,7 @@ from planner.runs.decision.spot_policy import (
     Policy,
     Running,
     Situation,
-    SpotSeen,
+    SpotRecord,
     chance_to_hold,
     decide,
     outage_reserve,
@@ -31,7 +31,7 @@ NOW = Situation(
     step_seconds=60.0,
     checkpoint_every_seconds=600.0,
     spot_up=True,
-    seen=SpotSeen(state_seconds=2 * HOUR),
+    spot=SpotRecord(state_seconds=2 * HOUR),
 )
 STAKE = 900.0 + 600.0 + 60.0
 OUTAGES = Outages(fraction=0.2, mean_seconds=1800.0)
@@ -70,11 +70,11 @@ CASES = [
     ("on demand, no spot", on(Running.ON_DEMAND, DOWN), ON_DEMAND),
     ("on demand, nobody knows of spot", on(Running.ON_DEMAND, replace(NOW, spot_up=None)), ON_DEMAND),
     ("on demand, spot just back", on(Running.ON_DEMAND, replace(
-        NOW, seen=SpotSeen(state_seconds=1199.0))), ON_DEMAND),
+        NOW, spot=SpotRecord(state_seconds=1199.0))), ON_DEMAND),
     ("on demand, spot back, a short restart", on(Running.ON_DEMAND, replace(
-        NOW, restart_seconds=300.0, seen=SpotSeen())), SPOT),
+        NOW, restart_seconds=300.0, spot=SpotRecord())), SPOT),
     ("on demand, spells too short", on(Running.ON_DEMAND, replace(
-        NOW, seen=SpotSeen(state_seconds=2 * HOUR, up_seconds=2 * HOUR, ups_ended=40))), ON_DEMAND),
+        NOW, spot=SpotRecord(state_seconds=2 * HOUR, up_seconds=2 * HOUR, ups_ended=40))), ON_DEMAND),
     ("on demand, almost done", with_slack(5 * HOUR, on(Running.ON_DEMAND, replace(
         NOW, work_seconds=1000.0))), ON_DEMAND),
 ]  # fmt: skip
@@ -138,7 +138,7 @@ def follow(
         gone, up = vanishes[index % len(vanishes)], is_up[index % len(is_up)]
         index += 1
         elapsed_state = elapsed_state + step if up is now.spot_up else 0.0
-        now = replace(now, spot_up=up, seen=SpotSeen(state_seconds=elapsed_state))
+        now = replace(now, spot_up=up, spot=SpotRecord(state_seconds=elapsed_state))
         decision = decide(now, policy)
         wanted = {SPOT: Running.SPOT, ON_DEMAND: Running.ON_DEMAND}.get(decision.action, Running.NOTHING)
         if wanted is Running.SPOT and up is False and now.running is not Running.SPOT:
