@@ -76,10 +76,12 @@ class Settings:
 
     @property
     def journal(self) -> Path:
+        """The file of the journal."""
         return self.home / "journal.sqlite"
 
     @property
     def measurements(self) -> Path:
+        """The file of this home's own measurements."""
         return self.home / "measurements.jsonl"
 
     def options_of(self, provider: str) -> dict[str, str]:

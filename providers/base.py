@@ -112,6 +112,7 @@ class OwnedResource:
 
     @property
     def ref(self) -> InstanceRef:
+        """The reference by which it is looked up and deleted."""
         return InstanceRef(provider=self.provider, region=self.region, id=self.id)
 
 
@@ -382,7 +383,6 @@ class Timekeeper(Protocol):
     """A provider whose time is not this computer's: a simulated cloud."""
 
     def now(self) -> datetime: ...
-
     def sleep(self, seconds: float) -> None: ...
 
 

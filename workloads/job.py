@@ -309,6 +309,7 @@ class TrainingJob(Value):
 
     @property
     def classes(self) -> int:
+        """The number of classes. Raises ValueError where neither model nor data tell it."""
         data_set = self.known_data
         classes = self.model.classes or (data_set.classes if data_set else None)
         if classes is None:
@@ -317,6 +318,7 @@ class TrainingJob(Value):
 
     @property
     def channels(self) -> int:
+        """The channels of an image; 3 where the data do not tell."""
         return self.data.channels or (self.known_data.channels if self.known_data else 3)
 
     def net(self) -> Net:

@@ -27,6 +27,7 @@ class Conv:
 
     @property
     def bias(self) -> bool:
+        """Whether the layer has a bias of its own: batch norm has one."""
         return not self.batch_norm
 
 
@@ -55,6 +56,7 @@ class Dense:
 
     @property
     def bias(self) -> bool:
+        """Whether the layer has a bias of its own: batch norm has one."""
         return not self.batch_norm
 
 
@@ -75,6 +77,7 @@ class Net:
 
     @property
     def classes(self) -> int:
+        """The units of the last layer. Raises TypeError for a net that does not end with a dense layer."""
         last = self.layers[-1]
         if not isinstance(last, Dense):
             raise TypeError("a net ends with a dense softmax layer")

@@ -39,6 +39,7 @@ class Reply(StrEnum):
 
     @property
     def is_answer(self) -> bool:
+        """Whether somebody said yes or no."""
         return self in (Reply.YES, Reply.NO)
 
 

@@ -41,16 +41,19 @@ class GuardedStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
+        """Write lines, until one of them cannot be written."""
         for line in lines:
             if self.failure:
                 return
             self.write(line)
 
     def flush(self) -> None:
+        """Pass on what is buffered; a failure is kept in `failure`."""
         if self.stream is not None and not self.failure:
             self._attempt(self.stream.flush)
 
     def isatty(self) -> bool:
+        """Whether it is a terminal. A stream that is closed is none."""
         return self.stream is not None and self.stream.isatty()
 
     def _attempt(self, action: Callable[..., object], *arguments: str) -> None:

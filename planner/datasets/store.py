@@ -61,6 +61,7 @@ class Upload:
 
     @property
     def missing_bytes(self) -> int:
+        """The size of what the store lacks."""
         return sum(shard.size_bytes for shard in self.missing)
 
     @property

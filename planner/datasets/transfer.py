@@ -57,6 +57,7 @@ class DataTransfer:
 
     @property
     def missing_bytes(self) -> int:
+        """The size of what would be uploaded; 0 where nothing is."""
         return self.upload.missing_bytes if self.upload else 0
 
 

@@ -44,6 +44,7 @@ class Limits:
 
     @property
     def second(self) -> timedelta:
+        """How long the second machine of a drill may exist: until its own timer, and until the cloud's after that."""
         return self.timer + self.after_timer
 
     @property

@@ -86,14 +86,17 @@ class DrillResult(_Value):
 
     @property
     def proven(self) -> tuple[StepResult, ...]:
+        """The steps that were seen to work."""
         return tuple(result for result in self.steps if result.verdict is Verdict.PROVEN)
 
     @property
     def failed(self) -> tuple[StepResult, ...]:
+        """The steps that did not work."""
         return tuple(result for result in self.steps if result.verdict is Verdict.FAILED)
 
     @property
     def file_name(self) -> str:
+        """The name under which the result is kept."""
         return f"drill-{self.provider}-{self.day:%Y-%m-%d}.json"
 
     def text(self) -> str:

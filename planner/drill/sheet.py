@@ -76,6 +76,7 @@ class Sheet:
         self.leave_out(tuple(Step), why)
 
     def proven(self, step: Step) -> bool:
+        """Whether this step was seen to work."""
         result = self._found.get(step)
         return result is not None and result.verdict is Verdict.PROVEN
 

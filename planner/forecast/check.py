@@ -69,6 +69,7 @@ class Judged:
 
     @property
     def wants_quota_only(self) -> bool:
+        """Whether a quota is the only thing that stands in the way."""
         return self._refused == {QUOTA}
 
     @property

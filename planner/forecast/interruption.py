@@ -32,6 +32,7 @@ class Spells:
 
     @property
     def mean_seconds(self) -> float:
+        """The mean of the short and the long spells, by their shares."""
         return self.short_share * self.short_seconds + (1 - self.short_share) * self.long_seconds
 
     @property
@@ -125,6 +126,7 @@ class ExpectedRun(NamedTuple):
 
     @property
     def waiting_seconds(self) -> float:
+        """The time without a machine; infinite where the run is not expected to end."""
         return self.wall_seconds - self.billed_seconds if math.isfinite(self.wall_seconds) else math.inf
 
 

@@ -26,6 +26,7 @@ class MemoryNeed(NamedTuple):
 
     @property
     def fits(self) -> bool:
+        """Whether the most that a framework has been seen to get is enough."""
         return self.allocated_bytes <= self.usable.high_gib * GIB
 
     @property

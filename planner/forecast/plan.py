@@ -100,10 +100,12 @@ class RunTime:
 
     @property
     def low(self) -> timedelta:
+        """The low end of the interval of the whole run."""
         return self.setup + self.train_low + self.after
 
     @property
     def high(self) -> timedelta:
+        """The high end of the interval of the whole run."""
         return self.setup + self.train_high + self.after
 
 
@@ -218,14 +220,17 @@ class RankedOffer(NamedTuple):
 
     @property
     def cost_low_usd(self) -> Decimal:
+        """The low end of the interval of the cost."""
         return self._at(1)
 
     @property
     def cost_high_usd(self) -> Decimal:
+        """The high end of the interval of the cost."""
         return self._at(2)
 
     @property
     def compute_usd(self) -> Decimal:
+        """The cost without disk, address and transfer."""
         estimate, place, cost = self.candidate
         return from_micro(cost - estimate.side.micro_usd(place.region))
 

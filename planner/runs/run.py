@@ -167,6 +167,7 @@ class Run:
 
     @property
     def attempt(self) -> Attempt | None:
+        """The newest attempt; None before there is one."""
         return self.attempts[-1] if self.attempts else None
 
     @property

@@ -61,6 +61,7 @@ class Sweep:
 
     @property
     def ending(self) -> tuple[OwnedResource, ...]:
+        """The resources that a sweep deletes."""
         return tuple(resource.resource for resource in self.resources if resource.fate.ends)
 
 

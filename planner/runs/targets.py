@@ -60,6 +60,7 @@ class Target:
 
     @property
     def where(self) -> str:
+        """Provider, machine type, market and place, for a person."""
         offer = self.offer
         return f"{offer.provider} {offer.instance_type} ({offer.market}) in {self.zone or offer.region}"
 
@@ -93,6 +94,7 @@ class Refusal:
 
     def covers(self, target: Target) -> bool:
         # Called for every pair of place and refusal: what tells most of them apart comes first.
+        """Whether the refusal holds for this target too."""
         offer = target.offer
         return (
             (self.region is None or self.region == offer.region)

@@ -49,6 +49,7 @@ class Checked:
 
     @property
     def covered(self) -> bool:
+        """Whether the measured rate lies within the predicted interval."""
         measured = self.images_per_second
         return (
             not isinstance(self.answer, str)

@@ -82,6 +82,7 @@ class Step:
 
     @property
     def waiting_share(self) -> float:
+        """The share of a step in which the device waits for its input, 0 to 1."""
         return max(0.0, 1 - self.device_seconds / self.seconds)
 
 

@@ -20,16 +20,33 @@ class Rates(Protocol):
     """What the model needs of a device; None where it is not known."""
 
     @property
-    def group(self) -> str: ...
+    def group(self) -> str:
+        """The group of devices that share their constants."""
+        ...
+
     @property
-    def architecture(self) -> str: ...
+    def architecture(self) -> str:
+        """The architecture as the vendor names it, such as `volta`."""
+        ...
+
     @property
-    def memory_gib(self) -> float | None: ...
+    def memory_gib(self) -> float | None:
+        """Its memory; None where nobody states it."""
+        ...
+
     @property
-    def bytes_per_second(self) -> float: ...
+    def bytes_per_second(self) -> float:
+        """The bandwidth of its memory."""
+        ...
+
     @property
-    def on_matrix_units(self) -> frozenset[Precision]: ...
-    def flops_per_second(self, precision: Precision) -> float: ...
+    def on_matrix_units(self) -> frozenset[Precision]:
+        """The precisions that its matrix units compute in."""
+        ...
+
+    def flops_per_second(self, precision: Precision) -> float:
+        """The peak rate in a precision."""
+        ...
 
 
 class PeakRates(Protocol):
@@ -42,15 +59,29 @@ class DeviceRow(Protocol):
     """What is needed of pricing's Device."""
 
     @property
-    def group(self) -> str: ...
+    def group(self) -> str:
+        """As `Rates.group`."""
+        ...
+
     @property
-    def architecture(self) -> str: ...
+    def architecture(self) -> str:
+        """As `Rates.architecture`."""
+        ...
+
     @property
-    def memory_gib(self) -> float | None: ...
+    def memory_gib(self) -> float | None:
+        """As `Rates.memory_gib`."""
+        ...
+
     @property
-    def memory_bandwidth_gb_s(self) -> float | None: ...
+    def memory_bandwidth_gb_s(self) -> float | None:
+        """The bandwidth of its memory in 10^9 bytes a second; None where nobody states it."""
+        ...
+
     @property
-    def peak_tflops(self) -> PeakRates: ...
+    def peak_tflops(self) -> PeakRates:
+        """Its peak rates by precision, in 10^12 operations a second."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,6 +89,7 @@ class Container:
                 self._must(firewall("-I", address))
 
     def login(self, host: str, user: str, password: str) -> None:
+        """Sign Docker in to a registry. Raises AgentError where the registry refuses."""
         words = ("docker", "login", "--username", user, "--password-stdin", host)
         process = self._processes.run(words, _QUICK_SECONDS, password)
         if process.code:
@@ -130,6 +131,7 @@ class Container:
         return self._processes.start(("docker", "stop", "--time", str(seconds), NAME))
 
     def inside(self, words: Sequence[str]) -> Running:
+        """A command that runs in the trainer's container."""
         return self._processes.start(("docker", "exec", NAME, *words))
 
     def _must(self, words: Sequence[str]) -> ProcessResult:

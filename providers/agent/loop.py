@@ -24,6 +24,7 @@ class Duty:
         self._due = float("-inf")
 
     def when_due(self, now: float) -> None:
+        """Do it where its interval is over. A store that is away or refuses is asked again next time."""
         if now < self._due:
             return
         with contextlib.suppress(AwayError, RefusedError):
@@ -41,6 +42,7 @@ class Chore:
 
     @property
     def busy(self) -> bool:
+        """Whether it has begun and is not over."""
         return self._steps is not None
 
     @property
@@ -66,6 +68,7 @@ class Chore:
                 self._due = self._clock.steady() + pause
 
     def drop(self) -> None:
+        """Give it up, at the step where it is."""
         if self._steps is not None:
             self._steps.close()
         self._steps = None

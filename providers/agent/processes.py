@@ -29,6 +29,7 @@ class ProcessResult:
 
     @property
     def last_line(self) -> str:
+        """The last line of its output, at most 300 characters; else its exit code."""
         lines = [line.strip() for line in self.said.splitlines() if line.strip()]
         return lines[-1][:300] if lines else f"exit code {self.code}"
 
@@ -47,7 +48,9 @@ class Running(Protocol):
     def rest(self, seconds: float) -> None:
         """Wait for its end, and end it after `seconds`; `read` then gives what is left."""
 
-    def kill(self) -> None: ...
+    def kill(self) -> None:
+        """End it at once."""
+        ...
 
 
 class Processes(Protocol):

@@ -122,8 +122,10 @@ class Pulse:
         self._at = clock.steady()
 
     def beat(self) -> None:
+        """Note a sign of life."""
         self._at = self._clock.steady()
 
     @property
     def silent_seconds(self) -> float:
+        """How long ago the last sign of life was."""
         return self._clock.steady() - self._at

@@ -31,6 +31,7 @@ class Vouching:
 
     @property
     def is_on(self) -> bool:
+        """Whether there is a key to vouch with."""
         return bool(self._key)
 
     def record(self, name: str, files: dict[str, str], kind: str = CHECKPOINT) -> bytes:

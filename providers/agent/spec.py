@@ -97,10 +97,12 @@ class Paths:
 
     @property
     def run_dir(self) -> Path:
+        """The run directory as the trainer's container sees it."""
         return self.root / "run-dir"
 
     @property
     def spool(self) -> Path:
+        """Where files wait until the store has taken them."""
         return self.root / "spool"
 
     @property

@@ -82,9 +82,11 @@ class Redactor:
 
     @property
     def longest(self) -> int:
+        """The number of bytes of the longest secret, in any of its forms."""
         return max(map(len, self._forms), default=0)
 
     def clean(self, data: bytes) -> bytes:
+        """The data with every secret covered."""
         for form in self._forms:
             data = data.replace(form, _COVER.encode())
         return data

@@ -161,6 +161,7 @@ class Account:
         return None if items is None else any(row not in items for row in document["Statement"])
 
     def has_schedule_group(self, region: str) -> bool:
+        """Whether the group of the machines' timers exists in a region. Raises ProviderError."""
         return self._once(("group", region), lambda: self._schedule_group(region))
 
     def forget(self) -> None:

@@ -118,6 +118,7 @@ class CreationSteps:
     at: StandingResources
 
     def steps(self) -> list[SetupStep]:
+        """What `plan setup aws` still has to make, in its order. Raises ProviderError."""
         who = self.at.account.identity()
         candidates = [
             self._network(),
@@ -292,6 +293,7 @@ class RemovalSteps:
     at: StandingResources
 
     def steps(self) -> list[SetupStep]:
+        """What `plan setup aws --remove` still has to delete, in its order. Raises ProviderError."""
         candidates = [
             self._reaper(),
             *self._groups(),

@@ -46,6 +46,7 @@ class Quota(NamedTuple):
 
     @property
     def free(self) -> int:
+        """How many vCPUs may still be used."""
         return self.limit - self.used
 
 

@@ -54,21 +54,26 @@ class StandingResources:
 
     @property
     def container_path(self) -> str:
+        """The path of the container of run directories."""
         return f"{self.storage}/blobServices/default/containers/{self.container}"
 
     @property
     def identity_path(self) -> str:
+        """The path of the identity of every machine."""
         return identity_path(self.subscription, self.group)
 
     @property
     def role_path(self) -> str:
+        """The path of the role that lets a machine delete its own group."""
         return role_path(self.subscription, machine_role(self.subscription))
 
     @property
     def data_role_path(self) -> str:
+        """The path of the role that lets machines use blobs."""
         return role_path(self.subscription, data_role(self.subscription))
 
     def register(self, namespaces: Sequence[str]) -> SetupStep:
+        """The step that registers resource providers."""
         home = subscription_path(self.subscription)
         return _step(
             "resource providers",
@@ -77,11 +82,13 @@ class StandingResources:
         )
 
     def make_group(self) -> SetupStep:
+        """The step that makes the standing resource group."""
         body = {"location": self.region, "tags": _TAGS}
         path = group_path(self.subscription, self.group)
         return _step("group", f"resource group {self.group} in {self.region}", _call("PUT", path, "resources", body))
 
     def make_identity(self) -> SetupStep:
+        """The step that makes the identity of every machine."""
         body = {"location": self.region, "tags": _TAGS}
         return _step(
             "identity", f"{IDENTITY}: the identity of every machine", _call("PUT", self.identity_path, "identity", body)
@@ -125,12 +132,14 @@ class StandingResources:
         return _step("storage", f"storage account {name} in {self.region}, container {self.container}", *calls)
 
     def define_role(self) -> SetupStep:
+        """The step that defines the role of machines."""
         text = "A machine of trainplan may delete its own resource group, and nothing else."
         body = self._role(MACHINE_ROLE, text, {"actions": list(MACHINE_ACTIONS), "dataActions": []})
         call = _call("PUT", self.role_path, "authorization", body)
         return _step("role", "a role for machines: to delete their own group", call)
 
     def define_data_role(self) -> SetupStep:
+        """The step that defines the role for blobs."""
         text = "Machines of trainplan may read, write and delete blobs, and nothing else."
         body = self._role(DATA_ROLE, text, {"actions": [], "dataActions": list(DATA_ACTIONS)})
         call = _call("PUT", self.data_role_path, "authorization", body)

@@ -139,6 +139,7 @@ class Rented:
         store.put(parameters["Path"], _content(parameters))
 
     def is_put(self, call: VendorRequest) -> bool:
+        """Whether a recorded call puts an object into the run directory."""
         return (call.service, call.operation) == (self.service, PUT)
 
     def ask_to_stop(self, run_id: RunId) -> None:

@@ -77,6 +77,7 @@ class StoredObject:
 
     @property
     def sha256(self) -> str:
+        """The hash of its data, in hexadecimal digits."""
         return hashlib.sha256(self.data).hexdigest()
 
 

@@ -39,9 +39,13 @@ class Api(Protocol):
         """The first page of the operations of a zone, the newest first; those that a filter matches, "" for all."""
         ...
 
-    def instance(self, project: str, zone: str, name: str) -> Json: ...
+    def instance(self, project: str, zone: str, name: str) -> Json:
+        """A machine as Compute Engine describes it. Raises ProviderError."""
+        ...
 
-    def disk(self, project: str, zone: str, name: str) -> Json: ...
+    def disk(self, project: str, zone: str, name: str) -> Json:
+        """A disk as Compute Engine describes it. Raises ProviderError."""
+        ...
 
     def console(self, project: str, zone: str, name: str) -> str:
         """What is left of the first serial port's output."""
@@ -102,11 +106,13 @@ class GoogleApi:
             return list(_json(page).get("items", ()))
 
     def instance(self, project: str, zone: str, name: str) -> Json:
+        """As `Api.instance`."""
         with translated("compute/instances.get"):
             request = {"project": project, "zone": zone, "instance": name}
             return _json(self._client("Instances").get(request, retry=None, timeout=_SECONDS))
 
     def disk(self, project: str, zone: str, name: str) -> Json:
+        """As `Api.disk`."""
         with translated("compute/disks.get"):
             request = {"project": project, "zone": zone, "disk": name}
             return _json(self._client("Disks").get(request, retry=None, timeout=_SECONDS))

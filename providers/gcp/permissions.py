@@ -127,6 +127,7 @@ class Role:
 
     @property
     def body(self) -> dict[str, Any]:
+        """The role as IAM's API takes it."""
         return {
             "title": self.title,
             "description": self.description,

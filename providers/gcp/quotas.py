@@ -59,6 +59,7 @@ class QuotaNeed:
 
     @property
     def market(self) -> str:
+        """The market in words."""
         return "spot" if self.spot else "on demand"
 
 

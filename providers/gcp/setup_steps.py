@@ -74,6 +74,7 @@ class StandingResources:
 
     @property
     def network_name(self) -> str:
+        """The network that machines are in."""
         return self.account.settings.network
 
     def machine_account(self) -> Mapping[str, Any] | None:
@@ -90,9 +91,11 @@ class StandingResources:
         return self._there("iam", f"/v1/{self.role_name(role)}")
 
     def role_name(self, role: Role) -> str:
+        """The full name of a role of the project."""
         return f"projects/{self.project}/roles/{role.id}"
 
     def policy(self) -> Mapping[str, Any]:
+        """The project's IAM policy. Raises ProviderError."""
         body = {"options": {"requestedPolicyVersion": 3}}
         path = f"/v1/projects/{self.project}:getIamPolicy"
         return self.account.ask("POST", "cloudresourcemanager", path, None, body)
@@ -126,9 +129,11 @@ class StandingResources:
         return values
 
     def queue(self) -> Mapping[str, Any] | None:
+        """The queue of the machines' timers; None where there is none. Raises ProviderError."""
         return self._there("cloudtasks", f"/v2/{queue_name(self.project)}")
 
     def is_bucket(self) -> bool:
+        """Whether the bucket of run directories exists. Raises ProviderError."""
         return self._there("storage", f"/storage/v1/b/{self.bucket.name}") is not None
 
     def permitted(self, permissions: Sequence[str]) -> frozenset[str]:

@@ -113,7 +113,9 @@ class Engine(Protocol):
         """Its last lines, both streams."""
         ...
 
-    def has_image(self, tag: str) -> bool: ...
+    def has_image(self, tag: str) -> bool:
+        """Whether the image is on this machine. Raises MachineError."""
+        ...
 
     def images(self, label: str) -> Sequence[str]:
         """The tags of every image with this label."""

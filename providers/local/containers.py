@@ -43,6 +43,7 @@ class ContainerHost:
         return self.engine.name
 
     def checks(self, offer: Offer) -> Sequence[Check]:
+        """The lines of a preflight: the image of the trainer."""
         image = self._trainer_image(Framework.TENSORFLOW, offer)
         there = self.engine.has_image(image.tag)
         return (
@@ -93,6 +94,7 @@ class ContainerHost:
         return instance(place, container, asked_to_stop=self.here.records.asked_to_stop(place.key))
 
     def list_resources(self) -> Iterator[LocalResource]:
+        """The containers of runs on this machine. Raises MachineError."""
         for container in self.engine.containers(LABEL_RUN):
             if key := is_ours(container):
                 running = container.status is ContainerStatus.RUNNING

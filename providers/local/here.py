@@ -52,7 +52,9 @@ class Host(Protocol):
     @property
     def name(self) -> str: ...
 
-    def checks(self, offer: Offer) -> Sequence[Check]: ...
+    def checks(self, offer: Offer) -> Sequence[Check]:
+        """The lines of a preflight."""
+        ...
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None: ...
 
@@ -62,7 +64,9 @@ class Host(Protocol):
 
     def get(self, place: AttemptPlace) -> Instance: ...
 
-    def list_resources(self) -> Iterator[LocalResource]: ...
+    def list_resources(self) -> Iterator[LocalResource]:
+        """What runs have on this machine. Raises MachineError."""
+        ...
 
     def stop(self, place: AttemptPlace) -> None: ...
 
@@ -85,9 +89,11 @@ class Here:
 
     @property
     def records(self) -> Records:
+        """The records of attempts on this machine."""
         return Records(self.home / "local" / "attempts")
 
     def folders(self, run_id: RunId) -> Folders:
+        """The folders of a run, and of the data sets that runs share."""
         return Folders(run_dir=self.home / "runs" / run_id, datasets=self.home / "datasets")
 
     def store(self, run_id: RunId) -> FolderStore:

@@ -60,6 +60,7 @@ class TrainerImage:
 
     @property
     def flavour(self) -> str:
+        """Framework and accelerator, which tell images apart."""
         return f"{self.framework}-{self.accelerator}"
 
     @property

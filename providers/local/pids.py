@@ -21,6 +21,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
+        """Whether it still runs: its pid may belong to another process by now."""
         return birth(self.pid) == self.birth
 
     def signal(self, number: int) -> None:
@@ -30,6 +31,7 @@ class Process:
                 send(number)
 
     def kill(self) -> None:
+        """End it at once."""
         self.signal(getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows SIGTERM is the kill
 
 

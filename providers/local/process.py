@@ -50,6 +50,7 @@ class ProcessHost:
         return PROCESS
 
     def checks(self, offer: Offer) -> Sequence[Check]:
+        """The lines of a preflight: whether this Python can train."""
         del offer
         gap = self._missing("tensorflow")
         trainer = Check(
@@ -97,6 +98,7 @@ class ProcessHost:
         return replace(alive, exit_code=observation.exit_code, end=end, reason=reason)
 
     def list_resources(self) -> Iterator[LocalResource]:
+        """The attempts whose trainer is a process of this machine."""
         for place in self.here.records.places():
             if place.host == PROCESS:
                 folder = self.here.records.folder(place.key)

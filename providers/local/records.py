@@ -46,6 +46,7 @@ class AttemptPlace:
 
     @property
     def ref(self) -> InstanceRef:
+        """The reference by which the attempt is looked up."""
         return InstanceRef(provider=PROVIDER, region=REGION, id=f"{self.host}:{self.key.name}")
 
 
@@ -97,6 +98,7 @@ class Records:
             (folder / "stop").touch()
 
     def asked_to_stop(self, key: AttemptKey) -> bool:
+        """Whether the attempt was asked to stop."""
         return (self.folder(key) / "stop").exists()
 
     def forget(self, key: AttemptKey) -> None:

@@ -52,6 +52,7 @@ class RunFiles:
             del self._objects[f"{run}/{path}"]
 
     def job_json(self, run: str) -> str | None:
+        """The job of a run; None where its run directory has none."""
         data = self._objects.get(f"{run}/job.json")
         return None if data is None else data.decode()
 

@@ -87,6 +87,7 @@ class Script(Value):
         return tuple(_fault(rule, base, f"{prefix}-{number}") for number, rule in enumerate(self.faults))
 
     def made_incidents(self, base: datetime) -> tuple[Incident, ...]:
+        """The incidents of the script, their instants counted from `base`."""
         return tuple(_incident(rule, base) for rule in self.incidents)
 
 

@@ -60,6 +60,7 @@ class Host:
 
     @property
     def setup(self) -> Setup:
+        """The scenario of the simulated cloud, and how fast its time passes."""
         return Setup(scenario=self._world.scenario, speed=self._speed)
 
     def idle_seconds(self) -> float:
@@ -147,6 +148,7 @@ class SimServer:
 
     @property
     def port(self) -> int:
+        """The port on loopback where it listens."""
         return int(self._http.server_address[1])
 
     def start(self) -> None:

@@ -53,14 +53,17 @@ class World:
 
     @property
     def began(self) -> datetime:
+        """When the simulated world began."""
         return datetime.fromisoformat(self.state.notes["began"])
 
     @property
     def age(self) -> timedelta:
+        """How long the simulated world has existed, in its own time."""
         return self._now - self.began
 
     @property
     def anything_runs(self) -> bool:
+        """Whether a machine runs, or is on its way to or from running."""
         idle = (MachineState.TERMINATED, MachineState.STOPPED)
         return any(machine.state not in idle for machine in self.state.machines.values())
 

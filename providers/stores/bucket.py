@@ -87,7 +87,9 @@ class Bucket(Protocol):
     """
 
     @property
-    def provider(self) -> str: ...
+    def provider(self) -> str:
+        """The provider's name, for messages."""
+        ...
 
     @property
     def uri(self) -> str:

@@ -74,6 +74,43 @@ def test_a_name_that_says_what_it_is_passes(source: str) -> None:
     assert not any(map(is_participle, public_names("a/b.py", ast.parse(source))))
 
 
+def undocumented(trees: dict[str, ast.Module]) -> Iterator[str]:
+    """Public modules, classes, functions and methods without a docstring.
+
+    A method needs none where a method of its name has one elsewhere: that of the protocol or class it implements.
+    """
+    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    documented = {method.name for node in classes for method in _functions(node) if ast.get_docstring(method)}
+    for path, tree in trees.items():
+        if tree.body and not ast.get_docstring(tree):
+            yield path
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                if not ast.get_docstring(node):
+                    yield f"{path}:{node.name}"
+                methods = _functions(node) if isinstance(node, ast.ClassDef) else ()
+                yield from (
+                    f"{path}:{node.name}.{method.name}"
+                    for method in methods
+                    if not method.name.startswith("_") and method.name not in documented
+                )
+
+
+def _functions(node: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [method for method in node.body if isinstance(method, ast.FunctionDef)]
+
+
+def test_everything_public_has_a_docstring() -> None:
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    trees = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    assert list(undocumented(trees)) == []
+
+
+def test_a_missing_docstring_is_noticed() -> None:
+    source = '"""A module."""\nclass A:\n "A class."\n def f(self): ...\n def g(self):\n  "Text."\ndef h(): ...'
+    assert list(undocumented({"a.py": ast.parse(source), "b.py": ast.parse("x = 1")})) == ["a.py:A.f", "a.py:h", "b.py"]
+
+
 def test_the_glossary_has_each_word_once() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     table = text.split("## Glossary")[1].split("\n## ")[0]

@@ -39,6 +39,7 @@ class Part:
 
     @property
     def image_bytes(self) -> int:
+        """The bytes of one image."""
         return self.height * self.width * self.channels
 
     def image(self, number: int) -> bytes:

@@ -40,6 +40,7 @@ class Schedule:
 
     @property
     def fed_batch_size(self) -> int:
+        """The images that are fed at once: a batch may be trained in parts."""
         return self.batch_size // self.accumulate
 
     @property

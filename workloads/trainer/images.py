@@ -32,6 +32,7 @@ class ArrayImages:
 
     @property
     def channels(self) -> int:
+        """The channels of an image."""
         return int(self.pixels.shape[3])
 
 
@@ -46,6 +47,7 @@ class FileImages:
 
     @property
     def count(self) -> int:
+        """The number of images."""
         return len(self.paths)
 
 

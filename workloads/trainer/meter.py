@@ -22,6 +22,7 @@ class Meter:
         self.steps = 0
 
     def step_done(self) -> None:
+        """Count a step, and its time."""
         self.steps += 1
         if self._first_done is None:
             self._first_done = self._now()
@@ -36,6 +37,7 @@ class Meter:
 
     @property
     def first_step_seconds(self) -> float:
+        """How long the first step took, compilation among it."""
         return (self._first_done or self._now()) - self._began
 
     @property

@@ -92,6 +92,7 @@ class Watch:
             raise StepsDone
 
     def epoch_begin(self) -> None:
+        """Note when an epoch begins."""
         self._epoch_began = (self._clock.monotonic(), self.meter.train_seconds)
 
     def epoch_end(self, epoch: int, logs: Logs) -> float:
@@ -120,6 +121,7 @@ class Watch:
         self.meter.pause()
 
     def test_batch_end(self) -> None:
+        """End a validation early where the run must stop."""
         reason = stop_reason(self._limits, self._clock, self._checkpoint_seconds)
         if reason is not None:
             self._end_early(reason)

@@ -121,6 +121,7 @@ class Recorder:
             self.say_once(error.message)
 
     def say(self, text: str) -> None:
+        """Pass a message on to whoever listens."""
         self.listen(Message(text))
 
     def say_once(self, text: str, of: str = "") -> None:
@@ -130,6 +131,7 @@ class Recorder:
             self.say(text)
 
     def answered(self, of: str = "") -> None:
+        """The provider, or its part `of`, answers again: what was said of it may be said once more."""
         self._said = {pair for pair in self._said if pair[0] != of}
 
     def unanswered(self, error: ProviderError, of: str = "") -> None:

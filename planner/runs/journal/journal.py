@@ -267,6 +267,7 @@ class Journal:
         return self._run(RunId(rows[0]["run_id"])) if rows else None
 
     def job_json(self, run_id: RunId) -> str:
+        """The job of a run as it was launched. Raises ThisMachineError."""
         return str(self._rows("SELECT job_json FROM runs WHERE run_id = ?", run_id)[0]["job_json"])
 
     def request(self, run_id: RunId, number: int) -> dict[str, Any]:

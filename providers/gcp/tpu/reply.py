@@ -84,9 +84,11 @@ class TpuLocation:
 
     @property
     def region(self) -> str:
+        """The region of its zone."""
         return self.zone.rpartition("-")[0]
 
     def full(self, project: str, collection: str) -> str:
+        """Its full name in a collection, such as `nodes`."""
         return f"projects/{project}/locations/{self.zone}/{collection}/{self.name}"
 
 
