@@ -60,10 +60,10 @@ def command(
 
 def _account_of(name: str, settings: Settings, *, is_named: bool) -> _Account:
     if not is_named and not build.is_used(name, settings):
-        return _Account(name, left_out="nobody is signed in here")
+        return _Account(name, left_out="no sign-in on this computer")
     teller = build.bill_teller(name, settings)
     if teller is None:
-        return _Account(name, left_out="has no account that bills")
+        return _Account(name, left_out="no account is billed there")
     try:
         return _Account(name, bill=teller.list_billed())
     except CredentialsError as error:
@@ -83,7 +83,7 @@ def _text(things: Sequence[BilledThing], accounts: Sequence[_Account]) -> str:
         parts.append("\n".join([_total(things, names), *_by_region(things)]))
     unread = [f"not read: {line}" for account in accounts if account.bill for line in account.bill.unread]
     unread += [f"not read: {account.name}: {account.error.message}" for account in accounts if account.error]
-    unread += [f"{account.name}: {account.left_out}, not looked at" for account in accounts if account.left_out]
+    unread += [f"{account.name}: not read: {account.left_out}" for account in accounts if account.left_out]
     return "\n\n".join([*parts, *(["\n".join(unread)] if unread else [])])
 
 

@@ -104,9 +104,9 @@ def _list(
 @group.command("check", help="Look at a folder before a run: counts, labels, sizes, what cannot be read")
 def _check(
     folder: Annotated[Path, typer.Argument(metavar="PATH")],
-    job_file: Annotated[Path | None, typer.Option("--job", help="Also hold it against this job")] = None,
+    job_file: Annotated[Path | None, typer.Option("--job", help="Also compare the folder with this job")] = None,
     sheet: Annotated[Path | None, typer.Option("--sheet", help="Write a contact sheet, a PNG or JPEG file")] = None,
-    sample: Annotated[int | None, typer.Option("--sample", min=1, help="Decode so many images, not all")] = None,
+    sample: Annotated[int | None, typer.Option("--sample", min=1, help="Decode only this many images")] = None,
     as_json: options.Json = False,
 ) -> None:
     job = options.read_job_file(job_file) if job_file else None
@@ -117,7 +117,7 @@ def _check(
     if report.problems:
         raise BadInputError(
             f"a run on {folder} would fail or train wrongly (reasons: {len(report.problems)}): {report.problems[0]}",
-            "correct them, and check again",
+            "correct the problems above, then check again",
         )
 
 
@@ -205,7 +205,7 @@ def check_at_launch(job: TrainingJob) -> None:
     report = checked(folder, MOST_DECODED_AT_LAUNCH, job)
     if report.problems:
         raise BadInputError(
-            f"{folder} cannot be trained on: {report.problems[0]}", f"plan data check {folder} tells all of it"
+            f"{folder} cannot be trained on: {report.problems[0]}", f"plan data check {folder} lists every problem"
         )
     sys.stderr.writelines(f"{line}\n" for line in launch_lines(report))
 
@@ -280,7 +280,7 @@ def _show(entries: dict[str, list[StoredDataSet]], as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps([_json(name, data_set) for name, data_set in rows]) + "\n")
     elif not rows:
-        sys.stdout.write(f"no data sets at {', '.join(entries)}; plan data upload FOLDER brings one there\n")
+        sys.stdout.write(f"no data sets at {', '.join(entries)}; plan data upload FOLDER uploads one\n")
     else:
         sys.stdout.write(table(_COLUMNS, [_row(name, data_set) for name, data_set in rows]) + "\n")
 

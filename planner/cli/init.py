@@ -38,7 +38,7 @@ def command(
     epochs: options.Epochs = options.DEFAULT_EPOCHS,
     batch: options.Batch = options.DEFAULT_BATCH,
     recipe: Annotated[
-        str, typer.Option(metavar="NAME", help="A recipe with a reported accuracy, instead: vgg16-imagenet")
+        str, typer.Option(metavar="NAME", help="Write a recipe with a reported accuracy instead: vgg16-imagenet")
     ] = "",
 ) -> None:
     """Write the file; never over another."""

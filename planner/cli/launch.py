@@ -51,7 +51,7 @@ def command(
         bool, typer.Option("--fresh", help="Start again instead of continuing from an earlier checkpoint")
     ] = False,
     allow_retired: Annotated[
-        bool, typer.Option("--allow-retired", help="Retired machines too, on rented ones")
+        bool, typer.Option("--allow-retired", help="Also launch on machine types that the vendor has retired")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the requests that would be sent")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Do not follow the run")] = False,
@@ -150,7 +150,7 @@ def _ask(
     for line in limits:
         sys.stderr.write(f"{line}\n")
     if earlier is not None:
-        sys.stderr.write(f"going on with run {earlier.run_id} from its newest checkpoint (--fresh starts again)\n")
+        sys.stderr.write(f"continuing run {earlier.run_id} from its newest checkpoint (--fresh starts again)\n")
     for line in foreign:
         sys.stderr.write(f"{line}\n")
     if proposal.dearer:

@@ -26,8 +26,8 @@ MOST_BYTES = 256 * 1024 * 1024
 
 def command(
     name: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The trainer's own progress lines")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new output until the run ends")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the trainer's progress as JSON lines")] = False,
 ) -> None:
     """Print the trainer's output, or with --json its progress lines.
 

@@ -30,26 +30,26 @@ JobFile = Annotated[Path | None, typer.Argument(metavar="[JOB.yaml]", help="A jo
 NeededJobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
 Model = Annotated[str | None, typer.Option("--model", help=f"Without a job file: {', '.join(Preset)}")]
 Dataset = Annotated[str | None, typer.Option("--dataset", help=f"Without a job file: {', '.join(DataName)}")]
-Epochs = Annotated[int | None, typer.Option("--epochs", min=1)]
+Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Times that each training image is used")]
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Global batch size")]
 Providers = Annotated[list[str] | None, typer.Option("--provider", help="Only this one; repeat for more")]
 Regions = Annotated[list[str] | None, typer.Option("--region", help="Only this one; repeat for more")]
 Devices = Annotated[list[str] | None, typer.Option("--device", help="Only this (T4, A100, cpu); repeat for more")]
 Markets = Annotated[list[str] | None, typer.Option("--market", help="on_demand or spot")]
 AssumeAvailable = Annotated[
-    bool, typer.Option("--assume-available", help="Spot prices far below other regions' count as listed")
+    bool, typer.Option("--assume-available", help="Use spot prices as listed, even far below those of other regions")
 ]
 Deadline = Annotated[str | None, typer.Option("--deadline", help="The longest time for the whole run, e.g. 8h")]
 Budget = Annotated[str | None, typer.Option("--budget", help="The most that the whole run may cost, in USD")]
 Objective = Annotated[
     terms.Objective | None,
-    typer.Option("--objective", help="Order of the offers (default: the objective of the job)"),
+    typer.Option("--objective", help="How offers are ranked (default: the objective of the job)"),
 ]
 Client = Annotated[
     str | None,
-    typer.Option("--client", metavar="any", help="any: act on the run although another client launched it"),
+    typer.Option("--client", metavar="any", help="any: act on the run even if another client launched it"),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable, to stdout")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
 
 
 def settings() -> Settings:

@@ -197,7 +197,7 @@ def _report(done: list[Outcome | SourceError], *, as_json: bool) -> None:
     if held_back:
         again = f"plan prices refresh {' '.join(held_back)} --accept"
         raise RefusedError(
-            f"the new prices of {', '.join(held_back)} were not accepted, see above", f"{again} takes them over"
+            f"the new prices of {', '.join(held_back)} were not accepted, see above", f"{again} accepts them"
         )
 
 

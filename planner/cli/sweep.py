@@ -57,7 +57,7 @@ class ProviderSweep:
 
 def command(
     provider: Annotated[str | None, typer.Option("--provider", help="This provider only")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the resources and delete nothing")] = False,
     everything: Annotated[
         bool,
         typer.Option("--all", help="Also delete what this client is creating now; never what another client created"),
@@ -83,7 +83,7 @@ def command(
     swept = {one.name: one.sweep for one in looks if one.sweep is not None}
     for one in looks:
         if one.left_out:
-            sys.stderr.write(f"{one.name}: {one.left_out}, not looked at\n")
+            sys.stderr.write(f"{one.name}: not read: {one.left_out}\n")
     stored_runs = _stored(swept, settings)
     _show(swept, stored_runs, settings, as_json)
     if provider is None and all(one.is_whole for one in looks):
@@ -107,7 +107,7 @@ def look_everywhere(value: str | None, settings: Settings) -> list[ProviderSweep
     for name in build.provider_names(value):
         is_needed = value is not None or name in names
         if not is_needed and not build.is_used(name, settings):
-            looks.append(ProviderSweep(name=name, left_out="not signed in"))
+            looks.append(ProviderSweep(name=name, left_out="no sign-in on this computer"))
             continue
         # Nobody has ever launched there from here, as far as the journal knows: a sign-in for something else.
         optional = not is_needed and runs is not None and not settings.clouds.get(name)

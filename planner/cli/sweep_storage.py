@@ -37,7 +37,7 @@ def look_stored(
             store = storage_of(build.provider(name, settings), RUNS)
             sizes = {} if store is None else store.sizes()
         except ProviderError as error:
-            sys.stderr.write(f"{name}: what is stored there is not known: {error.message}\n")
+            sys.stderr.write(f"{name}: the stored files could not be listed: {error.message}\n")
             continue
         stored += stored_runs(name, sizes, runs, existing, rates_of(name, settings.home))
     return stored

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from planner.runs.targets import Target
 
 DIGEST = job(timedelta(minutes=1), Decimal(1)).digest()
-"""Of the job of every drill: by it a run of one is known in the journal."""
+"""The digest of the job of every drill; it identifies a drill's runs in the journal."""
 _CENT = Decimal("0.0001")
 
 
@@ -51,7 +51,7 @@ def drill(tools: Tools, breaking_off: AbstractContextManager[object] | None = No
 
 
 def _done(tools: Tools) -> list[str]:
-    """What could not be made sure of when the drill was over."""
+    """Run every step and end every machine. Return one line for each run whose end is not confirmed."""
     before: frozenset[tuple[str, str, str]] = frozenset()
     try:
         with _breakable(tools):
@@ -70,7 +70,7 @@ def _done(tools: Tools) -> list[str]:
 
 @contextmanager
 def _breakable(tools: Tools) -> Iterator[None]:
-    """Where the drill is broken off in the block, it goes on behind it, and tries nothing more."""
+    """Turn an interruption within the block into the end of the drill's steps, so that what follows still runs."""
     try:
         yield
     except BrokenOffError as why:
@@ -78,7 +78,7 @@ def _breakable(tools: Tools) -> Iterator[None]:
 
 
 def _ended_at_last(tools: Tools) -> list[str]:
-    """As `_ended`, also where the drill is broken off meanwhile; what is not over where that happens once more."""
+    """As `_ended`, also if the drill is interrupted meanwhile. A second interruption returns the unfinished runs."""
     if tools.sheet.broken_off:
         tools.say("the drill was interrupted: ending its machines")
     try:
@@ -91,22 +91,22 @@ def _ended_at_last(tools: Tools) -> list[str]:
 
 
 def _ended(tools: Tools) -> list[str]:
-    """What could not be made sure of when all runs of the drill were brought to their end."""
+    """End all runs of the drill. Return one line for each run whose end is not confirmed."""
     return [why for run_id in tools.runs if (why := tools.end(run_id))]
 
 
 def _not_over(tools: Tools) -> list[str]:
-    """The runs whose end nobody has seen."""
-    return [f"run {run.run_id} is not over" for run in tools.recorded() if run.phase is not Phase.DONE]
+    """One line for each run of the drill that the journal does not record as ended."""
+    return [f"run {run.run_id} has not ended" for run in tools.recorded() if run.phase is not Phase.DONE]
 
 
 class LeftError(TeardownUnverifiedError):
-    """The drill is over, and something of it may still be there."""
+    """The drill has ended, and resources of it may still exist."""
 
     def __init__(self, rest: Sequence[str], result: DrillResult) -> None:
         super().__init__(
-            f"something of the drill may still be there: {'; '.join(rest)}",
-            f"plan drill {result.provider} --clean ends it; plan sweep shows it",
+            f"resources of the drill may still exist: {'; '.join(rest)}",
+            f"plan drill {result.provider} --clean deletes them; plan sweep shows them",
         )
         self.result = result
 
@@ -121,12 +121,15 @@ def left_over(tools: Tools) -> list[Run]:
 
 
 def clean(tools: Tools) -> int:
-    """Ends what earlier drills have left; how many runs. Raises TeardownUnverifiedError where it is not sure."""
+    """End the runs that earlier drills have left. Return how many.
+
+    Raises TeardownUnverifiedError if the end of one is not confirmed.
+    """
     runs = {run.run_id: run for run in left_over(tools)}
     rest = [why for run_id in runs if (why := tools.end(run_id))]
     if rest:
         raise TeardownUnverifiedError(
-            f"something of an earlier drill may still be there: {'; '.join(rest)}", "plan sweep shows it"
+            f"resources of an earlier drill may still exist: {'; '.join(rest)}", "plan sweep shows them"
         )
     return len(runs)
 
@@ -176,13 +179,13 @@ def _estimate(tools: Tools, runs: Sequence[Run]) -> Decimal:
 
 
 def _steps(tools: Tools, runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Names that are known here stand in what was seen alone: all else is in words of ours."""
+    """Every step's result, redacted. Only `detail` can contain names; the other fields are the drill's own words."""
     secrets = _secrets(tools, runs)
     return [{**step.model_dump(mode="json"), "detail": redacted(step.detail, secrets)} for step in tools.sheet.results]
 
 
 def _secrets(tools: Tools, runs: Sequence[Run]) -> set[str]:
-    """Names that are known here and tell whose account it was."""
+    """Names in the journal and the settings that identify the account."""
     secrets = {tools.client.id, *tools.client.ids, *tools.runs, str(tools.settings.home)}
     for run in runs:
         secrets |= {attempt.ref.id for attempt in run.attempts if attempt.ref is not None}
@@ -192,5 +195,5 @@ def _secrets(tools: Tools, runs: Sequence[Run]) -> set[str]:
 
 
 def _public(tools: Tools) -> set[str]:
-    """Words that name no account, whatever stands in the settings."""
+    """Words that identify no account, even if a setting contains them."""
     return {target.offer.region for target in tools.targets} | {"plan", "trainplan", "true", "false", "none"}

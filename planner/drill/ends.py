@@ -29,7 +29,7 @@ def try_ends(tools: Tools, before: frozenset[_Key]) -> None:
     """Tries the last steps; `before` is what had our labels when the drill began."""
     refs = _refs(tools)
     if not refs:
-        tools.sheet.leave_out((Step.DELETE, Step.NOT_FOUND, Step.SWEEP), "no machine was made")
+        tools.sheet.leave_out((Step.DELETE, Step.NOT_FOUND, Step.SWEEP), "no machine was created")
         return
     _try(tools, Step.DELETE, lambda: _deleted(tools, refs))
     _try(tools, Step.NOT_FOUND, lambda: _wait_until_gone(tools, refs))
@@ -100,8 +100,8 @@ def _swept(tools: Tools, before: frozenset[_Key]) -> str:
         or (resource.fate in (Fate.ORPHAN, Fate.EXPIRED) and _key(resource.resource) not in before)
     ]
     if rest:
-        raise FailedError(f"a look at everything of ours finds: {', '.join(rest)}")
-    return "nothing of the drill is there"
+        raise FailedError(f"still listed with the labels of trainplan: {', '.join(rest)}")
+    return "no resource of the drill is listed"
 
 
 def _key(resource: OwnedResource) -> _Key:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def try_first(tools: Tools) -> Run | None:
-    """Tries the steps of A; the run as it ended with a checkpoint, None where B has nothing to go on from."""
+    """Try the steps of machine A. Return its ended run; None if it has no checkpoint for B."""
     try:
         return _launch_run(tools)
     except SkippedError as why:
@@ -47,14 +47,12 @@ def _launch_run(tools: Tools) -> Run:
     with sheet.step(Step.RUN_DIRECTORY) as row:
         row.append(_read_back(tools, run))
     with sheet.step(Step.BOOT):
-        _until(tools, run, lambda _: _runs(tools, ref), "the machine does not run")
+        _until(tools, run, lambda _: _runs(tools, ref), "the machine was not shown as running")
     with sheet.step(Step.AGENT) as row:
-        run = _until(
-            tools, run, lambda the_run: the_run.phase is Phase.RUNNING, "nothing on the machine has begun to train"
-        )
+        run = _until(tools, run, lambda the_run: the_run.phase is Phase.RUNNING, "training did not begin")
         row.append(f"state {status_of(tools.store(run.run_id), 1).get('state', 'unknown')}")
     with sheet.step(Step.CHECKPOINT) as found_names:
-        run = _until(tools, run, lambda the_run: _step_of(tools, the_run) > 0, "no checkpoint came")
+        run = _until(tools, run, lambda the_run: _step_of(tools, the_run) > 0, "no checkpoint arrived")
         found_names.append(f"step {_step_of(tools, run)}")
     with sheet.step(Step.STOP) as names:
         run = _stopped(tools, run)
@@ -74,7 +72,7 @@ def _launched(tools: Tools) -> Run:
 def _replayed(tools: Tools, run: Run, ref: InstanceRef) -> None:
     again = tools.provider.launch(tools.request(run))
     if again.ref != ref:
-        raise FailedError("the same create gave another machine")
+        raise FailedError("the same create request returned another machine")
     until = tools.now() + tools.provider.listing_lag + tools.limits.end
     while True:
         machines = [owned.id for owned in tools.provider.list_owned(run.run_id) if owned.instance]
@@ -95,9 +93,9 @@ def _read_back(tools: Tools, run: Run) -> str:
     try:
         data = store.get("job.json")
         if json.loads(data)["name"] != NAME or store.get("job.json", start=1, size=8) != data[1:9]:
-            raise FailedError("job.json reads back as something else")
+            raise FailedError("job.json was read back with other contents")
     except (KeyError, ValueError, TypeError):
-        raise FailedError("job.json does not read back") from None
+        raise FailedError("job.json could not be read back") from None
     return f"{len(paths)} files"
 
 

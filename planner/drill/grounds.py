@@ -32,7 +32,7 @@ def add_result(path: Path, checkout: Path) -> Path:
             f"{path} is of the simulated cloud, which proves nothing about a real one", "drill a real one"
         )
     if any(result == outcome for outcome in results(checkout)):
-        raise BadInputError(f"{path} is among the grounds already", f"{FOLDER} has it")
+        raise BadInputError(f"{path} has already been imported", f"{FOLDER} has it")
     return write_result(result, folder)
 
 

@@ -47,7 +47,9 @@ def targets(
         )
     offers = sorted(_refined(provider, offers[:REFINED], say), key=_rate)
     if not offers:
-        raise NothingLeftError(f"{provider.name} has none of the cheapest machines at this moment", "try again later")
+        raise NothingLeftError(
+            f"{provider.name} has no capacity for the cheapest machines at this moment", "try again later"
+        )
     candidates = [Target(offer=offer, zone=zone) for offer in offers for zone in (offer.zones or (None,))]
     return tuple(candidates[:MOST_TARGETS])
 
@@ -75,7 +77,7 @@ def _open(provider: Provider, offers: list[Offer], say: Callable[[str], None]) -
             short = provider.shortfalls(offers)
             offers = [offer for offer, why in zip(offers, short, strict=True) if not why]
     except ProviderError as error:
-        say(f"quotas were not looked up: {error.message}")
+        say(f"quotas could not be read: {error.message}")
     return offers
 
 
@@ -85,5 +87,5 @@ def _refined(provider: Provider, offers: list[Offer], say: Callable[[str], None]
     try:
         return list(provider.refine(offers))
     except ProviderError as error:
-        say(f"live prices were not looked up: {error.message}")
+        say(f"live prices could not be read: {error.message}")
         return offers

@@ -109,7 +109,7 @@ def _try(tools: Tools, steps: tuple[Step, ...], attempt: Callable[[], None]) -> 
 
 def _launch_second(tools: Tools, first: Run | None) -> Run:
     if first is None:
-        raise SkippedError("there is no checkpoint to go on from")
+        raise SkippedError("there is no checkpoint to continue from")
     limits = tools.limits
     usd = limits.usd_first(tools.targets[0])
     tools.check_room(max(limits.second, limits.third), Decimal(0))
@@ -142,7 +142,7 @@ def _ahead(tools: Tools) -> timedelta:
         request = tools.provider.resolve(request)
     at = tools.provider.timers(request).cloud
     if at is None:
-        raise SkippedError("this provider has no timer of its own here")
+        raise SkippedError("this provider has no timer that ends the machine")
     return max(LEAST_AHEAD, CLOUD_TIMER_AHEAD - (at - request.deadline))
 
 
@@ -196,12 +196,12 @@ def _ended_by_the_cloud(tools: Tools, watch: Watch, third: Watched) -> None:
 def _check_end(tools: Tools, machine: Watched, due: datetime, latest: datetime) -> None:
     """Raises FailedError where the machine did not end in this time, or its trainer had ended it."""
     if machine.ended_at is None or machine.ended_at > latest + timedelta(seconds=tools.limits.poll_seconds):
-        raise FailedError(f"it was still there {format_duration(tools.now() - due)} after it was due")
+        raise FailedError(f"the machine still existed {format_duration(tools.now() - due)} after its timer was due")
     if machine.ended_at < due - EARLY:
-        raise FailedError(f"it ended {format_duration(due - machine.ended_at)} before it was due")
+        raise FailedError(f"the machine ended {format_duration(due - machine.ended_at)} before its timer was due")
     state = status_of(tools.store(machine.run.run_id), machine.run.attempts[-1].number).get("state")
     if state in _FINAL:
-        raise FailedError(f"its trainer had ended it: {state}")
+        raise FailedError(f"its trainer had already ended: {state}")
 
 
 def _own_timer(tools: Tools, run: Run) -> datetime:
@@ -215,7 +215,7 @@ def _billing(tools: Tools, run: Run) -> list[str]:
     try:
         owned = tools.provider.list_owned(run.run_id)
     except IncompleteListingError as error:
-        return ["whatever the places hold that did not answer", *(resource.kind for resource in error.resources)]
+        return ["unknown resources in placements that did not answer", *(resource.kind for resource in error.resources)]
     return [resource.kind for resource in owned if resource.instance or resource.usd_per_hour]
 
 

@@ -44,8 +44,10 @@ OWN_TIMER_AFTER = timedelta(minutes=25)
 
 @dataclass(kw_only=True)
 class Tools:
-    """`began` is when the drill began; `runs` are those that it has made, each once. `say` gets a line for the person,
-    `ends` hears of what could not be made sure of."""
+    """The journal, provider, clock and limits that every step of a drill uses.
+
+    `began` is the time at which the drill began, `runs` the ids of its runs. `say` prints one line for the person.
+    """
 
     runner: Runner
     journal: Journal
@@ -89,9 +91,9 @@ class Tools:
     def check_room(self, lasting: timedelta, usd: Decimal) -> None:
         """Raises SkippedError where so much time, or so much money, is not left of the drill's limits."""
         if self.now() + lasting + self.limits.end > self.began + self.limits.whole:
-            raise SkippedError("the time ran out")
+            raise SkippedError("too little time is left")
         if self.usd() + usd > self.limits.max_usd:
-            raise SkippedError("the money ran out")
+            raise SkippedError("too little of the cost limit is left")
 
     def draft(self, deadline: timedelta, budget_usd: Decimal) -> Run:
         """A run of the drill's job, not recorded."""
@@ -132,7 +134,7 @@ class Tools:
         return self.runner.settle(run)
 
     def end(self, run_id: RunId) -> str:
-        """Brings a run to its end, whatever it is at. Returns what could not be made sure of, "" for nothing."""
+        """End a run in whatever phase it is. Return why its end is not confirmed after END_PATIENCE; "" if it is."""
         until, why = self.now() + END_PATIENCE, ""
         while True:
             try:
@@ -146,7 +148,7 @@ class Tools:
             except (PlanError, ProviderError) as error:
                 why = error.message
             if self.now() > until:
-                return why or f"run {run_id} is not over"
+                return why or f"run {run_id} has not ended"
             self.pause()
 
 

@@ -82,8 +82,8 @@ def parts_text(counts: Mapping[int, int], rejected: Mapping[RejectionKey, int], 
     small = sum(count for key, count in rejected.items() if key.reason in _TOO_SMALL)
     texts = [f"{counts[parts]:,} of them with accumulate: {parts}" for parts in examples]
     return (
-        f"the batch does not fit {small:,} offers; trained in parts, with the same optimizer steps, it would fit "
-        f"{', '.join(texts)}{' (batch norm sees the part)' if normed else ''}"
+        f"the batch does not fit the memory of {small:,} offers; trained in parts, with the same optimizer steps, it "
+        f"fits {', '.join(texts)}{' (batch norm sees the part)' if normed else ''}"
     )
 
 

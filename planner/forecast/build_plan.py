@@ -201,7 +201,11 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
         return NothingLeftError("no offer is left: the catalog is empty", "install trainplan again")
     parts = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
     message = f"no offer is left; the last ones were rejected as {last}: {REASON_TEXTS[last]}"
-    hint = "the lines above say which limits to change" if plan.advice else "the lines above count what was rejected"
+    hint = (
+        "change a limit as the advice above says"
+        if plan.advice
+        else "the list above counts the rejected offers by reason"
+    )
     return NothingLeftError(message, hint if is_shown else "; ".join((f"rejected: {parts}", *plan.advice)))
 
 

@@ -272,7 +272,7 @@ def _failed(error: ProviderError) -> Check:
 
 
 def _silent(patience: timedelta) -> tuple[Check, ...]:
-    detail = f"no answer within {patience.total_seconds():g} s"
+    detail = f"no reply within {patience.total_seconds():g} s"
     return (Check(name="answer", state=PreflightState.UNKNOWN, detail=detail, fix="check the network connection"),)
 
 

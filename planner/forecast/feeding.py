@@ -128,6 +128,7 @@ def _evidence(job: TrainingJob, vcpus: float, *, files: bool, cached: bool) -> s
     rate = 1 / _decode_seconds(job)
     suffix = ", in the first epoch only: they fit the host's memory" if cached else ""
     return (
-        f"JPEG files of about 500x375 px{suffix}; a core decodes {rate:,.0f} a second to {job.decoded_size} px "
-        f"(measured 2026-11-21), a vCPU is taken for {VCPU_SHARE:g} of a core, the host has {vcpus:g}"
+        f"JPEG files of about 500x375 px{suffix}; a core decodes {rate:,.0f} images a second to {job.decoded_size} px "
+        f"(measured 2026-11-21), a vCPU counts as {VCPU_SHARE:g} core, "
+        f"the host has {vcpus:g} vCPUs"
     )

@@ -28,12 +28,24 @@ def nearest_misses(relaxed: Sequence[Candidate], filters: Filters) -> tuple[str,
     affordable = [one for one in relaxed if one.cost_micro_usd <= budget_micro]
     lines = []
     if filters.budget_usd is not None and in_time:
-        lines.append(_line("in time for the least", min(in_time, key=_cost), _budget))
+        lines.append(
+            _line(
+                "the cheapest offer that meets the deadline" if filters.deadline is not None else "the cheapest offer",
+                min(in_time, key=_cost),
+                _budget,
+            )
+        )
     if filters.deadline is not None and affordable:
-        lines.append(_line("the fastest within the budget", min(affordable, key=_time), _deadline))
+        lines.append(
+            _line(
+                "the fastest offer within the budget" if filters.budget_usd is not None else "the fastest offer",
+                min(affordable, key=_time),
+                _deadline,
+            )
+        )
     if not lines:
         cheapest = min(relaxed, key=_cost)
-        lines.append(_line("the cheapest", cheapest, lambda one: f"{_deadline(one)} {_budget(one)}"))
+        lines.append(_line("the cheapest offer", cheapest, lambda one: f"{_deadline(one)} {_budget(one)}"))
     return tuple(lines)
 
 
@@ -41,7 +53,7 @@ def _line(what: str, one: Candidate, option: Callable[[Candidate], str]) -> str:
     rental = one.estimate.rental
     where = f"{rental.instance_type} ({rental.market.replace('_', ' ')}) at {rental.provider} in {one.place.region}"
     cost = format_usd(from_micro(one.cost_micro_usd))
-    return f"{option(one)} would let in {what}: {where}, {format_duration(_time(one))} for {cost}"
+    return f"{option(one)} would admit {what}: {where}, {format_duration(_time(one))} for {cost}"
 
 
 def _budget(one: Candidate) -> str:

@@ -32,25 +32,25 @@ def is_trusted(offer: Offer) -> bool:
 
 
 _RULES = {
-    PlannedAs.DRIFTED: "a spot price of more than 30 days ago counts with what spot prices change by in such a time",
-    PlannedAs.SHARE: "a spot price that was computed, or has no day, counts as a share of on demand",
-    PlannedAs.OUTLIER: "a spot price below 0.6 of the median of its regions counts as their lower quartile; "
-    "--assume-available takes it as listed",
+    PlannedAs.DRIFTED: "a spot price older than 30 days is adjusted by how much spot prices change in that time",
+    PlannedAs.SHARE: "a spot price that was computed, or has no date, is replaced by a share of the on-demand price",
+    PlannedAs.OUTLIER: "a spot price below 0.6 of the median of its regions is replaced by their lower quartile; "
+    "--assume-available uses it as listed",
 }
 
 
 def _rules(offers: Sequence[Offer]) -> list[str]:
     """How spot prices count that do not count as listed; one line."""
     bases = [basis for basis in _RULES if any(offer.planned_as is basis and not offer.own_rate for offer in offers)]
-    return [f"{'; '.join(_RULES[basis] for basis in bases)}; raw: as its source says"] if bases else []
+    return [f"{'; '.join(_RULES[basis] for basis in bases)}; raw: the price at its source"] if bases else []
 
 
 def price_notes(plan: Plan) -> list[str]:
     """What to know of the prices of the rows that are shown."""
     offers, today = [row.offer for row in plan.candidates], plan.made_at.date()
     lines = [
-        "cost in USD at list prices, before tax and discounts; compute, disk, address and transfer; --explain N tells "
-        "more of row N"
+        "cost in USD at list prices, before tax and discounts; compute, disk, address and transfer; --explain N shows "
+        "how row N was computed"
     ]
     lines += _rules(offers)
     if any(offer.spot_mean_usd_per_hour is not None for offer in offers):
@@ -58,7 +58,7 @@ def price_notes(plan: Plan) -> list[str]:
     if any(offer.own_rate for offer in offers):
         lines.append("own rate: your own, of prices.override in settings.toml; list: what the vendor lists")
     if any(is_old(offer.price_as_of, today) for offer in offers):
-        lines.append("old: read more than a month ago; plan prices refresh reads prices again")
+        lines.append("old: read more than a month ago; plan prices refresh reads the price lists again")
     return [*lines, _availability(offers)]
 
 

@@ -307,12 +307,13 @@ def explain_spot(spot: SpotTime, time: RunTime, checkpoints: Checkpoints) -> lis
     """Where the figures of a row on spot come from, a line each."""
     place, expected = spot.rate.place, spot.expected
     lines = [
-        f"interrupted once in {_hours(place.up.mean_seconds)} up, {spot.rate.basis}: {spot.rate.source}",
-        f"{expected.interruptions:.2g} interruptions expected, each waits {_long(place.down.mean_seconds)} in the "
-        f"place (not billed), restarts in {_long(time.setup.total_seconds())} and repeats what came after the last "
-        f"checkpoint (every {_long(checkpoints.interval_seconds)}, {checkpoints.seconds:.1f} s each)",
+        f"one interruption in {_hours(place.up.mean_seconds)} of availability, {spot.rate.basis}: {spot.rate.source}",
+        f"{expected.interruptions:.2g} interruptions expected; after each, the run waits "
+        f"{_long(place.down.mean_seconds)} for capacity (not billed), restarts in "
+        f"{_long(time.setup.total_seconds())} and repeats the work since the last checkpoint "
+        f"(every {_long(checkpoints.interval_seconds)}, {checkpoints.seconds:.1f} s each)",
         f"expected: {_long(expected.wall_seconds)}, of which billed {_long(expected.billed_seconds)}, waiting "
-        f"{_long(expected.waiting_seconds)}, work done twice {_long(expected.lost_seconds)}",
+        f"{_long(expected.waiting_seconds)}, repeated work {_long(expected.lost_seconds)}",
     ]
     if spot.uninterrupted is not None:
         lines.append(
@@ -320,7 +321,7 @@ def explain_spot(spot: SpotTime, time: RunTime, checkpoints: Checkpoints) -> lis
             f"{spot.uninterrupted:.0%} meet no interruption"
         )
     if spot.rate.notice_seconds:
-        lines.append(f"notice {spot.rate.notice_seconds} s, best effort: not counted on")
+        lines.append(f"notice {spot.rate.notice_seconds} s, best effort: the estimate does not rely on it")
     return lines
 
 

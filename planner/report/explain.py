@@ -105,7 +105,7 @@ def _throughput_lines(ranked: RankedOffer) -> list[str]:
     ]
     lines += [speed.note] if speed.note else []
     if feed is None:
-        return [*lines, "what its host can supply is not known"]
+        return [*lines, "how many images/s its host can supply is unknown"]
     lines.append(f"its host can supply {feed.images_per_second:,.0f} images/s: {feed.evidence}")
     if estimate.throughput.images_per_second < speed.images_per_second:
         bound = "input-bound" if estimate.input_bound else "slowed by its input"
@@ -128,7 +128,7 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
         *_validation_lines(plan),
         f"end {format_duration(time.after)}: evaluation, fetching the model, teardown ({END_SECONDS} s allowed)",
         *_writing_lines(plan, steady.train - time.train),
-        f"total {'if nothing interrupts ' if estimate.spot else ''}{format_duration(steady.total)} "
+        f"total {'without interruptions ' if estimate.spot else ''}{format_duration(steady.total)} "
         f"({format_duration(steady.low)} to {format_duration(steady.high)})",
     ]
 
@@ -225,7 +225,7 @@ def _crossing(ranked: RankedOffer, rates: PlaceRates) -> str:
     """What goes between bucket and machine, and where the bucket is."""
     usage = ranked.candidate.estimate.side.usages[0]
     if not ranked.candidate.estimate.side.classes.bucket:
-        return "no region of a bucket is known, so it is taken to be in the machine's"
+        return "the bucket's region is unknown; it is assumed to be the machine's"
     if rates.bucket == rates.region:
         return f"bucket and machine are in {rates.region}"
     return (
@@ -250,7 +250,7 @@ def _of_which(device: str, disk_gb: Decimal) -> str:
     own = BOOT_DISK_GB[device_kind(device)]
     if not has_fixed_disk(device) or disk_gb <= own:
         return ""
-    return f"; {own} come with the machine, {disk_gb - own:.0f} are made for the data"
+    return f"; {own} GB are the machine's own disk, {disk_gb - own:.0f} GB a data disk"
 
 
 def _ends_text(ranked: RankedOffer) -> str:

@@ -93,7 +93,7 @@ def _heading(plan: Plan) -> str:
 
 
 def _limits(job: TrainingJob) -> str:
-    """What comes first, and within what: `for the least cost, within 8h 00m, for $20.00 at most`."""
+    """What comes first, and within what: `ranked by cost, within 8h 00m, for $20.00 at most`."""
     limits = job.constraints
     parts = [_OBJECTIVES[job.objective]]
     parts += [f"within {format_duration(limits.deadline)}"] if limits.deadline is not None else []
@@ -102,9 +102,9 @@ def _limits(job: TrainingJob) -> str:
 
 
 _OBJECTIVES = {
-    Objective.COST: "for the least cost",
-    Objective.TIME: "for the least time",
-    Objective.BALANCED: "for the least cost times time",
+    Objective.COST: "ranked by cost",
+    Objective.TIME: "ranked by time",
+    Objective.BALANCED: "ranked by cost times time",
 }
 
 

@@ -86,7 +86,7 @@ def test_who_presses_again_while_machines_are_ended_leaves_them_to_their_timers(
     result, _ = broken_off(table, {at, at + 2})
     assert {row.detail for row in result.steps if row.verdict is Verdict.NOT_TRIED} == {WHY}
     assert table.left() != []
-    assert "is not over" in table.said[-1]
+    assert "has not ended" in table.said[-1]
     with Journal.open(table.settings.journal) as journal:
         clean(table.tools(journal))
     assert table.left() == []

@@ -33,7 +33,7 @@ def test_steps_that_would_go_on_after_45_minutes_are_not_tried(tmp_path: Path) -
     """Machines that take 14 minutes to boot and 9 to go leave no room for the timers, which take 18."""
     table = Table(tmp_path, a_cloud("sim", boot=["14m", "14m"], deletion=["9m", "9m"]))
     result = table.drill()
-    assert not_tried(result) == dict.fromkeys((*MACHINES["B"], *MACHINES["C"]), "the time ran out")
+    assert not_tried(result) == dict.fromkeys((*MACHINES["B"], *MACHINES["C"]), "too little time is left")
     assert result.seconds < timedelta(minutes=45).total_seconds()
     assert table.left() == []
 
@@ -42,7 +42,7 @@ def test_steps_that_would_go_on_after_45_minutes_are_not_tried(tmp_path: Path) -
 def test_with_time_for_one_machine_the_others_are_not_made(name: str, tmp_path: Path) -> None:
     limits = replace(LIMITS, first=timedelta(minutes=12), whole=timedelta(minutes=12) + LIMITS.end)
     table = Table(tmp_path, a_cloud(name), limits)
-    assert not_tried(table.drill()) == dict.fromkeys((*MACHINES["B"], *MACHINES["C"]), "the time ran out")
+    assert not_tried(table.drill()) == dict.fromkeys((*MACHINES["B"], *MACHINES["C"]), "too little time is left")
     assert len([row for row in table.rows() if row.machine]) == 1
     assert table.left() == []
 
@@ -50,8 +50,8 @@ def test_with_time_for_one_machine_the_others_are_not_made(name: str, tmp_path: 
 def test_with_too_little_time_for_any_machine_none_is_made(tmp_path: Path) -> None:
     table = Table(tmp_path, a_cloud("sim"), replace(LIMITS, whole=LIMITS.first))
     told = not_tried(table.drill())
-    assert {told[step] for step in MACHINES["A"]} == {"the time ran out"}
-    assert {told[step] for step in AT_THE_END} == {"no machine was made"}
+    assert {told[step] for step in MACHINES["A"]} == {"too little time is left"}
+    assert {told[step] for step in AT_THE_END} == {"no machine was created"}
     assert table.rows() == []
 
 
@@ -62,7 +62,7 @@ def test_with_money_for_two_machines_the_third_is_not_made(name: str, tmp_path: 
     usd = limits.usd_first(cloud.targets("on_demand")[0])
     table = Table(tmp_path, cloud, replace(limits, max_usd=usd))
     result = table.drill()
-    assert not_tried(result) == dict.fromkeys(MACHINES["C"], "the money ran out")
+    assert not_tried(result) == dict.fromkeys(MACHINES["C"], "too little of the cost limit is left")
     assert result.usd_estimate <= usd
     assert len([row for row in table.rows() if row.machine]) == 2
     assert table.left() == []
@@ -71,7 +71,7 @@ def test_with_money_for_two_machines_the_third_is_not_made(name: str, tmp_path: 
 def test_with_too_little_money_for_any_machine_none_is_made(tmp_path: Path) -> None:
     table = Table(tmp_path, a_cloud("sim"), replace(LIMITS, max_usd=MOST_USD))
     told = not_tried(table.drill())
-    assert {told[step] for step in MACHINES["A"]} == {"the money ran out"}
+    assert {told[step] for step in MACHINES["A"]} == {"too little of the cost limit is left"}
     assert table.rows() == []
 
 

@@ -45,7 +45,7 @@ def image_layout(folder: Path) -> ImageLayout:
     train_root, hold_out_root = _roots(folder, tally)
     classes = tuple(path.name for path in folders_in(train_root, tally))
     for path in files_in(train_root, tally):
-        tally.add("it lies in no class folder", path)
+        tally.add("it is in no class folder", path)
     train = _labelled(train_root, classes, tally)
     if hold_out_root is None:
         hold_out = tuple(file for file in train if _is_held_out(file[0]))
@@ -80,7 +80,7 @@ def _roots(folder: Path, tally: Tally) -> tuple[Path, Path | None]:
         if name not in (trains[0], helds[0]):
             tally.add(f"beside {trains[0]}/ and {helds[0]}/ no other folder is read", path)
     for path in files_in(folder, tally):
-        tally.add("it lies in no class folder", path)
+        tally.add("it is in no class folder", path)
     return folders[trains[0]], folders[helds[0]]
 
 

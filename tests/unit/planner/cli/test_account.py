@@ -283,7 +283,7 @@ def in_journal(home: Path, phase: Phase, **changes: object) -> None:
 def test_a_sweep_leaves_out_what_nobody_is_signed_in_to(nobody: FakeCloud) -> None:
     said = plan("sweep", "--dry-run")
     assert (said.code, said.error) == (0, "")
-    assert "aws: not signed in, not looked at\n" in said.err
+    assert "aws: not read: no sign-in on this computer\n" in said.err
     assert nobody.calls == []
 
 
@@ -292,7 +292,7 @@ def test_a_sign_in_for_something_else_is_no_error(aws: FakeCloud, error: Excepti
     aws.down["list_owned"] = error
     said = plan("sweep", "--dry-run")
     assert (said.code, said.error) == (0, "")
-    assert f"aws: {error}, not looked at\n" in said.err
+    assert f"aws: not read: {error}\n" in said.err
 
 
 def test_a_cloud_that_does_not_answer_is_an_error(aws: FakeCloud) -> None:

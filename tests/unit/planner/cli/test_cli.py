@@ -386,4 +386,4 @@ def test_imagenet_on_a_tpu_is_planned_with_the_price_of_its_data_disk() -> None:
         hours, usd = row["total_seconds"] / 3600, float(rates.at(row["region"]).disk.usd)
         assert row["cost_parts"]["disk"] == pytest.approx(394 * usd / 730 * hours, rel=0.02)
     said = plan(*asked, "--explain", "1").out
-    assert "394.0 GB at $0.10 per GB and month; 100 come with the machine, 294 are made for the data" in said
+    assert "394.0 GB at $0.10 per GB and month; 100 GB are the machine's own disk, 294 GB a data disk" in said

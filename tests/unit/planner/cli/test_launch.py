@@ -274,7 +274,7 @@ def test_the_same_job_goes_on_and_fresh_does_not(provider: FakeProvider) -> None
     provider.scripts = [ended_at_once(EndKind.STOPPED), done_at_once]
     first = launch("--json").json
     again = launch("--json")
-    assert f"going on with run {first['run_id']} from its newest checkpoint" in again.err
+    assert f"continuing run {first['run_id']} from its newest checkpoint" in again.err
     assert ", going on from step 3" in again.err
     assert (again.json["run_id"], again.json["attempts"]) == (first["run_id"], 2)
     third = launch("--json").json

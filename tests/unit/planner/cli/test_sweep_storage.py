@@ -157,4 +157,4 @@ def test_storage_that_lets_nobody_in_does_not_stop_a_sweep(gcs: GcsDouble, googl
     gcs.world.foreign.add(BUCKET)
     said = plan("sweep", "--provider", "gcp")
     assert said.code == 0
-    assert "gcp: what is stored there is not known" in said.err
+    assert "gcp: the stored files could not be listed" in said.err

@@ -280,7 +280,7 @@ def at_google(gcs: GcsDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.usefixtures("at_google")
 def test_plan_data_uploads_lists_and_removes(folder: Path) -> None:
     said = plan("data", "list", "--provider", "gcp")
-    assert (said.code, said.out) == (0, "no data sets at gcp; plan data upload FOLDER brings one there\n")
+    assert (said.code, said.out) == (0, "no data sets at gcp; plan data upload FOLDER uploads one\n")
     said = plan("data", "upload", folder, "--provider", "gcp")
     assert (said.code, said.error) == (2, "the input is not a terminal, so nobody can be asked")
     said = plan("data", "upload", folder, "--provider", "gcp", "--yes")

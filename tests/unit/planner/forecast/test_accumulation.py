@@ -45,7 +45,7 @@ def test_offers_come_back_by_the_parts_they_need() -> None:
     assert half < parts
     assert counts == {half: 1, parts: 4}
     assert parts_text(counts, rejected, normed=True) == (
-        "the batch does not fit 4 offers; trained in parts, with the same optimizer steps, it would fit "
+        "the batch does not fit the memory of 4 offers; trained in parts, with the same optimizer steps, it fits "
         f"1 of them with accumulate: {half}, 4 of them with accumulate: {parts} (batch norm sees the part)"
     )
 

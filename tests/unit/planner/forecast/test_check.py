@@ -171,7 +171,7 @@ def test_what_does_not_answer_in_time_is_unknown() -> None:
 
     asked = cloud({"us-east-1": OK}, before=waits)
     told = examine(asked, [EAST], timedelta(milliseconds=50))
-    assert {check.detail for check in (*told.account, *told.offers[0].preflight.checks)} == {"no answer within 0.05 s"}
+    assert {check.detail for check in (*told.account, *told.offers[0].preflight.checks)} == {"no reply within 0.05 s"}
     assert told.state is PreflightState.UNKNOWN
     silent.set()
     assert done.wait(30)

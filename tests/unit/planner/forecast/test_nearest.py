@@ -37,8 +37,8 @@ def test_each_limit_is_told_with_what_it_would_let_in() -> None:
     between = (fast.estimate.time.total + slow.estimate.time.total) / 2
     filters = Filters(deadline=between, budget_usd=Decimal(slow.cost_micro_usd) / 1_000_000 + Decimal("0.01"))
     budget, deadline = nearest_misses(relaxed(), filters)
-    assert f"would let in in time for the least: {FAST} (on demand) at aws in us-east-1" in budget
-    assert f"would let in the fastest within the budget: {SLOW} (on demand) at aws in us-west-2" in deadline
+    assert f"would admit the cheapest offer that meets the deadline: {FAST} (on demand) at aws in us-east-1" in budget
+    assert f"would admit the fastest offer within the budget: {SLOW} (on demand) at aws in us-west-2" in deadline
     given = Decimal(budget.split()[1])
     assert 0 <= given - Decimal(fast.cost_micro_usd) / 1_000_000 < Decimal("0.01")
     minutes = int(deadline.split()[1].removesuffix("m"))
@@ -50,7 +50,7 @@ def test_where_one_limit_is_not_enough_both_are_told() -> None:
     (line,) = nearest_misses(relaxed(), filters)
     assert line.startswith("--deadline ")
     assert " --budget " in line
-    assert f"would let in the cheapest: {SLOW}" in line
+    assert f"would admit the cheapest offer: {SLOW}" in line
 
 
 def test_without_limits_or_candidates_there_is_nothing_to_relax() -> None:

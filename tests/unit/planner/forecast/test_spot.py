@@ -236,11 +236,11 @@ def test_explains_the_rate_its_basis_and_what_it_leads_to() -> None:
     rate = spot_rate("aws", "T4", "g4dn", 3)
     lines = explain_spot(with_quantiles(spot_time(TIME, rate, JOB), TIME, JOB, "x"), TIME, JOB)
     assert lines[0] == (
-        "interrupted once in 3,795h up, reported: AWS Spot Advisor: 15-20 % interrupted in a month; "
+        "one interruption in 3,795h of availability, reported: AWS Spot Advisor: 15-20 % interrupted in a month; "
         "an outage of 1h: judgement, after 0.5-1.8h in recorded traces of 2022-23"
     )
     assert "0.0032 interruptions expected" in lines[1]
-    assert lines[-1] == "notice 120 s, best effort: not counted on"
+    assert lines[-1] == "notice 120 s, best effort: the estimate does not rely on it"
     assert any("meet no interruption" in line for line in lines)
 
 

@@ -106,7 +106,7 @@ def test_hidden_and_other_folders_are_no_classes(tmp_path: Path) -> None:
     assert {(left.reason, left.entries) for left in layout.left_out} == {
         ("hidden, or made by the computer itself", 3),
         ("beside train/ and val/ no other folder is read", 1),
-        ("it lies in no class folder", 1),
+        ("it is in no class folder", 1),
     }
 
 
