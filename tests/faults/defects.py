@@ -22,6 +22,7 @@ import providers.sim.translate as translate
 from planner.errors import TeardownUnverifiedError
 from planner.runs.decision.next_action import Clear, next_action, where_next
 from planner.runs.execution.end import Finisher
+from planner.runs.execution.observe import Observer
 from planner.runs.execution.teardown import Teardown
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.locks import RunLocks
@@ -138,21 +139,21 @@ defect("a create without an answer is taken as refused")(refused_without_an_answ
 
 @defect("a machine that died before its answer came is taken as running")
 def _() -> None:
-    real = launch.look
+    real = Observer.look
 
-    def looked(run: Run, *given: Any) -> Look:
-        told = real(run, *given)
-        if told.instance is None or told.instance.state is not InstanceState.ENDED or not run.attempts[-1].tries:
-            return told
-        return replace(told, instance=replace(told.instance, state=InstanceState.RUNNING))
+    def looked(self: Any, run: Run, provider: Any) -> Look:
+        look = real(self, run, provider)
+        if look.instance is None or look.instance.state is not InstanceState.ENDED or not run.attempts[-1].tries:
+            return look
+        return replace(look, instance=replace(look.instance, state=InstanceState.RUNNING))
 
-    launch.look = looked
+    Observer.look = looked  # type: ignore[method-assign]
 
 
 @defect("not found right after the create is taken as gone")
 def _() -> None:
-    real = launch.look
-    launch.look = lambda *given: replace(real(*given), lag=timedelta(0))
+    real = Observer.look
+    Observer.look = lambda *given: replace(real(*given), lag=timedelta(0))  # type: ignore[method-assign]
 
 
 @defect("the deadline is not armed")
@@ -185,7 +186,7 @@ def _() -> None:
 
 @defect("a create that was cut off is never adopted")
 def _() -> None:
-    launch.adopt = lambda *_: None
+    creating.adopt = lambda *_: None
 
 
 @defect("an interrupted run is left as it is")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import planner.cli.ask as ask
 import planner.home.client as client
 import planner.runs.decision.next_action as next_action
-import planner.runs.execution.executor as launch
+import planner.runs.execution.create as create
 import planner.runs.execution.observe as looking
 import planner.runs.signs as signs
 from planner.cli.living_run import Beside
@@ -61,4 +61,4 @@ def _() -> None:
 
 @defect("replays a forgotten token")
 def _() -> None:
-    launch.is_forgotten = lambda *_: False
+    create.is_forgotten = lambda *_: False
