@@ -9,7 +9,6 @@ from typing import assert_never
 from planner.runs.decision.market import NOTHING_YET, SpotUp, Trained, decide_market, has_choice
 from planner.runs.decision.search import FIRST_PAUSE, MOST_CREATES, Search, search
 from planner.runs.decision.spot_policy import Action as MarketAction
-from planner.runs.decision.spot_policy import Decision
 from planner.runs.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run
 from planner.runs.signs import BOOT_LIMIT as BOOT_LIMIT
 from planner.runs.signs import SILENCE_LIMIT as SILENCE_LIMIT
@@ -137,7 +136,7 @@ def next_action(run: Run, look: Look, now: datetime) -> Action:
         case Phase.INTERRUPTED:
             return where_next(run, look, now) if run.attempts[-1].cleared else Clear()
         case Phase.LAUNCHING:
-            return _over(run, now) or Launch(run.attempts[-1].number)
+            return _end_of(run, now) or Launch(run.attempts[-1].number)
         case Phase.BOOTING | Phase.RUNNING:
             return _while_training(run, look, now)
         case Phase.COLLECTING:
@@ -152,25 +151,32 @@ def next_action(run: Run, look: Look, now: datetime) -> Action:
 
 def where_next(run: Run, look: Look, now: datetime) -> Action:
     """Where a run without an instance goes: the next place of the plan, a wait for one, or its end."""
-    over = _over(run, now)
-    if over is not None:
-        return over
-    payable = [target for target in run.targets if _payable(run, target, now)]
+    end = _end_of(run, now)
+    if end is not None:
+        return end
+    remaining_usd = run.left_usd(now)
+    payable = [
+        target
+        for target in run.targets
+        # A machine that the budget cannot keep until its first step would be paid for nothing.
+        if remaining_usd is None or affordable(target, remaining_usd).total_seconds() > target.overhead_seconds
+    ]
     if run.targets and not payable:
         return End(Outcome.BUDGET, f"the rest of the budget of ${run.budget_usd} is not enough for any offer")
+    by_market = has_choice(run)
     refusals = look.refusals
-    searches = _searches(run, payable, refusals, now)
+    searches = _searches(run, payable, refusals, now, by_market=by_market)
     places = open_targets(payable, (*refusals, *_held_refusals(searches)), now)
     if not places:
         # What other runs were refused is passed over, unless it leaves this one without any place to ask. Whoever
         # launches an ended run again is not put off by what it was refused in its former life either.
         since = now if run.phase is Phase.DONE else run.again_at or run.created_at
         refusals = tuple(refusal for refusal in refusals if refusal.at >= since)
-        searches = _searches(run, payable, refusals, now)
+        searches = _searches(run, payable, refusals, now, by_market=by_market)
         places = open_targets(payable, (*refusals, *_held_refusals(searches)), now)
-    choice = _by_policy(run, look, payable, refusals, now)
-    if choice is not None:
-        return choice
+    action = _by_policy(run, look, payable, refusals, now) if by_market else None
+    if action is not None:
+        return action
     if places:
         return Launch(len(run.attempts) + 1, places[0])
     all_refusals = (*refusals, *_held_refusals(searches))
@@ -181,10 +187,16 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
 
 
 def _searches(
-    run: Run, places: list[Target], refusals: tuple[Refusal, ...], now: datetime, spot_pause: timedelta = FIRST_PAUSE
+    run: Run,
+    places: list[Target],
+    refusals: tuple[Refusal, ...],
+    now: datetime,
+    *,
+    by_market: bool,
+    spot_pause: timedelta = FIRST_PAUSE,
 ) -> tuple[Search, ...]:
     """How far the search is in each group of places: in each market, where the policy decides between them."""
-    if not has_choice(run):
+    if not by_market:
         return (search(run, places, refusals, now),)
     groups = {market: [place for place in places if place.offer.market is market] for market in Market}
     pauses = {Market.SPOT: spot_pause}
@@ -209,34 +221,24 @@ def _waiting_text(searches: tuple[Search, ...], opens: datetime) -> str:
 def _by_policy(
     run: Run, look: Look, payable: list[Target], refusals: tuple[Refusal, ...], now: datetime
 ) -> Action | None:
-    """What the policy between the markets says; None where it has no say, or the market it names has no place open."""
-    if not has_choice(run):
-        return None
-    worth = _worth_heeding(refusals, now)
-    heeded = (*worth, *_held_refusals(_searches(run, payable, worth, now, ASK_SPOT_AGAIN)))
-    decision = decide_market(run, look.trained, heeded, now, look.spot_up)
-    return None if decision is None else _under_deadline(run, decision, payable, heeded, now)
-
-
-def _under_deadline(
-    run: Run, decision: Decision, payable: list[Target], refusals: tuple[Refusal, ...], now: datetime
-) -> Action | None:
-    """What the policy's word comes to in places; None where the market it names has none open."""
-    if decision.action is MarketAction.WAIT:
-        return Wait(now + timedelta(seconds=decision.wait_seconds), f"waiting for spot: {decision.why}")
-    market = _market(decision.action)
-    places = [target for target in payable if target.offer.market is market]
-    targets = open_targets(places, refusals, now)
-    return Launch(len(run.attempts) + 1, targets[0]) if targets else None
-
-
-def _worth_heeding(refusals: tuple[Refusal, ...], now: datetime) -> tuple[Refusal, ...]:
-    """A run that waits for spot asks again sooner than others pass the place over."""
-    return tuple(
+    """The action that the policy between the markets chooses; None where the market that it names has no place open."""
+    # A run that waits for spot asks again sooner than other runs pass the place over.
+    recent = tuple(
         refusal
         for refusal in refusals
         if refusal.market is not Market.SPOT or refusal.quota or now - refusal.at < ASK_SPOT_AGAIN
     )
+    searches = _searches(run, payable, recent, now, by_market=True, spot_pause=ASK_SPOT_AGAIN)
+    all_refusals = (*recent, *_held_refusals(searches))
+    decision = decide_market(run, look.trained, all_refusals, now, look.spot_up)
+    if decision is None:
+        return None
+    if decision.action is MarketAction.WAIT:
+        return Wait(now + timedelta(seconds=decision.wait_seconds), f"waiting for spot: {decision.why}")
+    market = _market(decision.action)
+    places = [target for target in payable if target.offer.market is market]
+    targets = open_targets(places, all_refusals, now)
+    return Launch(len(run.attempts) + 1, targets[0]) if targets else None
 
 
 def _market(action: MarketAction) -> Market:
@@ -245,18 +247,19 @@ def _market(action: MarketAction) -> Market:
 
 def stuck(run: Run) -> bool:
     """Whether the last interruptions, three in a row, left no newer checkpoint than there was before."""
-    best, without = 0, 0
+    best_step, without_progress = 0, 0
     for attempt in run.attempts:
         if not attempt.ran:
             continue  # refused: nothing ran
-        gained = (attempt.step or 0) > best
-        best = max(best, attempt.step or 0)
+        gained = (attempt.step or 0) > best_step
+        best_step = max(best_step, attempt.step or 0)
         # What ended otherwise was ended by the person, or by a limit that has been raised since.
-        without = 0 if gained or attempt.end not in INTERRUPTIONS else without + 1
-    return without >= MOST_WITHOUT_PROGRESS
+        without_progress = 0 if gained or attempt.end not in INTERRUPTIONS else without_progress + 1
+    return without_progress >= MOST_WITHOUT_PROGRESS
 
 
-def _over(run: Run, now: datetime) -> End | None:
+def _end_of(run: Run, now: datetime) -> End | None:
+    """The end of a run without an instance, where there is a reason not to look for one."""
     if run.stop_asked is not None:
         return End(Outcome.STOPPED, "stopped while nothing of it was running")
     if now >= run.deadline:
@@ -267,23 +270,18 @@ def _over(run: Run, now: datetime) -> End | None:
     return None
 
 
-def _payable(run: Run, target: Target, now: datetime) -> bool:
-    remaining = run.left_usd(now)
-    return remaining is None or affordable(target, remaining).total_seconds() > target.overhead_seconds
-
-
 def _got_somewhere(run: Run) -> bool:
     return any(attempt.ran for attempt in run.attempts)
 
 
 def _nowhere(run: Run, refusals: tuple[Refusal, ...], searches: tuple[Search, ...], now: datetime) -> End:
-    standing = [each for each in refusals if each.until > now and any(each.covers(place) for place in run.targets)]
-    quotas = sorted({refusal.quota for refusal in standing if refusal.quota})
-    if quotas and all(refusal.quota for refusal in standing):
+    current = [each for each in refusals if each.until > now and any(each.covers(place) for place in run.targets)]
+    quotas = sorted({refusal.quota for refusal in current if refusal.quota})
+    if quotas and all(refusal.quota for refusal in current):
         return End(Outcome.REFUSED, f"the account's quota is too small: {', '.join(quotas)}")
-    why = next((refusal.why for refusal in reversed(standing) if refusal.why), "none is in the plan")
-    also = f"; quotas that are too small: {', '.join(quotas)}" if quotas else ""
-    return End(Outcome.NO_CAPACITY, f"{_asked_text(run, searches)}, none has room: {why}{also}")
+    why = next((refusal.why for refusal in reversed(current) if refusal.why), "none is in the plan")
+    quota_text = f"; quotas that are too small: {', '.join(quotas)}" if quotas else ""
+    return End(Outcome.NO_CAPACITY, f"{_asked_text(run, searches)}, none has room: {why}{quota_text}")
 
 
 def _asked_text(run: Run, searches: tuple[Search, ...]) -> str:
@@ -333,9 +331,9 @@ def _after_training(run: Run, end: EndKind, reason: str) -> Action:
 
 
 def _still_training(run: Run, look: Look, instance: Instance, now: datetime) -> Action:
-    past = _past_its_time(run, look, now)
-    if past is not None:
-        return past
+    end = _past_its_time(run, look, now)
+    if end is not None:
+        return end
     silence = silent_since(run.attempts[-1], instance, look.sign, now) if look.knows_ages and look.tells_time else ""
     if silence:
         return _after_training(run, EndKind.LOST, silence)
@@ -366,8 +364,8 @@ def _other_market(run: Run, look: Look, now: datetime) -> Move | None:
 
 def _past_its_time(run: Run, look: Look, now: datetime) -> End | None:
     """The instance ends itself at its deadline; when it has not, some time later, it is ended from here."""
-    own = run.attempts[-1].deadline or run.deadline
-    if not look.tells_time or now <= min(own, run.deadline) + TIMER_GRACE:
+    attempt_end = run.attempts[-1].deadline or run.deadline
+    if not look.tells_time or now <= min(attempt_end, run.deadline) + TIMER_GRACE:
         return None
     if _by_budget(run):
         return End(Outcome.BUDGET, "the budget is used up")
@@ -375,5 +373,6 @@ def _past_its_time(run: Run, look: Look, now: datetime) -> End | None:
 
 
 def _by_budget(run: Run) -> bool:
-    own = run.attempts[-1].deadline
-    return own is not None and own < run.deadline
+    """Whether the newest attempt ends before the run's deadline: its own deadline is when the budget is used up."""
+    attempt_end = run.attempts[-1].deadline
+    return attempt_end is not None and attempt_end < run.deadline

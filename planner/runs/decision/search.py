@@ -65,25 +65,32 @@ def search(
     A place that a quota refuses, or that was not asked yet and refused another run, holds the others up no longer than
     its refusal stands: it is asked when that is over, before any place has its next turn.
     """
-    request = _answers_of_places(run)
-    answers = {place: request.get(place, []) for place in map(place_of, places)}
+    answers_of = _answers_of_places(run)
+    if not answers_of:
+        return Search()
+    # Offers that differ in their price alone are one place: a create asks for the same machine.
+    keys = [place_of(place) for place in places]
+    answers = {key: answers_of.get(key, []) for key in keys}
     creates = sum(map(len, answers.values()))
-    standing = [refusal for refusal in refusals if refusal.until > now]
-    waiting = [place for place in places if not _is_passed_over(place, answers[place_of(place)], standing)]
-    passes = min((len(answers[place_of(place)]) for place in waiting), default=0)
+    current_refusals = [refusal for refusal in refusals if refusal.until > now]
+    waiting = [
+        (place, answers[key])
+        for place, key in zip(places, keys, strict=True)
+        if not _is_passed_over(place, answers[key], current_refusals)
+    ]
+    passes = min((len(place_answers) for _, place_answers in waiting), default=0)
     next_pass = None
     if passes and creates < MOST_CREATES:
-        ended_at = max(answers[place_of(place)][passes - 1].at for place in waiting)
+        ended_at = max(place_answers[passes - 1].at for _, place_answers in waiting)
         next_pass = ended_at + pause_after(passes, first_pause)
     held_places = []
-    for place in waiting:
-        had = answers[place_of(place)]
-        if had:
+    for place, place_answers in waiting:
+        if place_answers:
             # A place that is ahead of the others waits until they have caught up: for no instant that is known yet.
-            until = next_pass if next_pass is not None and len(had) == passes else run.deadline
-            held_places.append(_refusal_until(place, had[-1], until))
-    reached = sum(bool(had) for had in answers.values())
-    return Search(place_count=reached, creates=creates, passes=passes, next_pass=next_pass, refusals=tuple(held_places))
+            until = next_pass if next_pass is not None and len(place_answers) == passes else run.deadline
+            held_places.append(_refusal_until(place, place_answers[-1], until))
+    count = sum(map(bool, answers.values()))
+    return Search(place_count=count, creates=creates, passes=passes, next_pass=next_pass, refusals=tuple(held_places))
 
 
 def pause_after(passes: int, first_pause: timedelta = FIRST_PAUSE) -> timedelta:
@@ -121,8 +128,9 @@ def _answers_of_places(run: Run) -> dict[CreateTarget, list[_Answer]]:
     return {place: answers[::-1] for place, answers in entries.items()}
 
 
-def _is_passed_over(place: Target, had: list[_Answer], refusals: Sequence[Refusal]) -> bool:
-    return any((refusal.quota is not None or not had) and refusal.covers(place) for refusal in refusals)
+def _is_passed_over(place: Target, answers: list[_Answer], refusals: Sequence[Refusal]) -> bool:
+    """Whether a quota, or before the place's first answer any refusal, keeps the run from asking there."""
+    return any((refusal.quota is not None or not answers) and refusal.covers(place) for refusal in refusals)
 
 
 def _refusal_until(place: Target, answer: _Answer, until: datetime) -> Refusal:

@@ -93,7 +93,7 @@ class Finisher:
         person counts as told all the same: the limit holds for a machine that cannot be asked too."""
         try:
             if run.attempt and run.attempt.ref:
-                self._provider(run).stop(run.attempt.ref)
+                self._provider_of(run.provider).stop(run.attempt.ref)
         except InstanceNotFoundError:
             return  # the next look tells how it ended
         except ProviderError as error:
@@ -106,7 +106,7 @@ class Finisher:
         attempt = run.attempt
         if attempt is None or attempt.ref is None or attempt.cleared:
             return
-        provider = self._provider(run)
+        provider = self._provider_of(run.provider)
         try:
             lines = deque(provider.logs(attempt.ref), maxlen=KEPT_LINES)
             text = "".join(f"{line.rstrip()}\n" for line in lines)
@@ -128,7 +128,7 @@ class Finisher:
         until = self._recorder.clock.now() + COLLECT_PATIENCE
         while True:
             try:
-                collect(self._provider(run).store(run.run_id), Path(run.model_folder), vouched)
+                collect(self._provider_of(run.provider).store(run.run_id), Path(run.model_folder), vouched)
             except BadRequestError:
                 raise
             except ProviderError as error:
@@ -153,13 +153,13 @@ class Finisher:
         """A model that is at home is not kept twice; what cannot be deleted now is left to the store's age limit."""
         try:
             for prefix in ("checkpoints", "output"):
-                self._provider(run).store(run.run_id).delete(prefix)
+                self._provider_of(run.provider).store(run.run_id).delete(prefix)
         except ProviderError as error:
             self._recorder.say(f"the stored copy of the model is still there: {error.message}")
 
     def over(self, run: Run) -> Over | None:
         """How the newest attempt's instance ended by itself; None where it is still there, or nobody tells."""
-        attempt, provider = run.attempts[-1], self._provider(run)
+        attempt, provider = run.attempts[-1], self._provider_of(run.provider)
         instance: Instance | None = None
         try:
             with contextlib.suppress(InstanceNotFoundError):
@@ -183,9 +183,6 @@ class Finisher:
                 attempt, exit_code=over.instance.exit_code, reason=over.instance.reason, end=over.instance.end
             )
         return run.with_attempt(replace(attempt, ended_at=over.at))
-
-    def _provider(self, run: Run) -> Provider:
-        return self._provider_of(run.provider)
 
 
 def _cleared(run: Run, now: datetime) -> Run:

@@ -171,14 +171,13 @@ class Executor:
     def _next(self, run: Run) -> tuple[Run, Action]:
         """The run after one look, and the action that follows from it."""
         # An answer is as old as its question: what was made just now may be in none that was asked for before.
-        provider = self._provider(run)
+        provider = self._provider_of(run.provider)
         before, asked_at = correction(provider), self._recorder.clock.now()
         look = self._observer.look(run, provider)
         asked_at += correction(provider) - before  # the first answer tells whether the clocks agree
-        attempt = run.attempt
-        if look.answered and attempt is not None and run.phase in (Phase.BOOTING, Phase.RUNNING):
-            billed = self._observer.with_billing(attempt, look.instance, asked_at)
-            run = run if billed == attempt else self._recorder.keep(run.with_attempt(billed), "charged")
+        if look.answered and run.phase in (Phase.BOOTING, Phase.RUNNING):
+            attempt = self._observer.with_billing(run.attempts[-1], look.instance, asked_at)
+            run = run if attempt == run.attempts[-1] else self._recorder.keep(run.with_attempt(attempt), "charged")
         if run.stop_asked is not None:
             self._recorder.still_stopping(run)
         if run.phase is Phase.BOOTING and look.sign is not None and look.sign.trains:
@@ -187,10 +186,12 @@ class Executor:
 
     def _gone_on(self, run: Run, make_request: MakeRequest) -> Run:
         """A run that had ended, with its next attempt under way."""
-        action = where_next(run, self._observer.look(run, self._provider(run)), self._recorder.clock.now())
+        action = where_next(run, self._observer.look(run, self._provider_of(run.provider)), self._recorder.clock.now())
         while isinstance(action, Wait):
             self._wait(run, action)
-            action = where_next(run, self._observer.look(run, self._provider(run)), self._recorder.clock.now())
+            action = where_next(
+                run, self._observer.look(run, self._provider_of(run.provider)), self._recorder.clock.now()
+            )
         if isinstance(action, End):
             raise ended_error(replace(run, outcome=action.outcome, message=action.message))
         return self._take(run, action, make_request)
@@ -226,7 +227,7 @@ class Executor:
 
     def _listened(self, run: Run) -> Run:
         """The same run, once the newest lines of its trainer have been passed on."""
-        self._observer.listen(run, self._provider(run))
+        self._observer.listen(run, self._provider_of(run.provider))
         return run
 
     def _launch(self, run: Run, action: Launch, make_request: MakeRequest) -> Run:
@@ -234,10 +235,10 @@ class Executor:
             run = self._recorded(run, action.number, action.target, make_request)
             if run.phase is not Phase.LAUNCHING:
                 return run
-        elif create.is_forgotten(run.attempts[-1], self._provider(run), self._recorder.clock.now()):
+        elif create.is_forgotten(run.attempts[-1], self._provider_of(run.provider), self._recorder.clock.now()):
             return self._adopted_or_given_up(run, create.FORGOTTEN)
         try:
-            return create.send(run, self._provider(run), self._recorder, again=action.target is None)
+            return create.send(run, self._provider_of(run.provider), self._recorder, again=action.target is None)
         except AnotherVersionError:
             # Agent and trainer are not in the journal: a request of an older version cannot be sent by this one.
             return self._adopted_or_given_up(run, create.ANOTHER_VERSION)
@@ -248,7 +249,8 @@ class Executor:
     def _recorded(self, run: Run, number: int, target: Target, make_request: MakeRequest) -> Run:
         provider = self._provider_of(target.offer.provider)
         try:
-            self._carry(run, provider)
+            if run.attempts and provider.name != run.provider:
+                self._carry(run, provider)
             run = create.record(run, number, target, provider, make_request, self._recorder)
         except (CapacityError, QuotaError) as error:
             if run.phase is Phase.DONE:
@@ -265,9 +267,7 @@ class Executor:
 
     def _carry(self, run: Run, provider: Provider) -> None:
         """A run that goes on at another provider takes its newest checkpoint with it."""
-        if not run.attempts or provider.name == run.provider:
-            return
-        here, there = self._provider(run).store(run.run_id), provider.store(run.run_id)
+        here, there = self._provider_of(run.provider).store(run.run_id), provider.store(run.run_id)
         is_ours = self.finisher.vouching(run) is None
         key = self.finisher.vouching(replace(run, provider=provider.name)) if is_ours else None
 
@@ -315,17 +315,17 @@ class Executor:
 
     def _checkpoint(self, run: Run) -> int | None:
         try:
-            return newest_checkpoint(self._provider(run).store(run.run_id))
+            return newest_checkpoint(self._provider_of(run.provider).store(run.run_id))
         except ProviderError:
             return None
 
     def _adopted(self, run: Run) -> Run:
         """A run whose create was cut off, with the instance that it made after all, or ended where it made none."""
-        adopted = create.adopt(run, self._provider(run), self._recorder, self._poll_seconds)
+        adopted = create.adopt(run, self._provider_of(run.provider), self._recorder, self._poll_seconds)
         return adopted or self._take(run, End(Outcome.INTERRUPTED, _why_interrupted(run)), _no_request)
 
     def _adopted_or_given_up(self, run: Run, why: str) -> Run:
-        return create.adopt_or_give_up(run, self._provider(run), self._recorder, self._poll_seconds, why)
+        return create.adopt_or_give_up(run, self._provider_of(run.provider), self._recorder, self._poll_seconds, why)
 
     def _interrupted(self, run: Run) -> Run:
         if run.phase is Phase.DONE:
@@ -340,9 +340,6 @@ class Executor:
             self._recorder.say(_FIRST_CTRL_C[run.phase])
             return self._recorder.ask_to_stop(run)
         return self._take(run, End(Outcome.STOPPED, "ended at once by Ctrl-C"), _no_request)
-
-    def _provider(self, run: Run) -> Provider:
-        return self._provider_of(run.provider)
 
 
 def ended_error(run: Run) -> PlanError:

@@ -60,9 +60,10 @@ class Observer:
     def look(self, run: Run, provider: Provider) -> Look:
         """Everything that the next action rests on. What the provider does not answer is said, and is no error."""
         recorder = self._recorder
-        now, refusals, attempt = recorder.clock.now(), recorder.refusals(), run.attempt
-        if attempt is None or run.phase not in (Phase.BOOTING, Phase.RUNNING):
-            return Look(refusals=refusals, trained=_kept_so_far(run))
+        now, refusals = recorder.clock.now(), recorder.refusals()
+        if run.phase not in (Phase.BOOTING, Phase.RUNNING):
+            return Look(refusals=refusals, trained=_newest_checkpoint(run))
+        attempt = run.attempts[-1]
         try:
             instance = _instance(provider, run)
             end_kind = finished(provider.store(run.run_id), attempt.number, instance)
@@ -71,7 +72,9 @@ class Observer:
             spot_up = self._spot_hint(provider, run, now)
         except ProviderError as error:
             recorder.unanswered(error)
-            return Look(answered=False, tells_time=tells_time(provider), refusals=refusals, trained=_kept_so_far(run))
+            return Look(
+                answered=False, tells_time=tells_time(provider), refusals=refusals, trained=_newest_checkpoint(run)
+            )
         recorder.answered()
         reading = self.listen(run, provider)
         watcher = self._watcher
@@ -85,7 +88,7 @@ class Observer:
             lag=provider.listing_lag,
             refusals=refusals,
             slow=watcher.slowness(run, now) if watcher else "",
-            trained=watcher.trained(run) if watcher else _kept_so_far(run),
+            trained=watcher.trained(run) if watcher else _newest_checkpoint(run),
             spot_up=spot_up,
         )
 
@@ -191,6 +194,7 @@ def _with_its_refusal(provider: Provider, instance: Instance, recorder: Recorder
     return instance
 
 
-def _kept_so_far(run: Run) -> Trained:
+def _newest_checkpoint(run: Run) -> Trained:
+    """How far the earlier attempts came: without a machine, only what a checkpoint has counts."""
     step = max((attempt.step or 0 for attempt in run.attempts), default=0)
     return Trained(step=step, checkpoint_step=step)

@@ -70,10 +70,12 @@ def joined(record: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, 
     for attempt in record["attempts"]:
         before = attempts.get(attempt["number"], {})
         first = {name: before[name] for name in SET_ONCE if name in before}
-        attempts[attempt["number"]] = _without_nulls({**before, **attempt, **first})
+        attempts[attempt["number"]] = {
+            name: value for name, value in {**before, **attempt, **first}.items() if value is not None
+        }
     beside = {name: recorded.get(name) for name in SET_BESIDE} if recorded else {}
     entries = {**record, **beside, "attempts": [attempts[number] for number in sorted(attempts)]}
-    return _without_nulls({**recorded, **entries})
+    return {name: value for name, value in {**recorded, **entries}.items() if value is not None}
 
 
 def text_of(value: Mapping[str, Any]) -> str:
@@ -112,10 +114,6 @@ def _check_zones(part: Run | Attempt) -> None:
         value = getattr(part, field.name)
         if isinstance(value, datetime) and value.tzinfo is None:
             raise ValueError(f"{field.name} {value.isoformat()} has no time zone")
-
-
-def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if value is not None}
 
 
 def _holds(value: str | bytes, targets: tuple[Target, ...]) -> bool:
