@@ -138,7 +138,7 @@ def result_of(tools: Tools) -> DrillResult:
     """What the steps have shown, without anything that names the account."""
     target = _where(tools)
     runs = tools.recorded()
-    targets = [attempt.target for run in runs for attempt in run.attempts if attempt.target and attempt.ran]
+    targets = [attempt.target for run in runs for attempt in run.attempts if attempt.target and attempt.had_instance]
     lasting = tools.now() - tools.began
     result = without_secrets(
         {
@@ -160,7 +160,7 @@ def result_of(tools: Tools) -> DrillResult:
 def _where(tools: Tools) -> Target:
     for run in tools.recorded():
         for attempt in run.attempts:
-            if attempt.target is not None and attempt.ran:
+            if attempt.target is not None and attempt.had_instance:
                 return attempt.target
     return tools.targets[0]
 
@@ -172,7 +172,7 @@ def _estimate(tools: Tools, runs: Sequence[Run]) -> Decimal:
     for run in runs:
         total += run.cost_usd(now)
         for attempt in run.attempts:
-            if attempt.asked_at is not None and attempt.ran:
+            if attempt.asked_at is not None and attempt.had_instance:
                 hours = ((attempt.ended_at or now) - attempt.asked_at) / timedelta(hours=1)
                 total += EXTRAS_USD_PER_HOUR * Decimal(str(round(max(hours, 0.0), 6)))
     return total.quantize(_CENT, ROUND_UP)

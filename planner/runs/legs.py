@@ -39,43 +39,45 @@ class Leg:
 
 def legs_of(run: Run, last_step: int, now: datetime) -> tuple[Leg, ...]:
     """The machines that the run has had, in order; the last of them reached `last_step`."""
-    ran = [attempt for attempt in run.attempts if attempt.ran and attempt.target is not None]
+    attempts = [attempt for attempt in run.attempts if attempt.had_instance and attempt.target is not None]
     legs, kept_count = [], 0
-    for attempt in ran:
-        reached = max(kept_count, attempt.step or 0, last_step if attempt is ran[-1] else 0)
+    for attempt in attempts:
+        newest_step = max(kept_count, attempt.step or 0, last_step if attempt is attempts[-1] else 0)
         assert attempt.target is not None
         legs.append(
-            Leg(attempt=attempt.number, target=attempt.target, steps=reached - kept_count, usd=attempt.cost_usd(now))
+            Leg(
+                attempt=attempt.number, target=attempt.target, steps=newest_step - kept_count, usd=attempt.cost_usd(now)
+            )
         )
-        kept_count = reached
+        kept_count = newest_step
     return tuple(legs)
 
 
-def estimate_of(legs: Sequence[Leg], recorded: dict[str, Any]) -> dict[str, Any]:
+def estimate_of(legs: Sequence[Leg], launch_estimate: dict[str, Any]) -> dict[str, Any]:
     """The estimate that a run is held against: seconds and USD of each place by the share of the steps trained there.
 
     Images per second and their basis are those of the last place, whose rate the receipt has. Where a place has no
-    figure of its own (this machine, a run of an earlier version), that of the launch counts (`recorded`).
+    figure of its own (this machine, a run of an earlier version), that of the launch counts (`launch_estimate`).
     """
     if not legs:
-        return recorded
+        return launch_estimate
     last = legs[-1].target
-    own = {
+    figures = {
         "seconds": _shared(legs, lambda target: target.seconds),
         "usd": _shared(legs, lambda target: _number(target.usd)),
         "images_per_second": last.images_per_second,
         "basis": last.basis,
     }
-    return {**recorded, **{name: value for name, value in own.items() if value is not None}}
+    return {**launch_estimate, **{name: value for name, value in figures.items() if value is not None}}
 
 
 def _shared(legs: Sequence[Leg], figure: Callable[[Target], float | None]) -> float | None:
-    """The figure of each place, weighed by its steps; of the last place where none were trained."""
+    """The figure of each place, weighted by its steps; of the last place where none were trained."""
     steps = sum(leg.steps for leg in legs)
-    weighed = [(leg.steps, figure(leg.target)) for leg in legs if leg.steps] or [(1, figure(legs[-1].target))]
-    if any(value is None for _, value in weighed):
+    shares = [(leg.steps, figure(leg.target)) for leg in legs if leg.steps] or [(1, figure(legs[-1].target))]
+    if any(value is None for _, value in shares):
         return None
-    return sum(share * (value or 0.0) for share, value in weighed) / (steps or 1)
+    return sum(share * (value or 0.0) for share, value in shares) / (steps or 1)
 
 
 def _number(usd: Decimal | None) -> float | None:

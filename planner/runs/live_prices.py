@@ -118,11 +118,7 @@ class Watchful:
             answers = provider.refine([offer])
         except ProviderError:
             return offer
-        there = [
-            is_fresh
-            for is_fresh in answers
-            if target.zone is None or not is_fresh.zones or target.zone in is_fresh.zones
-        ]
+        there = [answer for answer in answers if target.zone is None or not answer.zones or target.zone in answer.zones]
         if not there:
             raise CapacityError(f"{target.where} is not to be had any more")
         live = _plausible(min(there, key=agreed), offer, lambda _: None)

@@ -91,6 +91,7 @@ class Story:
     """When the newest line was written."""
 
     def add(self, line: Line) -> None:
+        """Take in the next line; a line of an event that this version does not know changes the instant alone."""
         self.last_at = instant(line.get("time")) or self.last_at
         match line["event"]:
             case "start":
@@ -113,6 +114,7 @@ class Story:
 
     @property
     def step(self) -> int:
+        """The newest step that was reported; before the first one, the step that the attempt started from."""
         for line in (self.end, self.last_step):
             if line is not None and "step" in line:
                 return int(line["step"])
@@ -135,6 +137,7 @@ class Story:
 
     @property
     def images_per_second(self) -> float | None:
+        """The rate of the whole training, else the newest that was reported; None before there is one."""
         for line in (self.end, self.last_step):
             if line is not None and line.get("images_per_second"):
                 return float(line["images_per_second"])

@@ -51,6 +51,7 @@ class Proposal:
 
     @property
     def offers(self) -> list[Offer]:
+        """The targets' offers, in the plan's order."""
         return [target.offer for target in self.targets]
 
 

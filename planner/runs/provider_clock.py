@@ -39,12 +39,14 @@ class ProviderClock:
     tell: Callable[[str, str], None]
 
     def now(self) -> datetime:
+        """The provider's time, aware, as far as it is known; else this computer's."""
         ahead = correction(self.provider)
         if ahead:
             self.tell(self.provider.name, disagreement(self.provider.name, ahead))
         return self.here.now() + ahead
 
     def sleep(self, seconds: float) -> None:
+        """Wait on this computer's clock: a duration needs no correction."""
         self.here.sleep(seconds)
 
 

@@ -68,6 +68,7 @@ class Receipt:
     early_end_epoch: int | None = None
 
     def to_json(self) -> dict[str, Any]:
+        """The fields as the journal keeps them and as `--json` prints them."""
         return asdict(self)
 
 
@@ -78,7 +79,7 @@ def receipt_record(value: object) -> dict[str, Any] | None:
     """
     if not isinstance(value, dict):
         return None
-    field_by_name = {field_by_name.name: field_by_name for field_by_name in fields(Receipt)}
+    field_by_name = {field.name: field for field in fields(Receipt)}
     record = {name: item for name, item in value.items() if name in field_by_name}
     if not all(_CHECKS[str(field_by_name[name].type)](item) for name, item in record.items()):
         return None
@@ -247,11 +248,11 @@ def measurement_of(
 
 def _seconds_beside_steps(story: Story, ending: Ending, steady: float) -> tuple[float, float, float] | None:
     """(setup, per epoch, after) in seconds; None for a run without a whole epoch."""
-    began = story.first_step_at
-    if began is None or not story.epochs:
+    first_step_at = story.first_step_at
+    if first_step_at is None or not story.epochs:
         return None
     total = (ending.ended_at - ending.asked_at).total_seconds()
-    setup = max(0.0, (began - ending.asked_at).total_seconds())
+    setup = max(0.0, (first_step_at - ending.asked_at).total_seconds())
     after = max(0.0, (ending.ended_at - story.last_epoch_at).total_seconds()) if story.last_epoch_at else 0.0
     # The first step of a process compiles; it happens once, so it belongs to the setup and not to each epoch.
     setup += story.phase_seconds.get("compile", 0.0)
@@ -297,17 +298,17 @@ def receipt_text(receipt: Receipt) -> str:
             f"  {'accuracy':12}{receipt.accuracy:>28.2%}   on {receipt.hold_out_images} held-out images{_more(receipt)}"
         )
     of = f" of {receipt.total_steps}" if receipt.total_steps else ""
-    again = f", {receipt.attempts} attempts" if receipt.attempts > 1 else ""
+    attempts_text = f", {receipt.attempts} attempts" if receipt.attempts > 1 else ""
     early = f", ended early after epoch {receipt.early_end_epoch}" if receipt.early_end_epoch is not None else ""
-    lines.append(f"  steps       {receipt.steps}{of}{again}{early}")
+    lines.append(f"  steps       {receipt.steps}{of}{attempts_text}{early}")
     if receipt.interruptions:
         lines.append(f"  interrupted {receipt.interruptions} times, {receipt.lost_steps} steps were trained again")
     lines += _place_lines(receipt)
     if receipt.device:
         lines.append(f"  trained on  {receipt.device}, {receipt.framework}")
     if receipt.phase_seconds:
-        spent = ", ".join(f"{name} {seconds:.1f}" for name, seconds in receipt.phase_seconds.items())
-        lines.append(f"  seconds     {spent}")
+        phases = ", ".join(f"{name} {seconds:.1f}" for name, seconds in receipt.phase_seconds.items())
+        lines.append(f"  seconds     {phases}")
     if receipt.model_folder:
         lines.append(f"  model       {receipt.model_folder}")
     lines += _stored_lines(receipt)

@@ -70,8 +70,8 @@ class Receipts:
             before = None
         if before is not None and before.get("attempts") == len(run.attempts):
             return receipt_from(before)
-        began = run.attempts[(before or {}).get("attempts", 0) :]
-        asked_at = began[0].asked_at if began and began[0].asked_at else run.created_at
+        new_attempts = run.attempts[(before or {}).get("attempts", 0) :]
+        asked_at = new_attempts[0].asked_at if new_attempts and new_attempts[0].asked_at else run.created_at
         folder = run.model_folder or None if run.outcome is Outcome.SUCCEEDED else None
         ended_at = self._clock.now()
         ending = Ending(asked_at=asked_at, ended_at=ended_at, model_folder=folder, stays=self._stays(run))

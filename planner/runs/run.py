@@ -42,6 +42,7 @@ class Outcome(StrEnum):
 
     @property
     def resumable(self) -> bool:
+        """Whether the same job can continue from the checkpoint of a run that ended so."""
         return self is not Outcome.SUCCEEDED
 
 
@@ -113,19 +114,20 @@ class Attempt:
 
     @property
     def usd_per_hour(self) -> Decimal:
+        """The price of its offer; zero for an attempt of an earlier version that recorded no target."""
         return self.target.offer.usd_per_hour if self.target else Decimal(0)
 
     @property
-    def ran(self) -> bool:
+    def had_instance(self) -> bool:
         """Whether there was an instance; one that nobody saw is known by how it ended."""
         return (self.ref is not None or self.end is not None) and self.end is not EndKind.NO_CAPACITY
 
     def cost_usd(self, now: datetime) -> Decimal:
         """What it has cost until now, under its offer's billing; a refused create costs nothing, nor does waiting."""
-        if self.target is None or self.asked_at is None or self.queued or (self.cleared and not self.ran):
+        if self.target is None or self.asked_at is None or self.queued or (self.cleared and not self.had_instance):
             return Decimal(0)
-        began = max(self.asked_at, self.bills_from or self.asked_at)
-        return cost_of(self.usd_per_hour, self.target.offer, (self.ended_at or now) - began)
+        began_at = max(self.asked_at, self.bills_from or self.asked_at)
+        return cost_of(self.usd_per_hour, self.target.offer, (self.ended_at or now) - began_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +179,7 @@ class Run:
 
     @property
     def live(self) -> bool:
+        """Whether the run is not done: something may still have to be launched, collected or deleted."""
         return self.phase is not Phase.DONE
 
     @property
@@ -195,8 +198,8 @@ class Run:
     @property
     def bills_usd_per_hour(self) -> Decimal:
         """What is charged for its machine at this moment, as far as is known."""
-        over = not self.bills or (self.attempts[-1].ended_at is not None)
-        return Decimal(0) if over else self.usd_per_hour
+        is_over = not self.bills or (self.attempts[-1].ended_at is not None)
+        return Decimal(0) if is_over else self.usd_per_hour
 
     def cost_usd(self, now: datetime) -> Decimal:
         """Compute of all attempts until now."""
@@ -204,8 +207,8 @@ class Run:
 
     def total_usd(self, now: datetime) -> Decimal:
         """Compute until now, and disk, address and transfer as they were estimated for where the run went."""
-        went = (attempt for attempt in self.attempts if attempt.ran and not attempt.queued)
-        fixed = [attempt.target.fixed_usd for attempt in went if attempt.target]
+        attempts = (attempt for attempt in self.attempts if attempt.had_instance and not attempt.queued)
+        fixed = [attempt.target.fixed_usd for attempt in attempts if attempt.target]
         return self.cost_usd(now) + max(fixed, default=Decimal(0))
 
     def left_usd(self, now: datetime) -> Decimal | None:

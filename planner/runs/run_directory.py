@@ -77,10 +77,10 @@ class Watcher:
     def slowness(self, run: Run, now: datetime) -> str:
         """In words how training falls behind the low end of its estimate; "" where it does not, or costs nothing."""
         target = run.attempt.target if run.attempt else None
-        rate, began = self.story.images_per_second, self.story.first_step_at
-        if target is None or not target.images_per_second_low or not rate or began is None:
+        rate, began_at = self.story.images_per_second, self.story.first_step_at
+        if target is None or not target.images_per_second_low or not rate or began_at is None:
             return ""
-        if not run.usd_per_hour or now - began < STEADY_AFTER or rate >= target.images_per_second_low:
+        if not run.usd_per_hour or now - began_at < STEADY_AFTER or rate >= target.images_per_second_low:
             return ""
         factor = (target.images_per_second or target.images_per_second_low) / rate
         return (
@@ -100,9 +100,9 @@ class Watcher:
     def _tell(self, line: Line, spent_usd: Callable[[], Decimal]) -> None:
         match line["event"]:
             case "start":
-                self._listen(_started(line))
+                self._listen(_started_event(line))
             case "step":
-                self._listen(_progressed(line, self.story, spent_usd()))
+                self._listen(_progress_event(line, self.story, spent_usd()))
             case "warning":
                 self._listen(Message(line["message"]))
             case _:
@@ -118,7 +118,7 @@ def stopped_path(attempt: int) -> str:
     return f"attempts/{attempt}/stopped-by-label.json"
 
 
-def finished(store: RunStore, attempt: int, instance: Instance | None) -> EndKind | None:
+def recorded_end(store: RunStore, attempt: int, instance: Instance | None) -> EndKind | None:
     """How the run directory says that an attempt has ended, where its instance does not tell. Raises ProviderError."""
     if instance is not None and (instance.state is not InstanceState.ENDED or instance.end not in _SILENT_ENDS):
         return None
@@ -138,17 +138,17 @@ def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now
 
     The provider's word, else the last that the run directory has of it, else its own deadline. Raises ProviderError.
     """
-    began = attempt.asked_at or now
+    began_at = attempt.asked_at or now
     if instance is not None and instance.ended_at is not None:
-        return min(now, max(began, instance.ended_at))
+        return min(now, max(began_at, instance.ended_at))
     status = status_of(store, attempt.number)
     instants = [instant(status.get("time"))]
     if status.get("state") not in (*_FINISHED, "stopped"):
         instants.append(story_of(store, attempt.number).last_at)
-    past = [at for at in instants if at is not None]
-    if past:
-        return min(now, max(began, max(past) + LAST_WORDS))
-    return min(now, max(began, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
+    known_instants = [at for at in instants if at is not None]
+    if known_instants:
+        return min(now, max(began_at, max(known_instants) + LAST_WORDS))
+    return min(now, max(began_at, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
 
 
 def newest_checkpoint(store: RunStore) -> int | None:
@@ -174,7 +174,7 @@ def _exists(store: RunStore, path: str) -> bool:
     return True
 
 
-def _started(line: Line) -> TrainerStarted:
+def _started_event(line: Line) -> TrainerStarted:
     return TrainerStarted(
         device=device_text(line).removeprefix("1 x "),
         strategy=line.get("strategy", ""),
@@ -185,7 +185,7 @@ def _started(line: Line) -> TrainerStarted:
     )
 
 
-def _progressed(line: Line, story: Story, usd_so_far: Decimal) -> Progressed:
+def _progress_event(line: Line, story: Story, usd_so_far: Decimal) -> Progressed:
     start = story.start or {}
     return Progressed(
         epoch=line.get("epoch", 1),
@@ -205,8 +205,8 @@ def _eta(line: Line, start: Line) -> timedelta | None:
     """What is left at the newest rate; None where that is not known, or is longer than a year."""
     rate = line.get("images_per_second")
     batch = start.get("images", 0) / max(1, start.get("steps_per_epoch", 1))
-    rest = max(0, start.get("total_steps", 0) - line["step"])
+    remaining_steps = max(0, start.get("total_steps", 0) - line["step"])
     if not rate or not batch:
         return None
-    seconds = rest * batch / rate
+    seconds = remaining_steps * batch / rate
     return timedelta(seconds=seconds) if seconds < _LONGEST_ETA_SECONDS else None

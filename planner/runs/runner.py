@@ -90,8 +90,8 @@ class Runner:
             if run is None:
                 continue
             if not self.owns(run):
-                whose = own_client(self._settings).whose(run.client)
-                self._listen(Message(f"run {run.run_id} of this job is of {whose}: it is left to that client"))
+                owner = own_client(self._settings).whose(run.client)
+                self._listen(Message(f"run {run.run_id} of this job is of {owner}: it is left to that client"))
                 continue
             if run.outcome is None or not run.outcome.resumable or run.phase is not Phase.DONE:
                 continue
@@ -159,14 +159,14 @@ class Runner:
             return self._journal.run(run.run_id)
         folder = str(output_folder(output, run.job_name, run.run_id)) if output else run.model_folder
         now = self._clock.now()
-        again = replace(
+        next_run = replace(
             run, deadline=draft.deadline, deadline_given=draft.deadline_given, budget_usd=draft.budget_usd,
             targets=draft.targets, on_slow=draft.on_slow, moving=None,
             model_folder=folder, outcome=None, message=None, stop_asked=None, slow=None, again_at=now,
         )  # fmt: skip
-        with self.spending.launching(again):
+        with self.spending.launching(next_run):
             self._journal.go_on(run.run_id, now)
-        return again
+        return next_run
 
     def prepare(self, request: LaunchRequest) -> None:
         """Look whether the launch will be let in, and make ready what takes long. Raises PlanError."""
@@ -195,8 +195,8 @@ class Runner:
         for as long as the `patience`.
         """
         self._must_own(run)
-        with self._locks.holding(run.run_id) as mine:
-            if mine:
+        with self._locks.holding(run.run_id) as has_lock:
+            if has_lock:
                 with self._receipts.of_failure(run.run_id):
                     run = self._executor(run).follow(run, make_request, until_launched=until_launched)
                 return run, self._receipts.write(run)
@@ -221,14 +221,14 @@ class Runner:
         Raises RefusedError where it is another client's.
         """
         self._must_own(run)
-        with self._locks.holding(run.run_id) as mine:
-            if not mine:
+        with self._locks.holding(run.run_id) as has_lock:
+            if not has_lock:
                 return self.with_end(self._journal.run(run.run_id))
             with self._receipts.of_failure(run.run_id):
-                settled = self._executor(run).settle(self._journal.run(run.run_id))
-            if settled.phase is Phase.DONE:
-                self._receipts.write(settled)
-        return settled
+                run = self._executor(run).settle(self._journal.run(run.run_id))
+            if run.phase is Phase.DONE:
+                self._receipts.write(run)
+        return run
 
     def with_end(self, run: Run) -> Run:
         """The run as it is recorded, with the end of its machine where that has ended and nobody has written it down:
@@ -256,9 +256,9 @@ class Runner:
     def _must_own(self, run: Run) -> None:
         if self.owns(run):
             return
-        whose = own_client(self._settings).whose(run.client)
+        owner = own_client(self._settings).whose(run.client)
         raise RefusedError(
-            f"run {run.run_id} was launched by {whose}, not by this home: it is left alone",
+            f"run {run.run_id} was launched by {owner}, not by this home: it is left alone",
             f"if that client is gone: plan attach {run.run_id} --client any takes the run over, "
             f"plan stop {run.run_id} --client any ends it",
         )
@@ -300,13 +300,13 @@ class Runner:
                 watcher = Watcher(store, run.attempt.number, self._listen)
             self._show(watcher, run)
             self._clock.sleep(LOCAL_POLL_SECONDS)
-            with self._locks.holding(run.run_id) as mine:
+            with self._locks.holding(run.run_id) as has_lock:
                 pass
-            if mine and self._journal.run(run.run_id).phase is not Phase.DONE:
+            if has_lock and self._journal.run(run.run_id).phase is not Phase.DONE:
                 return self.follow(
                     self._journal.run(run.run_id), make_request, until_launched=until_launched, patience=patience
                 )
-            if mine:
+            if has_lock:
                 return (run := self._journal.run(run.run_id)), self._receipts.write(run)
 
     def _show(self, watcher: Watcher | None, run: Run) -> None:

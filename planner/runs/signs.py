@@ -77,11 +77,11 @@ def silent_since(attempt: Attempt, instance: Instance, sign: Sign | None, now: d
     starts = [
         at for at in (attempt.asked_at, attempt.sent_at, attempt.bills_from, instance.launched_at) if at is not None
     ]
-    began = max(starts, default=now)
+    began_at = max(starts, default=now)
     if sign is None:
         minutes = BOOT_LIMIT.total_seconds() / 60
-        return f"no sign of life within {minutes:.0f} minutes of the launch" if now - began > BOOT_LIMIT else ""
-    if now - max(began, sign.at) <= SILENCE_LIMIT:
+        return f"no sign of life within {minutes:.0f} minutes of the launch" if now - began_at > BOOT_LIMIT else ""
+    if now - max(began_at, sign.at) <= SILENCE_LIMIT:
         return ""
     return f"no sign of life since {sign.at:%Y-%m-%d %H:%M} UTC: the machine hangs, or cannot reach its store"
 

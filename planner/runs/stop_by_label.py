@@ -37,17 +37,17 @@ def stop_by_label(
     _ask_for_checkpoint(provider, machines, clock, say)
     for machine in machines:
         _note(provider, machine, clock)
-    rest = end(provider, owned, clock)
+    remaining = end(provider, owned, clock)
     for _ in range(_MOST_ROUNDS):
-        if rest:
-            return rest
+        if remaining:
+            return remaining
         more, unanswered = _resources_of(provider, run_id)
         if unanswered:
             return unanswered
         if not more:
             return []
-        rest = end(provider, more, clock)
-    return rest or [f"run {run_id}: something makes machines for it again and again"]
+        remaining = end(provider, more, clock)
+    return remaining or [f"run {run_id}: something makes machines for it again and again"]
 
 
 def _ask_for_checkpoint(

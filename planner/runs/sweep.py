@@ -41,6 +41,7 @@ class Fate(StrEnum):
 
     @property
     def ends(self) -> bool:
+        """Whether a sweep without options deletes it."""
         return self in (Fate.EXPIRED, Fate.ORPHAN)
 
 
@@ -83,8 +84,8 @@ def look(
     except IncompleteListingError as error:
         owned, unanswered = list(error.resources), error.unanswered
     runs_by_id, now = runs(), time()
-    whose = {resource.run_id: resource.client for resource in owned if resource.client is not None}
-    owned = [replace(resource, client=resource.client or whose.get(resource.run_id)) for resource in owned]
+    client_of_run = {resource.run_id: resource.client for resource in owned if resource.client is not None}
+    owned = [replace(resource, client=resource.client or client_of_run.get(resource.run_id)) for resource in owned]
     resources = tuple(
         SweptResource(resource=resource, fate=fate_of(resource, runs_by_id, clients, now)) for resource in owned
     )

@@ -143,17 +143,17 @@ def no_capacity(target: Target, now: datetime, why: str, memory: timedelta = LOS
 
 def open_targets(targets: Sequence[Target], refusals: Iterable[Refusal], now: datetime) -> list[Target]:
     """The targets that nobody has refused lately, in the plan's order."""
-    standing = [refusal for refusal in refusals if refusal.until > now]
-    return [target for target in targets if not any(refusal.covers(target) for refusal in standing)]
+    current = [refusal for refusal in refusals if refusal.until > now]
+    return [target for target in targets if not any(refusal.covers(target) for refusal in current)]
 
 
 def opens_again(targets: Sequence[Target], refusals: Iterable[Refusal], now: datetime) -> datetime | None:
     """When the first of the targets will have been passed over for long enough; None where none is refused."""
-    standing = [refusal for refusal in refusals if refusal.until > now]
+    current = [refusal for refusal in refusals if refusal.until > now]
     ends = [
-        max(refusal.until for refusal in standing if refusal.covers(target))
+        max(refusal.until for refusal in current if refusal.covers(target))
         for target in targets
-        if any(refusal.covers(target) for refusal in standing)
+        if any(refusal.covers(target) for refusal in current)
     ]
     return min(ends, default=None)
 

@@ -142,7 +142,7 @@ def _spot_record(run: Run, refusals: tuple[Refusal, ...], now: datetime, spot_up
     had = [
         attempt
         for attempt in run.attempts
-        if attempt.ran and attempt.target and attempt.target.offer.market is Market.SPOT
+        if attempt.had_instance and attempt.target and attempt.target.offer.market is Market.SPOT
     ]
     lasting = [(attempt.ended_at or now) - attempt.asked_at for attempt in had if attempt.asked_at]
     instants = [refusal.at for refusal in refusals if refusal.until > now and refusal.market in (None, Market.SPOT)]

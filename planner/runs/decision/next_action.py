@@ -32,8 +32,8 @@ LOOK_AGAIN = timedelta(minutes=5)
 class Look:
     """What is known of the world when the next action is chosen.
 
-    `instance` is the live instance (None: the provider knows none), `answered` whether the provider told at all;
-    `finished` is how the run directory says that the attempt ended. `sign` is the newest sign of life in the run
+    `instance` is the live instance (None: the provider knows none), `has_answer` whether the provider answered at all;
+    `recorded_end` is how the run directory says that the attempt ended. `sign` is the newest sign of life in the run
     directory (None: there is none); without `knows_ages`, nothing may be concluded from how old it is. Without
     `tells_time` nobody knows what time it is there, and nothing is ended for any age, deadline included: the machine's
     own timer holds that. `told_to_stop_at` is when the machine was first told that a person wants the run to stop
@@ -42,8 +42,8 @@ class Look:
     """
 
     instance: Instance | None = None
-    answered: bool = True
-    finished: EndKind | None = None
+    has_answer: bool = True
+    recorded_end: EndKind | None = None
     sign: Sign | None = None
     knows_ages: bool = True
     tells_time: bool = True
@@ -249,7 +249,7 @@ def stuck(run: Run) -> bool:
     """Whether the last interruptions, three in a row, left no newer checkpoint than there was before."""
     best_step, without_progress = 0, 0
     for attempt in run.attempts:
-        if not attempt.ran:
+        if not attempt.had_instance:
             continue  # refused: nothing ran
         gained = (attempt.step or 0) > best_step
         best_step = max(best_step, attempt.step or 0)
@@ -271,7 +271,7 @@ def _end_of(run: Run, now: datetime) -> End | None:
 
 
 def _got_somewhere(run: Run) -> bool:
-    return any(attempt.ran for attempt in run.attempts)
+    return any(attempt.had_instance for attempt in run.attempts)
 
 
 def _nowhere(run: Run, refusals: tuple[Refusal, ...], searches: tuple[Search, ...], now: datetime) -> End:
@@ -297,13 +297,15 @@ def _counted(number: int, noun: str) -> str:
 
 def _while_training(run: Run, look: Look, now: datetime) -> Action:
     instance = look.instance
-    if not look.answered:
+    if not look.has_answer:
         return _past_its_time(run, look, now) or Wait(why="the provider does not answer")
     if instance is not None and instance.state is not InstanceState.ENDED:
         return _still_training(run, look, instance, now)
     # A machine may end itself as soon as its results are complete: the run directory knows better than its absence.
-    if look.finished is not None:
-        return _after_training(run, look.finished, instance.reason if instance and instance.reason else look.finished)
+    if look.recorded_end is not None:
+        return _after_training(
+            run, look.recorded_end, instance.reason if instance and instance.reason else look.recorded_end
+        )
     if instance is None:
         instant = run.attempts[-1].sent_at or run.attempts[-1].asked_at
         young = instant is not None and now - instant < look.lag

@@ -121,7 +121,7 @@ def _answers_of_places(run: Run) -> dict[CreateTarget, list[_Answer]]:
     entries: dict[CreateTarget, list[_Answer]] = {}
     for attempt in reversed(run.attempts):
         at = attempt.ended_at or attempt.sent_at or attempt.asked_at
-        if attempt.ran or at is None or (run.again_at is not None and at < run.again_at):
+        if attempt.had_instance or at is None or (run.again_at is not None and at < run.again_at):
             break
         if attempt.target is not None:
             entries.setdefault(place_of(attempt.target), []).append(_Answer(at, attempt.reason or ""))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from planner.runs.journal.records import request_from_record, request_record
 from planner.runs.run import Attempt, Phase, Run
-from planner.runs.run_directory import finished, when_ended
+from planner.runs.run_directory import recorded_end, when_ended
 from planner.runs.targets import Target, recommended_first, refusal_of
 from providers.base import EndKind, LaunchRequest, Resolver
 from providers.errors import BadRequestError, CapacityError, ProviderError, QuotaError, ThrottledError, TransientError
@@ -101,8 +101,8 @@ def _recorded_request(run: Run, provider: Provider, recorder: Recorder) -> Launc
 def _with_try(run: Run, recorder: Recorder) -> Run:
     """The run with one more try of its newest attempt, in the journal."""
     attempt = run.attempts[-1]
-    again = replace(attempt, tries=attempt.tries + 1, sent_at=recorder.clock.now())
-    return recorder.keep(run.with_attempt(again), f"try {again.tries + 1}")
+    attempt = replace(attempt, tries=attempt.tries + 1, sent_at=recorder.clock.now())
+    return recorder.keep(run.with_attempt(attempt), f"try {attempt.tries + 1}")
 
 
 def _booting(run: Run, instance: Instance, recorder: Recorder) -> Run:
@@ -172,7 +172,7 @@ def adopt(run: Run, provider: Provider, recorder: Recorder, poll_seconds: float)
 
     Still LAUNCHING where the provider does not answer; that is told. Waits until a list must show what was made.
     """
-    attempt, began = run.attempts[-1], recorder.clock.now()
+    attempt, began_at = run.attempts[-1], recorder.clock.now()
     while True:
         asked_at = recorder.clock.now()
         try:
@@ -180,11 +180,11 @@ def adopt(run: Run, provider: Provider, recorder: Recorder, poll_seconds: float)
                 if resource.instance and resource.attempt == attempt.number:
                     return recorder.moved(run.with_attempt(replace(attempt, ref=resource.ref)), Phase.BOOTING)
             # When the create took effect, only who sent it could tell: no later than now.
-            rest = provider.listing_lag - (asked_at - began)
+            rest = provider.listing_lag - (asked_at - began_at)
             if rest.total_seconds() <= 0:
                 return _come_and_gone(run, attempt, provider, recorder)
         except ProviderError as error:
-            recorder.unanswered(error)
+            recorder.report_no_answer(error)
             return run
         recorder.say_once(f"run {run.run_id}: waiting until {provider.name} must list what it made")
         recorder.clock.sleep(max(poll_seconds, rest.total_seconds()))
@@ -217,6 +217,6 @@ def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, recorder: Rec
     before = f"attempts/{attempt.number}/machine/"  # put there ahead of the create
     if all(path.startswith(before) for path in store.list(f"attempts/{attempt.number}")):
         return None
-    end = finished(store, attempt.number, None) or EndKind.LOST
-    over = replace(attempt, end=end, ended_at=when_ended(store, attempt, None, recorder.clock.now()))
-    return recorder.moved(run.with_attempt(over), Phase.BOOTING)
+    end = recorded_end(store, attempt.number, None) or EndKind.LOST
+    attempt = replace(attempt, end=end, ended_at=when_ended(store, attempt, None, recorder.clock.now()))
+    return recorder.moved(run.with_attempt(attempt), Phase.BOOTING)

@@ -40,7 +40,7 @@ def unchecked(run: Run) -> None:
     del run
 
 
-class Over(NamedTuple):
+class InstanceEnd(NamedTuple):
     """An instance that has ended by itself: what the provider still says of it (None: nothing), and until when it
     billed."""
 
@@ -97,7 +97,7 @@ class Finisher:
         except InstanceNotFoundError:
             return  # the next look tells how it ended
         except ProviderError as error:
-            self._recorder.unanswered(error)
+            self._recorder.report_no_answer(error)
         if run.stop_asked is not None:
             self._recorder.told_to_stop(run)
 
@@ -134,7 +134,7 @@ class Finisher:
             except ProviderError as error:
                 if self._recorder.clock.now() > until:
                     raise
-                self._recorder.unanswered(error, "store")
+                self._recorder.report_no_answer(error, "store")
                 self._recorder.clock.sleep(self._poll_seconds)
             else:
                 return
@@ -147,7 +147,7 @@ class Finisher:
         except TeardownUnverifiedError as error:
             self._recorder.keep(replace(run, unverified=error.message), "teardown unverified")
             raise
-        return _cleared(run, self._recorder.clock.now())
+        return _with_cleared_attempts(run, self._recorder.clock.now())
 
     def _drop_stored(self, run: Run) -> None:
         """A model that is at home is not kept twice; what cannot be deleted now is left to the store's age limit."""
@@ -157,7 +157,7 @@ class Finisher:
         except ProviderError as error:
             self._recorder.say(f"the stored copy of the model is still there: {error.message}")
 
-    def over(self, run: Run) -> Over | None:
+    def instance_end(self, run: Run) -> InstanceEnd | None:
         """How the newest attempt's instance ended by itself; None where it is still there, or nobody tells."""
         attempt, provider = run.attempts[-1], self._provider_of(run.provider)
         instance: Instance | None = None
@@ -166,7 +166,9 @@ class Finisher:
                 instance = provider.get(attempt.ref) if attempt.ref else None
             if instance is not None and instance.state is not InstanceState.ENDED:
                 return None
-            return Over(instance, when_ended(provider.store(run.run_id), attempt, instance, self._recorder.clock.now()))
+            return InstanceEnd(
+                instance, when_ended(provider.store(run.run_id), attempt, instance, self._recorder.clock.now())
+            )
         except ProviderError:
             return None
 
@@ -175,17 +177,17 @@ class Finisher:
         attempt = run.attempt
         if attempt is None or attempt.ref is None or attempt.ended_at is not None:
             return run
-        over = self.over(run)
-        if over is None:
+        ending = self.instance_end(run)
+        if ending is None:
             return run
-        if over.instance is not None and attempt.end is None:
+        if ending.instance is not None and attempt.end is None:
             attempt = replace(
-                attempt, exit_code=over.instance.exit_code, reason=over.instance.reason, end=over.instance.end
+                attempt, exit_code=ending.instance.exit_code, reason=ending.instance.reason, end=ending.instance.end
             )
-        return run.with_attempt(replace(attempt, ended_at=over.at))
+        return run.with_attempt(replace(attempt, ended_at=ending.at))
 
 
-def _cleared(run: Run, now: datetime) -> Run:
+def _with_cleared_attempts(run: Run, now: datetime) -> Run:
     """The run after the provider has said that nothing of it is left: nothing bills any more."""
     attempts = tuple(
         attempt if attempt.cleared else replace(attempt, cleared=True, ended_at=attempt.ended_at or now)

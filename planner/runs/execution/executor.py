@@ -76,7 +76,9 @@ class CtrlC(StrEnum):
 class Person(Protocol):
     """Whoever started the command, as far as they can be asked."""
 
-    def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC: ...
+    def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC:
+        """What the person wants who has pressed Ctrl-C, `times` times since the command began (from 1)."""
+        ...
 
     def runs_slow(self, run: Run, text: str) -> OnSlow:
         """CONTINUE, STOP or REPLAN."""
@@ -175,7 +177,7 @@ class Executor:
         before, asked_at = correction(provider), self._recorder.clock.now()
         look = self._observer.look(run, provider)
         asked_at += correction(provider) - before  # the first answer tells whether the clocks agree
-        if look.answered and run.phase in (Phase.BOOTING, Phase.RUNNING):
+        if look.has_answer and run.phase in (Phase.BOOTING, Phase.RUNNING):
             attempt = self._observer.with_billing(run.attempts[-1], look.instance, asked_at)
             run = run if attempt == run.attempts[-1] else self._recorder.keep(run.with_attempt(attempt), "charged")
         if run.stop_asked is not None:
@@ -232,7 +234,7 @@ class Executor:
 
     def _launch(self, run: Run, action: Launch, make_request: MakeRequest) -> Run:
         if action.target is not None:
-            run = self._recorded(run, action.number, action.target, make_request)
+            run = self._record_attempt(run, action.number, action.target, make_request)
             if run.phase is not Phase.LAUNCHING:
                 return run
         elif create.is_forgotten(run.attempts[-1], self._provider_of(run.provider), self._recorder.clock.now()):
@@ -246,7 +248,7 @@ class Executor:
             self.finisher.end(run, End(_outcome_of(error), error.message))
             raise
 
-    def _recorded(self, run: Run, number: int, target: Target, make_request: MakeRequest) -> Run:
+    def _record_attempt(self, run: Run, number: int, target: Target, make_request: MakeRequest) -> Run:
         provider = self._provider_of(target.offer.provider)
         try:
             if run.attempts and provider.name != run.provider:
@@ -302,11 +304,11 @@ class Executor:
         self.finisher.keep_output(run)
         attempt, now = run.attempts[-1], self._recorder.clock.now()
         step = self._checkpoint(run)
-        reached = self._observer.step_of(attempt.number) or step or 0
-        over = self.finisher.over(run)
+        last_step = self._observer.step_of(attempt.number) or step or 0
+        ending = self.finisher.instance_end(run)
         attempt_over = replace(
-            attempt, end=action.end, reason=action.reason, ended_at=over.at if over else now, step=step,
-            lost_steps=max(0, reached - (step or 0)),
+            attempt, end=action.end, reason=action.reason, ended_at=ending.at if ending else now, step=step,
+            lost_steps=max(0, last_step - (step or 0)),
         )  # fmt: skip
         if action.end in (EndKind.RECLAIMED, EndKind.NO_CAPACITY) and attempt.target is not None:
             self._recorder.remember(no_capacity(attempt.target, now, action.reason))
@@ -359,8 +361,8 @@ def elsewhere(run: Run) -> Run:
     target = run.attempts[-1].target
     if run.slow is not OnSlow.REPLAN or target is None:
         return run
-    others = tuple(other for other in run.targets if other.offer.device != target.offer.device)
-    return replace(run, targets=others, slow=None) if others else replace(run, slow=OnSlow.CONTINUE)
+    targets = tuple(other for other in run.targets if other.offer.device != target.offer.device)
+    return replace(run, targets=targets, slow=None) if targets else replace(run, slow=OnSlow.CONTINUE)
 
 
 _SLOW = {

@@ -11,7 +11,7 @@ from planner.runs.decision.market import SpotUp, Trained
 from planner.runs.decision.next_action import Look
 from planner.runs.provider_clock import tells_time
 from planner.runs.run import Phase
-from planner.runs.run_directory import Watcher, finished
+from planner.runs.run_directory import Watcher, recorded_end
 from planner.runs.signs import FRESH, Sign, newest_sign
 from pricing.offers import Market
 from providers.base import EndKind, InstanceState, SpotScout
@@ -38,10 +38,10 @@ MOST_SCOUTED = 5
 
 
 class SignReading(NamedTuple):
-    """The newest sign of life; `answered`: the store let itself be read."""
+    """The newest sign of life; `has_answer`: the store let itself be read."""
 
     sign: Sign | None
-    answered: bool
+    has_answer: bool
 
 
 class Observer:
@@ -66,23 +66,23 @@ class Observer:
         attempt = run.attempts[-1]
         try:
             instance = _instance(provider, run)
-            end_kind = finished(provider.store(run.run_id), attempt.number, instance)
+            end_kind = recorded_end(provider.store(run.run_id), attempt.number, instance)
             if instance is not None and end_kind is None and run.phase is Phase.BOOTING:
                 instance = _with_its_refusal(provider, instance, recorder)
             spot_up = self._spot_hint(provider, run, now)
         except ProviderError as error:
-            recorder.unanswered(error)
+            recorder.report_no_answer(error)
             return Look(
-                answered=False, tells_time=tells_time(provider), refusals=refusals, trained=_newest_checkpoint(run)
+                has_answer=False, tells_time=tells_time(provider), refusals=refusals, trained=_newest_checkpoint(run)
             )
-        recorder.answered()
+        recorder.note_answer()
         reading = self.listen(run, provider)
         watcher = self._watcher
         return Look(
             instance=instance,
-            finished=end_kind,
+            recorded_end=end_kind,
             sign=reading.sign,
-            knows_ages=reading.answered,
+            knows_ages=reading.has_answer,
             tells_time=tells_time(provider),
             told_to_stop_at=recorder.told_to_stop_at(run) if run.stop_asked is not None else None,
             lag=provider.listing_lag,
@@ -97,7 +97,7 @@ class Observer:
         error."""
         attempt, recorder = run.attempt, self._recorder
         if attempt is None or attempt.ref is None:
-            return SignReading(None, answered=True)
+            return SignReading(None, has_answer=True)
         try:
             store = provider.store(run.run_id)
             if self._watcher is None or self._watcher.attempt != attempt.number:
@@ -106,11 +106,11 @@ class Observer:
             story, is_to_stop = self._watcher.story, run.stop_asked is not None
             sign = newest_sign(store, attempt.number, story, recorder.clock.now(), is_to_stop=is_to_stop)
         except ProviderError as error:
-            recorder.unanswered(error, "store")
+            recorder.report_no_answer(error, "store")
             self._away_since = self._away_since or recorder.clock.now()
-            return SignReading(None, answered=False)
-        recorder.answered("store")
-        return SignReading(self._after_outage(sign, recorder.clock.now()), answered=True)
+            return SignReading(None, has_answer=False)
+        recorder.note_answer("store")
+        return SignReading(self._after_outage(sign, recorder.clock.now()), has_answer=True)
 
     def step_of(self, attempt: int) -> int | None:
         """The newest step that an attempt's trainer has written; None where this process has read none of it."""

@@ -100,10 +100,10 @@ class Recorder:
             return None
         number = run.attempt.number
         try:
-            noted = self.journal.told_to_stop_at(run.run_id, number)
+            told_at = self.journal.told_to_stop_at(run.run_id, number)
         except ThisMachineError:
-            noted = None
-        return noted or self._told_to_stop.get(number)
+            told_at = None
+        return told_at or self._told_to_stop.get(number)
 
     def refusals(self) -> tuple[Refusal, ...]:
         """The places that said no lately; none where the journal cannot be read."""
@@ -125,16 +125,16 @@ class Recorder:
         self.listen(Message(text))
 
     def say_once(self, text: str, of: str = "") -> None:
-        """Not again until whoever it is said of has `answered`."""
+        """Not again until whoever it is said of has answered (`note_answer`)."""
         if (of, text) not in self._said:
             self._said.add((of, text))
             self.say(text)
 
-    def answered(self, of: str = "") -> None:
+    def note_answer(self, of: str = "") -> None:
         """The provider, or its part `of`, answers again: what was said of it may be said once more."""
         self._said = {pair for pair in self._said if pair[0] != of}
 
-    def unanswered(self, error: ProviderError, of: str = "") -> None:
+    def report_no_answer(self, error: ProviderError, of: str = "") -> None:
         """Once for each text. A sign-in that has ended is for the person to mend."""
         if isinstance(error, CredentialsError):
             self.say_once(

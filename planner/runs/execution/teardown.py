@@ -44,21 +44,21 @@ class Teardown:
 
         A machine that another client made for the run is left to that client until its own deadline is over.
         """
-        began = self.clock.now()
+        began_at = self.clock.now()
         pause = self.pause_seconds
         while True:
-            rest = self._what_is_left(run)
-            if not rest:
+            remaining = self._remaining_names(run)
+            if not remaining:
                 return
-            if self.clock.now() - began > self.patience + self._settling(run, began):
+            if self.clock.now() - began_at > self.patience + self._settling(run, began_at):
                 raise TeardownUnverifiedError(
-                    f"teardown unverified: {', '.join(rest)} of run {run.run_id} may still be there",
+                    f"teardown unverified: {', '.join(remaining)} of run {run.run_id} may still be there",
                     "plan status looks again; plan sweep lists what is left and what it costs",
                 )
             self.clock.sleep(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
-    def _what_is_left(self, run: Run) -> list[str]:
+    def _remaining_names(self, run: Run) -> list[str]:
         """Names of what may still be there, all of it told to go; empty once its absence is sure."""
         asked_at = self.clock.now()
         try:
@@ -67,17 +67,17 @@ class Teardown:
         except IncompleteListingError as error:
             owned, unknown = error.resources, error.unanswered or ("places that did not answer",)
         except ProviderError as error:
-            return [self._unanswered(error)]
+            return [self._report_no_answer(error)]
         others = [resource for resource in owned if is_anothers(resource, run, asked_at)]
-        rest = [self._end(resource) for resource in owned if resource not in others]
+        remaining = [self._end(resource) for resource in owned if resource not in others]
         if others:
             names = ", ".join(f"{other.kind} {other.id} of client {other.client}" for other in others)
             raise TeardownUnverifiedError(
                 f"{names} belongs to run {run.run_id}, which that client has taken over: left alone",
                 f"plan stop {run.run_id} --client any ends it all the same",
             )
-        rest += [f"whatever is in {place}" for place in unknown]
-        return rest or self._not_listed(run, asked_at)
+        remaining += [f"whatever is in {place}" for place in unknown]
+        return remaining or self._not_listed(run, asked_at)
 
     def _end(self, resource: OwnedResource) -> str:
         name = f"{resource.kind} {resource.id}"
@@ -86,7 +86,7 @@ class Teardown:
         except InstanceNotFoundError:
             pass
         except ProviderError as error:
-            self._unanswered(error)
+            self._report_no_answer(error)
         return name
 
     def _not_listed(self, run: Run, asked_at: datetime) -> list[str]:
@@ -97,12 +97,12 @@ class Teardown:
         for attempt in run.attempts:
             if attempt.cleared:
                 continue
-            rest = self._may_be_there(attempt, asked_at)
-            if rest:
-                return [rest]
+            remaining = self._remaining_of(attempt, asked_at)
+            if remaining:
+                return [remaining]
         return []
 
-    def _may_be_there(self, attempt: Attempt, asked_at: datetime) -> str:
+    def _remaining_of(self, attempt: Attempt, asked_at: datetime) -> str:
         if not self._listed_by(asked_at, attempt.sent_at):
             return f"what attempt {attempt.number} may have made"
         if attempt.ref is None:
@@ -114,18 +114,18 @@ class Teardown:
         except InstanceNotFoundError:
             return ""
         except ProviderError as error:
-            return self._unanswered(error)
+            return self._report_no_answer(error)
         return f"instance {attempt.ref.id}"
 
     def _listed_by(self, asked_at: datetime, sent_at: datetime | None) -> bool:
         return sent_at is None or asked_at - sent_at >= self.provider.listing_lag
 
-    def _settling(self, run: Run, began: datetime) -> timedelta:
+    def _settling(self, run: Run, began_at: datetime) -> timedelta:
         """Patience starts when a listing can be believed."""
-        newest = max((attempt.sent_at for attempt in run.attempts if attempt.sent_at), default=began)
-        return max(timedelta(0), newest + self.provider.listing_lag - began)
+        newest = max((attempt.sent_at for attempt in run.attempts if attempt.sent_at), default=began_at)
+        return max(timedelta(0), newest + self.provider.listing_lag - began_at)
 
-    def _unanswered(self, error: ProviderError) -> str:
+    def _report_no_answer(self, error: ProviderError) -> str:
         """Say what stands in the way, once; a refused sign-in loudly, since only the person can mend it."""
         kind = type(error).__name__
         if kind not in self._complained:

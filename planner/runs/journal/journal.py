@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from planner.errors import BadInputError, StateError, ThisMachineError, UnknownRunError
 from planner.runs.journal.records import refusal_from_record, refusal_record, targets_text
-from planner.runs.journal.rows import NO_ROW, RunSummary, aware, joined, run_of, run_record, save_run, text_of
+from planner.runs.journal.rows import NO_ROW, RunSummary, aware, merged_record, run_of, run_record, save_run, text_of
 from planner.runs.journal.schema import LIVE, migrate, pack_run
 from planner.runs.receipt import receipt_record
 from planner.runs.run import Outcome, Phase, Run
@@ -57,6 +57,7 @@ class Journal:
         return cls(db, path)
 
     def close(self) -> None:
+        """Close the database. A closed journal cannot be used again."""
         self._db.close()
 
     def __enter__(self) -> Self:
@@ -72,7 +73,7 @@ class Journal:
         with _before_anything_is_made(), self._write() as db:
             db.execute(
                 "INSERT INTO runs (run_id, run_json, targets, job_json, estimate_json) VALUES (?,?,?,?,?)",
-                (run.run_id, text_of(joined(run_record(run), {})), targets_text(run.targets), job_json,
+                (run.run_id, text_of(merged_record(run_record(run), {})), targets_text(run.targets), job_json,
                  json.dumps(estimate)),
             )  # fmt: skip
             _log(db, run.run_id, now, "planned", "")

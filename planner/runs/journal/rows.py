@@ -48,34 +48,34 @@ def run_record(run: Run) -> dict[str, Any]:
 
 
 def save_run(db: sqlite3.Connection, run: Run) -> None:
-    """The recorded run as it is now, inside a transaction; see `joined` for what is left as it is recorded."""
+    """The recorded run as it is now, inside a transaction; see `merged_record` for what is left as it is recorded."""
     row = db.execute("SELECT run_json, targets FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
     if row is None:
         return  # the event that follows is refused then
     try:
-        record = joined(run_record(run), json.loads(row["run_json"]))
+        record = merged_record(run_record(run), json.loads(row["run_json"]))
     except NO_ROW:  # nobody can read what was recorded: it is written anew
-        record = joined(run_record(run), {})
+        record = merged_record(run_record(run), {})
     targets = row["targets"] if _holds(row["targets"], run.targets) else targets_text(run.targets)
     db.execute("UPDATE runs SET run_json = ?, targets = ? WHERE run_id = ?", (text_of(record), targets, run.run_id))
 
 
-def joined(record: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+def merged_record(record: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
     """A run's record upon the one that is kept of it. Raises one of NO_ROW where that one makes no sense.
 
     Kept are what other commands set (SET_BESIDE), what an attempt was first asked for (SET_ONCE), attempts that this
     record does not know of, and fields of a newer version of the product. What is None is left out.
     """
-    attempts = {attempt["number"]: attempt for attempt in recorded.get("attempts", ())}
+    attempts = {attempt["number"]: attempt for attempt in stored.get("attempts", ())}
     for attempt in record["attempts"]:
         before = attempts.get(attempt["number"], {})
         first = {name: before[name] for name in SET_ONCE if name in before}
         attempts[attempt["number"]] = {
             name: value for name, value in {**before, **attempt, **first}.items() if value is not None
         }
-    beside = {name: recorded.get(name) for name in SET_BESIDE} if recorded else {}
+    beside = {name: stored.get(name) for name in SET_BESIDE} if stored else {}
     entries = {**record, **beside, "attempts": [attempts[number] for number in sorted(attempts)]}
-    return {name: value for name, value in {**recorded, **entries}.items() if value is not None}
+    return {name: value for name, value in {**stored, **entries}.items() if value is not None}
 
 
 def text_of(value: Mapping[str, Any]) -> str:

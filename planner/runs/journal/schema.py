@@ -230,12 +230,12 @@ def _move_some(db: sqlite3.Connection) -> int:
 
 
 def _move(db: sqlite3.Connection, row: int, run: dict[str, Any]) -> None:
-    mine = "run_id = (SELECT run_id FROM runs WHERE rowid = ?)"
-    attempts = _dicts(db.execute(f"SELECT * FROM attempts WHERE {mine} ORDER BY number", (row,)))
+    of_run = "run_id = (SELECT run_id FROM runs WHERE rowid = ?)"
+    attempts = _dicts(db.execute(f"SELECT * FROM attempts WHERE {of_run} ORDER BY number", (row,)))
     targets = run["targets_json"] if run["packed_targets"] is None else run["packed_targets"]
     if run["phase"] == "done":
         targets = _packed(run["outcome"], targets)
-        db.execute(f"UPDATE attempts SET request_json = '{{}}' WHERE {mine}", (row,))
+        db.execute(f"UPDATE attempts SET request_json = '{{}}' WHERE {of_run}", (row,))
     db.execute(
         "INSERT INTO run_documents (run_id, run_json, targets, job_json, estimate_json, receipt_json)"
         " SELECT run_id, ?, ?, job_json, estimate_json, receipt_json FROM runs WHERE rowid = ?",

@@ -12,7 +12,7 @@ import pytest
 
 from planner.runs.events import Event, Message, Progressed, TrainerStarted
 from planner.runs.run import Phase
-from planner.runs.run_directory import LAST_WORDS, STEADY_AFTER, Watcher, finished, newest_checkpoint, when_ended
+from planner.runs.run_directory import LAST_WORDS, STEADY_AFTER, Watcher, newest_checkpoint, recorded_end, when_ended
 from planner.runs.runner import request_for
 from providers.base import EndKind, Instance, InstanceState
 from providers.errors import TransientError
@@ -50,35 +50,35 @@ TOLD = [ended(kind) for kind in EndKind if kind not in (EndKind.LOST, EndKind.RE
 
 @pytest.mark.parametrize("seen", [*SILENT, *TAKEN])
 def test_done_is_done_where_the_results_are_complete(seen: Instance | None) -> None:
-    assert finished(a_store("done", manifest=True), 1, seen) is EndKind.DONE
-    assert finished(a_store("done"), 1, seen) is None
-    assert finished(a_store("running", manifest=True), 1, seen) is None, "of an earlier attempt, perhaps"
-    assert finished(a_store("done", manifest=True), 2, seen) is None, "another attempt said so"
+    assert recorded_end(a_store("done", manifest=True), 1, seen) is EndKind.DONE
+    assert recorded_end(a_store("done"), 1, seen) is None
+    assert recorded_end(a_store("running", manifest=True), 1, seen) is None, "of an earlier attempt, perhaps"
+    assert recorded_end(a_store("done", manifest=True), 2, seen) is None, "another attempt said so"
 
 
 @pytest.mark.parametrize(("state", "end"), [("failed", EndKind.FAILED), ("deadline", EndKind.DEADLINE)])
 def test_other_ends_count_where_nothing_else_is_known(state: str, end: EndKind) -> None:
-    assert [finished(a_store(state), 1, seen) for seen in SILENT] == [end] * len(SILENT)
-    assert [finished(a_store(state), 1, seen) for seen in TAKEN] == [None] * len(TAKEN)
+    assert [recorded_end(a_store(state), 1, seen) for seen in SILENT] == [end] * len(SILENT)
+    assert [recorded_end(a_store(state), 1, seen) for seen in TAKEN] == [None] * len(TAKEN)
 
 
 @pytest.mark.parametrize("seen", [*ALIVE, *TOLD])
 def test_an_instance_that_lives_or_tells_is_believed(seen: Instance) -> None:
-    assert finished(a_store("done", manifest=True), 1, seen) is None
+    assert recorded_end(a_store("done", manifest=True), 1, seen) is None
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff", b'{"state": 3}', b'{"state": "of the future"}'])
 def test_a_status_that_says_nothing_is_none(text: bytes) -> None:
     store = a_store(manifest=True)
     store.put("attempts/1/status.json", text)
-    assert finished(store, 1, None) is None
+    assert recorded_end(store, 1, None) is None
 
 
 def test_a_store_that_does_not_answer_is_no_answer() -> None:
     store = a_store("done", manifest=True)
     store.down = TransientError("connection lost")
     with pytest.raises(TransientError):
-        finished(store, 1, None)
+        recorded_end(store, 1, None)
     with pytest.raises(TransientError):
         newest_checkpoint(store)
 
@@ -213,7 +213,7 @@ def test_a_trainer_that_has_said_nothing_is_not_called_slow() -> None:
 def test_a_machine_that_is_gone_has_left_word_of_its_end(status: object, end: EndKind | None) -> None:
     store = FakeStore()
     store.put("attempts/1/status.json", json.dumps(status).encode())
-    assert finished(store, 1, None) is end
+    assert recorded_end(store, 1, None) is end
 
 
 # --- until when it billed ----------------------------------------------------------------------------------------

@@ -93,10 +93,10 @@ CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
     (WITHIN_BUDGET, Look(instance=WORKING), LATE_BY_BUDGET, BUDGET_END),
     (WITHIN_BUDGET, Look(instance=WORKING), LATE_BY_BUDGET - timedelta(seconds=1), Wait()),
     # Nobody answers.
-    ({}, Look(answered=False), SOON, SILENCE),
-    (ASKED, Look(answered=False), SOON, SILENCE),
-    ({}, Look(answered=False), LATE, LATE_END),
-    (WITHIN_BUDGET, Look(answered=False), LATE_BY_BUDGET, BUDGET_END),
+    ({}, Look(has_answer=False), SOON, SILENCE),
+    (ASKED, Look(has_answer=False), SOON, SILENCE),
+    ({}, Look(has_answer=False), LATE, LATE_END),
+    (WITHIN_BUDGET, Look(has_answer=False), LATE_BY_BUDGET, BUDGET_END),
     # It has ended and says how.
     ({}, ended(EndKind.DONE), SOON, Collect()),
     ({}, ended(EndKind.DONE), LATE, Collect()),
@@ -120,13 +120,13 @@ CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
     ({}, Look(lag=timedelta(minutes=5)), SOON, Interrupt(EndKind.LOST, "the instance disappeared")),
     ({}, Look(lag=timedelta(minutes=5, seconds=1)), SOON, Wait()),
     # It is not there, or has been lost, and its run directory knows better.
-    ({}, Look(finished=EndKind.DONE), SOON, Collect()),
-    ({}, Look(finished=EndKind.DONE, lag=HOUR), SOON, Collect()),
-    (ASKED, Look(finished=EndKind.DONE), SOON, Collect()),
-    ({}, replace(ended(EndKind.RECLAIMED), finished=EndKind.DONE), SOON, Collect()),
-    ({}, Look(finished=EndKind.FAILED), SOON, End(Outcome.FAILED, "failed")),
-    ({}, Look(finished=EndKind.DEADLINE), SOON, End(Outcome.DEADLINE, "deadline")),
-    (WITHIN_BUDGET, Look(finished=EndKind.DEADLINE), SOON, BUDGET_END),
+    ({}, Look(recorded_end=EndKind.DONE), SOON, Collect()),
+    ({}, Look(recorded_end=EndKind.DONE, lag=HOUR), SOON, Collect()),
+    (ASKED, Look(recorded_end=EndKind.DONE), SOON, Collect()),
+    ({}, replace(ended(EndKind.RECLAIMED), recorded_end=EndKind.DONE), SOON, Collect()),
+    ({}, Look(recorded_end=EndKind.FAILED), SOON, End(Outcome.FAILED, "failed")),
+    ({}, Look(recorded_end=EndKind.DEADLINE), SOON, End(Outcome.DEADLINE, "deadline")),
+    (WITHIN_BUDGET, Look(recorded_end=EndKind.DEADLINE), SOON, BUDGET_END),
     # It is slower than promised.
     ({}, Look(instance=WORKING, slow="slow"), SOON, Decide("slow")),
     ({"slow": OnSlow.CONTINUE}, Look(instance=WORKING, slow="slow"), SOON, Wait()),
@@ -177,7 +177,7 @@ def test_every_end_an_instance_can_have_is_in_the_table(phase: Phase) -> None:
 
 LOOKS = [
     Look(),
-    Look(answered=False),
+    Look(has_answer=False),
     Look(instance=PENDING),
     Look(instance=WORKING),
     ended(EndKind.DONE),

@@ -135,14 +135,14 @@ def test_refused_places_are_no_reason_to_stop_either(desk: Desk, trouble: Callab
 def test_what_is_not_answered_is_told_once_until_there_is_an_answer(desk: Desk) -> None:
     recorder = a_recorder(desk)
     for _ in range(3):
-        recorder.unanswered(TransientError("connection lost"))
-        recorder.unanswered(CredentialsError("token expired", hint="Sign in again"))
+        recorder.report_no_answer(TransientError("connection lost"))
+        recorder.report_no_answer(CredentialsError("token expired", hint="Sign in again"))
     assert said(desk) == [
         "no answer: connection lost; trying again",
         "THE SIGN-IN HAS ENDED: token expired. What runs goes on, and ends itself at its deadline. Sign in again",
     ]
-    recorder.answered()
-    recorder.unanswered(TransientError("connection lost"))
+    recorder.note_answer()
+    recorder.report_no_answer(TransientError("connection lost"))
     assert len(said(desk)) == 3
 
 
