@@ -197,17 +197,21 @@ def _remove(
     sys.stderr.write(f"removed {what}\n")
 
 
-def check_at_launch(job: TrainingJob) -> None:
-    """One line of what a job's local folder holds, and of what is left out. Raises BadInputError for its problems."""
+def check_at_launch(job: TrainingJob) -> TrainingJob:
+    """The job; to stderr a line of what its local folder holds, and of what is left out.
+
+    Raises BadInputError for the folder's problems.
+    """
     folder = Path(job.data.path) if job.data.path is not None else None
     if folder is None or not folder.is_dir():
-        return
+        return job
     report = checked(folder, MOST_DECODED_AT_LAUNCH, job)
     if report.problems:
         raise BadInputError(
             f"{folder} cannot be trained on: {report.problems[0]}", f"plan data check {folder} lists every problem"
         )
     sys.stderr.writelines(f"{line}\n" for line in launch_lines(report))
+    return job
 
 
 def bring(job: TrainingJob, provider: Provider, settings: Settings) -> DataTransfer:

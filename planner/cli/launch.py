@@ -13,7 +13,7 @@ import typer
 
 from planner.cli import build, options
 from planner.cli.ask import confirm
-from planner.cli.data import bring, send_brought
+from planner.cli.data import bring, check_at_launch, send_brought
 from planner.cli.live_view import LiveView
 from planner.cli.living_run import Beside, Joined
 from planner.cli.person import person
@@ -69,7 +69,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Parse, plan, ask, follow, receipt."""
-    job = options.with_limits(options.read_job_file(job_file), deadline, budget, objective)
+    job = check_at_launch(options.with_limits(options.read_job_file(job_file), deadline, budget, objective))
     settings = options.settings()
     query = _query_of(provider, region, device, options.markets(market), allow_retired, assume_available)
     around = build.surroundings(settings)

@@ -103,6 +103,15 @@ def test_a_launch_refuses_what_a_run_would_fail_with(folder: Path, changes: dict
         check_at_launch(job(folder, **changes))
 
 
+def test_the_command_refuses_such_a_folder_before_it_plans_anything(folder: Path, tmp_path: Path) -> None:
+    damage(folder)
+    (tmp_path / "job.yaml").write_text(job(folder).to_json(), encoding="utf-8")
+    said = plan("launch", tmp_path / "job.yaml", "--provider", "local", "--dry-run")
+    assert (said.code, said.out) == (2, "")
+    assert "cannot be trained on: 1 of 120 images cannot be decoded" in said.error
+    assert said.hint == f"plan data check {folder} lists every problem"
+
+
 def test_a_launch_does_not_look_at_what_is_not_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check_at_launch(job(tmp_path / "elsewhere"))
     check_at_launch(a_job())
