@@ -19,7 +19,9 @@ creates or ends something, so that the next command can continue after one that 
     `keep`).
  6. `runs/runner.py` `follow` gives the run to `runs/execution/executor.py` `follow`, which repeats until the run is
     done: read the run from the journal, look (`runs/execution/observe.py` `look`), choose the next action
-    (`runs/decision/next_action.py` `next_action`, pure), carry it out.
+    (`runs/decision/next_action.py` `next_action`, pure), carry it out. The executor has three helpers: `Observer`
+    (`runs/execution/observe.py`) reads the provider and the run directory, `Recorder` (`runs/execution/recorder.py`)
+    writes the journal and passes messages on, `Finisher` (`runs/execution/end.py`) collects and deletes.
  7. The first action is a launch. `runs/execution/create.py` `record` builds the request, lets the provider look up
     what it leaves open, and gets the calls that will be sent. disk: the run LAUNCHING, the attempt, every call as it
     will be sent. `send` reads the request from the journal and sends it: `providers/base.py` `launch`. A place

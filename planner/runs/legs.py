@@ -42,6 +42,7 @@ def legs_of(run: Run, last_step: int, now: datetime) -> tuple[Leg, ...]:
     attempts = [attempt for attempt in run.attempts if attempt.had_instance and attempt.target is not None]
     legs, kept_count = [], 0
     for attempt in attempts:
+        # At least the step that was kept before: an attempt that ended before its first checkpoint added none.
         newest_step = max(kept_count, attempt.step or 0, last_step if attempt is attempts[-1] else 0)
         assert attempt.target is not None
         legs.append(

@@ -119,6 +119,7 @@ class Watchful:
         except ProviderError:
             return offer
         there = [answer for answer in answers if target.zone is None or not answer.zones or target.zone in answer.zones]
+        # The provider answered and no longer lists this place: it would refuse the create.
         if not there:
             raise CapacityError(f"{target.where} is not to be had any more")
         live = _plausible(min(there, key=agreed), offer, lambda _: None)
@@ -189,6 +190,7 @@ def _ranked_again(plan: Plan, live: dict[_Machine, list[Offer]]) -> Plan:
     placed: set[_Machine] = set()
     for ranked in plan.candidates:
         machine = _machine(ranked.offer)
+        # Not looked up, or its provider did not answer: the price of the plan stands.
         if machine not in live:
             candidates.append((ranked.candidate, ranked.offer))
         elif machine not in placed:  # its places may be several rows, and the live ones take the place of all

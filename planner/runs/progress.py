@@ -99,6 +99,7 @@ class Story:
             case "step":
                 self.last_step = line
             case "epoch":
+                # A rented machine writes these lines, so their number is limited here.
                 if len(self.epochs) < _MOST_EPOCHS:
                     self.epochs.append(line)
             case "phase":

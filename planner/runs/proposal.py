@@ -167,6 +167,7 @@ def limits_text(run: Run, timers: Timers, now: datetime) -> list[str]:
 
 def _targets(ranked: RankedOffer) -> list[Target]:
     estimate, offer = ranked.candidate.estimate, ranked.offer
+    # An offer without zones is launched wherever in its region the provider chooses.
     zones: tuple[str | None, ...] = offer.zones or (None,)
     return [
         Target(

@@ -70,6 +70,7 @@ class Receipts:
             before = None
         if before is not None and before.get("attempts") == len(run.attempts):
             return receipt_from(before)
+        # A run that was launched again has a receipt of its earlier attempts: the new one begins after them.
         new_attempts = run.attempts[(before or {}).get("attempts", 0) :]
         asked_at = new_attempts[0].asked_at if new_attempts and new_attempts[0].asked_at else run.created_at
         folder = run.model_folder or None if run.outcome is Outcome.SUCCEEDED else None

@@ -126,6 +126,7 @@ def recorded_end(store: RunStore, attempt: int, instance: Instance | None) -> En
     end = _FINISHED.get(str(status.get("state")))
     if end in (EndKind.FAILED, EndKind.RECLAIMED):
         end = _REASONS.get(str(status.get("reason")), end)
+    # The manifest is uploaded last: without it the results are not complete, whatever the status says.
     if end is EndKind.DONE:
         return end if _exists(store, MANIFEST) else None
     if _exists(store, stopped_path(attempt)):

@@ -40,6 +40,7 @@ class Spending:
         if self._limit_usd is None:
             return None
         now = self._clock.now()
+        # The first sum has only runs that are done, the second only runs that are not: no run counts twice.
         spent_usds = self._journal.spent_usd_since(month_began(now), CLOUDS)
         live = [run for run in self._journal.live() if run.live and run.provider in CLOUDS]
         return monthly_budget(self._limit_usd, spent_usds, live, now)
@@ -53,9 +54,11 @@ class Spending:
         if self._limit_usd is None or run.provider not in CLOUDS:
             yield
             return
+        # Two launches at once would each compute the budget without the other: all launches of this home take turns.
         with self._locks.deciding("monthly-budget"):
             budget, now = self.budget(), self._clock.now()
             assert budget is not None
+            # The receipt of an ended run that is launched again has counted what its earlier attempts cost.
             budget.check(most_usd(run, now) - run.cost_usd(now))
             yield
 

@@ -83,6 +83,7 @@ def look(
         owned = list(provider.list_owned())
     except IncompleteListingError as error:
         owned, unanswered = list(error.resources), error.unanswered
+    # A run is recorded before its create is sent: a journal read after the listing knows each run that is listed.
     runs_by_id, now = runs(), time()
     client_of_run = {resource.run_id: resource.client for resource in owned if resource.client is not None}
     owned = [replace(resource, client=resource.client or client_of_run.get(resource.run_id)) for resource in owned]

@@ -139,6 +139,7 @@ def _refused(run: Run, market: Market, refusals: tuple[Refusal, ...], now: datet
 
 def _spot_record(run: Run, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotUp | None) -> SpotRecord:
     """Spells of spot that this run has had. Spot that is refused everywhere is down since the first of the refusals."""
+    # Machines that the run had: a refused create does not say how long spot stays available.
     had = [
         attempt
         for attempt in run.attempts

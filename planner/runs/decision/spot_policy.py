@@ -159,6 +159,7 @@ def _with_nothing(now: Situation, policy: Policy) -> Decision:
     if now.on_demand_refused and now.spot_up:
         # The time would pass anyway, and on demand is asked for again at the next decision that needs it.
         return _use_spot("on demand is refused, spot is to be had")
+    # The reserve is for the time in which on demand is refused: it is neither waited away nor staked.
     spare = now.slack_seconds - policy.outage_reserve_seconds
     if now.spot_up is not False:
         if spare >= now.stake_seconds:
@@ -177,6 +178,7 @@ _LEAST_WAIT_SECONDS = 1.0
 
 
 def _on_spot(now: Situation) -> Decision:
+    # The next decision may come one step later, and on demand has to be in time even then.
     if now.slack_seconds >= now.step_seconds:
         return _use_spot("it runs, and on demand could still take over")
     if now.slack_after_stop_seconds < 0:

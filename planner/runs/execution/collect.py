@@ -34,6 +34,7 @@ def collect(store: RunStore, target: Path, vouched: Vouched | None = None) -> li
     """
     files, sizes = _manifest(store, vouched)
     _refuse_other_sizes(store, sizes)
+    # In the same folder as the target, so that the last step is a rename within one file system.
     partial = target.with_name(f".{target.name}.partial")
     try:
         with persons_files():
@@ -79,9 +80,11 @@ def _refuse_other_sizes(store: RunStore, sizes: dict[str, int]) -> None:
 
 
 def _fetch(store: RunStore, name: str, sha256: str, folder: Path) -> None:
+    # A rented machine wrote the manifest: a name such as ../x must not lead out of the folder.
     target = (folder / name).resolve()
     if not target.is_relative_to(folder.resolve()):
         raise TrainingFailedError(f"the manifest names a file outside its folder: {name!r}")
+    # A collection that was interrupted continues: a file that has arrived is not downloaded and paid for again.
     if target.is_file() and sha256_of(target) == sha256:
         return
     try:

@@ -46,6 +46,7 @@ def record(
     request = make_request(run, number, target)
     if isinstance(provider, Resolver):
         request = _resolved(provider, request, recorder)
+    # Recorded as they will be sent: a vendor rejects a token that comes again with another request.
     request = replace(request, calls=tuple(provider.requests(request)))
     target = replace(target, offer=request.offer)  # the price may have changed since the plan
     sent_at = recorder.clock.now()  # what was looked up before may have taken its time

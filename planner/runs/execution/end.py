@@ -80,6 +80,7 @@ class Finisher:
             run = self.with_exit(run)  # it may have ended since another process gave up
         self.keep_output(run)
         run = self._torn_down(run)
+        # A run with any other outcome can be continued, and needs its checkpoints for that.
         if run.outcome is Outcome.SUCCEEDED:
             self._drop_stored(run)
         return self._recorder.moved(replace(run, unverified=None), Phase.DONE)
@@ -108,6 +109,7 @@ class Finisher:
             return
         provider = self._provider_of(run.provider)
         try:
+            # A training may print millions of lines; the last ones say why it ended.
             lines = deque(provider.logs(attempt.ref), maxlen=KEPT_LINES)
             text = "".join(f"{line.rstrip()}\n" for line in lines)
             provider.store(run.run_id).put(f"attempts/{attempt.number}/log/output.log", text.encode())
@@ -129,6 +131,7 @@ class Finisher:
         while True:
             try:
                 collect(self._provider_of(run.provider).store(run.run_id), Path(run.model_folder), vouched)
+            # The same request would be rejected again.
             except BadRequestError:
                 raise
             except ProviderError as error:
@@ -140,6 +143,7 @@ class Finisher:
                 return
 
     def _torn_down(self, run: Run) -> Run:
+        # A run that moved to another provider may have left resources at the first one.
         names = {attempt.ref.provider for attempt in run.attempts if attempt.ref} | {run.provider}
         try:
             for name in sorted(names):

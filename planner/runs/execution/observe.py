@@ -61,6 +61,7 @@ class Observer:
         """Everything that the next action rests on. What the provider does not answer is said, and is no error."""
         recorder = self._recorder
         now, refusals = recorder.clock.now(), recorder.refusals()
+        # There is no instance to ask about: the next action rests on the refusals and on the checkpoints alone.
         if run.phase not in (Phase.BOOTING, Phase.RUNNING):
             return Look(refusals=refusals, trained=_newest_checkpoint(run))
         attempt = run.attempts[-1]
@@ -143,6 +144,7 @@ class Observer:
             return None
         if self._spot_asked_at is None or now - self._spot_asked_at >= SCOUT_EVERY:
             self._spot_asked_at = now
+            # Each place is one call, which the vendor counts against its limit.
             places = [place for place in run.targets if place.offer.market is Market.SPOT][:MOST_SCOUTED]
             up = any(provider.has_spot(place.offer, place.zone) for place in places)
             if self._spot_up is None or self._spot_up.up is not up:

@@ -51,6 +51,7 @@ class Recorder:
             self.journal.save(run, self.clock.now(), detail)
             self._unsaved = None
         except ThisMachineError as error:
+            # Reported once: the saves that follow fail for the same reason.
             if self._unsaved is None:
                 self.say(f"{error.message}; going on without it, to bring the run to its end")
             self._unsaved = run
@@ -58,6 +59,7 @@ class Recorder:
 
     def fresh(self, run: Run) -> Run:
         """The run as the journal has it: what another command has asked is in there; else as it is known here."""
+        # The journal is older than what this process has done since: its row would undo these moves.
         if self._unsaved is not None:
             run = self._unsaved
         else:
@@ -72,6 +74,7 @@ class Recorder:
         try:
             self.journal.ask_to_stop(run.run_id, self.clock.now())
         except ThisMachineError:
+            # Ctrl-C has to work when the disk is full, so the request is kept in memory.
             self._stop_asked = self.clock.now()
         return self.fresh(run)
 

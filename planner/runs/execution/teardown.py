@@ -56,20 +56,24 @@ class Teardown:
                     "plan status looks again; plan sweep lists what is left and what it costs",
                 )
             self.clock.sleep(pause)
+            # A deletion takes seconds to minutes, and each look is calls that the vendor limits.
             pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
     def _remaining_names(self, run: Run) -> list[str]:
         """Names of what may still be there, all of it told to go; empty once its absence is sure."""
+        # Taken before the request: the reply may not include anything that was created after it was sent.
         asked_at = self.clock.now()
         try:
             owned: Sequence[OwnedResource] = self.provider.list_owned(run.run_id)
             unknown: tuple[str, ...] = ()
         except IncompleteListingError as error:
+            # What is listed is deleted now; the teardown is verified only when every place has answered.
             owned, unknown = error.resources, error.unanswered or ("places that did not answer",)
         except ProviderError as error:
             return [self._report_no_answer(error)]
         others = [resource for resource in owned if is_anothers(resource, run, asked_at)]
         remaining = [self._end(resource) for resource in owned if resource not in others]
+        # Another client trains on that machine: deleting it would destroy the work of that client.
         if others:
             names = ", ".join(f"{other.kind} {other.id} of client {other.client}" for other in others)
             raise TeardownUnverifiedError(
@@ -108,6 +112,7 @@ class Teardown:
         if attempt.ref is None:
             return ""
         try:
+            # A second source: a listing may miss an instance that the provider returns when it is asked for by its id.
             if self.provider.get(attempt.ref).state is InstanceState.ENDED:
                 return ""
             self.provider.delete(attempt.ref)

@@ -45,6 +45,7 @@ class RunLocks:
 
         Raises StateError where the folder cannot be written.
         """
+        # A second lock object for the same file would find it taken, though it is this process that holds it.
         lock = self._kept.pop(run_id, None) or self._lock_of(run_id)
         if lock is None:
             yield False

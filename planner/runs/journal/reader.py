@@ -92,6 +92,7 @@ def readable_runs(path: Path) -> RecordedRuns | None:
         return RecordedRuns(None)
     try:
         with closing(_connected(path)) as db:
+            # A read-only connection cannot migrate a journal: a writing one does it first.
             if int(db.execute("PRAGMA user_version").fetchone()[0]) < SCHEMA_VERSION:
                 Journal.open(path).close()
             Journal(db, path).providers()
