@@ -9,6 +9,8 @@ import pytest
 from tests.fuzz import commands, run_directory
 from tests.fuzz.mutations import Crash, no_longer_than
 
+pytestmark = pytest.mark.slow
+
 
 def test_mutated_run_directories() -> None:
     outcomes = run_directory.run(500, seed=2)

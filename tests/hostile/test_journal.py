@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 BAD_RECEIPTS = (
     "{", "null", "[]", "3", "[" * 10_000, '{"attempts": "x"}', "NaN",
     json.dumps({"attempts": 1, "actual_seconds": 1e300}),

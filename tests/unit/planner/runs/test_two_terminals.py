@@ -27,7 +27,7 @@ data: {name: imagenet}
 epochs: 90
 global_batch_size: 256
 """
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")]
 
 
 @pytest.fixture

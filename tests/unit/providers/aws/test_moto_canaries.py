@@ -18,6 +18,8 @@ from tests.conftest import ROOT
 from tests.doubles.aws.patches import PATCHES
 from tests.doubles.aws.remote import ENVIRONMENT
 
+pytestmark = pytest.mark.slow
+
 # Prints, by the name of a patch, whether moto still has the gap.
 _CODE = """
 import json, boto3

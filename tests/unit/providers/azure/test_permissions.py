@@ -30,6 +30,8 @@ from tests.unit.providers.azure.test_setup import bare, set_up
 if TYPE_CHECKING:
     from tests.doubles.azure.client import Double
 
+pytestmark = pytest.mark.slow
+
 MakeWorld = Callable[..., "Client"]
 FILES = {"client.json": CLIENT_ACTIONS, "machine.json": MACHINE_ACTIONS, "set-up.json": SETUP_ACTIONS}
 DATA_FILES = {"machine-data.json": DATA_ACTIONS}

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tests.unit.providers.stores.worlds import World
 
+pytestmark = pytest.mark.slow
+
 SIZE = 3 * PART_BYTES + 4321
 ATTEMPTS = Patience().attempts
 # How each vendor's requests for a part and for the end of a large upload can be told from others.

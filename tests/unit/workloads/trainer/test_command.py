@@ -18,6 +18,8 @@ from tests.unit.workloads.trainer.builders import NOT_OPTIMISED, a_job, events, 
 if TYPE_CHECKING:
     from workloads.job import TrainingJob
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[4]
 # A framework that must do without TensorFlow: importing it fails as if it were not installed.
 WITHOUT_TENSORFLOW = """

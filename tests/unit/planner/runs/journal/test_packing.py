@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 MANY_TARGETS = tuple(a_target(region=f"region-{number}") for number in range(100))
 DONE_RUNS = 450
 
