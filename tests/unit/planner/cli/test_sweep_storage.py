@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from providers.stores.bucket import Bucket
     from tests.doubles.desk import Desk
 
+Image: Any = pytest.importorskip("PIL.Image")
+
 JOB = """\
 name: own
 model: {preset: vgg11, image_size: 32, classes: 2}
-data: {path: images, images: 1000}
+data: {path: images, images: 2}
 epochs: 1
-global_batch_size: 8
+global_batch_size: 2
 """
 BUCKET = "trainplan-p-us-central1"
 
@@ -40,9 +42,9 @@ BUCKET = "trainplan-p-us-central1"
 @pytest.fixture
 def gcs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcsDouble]:
     """A person who is signed in to Google, and a folder of images with a job for it."""
-    for name in ("images/cat/1.png", "images/dog/1.png"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(name.encode())
+    for folder in ("train/cat", "train/dog", "val/cat", "val/dog"):
+        (tmp_path / "images" / folder).mkdir(parents=True)
+        Image.new("L", (8, 8)).save(tmp_path / "images" / folder / "1.png")
     (tmp_path / "job.yaml").write_text(JOB)
     with GcsDouble() as double:
         monkeypatch.chdir(tmp_path)
@@ -79,7 +81,7 @@ def shards(gcs: GcsDouble) -> list[str]:
 def test_a_folder_is_sent_after_the_question_and_launched_by_its_address(gcs: GcsDouble, google: FakeProvider) -> None:
     said = plan("launch", "job.yaml", "--provider", "gcp")
     assert said.error == "the input is not a terminal, so nobody can be asked"
-    assert "data images: 2 files, 10 kB stored, under $0.01 a month at gs://trainplan-p-us-central1/data/" in said.err
+    assert "data images: 4 files, 10 kB stored, under $0.01 a month at gs://trainplan-p-us-central1/data/" in said.err
     assert "to send: 10 kB, about 1s at 20 Mbit/s; sending is free" in said.err
     assert shards(gcs) == []
     said = plan("launch", "job.yaml", "--provider", "gcp", "--yes")
@@ -88,7 +90,7 @@ def test_a_folder_is_sent_after_the_question_and_launched_by_its_address(gcs: Gc
     assert [file.uri for file in google.received[0].data] == [f"gs://{BUCKET}/{shards(gcs)[0]}"]
     data = google.received[0].job.data
     assert data.url == f"gs://{BUCKET}/{shards(gcs)[0].rpartition('/')[0]}"
-    assert (data.path, data.images, data.size_bytes) == (None, 1000, 10240)
+    assert (data.path, data.images, data.size_bytes) == (None, 2, 10240)
     said = plan("launch", "job.yaml", "--provider", "gcp", "--yes", "--json")
     assert "it is stored already: nothing is sent" in said.err
     receipt = said.json
@@ -104,7 +106,7 @@ def test_data_and_secrets_of_another_cloud_are_refused_in_words(
         ("data: {url: 'gs://none/x', images: 1000}", "there is no bucket none"),
         ("secrets: {TOKEN: 'aws-sm:token'}\ndata: {name: synthetic}", "cannot resolve the secret TOKEN"),
     ):
-        (tmp_path / "job.yaml").write_text(JOB.replace("data: {path: images, images: 1000}", line))
+        (tmp_path / "job.yaml").write_text(JOB.replace("data: {path: images, images: 2}", line))
         said = plan("launch", "job.yaml", "--provider", "gcp", "--yes")
         assert (said.code, text in said.error) == (2, True), said.err
     assert google.received == []
