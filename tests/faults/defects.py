@@ -300,7 +300,7 @@ def _() -> None:
 @defect("a delete is not looked after")
 def _() -> None:
     def cleared(self: Any, run: Run) -> None:
-        self._what_is_left(run)
+        self._remaining_names(run)
 
     Teardown.clear = cleared  # type: ignore[method-assign]
 
