@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from planner.cli.ask import _has_text  # a descriptor above 1,023 too: many tests run in one process
 from tests.conftest import ROOT
 from tests.doubles.waiting import PATIENCE_SECONDS, until
 
@@ -89,7 +89,7 @@ class AtPty:
         return self.process.returncode, out.decode()
 
     def _read(self) -> str:
-        while select.select([self._ours], [], [], 0)[0]:
+        while _has_text(self._ours, 0):
             try:
                 text = os.read(self._ours, 65536)
             except OSError:  # how a terminal ends whose other side has gone
