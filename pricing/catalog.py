@@ -119,7 +119,7 @@ class Catalog:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self.path = path
-        self._made: dict[date, dict[int, Rental]] = {}
+        self._rentals_by_day: dict[date, dict[int, Rental]] = {}
         self._assumed = queries.Assumed()
 
     @classmethod
@@ -307,7 +307,7 @@ class Catalog:
 
     def _rental(self, row: Sequence[Any], today: date) -> Rental:
         """A row of table `rental` as it is on `today`, made once."""
-        rentals = self._made.setdefault(today, {})
+        rentals = self._rentals_by_day.setdefault(today, {})
         if row[0] not in rentals:
             rentals[row[0]] = rows.rental(row, self.rates, today)
         return rentals[row[0]]
@@ -318,12 +318,12 @@ class Catalog:
 
     def _maker(self, offer_rows: Sequence[Sequence[Any]], today: date) -> rows.OfferMaker:
         """For rows of `queries.offers`, whose second column is the rental."""
-        missing = {row[1] for row in offer_rows} - self._made.setdefault(today, {}).keys()
-        if missing:
-            numbers = ",".join(str(int(rental_id)) for rental_id in missing)
+        missing_ids = {row[1] for row in offer_rows} - self._rentals_by_day.setdefault(today, {}).keys()
+        if missing_ids:
+            numbers = ",".join(str(int(rental_id)) for rental_id in missing_ids)
             for row in self._rows(f"SELECT * FROM rental WHERE rental_id IN ({numbers})"):
                 self._rental(row, today)
-        return rows.OfferMaker(self._made[today], self._regions, self._sources, self._notes, today)
+        return rows.OfferMaker(self._rentals_by_day[today], self._regions, self._sources, self._notes, today)
 
     def _rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         try:

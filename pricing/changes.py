@@ -45,7 +45,7 @@ class Changes(NamedTuple):
 
     before: int
     added: int
-    gone: tuple[Key, ...]
+    removed_offers: tuple[Key, ...]
     dearer: int
     cheaper: int
     same: int
@@ -54,7 +54,12 @@ class Changes(NamedTuple):
     @property
     def text(self) -> str:
         """`12 new, 3 gone, 40 dearer, 7 cheaper, 900 as before`."""
-        counts = ((self.added, "new"), (len(self.gone), "gone"), (self.dearer, "dearer"), (self.cheaper, "cheaper"))
+        counts = (
+            (self.added, "new"),
+            (len(self.removed_offers), "gone"),
+            (self.dearer, "dearer"),
+            (self.cheaper, "cheaper"),
+        )
         return ", ".join([*(f"{count:,} {name}" for count, name in counts if count), f"{self.same:,} as before"])
 
 
@@ -66,7 +71,7 @@ def compare(before: Mapping[Key, int], after: Mapping[Key, int]) -> Changes:
     return Changes(
         before=len(before),
         added=len(after.keys() - before.keys()),
-        gone=tuple(sorted(before.keys() - after.keys())),
+        removed_offers=tuple(sorted(before.keys() - after.keys())),
         dearer=dearer,
         cheaper=len(moved) - dearer,
         same=len(both) - len(moved),
@@ -80,8 +85,8 @@ def unbelievable(changes: Changes, on_demand_before: int) -> tuple[str, ...]:
     Spot prices may move as they like: only on-demand prices are held against each other.
     """
     reasons = []
-    if changes.before >= ENOUGH and len(changes.gone) > MOST_GONE * changes.before:
-        reasons.append(f"{len(changes.gone):,} of {changes.before:,} offers would be gone")
+    if changes.before >= ENOUGH and len(changes.removed_offers) > MOST_GONE * changes.before:
+        reasons.append(f"{len(changes.removed_offers):,} of {changes.before:,} offers would be gone")
     far = sum(one.key.market == Market.ON_DEMAND and one.factor > A_LOT for one in changes.moved)
     if on_demand_before >= ENOUGH and far > MOST_CHANGED * on_demand_before:
         reasons.append(f"{far:,} of {on_demand_before:,} on-demand prices would move by more than half")

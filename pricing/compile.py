@@ -233,12 +233,12 @@ class _Keys:
                 cheapest[key] = min(micro, cheapest.get(key, micro))
                 here[(*key, row.region)] = micro
 
-        def known(row: OfferRow) -> int | None:
+        def rental_of(row: OfferRow) -> int | None:
             machine = row.type.provider, row.type.name
             return here.get((*machine, row.region), cheapest.get(machine))
 
         return cls(
-            grounds=Grounds(tables.offers, known),
+            grounds=Grounds(tables.offers, rental_of),
             regions=_numbered({row.region for row in tables.offers}),
             notes=_numbered({row.note for row in tables.offers if row.note}),
             sources=_numbered({source.id for source in tables.sources}),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=StrEnum)
 
-NEEDED = {
+NEEDED_FIELDS = {
     "name": "one name, as `--device` takes it",
     "group": "what a person may ask for to mean every variant",
     "aliases": "every spelling under which it occurs, [] for none",
@@ -32,7 +32,7 @@ OTHERS = (
     *("memory_bandwidth_gb_s", "interconnect", "interconnect_gb_s", "tdp_w", "unverified", "note"),
     *("usable_memory_mib", "usable_memory_source"),
 )
-FIELDS = (*NEEDED, *_NOT_OF_A_PROCESSOR, *_OF_A_GPU, *_OF_A_TPU, *OTHERS)
+FIELDS = (*NEEDED_FIELDS, *_NOT_OF_A_PROCESSOR, *_OF_A_GPU, *_OF_A_TPU, *OTHERS)
 
 
 def read_devices(path: Path) -> tuple[DeviceTable, dict[str, str]]:
@@ -76,7 +76,7 @@ def _refuse_missing(place: str, entry: dict[str, Any], fields: dict[str, str]) -
 
 
 def _device(place: str, entry: dict[str, Any]) -> Device:
-    _refuse_missing(place, entry, NEEDED)
+    _refuse_missing(place, entry, NEEDED_FIELDS)
     if unknown := [field for field in entry if field not in FIELDS]:
         raise TableError(f"{place}: {entry['name']!r}: no field is called {unknown[0]}; known: {', '.join(FIELDS)}")
     values = dict(entry)

@@ -69,7 +69,7 @@ class HeldPrice:
 
 
 class Check:
-    """Holds prices back that cannot be true, and keeps them in `held`."""
+    """Holds prices back that cannot be true, and keeps them in `held_prices`."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Check:
         type_of: Callable[[str], InstanceType | None],
     ) -> None:
         """`offers` are what was known before, `read` all prices that were read, `type_of` knows machine types."""
-        self.held: list[HeldPrice] = []
+        self.held_prices: list[HeldPrice] = []
         self._provider = provider
         self._type_of = type_of
         # A family that was not known before is held against itself.
@@ -97,7 +97,7 @@ class Check:
             self._medians.usd_per_hour(kind, place.market),
         )
         if why:
-            self.held.append(
+            self.held_prices.append(
                 HeldPrice(
                     provider=self._provider,
                     place=place,

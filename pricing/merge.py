@@ -55,13 +55,14 @@ class News:
 class Merged:
     """The new offers, and what could not be taken over.
 
-    `kept` counts prices that the list no longer has under a name that is understood: they stay, with their old day.
-    `held` are prices that cannot be true. `unknown_types` are accelerated machines that nothing is known of.
+    `kept_count` counts prices that the list no longer has under a name that is understood: they stay, with their
+    old day.
+    `held_prices` are prices that cannot be true. `unknown_types` are accelerated machines that nothing is known of.
     """
 
     offers: tuple[OfferRow, ...]
-    kept: int
-    held: tuple[HeldPrice, ...]
+    kept_count: int
+    held_prices: tuple[HeldPrice, ...]
     skipped: Counter[str]
     unknown_types: tuple[str, ...]
 
@@ -85,8 +86,8 @@ def merge(catalog_state: KnownPrices, news: News) -> Merged:
     offers = _rows(entries, types, _availability(catalog_state.offers, news.offered))
     return Merged(
         offers=tuple(offers),
-        kept=kept_count,
-        held=tuple(check.held),
+        kept_count=kept_count,
+        held_prices=tuple(check.held_prices),
         skipped=+skipped,
         unknown_types=tuple(sorted(types.unknown)),
     )
@@ -112,31 +113,31 @@ class _Types:
 
     def __init__(self, catalog_state: KnownPrices, type_rows: Iterable[TypeSeen]) -> None:
         self._provider = catalog_state.provider
-        self._known = {
+        self._machines_by_name = {
             name: kind for (provider, name), kind in catalog_state.types.items() if provider == catalog_state.provider
         }
-        self._seen = {one.name: one for one in type_rows}
+        self._type_rows_by_name = {one.name: one for one in type_rows}
         self._families: defaultdict[str, list[InstanceType]] = defaultdict(list)
-        for kind in self._known.values():
+        for kind in self._machines_by_name.values():
             self._families[kind.family].append(kind)
         self._new: dict[str, InstanceType] = {}
         self.unknown: set[str] = set()
 
     def get(self, name: str) -> InstanceType | None:
         """The type; None where nothing is known of it."""
-        kind = self._known.get(name) or self._new.get(name) or self._like_its_family(name)
+        kind = self._machines_by_name.get(name) or self._new.get(name) or self._like_its_family(name)
         if kind is None and self._is_accelerated(name):
             self.unknown.add(name)
         return kind
 
     def _is_accelerated(self, name: str) -> bool:
-        type_row = self._seen.get(name)
+        type_row = self._type_rows_by_name.get(name)
         return name.startswith("Standard_N") if type_row is None else type_row.device_count > 0
 
     def _like_its_family(self, name: str) -> InstanceType | None:
         """Another size of a family in which everything but the size is the same."""
         family, dot, size = name.partition(".")
-        type_row, kin = self._seen.get(name), self._families.get(family, [])
+        type_row, kin = self._type_rows_by_name.get(name), self._families.get(family, [])
         if type_row is None or not dot or not kin or size.startswith("metal"):
             return None
         first = kin[0]

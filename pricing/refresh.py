@@ -33,9 +33,9 @@ _HINT = "plan prices refresh reads them anew; without the file the shipped price
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a refresh of one provider did. `held`: why a person should look first; nothing was written then.
+    """What a refresh of one provider did. `hold_reasons` say why a person should look first; nothing was written then.
 
-    Single prices that cannot be true are in `merged.held`; the rest was written all the same.
+    Single prices that cannot be true are in `merged.held_prices`; the rest was written all the same.
     """
 
     provider: str
@@ -43,7 +43,7 @@ class Outcome:
     merged: Merged
     read: tuple[str, ...]
     failed: tuple[tuple[str, str], ...]
-    held: tuple[str, ...]
+    hold_reasons: tuple[str, ...]
 
 
 def known_of(provider: str, home: Path) -> KnownPrices:
@@ -72,7 +72,7 @@ def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> O
         home.mkdir(parents=True, exist_ok=True)
         compile_catalog(TEXT_DIR, home / REFRESHED, [overlays[name] for name in sorted(overlays)])
     failed = tuple((part.name, part.error) for part in news.parts if part.error)
-    return Outcome(provider=provider, changes=changes, merged=merged, read=read, failed=failed, held=names)
+    return Outcome(provider=provider, changes=changes, merged=merged, read=read, failed=failed, hold_reasons=names)
 
 
 def held_of(overlay: Overlay) -> tuple[HeldPrice, ...]:
@@ -187,7 +187,7 @@ def _overlay(provider: str, merged: Merged, news: News, shipped: Tables, before:
     still = [one for one in held_of(before) if not _is_read_again(one, news.parts)] if before else []
     return replace(
         _overlay_of(provider, merged.offers, news.on, shipped),
-        parts=json.dumps(_with_held(parts, [*still, *merged.held])),
+        parts=json.dumps(_with_held(parts, [*still, *merged.held_prices])),
     )
 
 

@@ -79,7 +79,7 @@ class SideRates:
         self._rows = rows
         self._groups = groups
         self._rates: dict[tuple[str, str, str], Rate] = {}
-        self._named = {
+        self._named_rates = {
             (row.kind, region, to): row for row in rows for region in row.regions for to in row.to or (EVERYWHERE,)
         }
 
@@ -106,7 +106,7 @@ class SideRates:
     def _nearest(self, kind: str, region: str, to: str) -> SideRate | None:
         for here in (region, self._groups.get(region), EVERYWHERE):
             for there in (to, self._groups.get(to), EVERYWHERE):
-                row = self._named.get((kind, here or "", there or ""))
+                row = self._named_rates.get((kind, here or "", there or ""))
                 if row is not None:
                     return row
         return None

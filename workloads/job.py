@@ -183,7 +183,7 @@ class Constraints(Value):
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 _REFERENCE = re.compile(r"(aws-sm|gcp-sm|akv):\S+")
 # What the machine sets in the container itself.
-_TAKEN = re.compile(r"PATH|LD_LIBRARY_PATH|PYTHON.*|CUDA.*|NVIDIA_.*|PJRT_DEVICE")
+_RESERVED_VARIABLE = re.compile(r"PATH|LD_LIBRARY_PATH|PYTHON.*|CUDA.*|NVIDIA_.*|PJRT_DEVICE")
 
 
 def _references(value: object) -> object:
@@ -191,7 +191,7 @@ def _references(value: object) -> object:
     if not isinstance(value, dict) or len(value) > MAX_SECRETS:
         raise ValueError(f"secrets holds names of variables and references, at most {MAX_SECRETS}")
     for name, reference in value.items():
-        if not isinstance(name, str) or not _VARIABLE.fullmatch(name) or _TAKEN.fullmatch(name):
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name) or _RESERVED_VARIABLE.fullmatch(name):
             raise ValueError("each secret needs the name of a variable of its own: capitals, digits and _")
         if not isinstance(reference, str) or not _REFERENCE.fullmatch(reference):
             raise ValueError(

@@ -225,7 +225,7 @@ def _mentioned(text: str, lines: dict[Where, int]) -> Where:
     return min(starts, key=lambda where: (starts[where], -len(where)), default=())
 
 
-_NEEDED = {
+_WHAT_A_KIND_NEEDS = {
     **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
     **dict.fromkeys(("float_parsing", "float_type", "decimal_parsing", "decimal_type"), "a number"),
     **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
@@ -251,8 +251,8 @@ def _problem(error: ErrorDetails) -> _Problem:
         case "string_pattern_mismatch" if loc == ("name",):
             text = f"name: {_short(value)} does not serve as a name"
             return _Problem(text, "use lower-case letters, digits, dots, dashes and underscores, 63 at most")
-        case kind if kind in _NEEDED:
-            return _Problem(f"{_plain(loc)}: needs {_NEEDED[kind]}, not {_short(value)}")
+        case kind if kind in _WHAT_A_KIND_NEEDS:
+            return _Problem(f"{_plain(loc)}: needs {_WHAT_A_KIND_NEEDS[kind]}, not {_short(value)}")
         case "value_error":
             return _Problem(f"{_plain(loc)}: {error['ctx']['error']}" if loc else str(error["ctx"]["error"]))
         case _:

@@ -39,7 +39,7 @@ class Closing(Protocol):
 
 
 _OPEN: list[Closing] = []
-_TOLD: set[str] = set()
+_NOTED_PROVIDERS: set[str] = set()
 """The providers whose clock the person was told of by this command."""
 
 
@@ -54,8 +54,8 @@ def clock_of(cloud: Provider) -> Clock:
 
 
 def _tell_once(provider: str, text: str) -> None:
-    if provider not in _TOLD:
-        _TOLD.add(provider)
+    if provider not in _NOTED_PROVIDERS:
+        _NOTED_PROVIDERS.add(provider)
         sys.stderr.write(f"{text}\n")
 
 
@@ -122,7 +122,7 @@ def _options_of(name: str, settings: Settings) -> ProviderSettings:
 
 def let_go() -> None:
     """Close what the providers of this command hold open; the command is over."""
-    _TOLD.clear()
+    _NOTED_PROVIDERS.clear()
     while _OPEN:
         _OPEN.pop().close()
 

@@ -60,7 +60,7 @@ _COLUMNS = (
     Column("size", right=True),
     Column("a month", right=True),
 )
-_SHOWN = 12
+_MOST_FILES = 12
 _IMAGES_BETWEEN_LINES = 10_000
 MOST_DECODED_AT_LAUNCH = 500
 """Images of a local folder that a launch decodes, spread over it; plan data check decodes all."""
@@ -144,15 +144,15 @@ def _write_sheet(report: Report, file: Path) -> None:
 
 
 def _progress_of_images() -> Callable[[int], None]:
-    told = 0
+    last_images = 0
 
-    def heard(images: int) -> None:
-        nonlocal told
-        if images - told >= _IMAGES_BETWEEN_LINES:
-            told = images
+    def report(images: int) -> None:
+        nonlocal last_images
+        if images - last_images >= _IMAGES_BETWEEN_LINES:
+            last_images = images
             sys.stderr.write(f"decoded {images:,} images\n")
 
-    return heard
+    return report
 
 
 @group.command("upload", help="Upload a folder, once per content; asks before anything is sent")
@@ -268,7 +268,7 @@ def _progress(what: str, total: int = 0) -> Callable[[int], None]:
     step = max(1, total // 20) if total else 10_000_000_000
     done_count = count = 0
 
-    def heard(size: int) -> None:
+    def report(size: int) -> None:
         nonlocal done_count, count
         done_count += size
         if done_count - count >= step:
@@ -276,7 +276,7 @@ def _progress(what: str, total: int = 0) -> Callable[[int], None]:
             of = f" of {format_bytes(total)}" if total else ""
             sys.stderr.write(f"{what} {format_bytes(done_count)}{of}\n")
 
-    return heard
+    return report
 
 
 def _show(entries: dict[str, list[StoredDataSet]], as_json: bool) -> None:
@@ -292,7 +292,7 @@ def _show(entries: dict[str, list[StoredDataSet]], as_json: bool) -> None:
 def _row(name: str, data_set: StoredDataSet) -> tuple[str, ...]:
     size = format_bytes(data_set.stored.size_bytes)
     called, files = (data_set.data.name, f"{data_set.data.files:,}") if data_set.data else ("(unfinished)", "-")
-    return (called, data_set.content[:_SHOWN], name, files, size, data_set.stored.month)
+    return (called, data_set.content[:_MOST_FILES], name, files, size, data_set.stored.month)
 
 
 def _json(name: str, data_set: StoredDataSet) -> dict[str, object]:

@@ -75,7 +75,7 @@ OF_A_JOB = {
 }
 """The options that say a job without a file, and where its value stands in a job file."""
 _LEAST = {"epochs": DEFAULT_EPOCHS, "batch": DEFAULT_BATCH}
-_NAMED = {"model": Preset, "dataset": DataName}
+_ENUMS = {"model": Preset, "dataset": DataName}
 
 
 def job_of(job_file: Path | None, **options: object) -> TrainingJob:
@@ -96,7 +96,7 @@ def job_from_options(options_given: Mapping[str, object]) -> TrainingJob:
         raise BadInputError(
             "give a job file, or --model and --dataset", "plan estimate --model vgg16 --dataset cifar10"
         )
-    for option, names in _NAMED.items():
+    for option, names in _ENUMS.items():
         if options_given.get(option) is not None:
             _one_of(f"--{option}", str(options_given[option]), list(names))
     values: dict[str, Any] = {"name": f"{model}-{dataset}".replace("_", "-")}

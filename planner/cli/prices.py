@@ -52,13 +52,13 @@ def _group() -> None:
 )
 def _show(
     provider: _Providers = None,
-    held: Annotated[
+    only_held: Annotated[
         bool, typer.Option("--held", help="Show only the prices that were read and are not used, and why")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
     names, settings = _names(provider), options.settings()
-    if held:
+    if only_held:
         _show_held(names, settings.home, as_json=as_json)
         return
     today = SystemClock().now().date()
@@ -94,17 +94,17 @@ def _accept(
     home = options.settings().home
     providers = _names([name.partition("/")[0] for name in held_name])
     with _alone(home), _readable():
-        done = [one for provider in providers for one in accept(provider, held_name, home)]
-    missing = [name for name in held_name if not any(f"{one.name}/".startswith(f"{name}/") for one in done)]
+        prices = [one for provider in providers for one in accept(provider, held_name, home)]
+    unknown_names = [name for name in held_name if not any(f"{one.name}/".startswith(f"{name}/") for one in prices)]
     if as_json:
-        sys.stdout.write(json.dumps([held_json(one) for one in done]) + "\n")
+        sys.stdout.write(json.dumps([held_json(one) for one in prices]) + "\n")
     else:
         sys.stdout.writelines(
-            f"{one.name}: used from now on, at {format_usd(one.usd_per_hour)} an hour\n" for one in done
+            f"{one.name}: used from now on, at {format_usd(one.usd_per_hour)} an hour\n" for one in prices
         )
-    if missing:
+    if unknown_names:
         raise BadInputError(
-            f"no held price has the name {', '.join(missing)}", "plan prices show --held prints the names"
+            f"no held price has the name {', '.join(unknown_names)}", "plan prices show --held prints the names"
         )
 
 
@@ -127,8 +127,8 @@ def _refresh(
         regions=frozenset(region or ()),
     )
     with _alone(settings.home), _readable():
-        done = [_refreshed(name, asking, settings.home, accept=accept_all) for name in names]
-    _report(done, as_json=as_json)
+        results = [_refreshed(name, asking, settings.home, accept=accept_all) for name in names]
+    _report(results, as_json=as_json)
 
 
 @group.command("forget", help="Go back to the prices that came with the package")
@@ -178,15 +178,15 @@ def _say(line: str) -> None:
     sys.stderr.write(f"  {line}\n")
 
 
-def _report(done: list[Outcome | SourceError], *, as_json: bool) -> None:
-    outcomes = [one for one in done if isinstance(one, Outcome)]
-    errors = [one for one in done if isinstance(one, SourceError)]
+def _report(results: list[Outcome | SourceError], *, as_json: bool) -> None:
+    outcomes = [one for one in results if isinstance(one, Outcome)]
+    errors = [one for one in results if isinstance(one, SourceError)]
     if as_json:
         failed = [{"reason": error.message, "hint": error.hint} for error in errors]
         sys.stdout.write(json.dumps({"providers": [outcome_json(one) for one in outcomes], "failed": failed}) + "\n")
     else:
         sys.stdout.writelines(f"{outcome_text(outcome)}\n" for outcome in outcomes)
-    held_back = [outcome.provider for outcome in outcomes if outcome.held]
+    held_back = [outcome.provider for outcome in outcomes if outcome.hold_reasons]
     nothing = [outcome.provider for outcome in outcomes if not outcome.read]
     for error in errors[1:]:
         sys.stderr.write(f"warning: {error.message}\n")

@@ -54,7 +54,7 @@ class _Desk(NamedTuple):
     journal: Journal
     settings: Settings
     client: Client
-    made: Callable[[str], Provider]
+    make_provider: Callable[[str], Provider]
     unreadable: set[str]
     """A line for each run whose row in the journal cannot be read."""
 
@@ -119,15 +119,15 @@ def _brought_up(run: Run, desk: _Desk) -> RunStatus:
     error: PlanError | None = None
     journal = desk.journal
     if desk.client.owns(run) and (run.live or journal.owes_receipt(run)):
-        runner = build.runner(journal, desk.settings, lambda _: None, run.provider, make_provider=desk.made)
+        runner = build.runner(journal, desk.settings, lambda _: None, run.provider, make_provider=desk.make_provider)
         try:
             run = runner.settle(run)
         except PlanError as trouble:
             error, run = trouble, runner.with_end(journal.run(run.run_id))
     receipt = journal.receipt(run.run_id) if run.phase is Phase.DONE else None
-    now = build.clock_of(desk.made(run.provider)).now() if run.live else None
+    now = build.clock_of(desk.make_provider(run.provider)).now() if run.live else None
     usd = receipt.get("actual_usd", 0.0) if receipt else float(run.total_usd(now)) if now else 0.0
-    progress, blind = _progress(run, desk.made)
+    progress, blind = _progress(run, desk.make_provider)
     return RunStatus(run=run, progress=progress, usd=usd, error=error or blind)
 
 

@@ -25,7 +25,7 @@ from pricing.devices import DeviceTable, UnknownDeviceError
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 MAX_BYTES = 100_000_000
-NEEDED = ("id", "model", "device", "images_per_second")
+NEEDED_COLUMNS = ("id", "model", "device", "images_per_second")
 _COLUMNS = (
     Column(""),
     Column("rows", right=True),
@@ -66,9 +66,9 @@ def _rows(file: Path) -> list[dict[str, str]]:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadInputError(f"cannot read {file}: {reason}") from None
     reader = csv.DictReader(io.StringIO(text, newline=""))
-    missing_names = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+    missing_names = [name for name in NEEDED_COLUMNS if name not in (reader.fieldnames or ())]
     if missing_names:
-        hint = f"needed: {', '.join(NEEDED)}; all columns: docs/measurements.md"
+        hint = f"needed: {', '.join(NEEDED_COLUMNS)}; all columns: docs/measurements.md"
         raise BadInputError(f"{file} has no column {missing_names[0]!r}", hint)
     try:
         return [{key: value or "" for key, value in row.items() if key is not None} for row in reader]

@@ -184,7 +184,7 @@ class _Tally:
     def __init__(self, report: Callable[[int], None]) -> None:
         self.size = 0
         self._digest = hashlib.sha256()
-        self._heard = report
+        self._report = report
 
     @property
     def sha256(self) -> str:
@@ -193,5 +193,5 @@ class _Tally:
     def write(self, data: bytes) -> int:
         self.size += len(data)
         self._digest.update(data)
-        self._heard(len(data))
+        self._report(len(data))
         return len(data)

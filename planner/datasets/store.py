@@ -55,14 +55,14 @@ class Upload:
 
     data: DataSet
     uri: str
-    missing: tuple[Shard, ...]
+    missing_shards: tuple[Shard, ...]
     complete: bool
     stored: Stored
 
     @property
     def missing_bytes(self) -> int:
         """The size of what the store lacks."""
-        return sum(shard.size_bytes for shard in self.missing)
+        return sum(shard.size_bytes for shard in self.missing_shards)
 
     @property
     def seconds(self) -> float:
@@ -120,7 +120,7 @@ def planned(data: DataSet, store: DataStore, rates: ProviderRates | None) -> Upl
     return Upload(
         data=data,
         uri=f"{store.uri}/{data.content}",
-        missing=shards,
+        missing_shards=shards,
         complete=not shards and f"{data.content}/{INDEX}" in there,
         stored=stored_cost(data.size_bytes, rates),
     )
@@ -131,7 +131,7 @@ def upload(plan: Upload, folder: Path, store: DataStore, report: Callable[[int],
 
     Raises ThisMachineError where a shard does not fit on this disk or the folder has changed, and ProviderError.
     """
-    for shard in plan.missing:
+    for shard in plan.missing_shards:
         with _packed(folder, shard) as path:
             try:
                 sha256 = store.put_file(f"{plan.data.content}/{shard.name}", path, report)

@@ -41,7 +41,7 @@ def drill(tools: Tools, breaking_off: AbstractContextManager[object] | None = No
     """
     try:
         with breaking_off or nullcontext():
-            rest = _done(tools)
+            rest = _run_every_step(tools)
     except BrokenOffError:
         rest = _not_over(tools)
     result = result_of(tools)
@@ -50,7 +50,7 @@ def drill(tools: Tools, breaking_off: AbstractContextManager[object] | None = No
     return result
 
 
-def _done(tools: Tools) -> list[str]:
+def _run_every_step(tools: Tools) -> list[str]:
     """Run every step and end every machine. Return one line for each run whose end is not confirmed."""
     before: frozenset[tuple[str, str, str]] = frozenset()
     try:
@@ -58,10 +58,10 @@ def _done(tools: Tools) -> list[str]:
             before = keys_of(ours(tools))
             first = try_first(tools)
             if first is None:  # what is left of it is not paid for while others are watched
-                _ended(tools)
+                _end_all_runs(tools)
             try_timers(tools, first)
     finally:
-        rest = _ended_at_last(tools)
+        rest = _end_all_runs_at_last(tools)
     if not tools.sheet.broken_off:
         with _breakable(tools):
             try_ends(tools, before)
@@ -77,20 +77,20 @@ def _breakable(tools: Tools) -> Iterator[None]:
         tools.sheet.break_off(str(why))
 
 
-def _ended_at_last(tools: Tools) -> list[str]:
+def _end_all_runs_at_last(tools: Tools) -> list[str]:
     """As `_ended`, also if the drill is interrupted meanwhile. A second interruption returns the unfinished runs."""
     if tools.sheet.broken_off:
         tools.say("the drill was interrupted: ending its machines")
     try:
-        return _ended(tools)
+        return _end_all_runs(tools)
     except BrokenOffError as why:
         if tools.sheet.broken_off:
             return _not_over(tools)
         tools.sheet.break_off(str(why))
-        return _ended_at_last(tools)
+        return _end_all_runs_at_last(tools)
 
 
-def _ended(tools: Tools) -> list[str]:
+def _end_all_runs(tools: Tools) -> list[str]:
     """End all runs of the drill. Return one line for each run whose end is not confirmed."""
     return [why for run_id in tools.runs if (why := tools.end(run_id))]
 

@@ -38,7 +38,7 @@ class Sheet:
         self._way = way
         self._clock = clock
         self._tell = tell
-        self._found: dict[Step, StepResult] = {}
+        self._results: dict[Step, StepResult] = {}
         self._why: dict[Step, str] = {}
         self.broken_off = False
 
@@ -77,14 +77,14 @@ class Sheet:
 
     def proven(self, step: Step) -> bool:
         """Whether this step was seen to work."""
-        result = self._found.get(step)
+        result = self._results.get(step)
         return result is not None and result.verdict is Verdict.PROVEN
 
     @property
     def results(self) -> tuple[StepResult, ...]:
         """Every step in order."""
         return tuple(
-            self._found.get(step)
+            self._results.get(step)
             or StepResult(step=step, verdict=Verdict.NOT_TRIED, detail=self._why.get(step, "the drill ended before"))
             for step in PROVES
         )
@@ -95,7 +95,7 @@ class Sheet:
         result = StepResult(
             step=step, verdict=verdict, detail=detail[:400], seconds=min(seconds, 7200.0), proves=proves
         )
-        self._found[step] = result
+        self._results[step] = result
         self._tell(result)
 
 

@@ -112,12 +112,12 @@ class Tools:
             job(timedelta(minutes=1), Decimal(1)), self.clock, client=self.client.id, key=keys.key
         )  # its limits are those of the run
 
-        def made(run: Run, number: int, target: Target) -> LaunchRequest:
+        def request_of(run: Run, number: int, target: Target) -> LaunchRequest:
             request = make(run, number, target)
             return replace(request, own_ends=ends(request))
 
         offers = [target.offer for target in self.targets]
-        return Watchful(lambda _: self.provider, self.now, offers).over(made)
+        return Watchful(lambda _: self.provider, self.now, offers).over(request_of)
 
     def launched(self, run: Run, make: MakeRequest) -> Run:
         """The run with a machine that boots. Raises PlanError, FailedError, SkippedError."""

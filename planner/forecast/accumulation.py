@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # More parts than this are no help: the job asks for another machine or a smaller batch.
 MOST_PARTS = 1_024
 _TOO_SMALL = (Reason.OUT_OF_MEMORY, Reason.FRACTION_TOO_SMALL)
-_NAMED = 3
+_MOST_EXAMPLES = 3
 
 
 def can_accumulate(software: ChosenSoftware) -> bool:
@@ -78,7 +78,7 @@ def parts_text(counts: Mapping[int, int], rejected: Mapping[RejectionKey, int], 
     if not counts:
         return None
     several = sorted(counts)
-    examples = several if len(several) <= _NAMED else [several[0], several[len(several) // 2], several[-1]]
+    examples = several if len(several) <= _MOST_EXAMPLES else [several[0], several[len(several) // 2], several[-1]]
     small = sum(count for key, count in rejected.items() if key.reason in _TOO_SMALL)
     texts = [f"{counts[parts]:,} of them with accumulate: {parts}" for parts in examples]
     return (

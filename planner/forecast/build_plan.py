@@ -229,7 +229,9 @@ def _allowed(settings: Settings, catalog: OfferSource) -> dict[str, frozenset[st
     except BadRequestError as error:
         raise BadInputError(error.message, error.hint) from None
     what = "region (setting `regions`)"
-    return {name: _checked_names(what, given, catalog.regions) for name, given in regions_by_cloud.items() if given}
+    return {
+        name: _checked_names(what, regions, catalog.regions) for name, regions in regions_by_cloud.items() if regions
+    }
 
 
 def _checked_names(kind: str, values: Iterable[str], names: Iterable[str]) -> frozenset[str]:

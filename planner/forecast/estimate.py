@@ -147,7 +147,7 @@ class Workload:
             where = (rates.provider, bucket)
             classes = self._classes.get(where) or self._classes.setdefault(where, RegionClasses(rates, bucket))
             plain = cloud_time(self, kind, throughput)
-            self._timed[key] = _timed(_Asked(self, rental.device, rental.billing, free), plain, rate, classes)
+            self._timed[key] = _timed(_OnRental(self, rental.device, rental.billing, free), plain, rate, classes)
         return self._timed[key]
 
     def device_bytes(self, share: int, *, planned: bool = False) -> int:
@@ -216,7 +216,7 @@ class _Timed(NamedTuple):
     side: SideCosts
 
 
-class _Asked(NamedTuple):
+class _OnRental(NamedTuple):
     """`free` is the time of each run that costs nothing of the machine."""
 
     work: Workload
@@ -225,16 +225,16 @@ class _Asked(NamedTuple):
     free: timedelta
 
 
-def _timed(asked: _Asked, plain: RunTime, rate: SpotRate | None, classes: RegionClasses) -> _Timed:
-    work = asked.work
+def _timed(rental_work: _OnRental, plain: RunTime, rate: SpotRate | None, classes: RegionClasses) -> _Timed:
+    work = rental_work.work
     steady = with_checkpoints(plain, work.checkpoints)
     spot, time, durations = None, steady, (steady.total, steady.low, steady.high)
     interruptions = 0.0
     if rate is not None:
         spot = spot_time(plain, rate, work.checkpoints)
         time, durations, interruptions = spot.run_time(plain), spot.billed_durations, spot.expected.interruptions
-    expected, low, high = (asked.billing.billed_seconds(lasting - asked.free) for lasting in durations)
-    usages = work.usages(asked.device, plain, interruptions)
+    expected, low, high = (rental_work.billing.billed_seconds(lasting - rental_work.free) for lasting in durations)
+    usages = work.usages(rental_work.device, plain, interruptions)
     side = SideCosts(classes, usages, durations, usages[0]._replace(fetched_gb=_gigabytes(work.bucket_bytes)))
     return _Timed(plain, steady, time, spot, (expected, low, high), side)
 

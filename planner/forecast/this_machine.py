@@ -100,7 +100,7 @@ def quote_this_machine(
     rows = load_measurements(settings.measurements)
     own = own_measurement(job, machine.fingerprint, rows)
     if own is not None:
-        answer: Throughput | None = _own_throughput(own, _told(job, machine.fingerprint, rows))
+        answer: Throughput | None = _own_throughput(own, _relevant_rows(job, machine.fingerprint, rows))
     else:
         predict = partial(_predicted, machine=machine, on=(device, count), predictor=predictor, cores=cores_of(cpuinfo))
         answer = predict(work)
@@ -130,7 +130,7 @@ def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasur
     Whole runs tell more than short measuring runs, and the middle of several more than one: whatever else the machine
     was busy with was another thing each time. It bears the id of the newest.
     """
-    relevant = _told(job, fingerprint, rows)
+    relevant = _relevant_rows(job, fingerprint, rows)
     if not relevant:
         return None
     return replace(
@@ -142,7 +142,7 @@ def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasur
     )
 
 
-def _told(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) -> list[OwnMeasurement]:
+def _relevant_rows(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) -> list[OwnMeasurement]:
     shape = shape_of(job)
     fitting = [row for row in rows if row.shape == shape and row.machine == fingerprint]
     whole = [row for row in fitting if row.setup_seconds is not None]
@@ -168,7 +168,7 @@ def _gpus(machine: HostHardware, devices: DeviceTable, job: TrainingJob) -> tupl
     if not machine.gpus:
         return None, 1
     name = machine.gpus[0].name
-    device = devices.get(canonical_device(name, lambda spelling: _known(spelling, devices)))
+    device = devices.get(canonical_device(name, lambda spelling: _name_of(spelling, devices)))
     if device is None:
         return None, 1
     alike = sum(gpu.name == name for gpu in machine.gpus)
@@ -178,7 +178,7 @@ def _gpus(machine: HostHardware, devices: DeviceTable, job: TrainingJob) -> tupl
     return device, next(count for count in counts if job.micro_batch_size % count == 0)
 
 
-def _known(spelling: str, devices: DeviceTable) -> str | None:
+def _name_of(spelling: str, devices: DeviceTable) -> str | None:
     try:
         return devices.find(spelling).name
     except UnknownDeviceError:

@@ -71,7 +71,7 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
+class _ClientFile:
     """The file: newest entry first, and which file it was when it was written (a copy is another one)."""
 
     home: str
@@ -112,7 +112,7 @@ def hash_of(home: Path, host_name: str) -> str:
     return hashlib.sha256(f"{host_name}/{home}".encode()).hexdigest()[:16]
 
 
-def _kept_entry(path: Path, computer: Computer) -> tuple[_Kept, _Entry] | None:
+def _kept_entry(path: Path, computer: Computer) -> tuple[_ClientFile, _Entry] | None:
     """What is kept of this home on this computer; None where something has to be written. Raises OSError."""
     try:
         client_file = _read(path)
@@ -158,7 +158,7 @@ def _added(path: Path, computer: Computer, *, first: bool = False) -> Client:
     return replace(_client(client_file, entry), notice=notice)
 
 
-def _notice(entry: _Entry, before: _Kept | None, path: Path, damaged: str) -> str:
+def _notice(entry: _Entry, before: _ClientFile | None, path: Path, damaged: str) -> str:
     if damaged:
         return (
             f"{damaged}: this home has the new client id {entry.id} and does not touch what it launched before; "
@@ -195,7 +195,7 @@ def _launched_under(old: str, home: Path) -> bool:
         return True  # the journal of a home that existed; who lost it needs its label most
 
 
-def _entry_of(client_file: _Kept, path: Path, computer: Computer) -> _Entry | None:
+def _entry_of(client_file: _ClientFile, path: Path, computer: Computer) -> _Entry | None:
     """The entry of this home on this computer; None where the file was copied here."""
     inode, volume = _place(path)
     same_file = client_file.inode == inode
@@ -206,7 +206,7 @@ def _entry_of(client_file: _Kept, path: Path, computer: Computer) -> _Entry | No
     return None
 
 
-def _has_original(client_file: _Kept, path: Path, entry: _Entry) -> bool:
+def _has_original(client_file: _ClientFile, path: Path, entry: _Entry) -> bool:
     """Whether this is a copy on the same computer: the home that it was is still there, with the same id."""
     before = Path(client_file.home) / FILE
     if client_file.home == str(path.parent):
@@ -237,7 +237,7 @@ def _unkept(home: Path, computer: Computer, error: OSError) -> Client:
     return client
 
 
-def _client(client_file: _Kept, entry: _Entry) -> Client:
+def _client(client_file: _ClientFile, entry: _Entry) -> Client:
     own = {entry.id, *entry.former}
     others = {
         name: known_entry.computer.host_name
@@ -260,7 +260,7 @@ def _place(path: Path) -> tuple[int, str | None]:
     return status.st_ino, f"{name:x}" if name else None
 
 
-def _read(path: Path) -> _Kept | None:
+def _read(path: Path) -> _ClientFile | None:
     """None where there is no file. Raises OSError, _DamagedError where it makes no sense."""
     try:
         text = path.read_bytes()
@@ -270,7 +270,7 @@ def _read(path: Path) -> _Kept | None:
         reply = json.loads(text)
         if reply["format"] != _FORMAT:
             raise OSError("it was written by a newer version of plan")
-        return _Kept(
+        return _ClientFile(
             home=str(reply["home"]),
             inode=int(reply["inode"]),
             volume=reply["volume"],
@@ -285,13 +285,13 @@ def _entry(row: dict[str, Any]) -> _Entry:
     return _Entry(id=str(row["id"]), former=tuple(str(name) for name in former), computer=Computer(**row["computer"]))
 
 
-def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _Kept:
+def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _ClientFile:
     """Whole or not at all, on disk when it returns. Raises OSError; FileExistsError where it is not the `first`."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             inode, volume = _place(partial)
-            client_file = _Kept(home=str(path.parent), inode=inode, volume=volume, entries=entries)
+            client_file = _ClientFile(home=str(path.parent), inode=inode, volume=volume, entries=entries)
             file.write(_text(client_file).encode())
             file.flush()
             os.fsync(file.fileno())
@@ -304,7 +304,7 @@ def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _Kept:
     return client_file
 
 
-def _text(client_file: _Kept) -> str:
+def _text(client_file: _ClientFile) -> str:
     rows = [
         {"id": entry.id, "former": list(entry.former), "computer": entry.computer.to_json()}
         for entry in client_file.entries

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pricing.own_rates import OwnRate
     from pricing.refresh import Outcome
 
-_SHOWN = 5
+_MOST_LINES = 5
 
 
 class PriceState(NamedTuple):
@@ -97,7 +97,7 @@ def _details(price_state: PriceState) -> list[str]:
     ]
     if price_state.changes is not None:
         lines.append(f"  since the shipped prices: {price_state.changes.text}")
-        lines += [f"    {_change(change)}" for change in price_state.changes.moved[:_SHOWN]]
+        lines += [f"    {_change(change)}" for change in price_state.changes.moved[:_MOST_LINES]]
     return lines
 
 
@@ -107,21 +107,23 @@ def outcome_text(outcome: Outcome) -> str:
     if not outcome.read:
         return f"{name}: nothing could be read; prices stay as they were"
     lines = [f"{name}: {outcome.changes.text}"]
-    lines += [f"  {_change(change)}" for change in outcome.changes.moved[:_SHOWN]]
-    if outcome.changes.gone:
-        text = ", ".join(f"{key.instance_type} in {key.region}" for key in outcome.changes.gone[:_SHOWN])
-        more = len(outcome.changes.gone) - _SHOWN
+    lines += [f"  {_change(change)}" for change in outcome.changes.moved[:_MOST_LINES]]
+    if outcome.changes.removed_offers:
+        text = ", ".join(f"{key.instance_type} in {key.region}" for key in outcome.changes.removed_offers[:_MOST_LINES])
+        more = len(outcome.changes.removed_offers) - _MOST_LINES
         lines.append(f"  gone: {text}{f' and {more:,} more' if more > 0 else ''}")
-    if merged.kept:
-        lines.append(f"  {merged.kept:,} prices are no longer found in the list, and stay with their old day")
+    if merged.kept_count:
+        lines.append(f"  {merged.kept_count:,} prices are no longer found in the list, and stay with their old day")
     if merged.unknown_types:
         lines.append(f"  accelerated, and not known here: {', '.join(merged.unknown_types[:12])}")
     lines += [f"  left out: {count:,} x {why}" for why, count in sorted(merged.skipped.items()) if count]
     lines += [f"  not read: {part}: {why}; what was known of it stays" for part, why in outcome.failed]
-    lines += [f"  held back: {why}" for why in outcome.held]
-    if merged.held and not outcome.held:
-        lines.append(f"  held back, since they cannot be true: {len(merged.held):,} prices; plan prices show --held")
-        lines += [f"    {_held_line(one)}" for one in merged.held[:_SHOWN]]
+    lines += [f"  held back: {why}" for why in outcome.hold_reasons]
+    if merged.held_prices and not outcome.hold_reasons:
+        lines.append(
+            f"  held back, since they cannot be true: {len(merged.held_prices):,} prices; plan prices show --held"
+        )
+        lines += [f"    {_held_line(one)}" for one in merged.held_prices[:_MOST_LINES]]
     return "\n".join(lines)
 
 
@@ -191,9 +193,9 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "changes": changes_json(outcome.changes),
         "read": list(outcome.read),
         "failed": [{"part": part, "reason": why} for part, why in outcome.failed],
-        "held_back": list(outcome.held),
-        "held_prices": [held_json(one) for one in outcome.merged.held],
-        "kept": outcome.merged.kept,
+        "held_back": list(outcome.hold_reasons),
+        "held_prices": [held_json(one) for one in outcome.merged.held_prices],
+        "kept": outcome.merged.kept_count,
         "left_out": {why: count for why, count in sorted(outcome.merged.skipped.items()) if count},
         "unknown_types": list(outcome.merged.unknown_types),
     }
@@ -203,7 +205,7 @@ def changes_json(changes: Changes) -> dict[str, Any]:
     """How many prices are new, gone, dearer and cheaper, and those that moved most."""
     return {
         "new": changes.added,
-        "gone": len(changes.gone),
+        "gone": len(changes.removed_offers),
         "dearer": changes.dearer,
         "cheaper": changes.cheaper,
         "same": changes.same,

@@ -49,7 +49,7 @@ class Vouched:
         except KeyError:
             data = b""
         why = self._objection(store, path, data)
-        return (Story(), why) if why else (story_of(_Kept(path, data), self.attempt), "")
+        return (Story(), why) if why else (story_of(_OneFileDirectory(path, data), self.attempt), "")
 
     def _objection(self, store: RunStore, path: str, data: bytes) -> str:
         """In words why these bytes are not used; "" where the attempt's machine has vouched for them."""
@@ -66,7 +66,7 @@ class Vouched:
         return ""
 
 
-class _Kept:
+class _OneFileDirectory:
     """A run directory with one file, which nobody changes between the check and the reading."""
 
     def __init__(self, path: str, data: bytes) -> None:

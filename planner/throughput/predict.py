@@ -68,7 +68,7 @@ class Predictor:
         self._devices = devices
         self._own = tuple(own)
         self._rates: dict[str, KnownRates | None] = {}
-        self._seen: dict[str, list[EvidenceRow]] = {}
+        self._rows_by_group: dict[str, list[EvidenceRow]] = {}
         self._architectures = frozenset(group[1] for group in model.corrections if group[0] == "architecture")
 
     @classmethod
@@ -144,10 +144,10 @@ class Predictor:
         return evidence(seen_of(setup, "", model), rows, self._architectures)
 
     def _seen_of(self, rates: Rates) -> list[EvidenceRow]:
-        if rates.group not in self._seen:
+        if rates.group not in self._rows_by_group:
             names = [name for name in self._devices if self._devices[name].group == rates.group]
-            self._seen[rates.group] = seen_on(self._database, names, rates.group, rates.architecture)
-        return self._seen[rates.group]
+            self._rows_by_group[rates.group] = seen_on(self._database, names, rates.group, rates.architecture)
+        return self._rows_by_group[rates.group]
 
     def _throughput(self, rate: float, near: Evidence, half_width: float) -> Throughput:
         factor = math.exp(half_width)

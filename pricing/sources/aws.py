@@ -43,7 +43,7 @@ _LONGEST_LINE = 1 << 20
 _LINES_BEFORE_HEADER = 20
 _HEADER = b'"SKU"'
 # What a row of a Linux machine on shared hardware has, and what it must say there; an empty string: may be missing.
-_WANTED = {
+_ADMITTED_VALUES = {
     "TermType": ("OnDemand",),
     "Product Family": ("Compute Instance",),
     "Location Type": ("AWS Region",),
@@ -57,7 +57,7 @@ _WANTED = {
 _FIGURES = ("PricePerUnit", "Currency", "Unit", "StartingRange", "EndingRange", "vCPU", "Memory")
 _PUBLISHED = b'"Publication Date"'
 """The line before the header that dates the file."""
-_COLUMNS = (*(name for name in _WANTED if name != "MarketOption"), "Instance Type", "Region Code", *_FIGURES)
+_COLUMNS = (*(name for name in _ADMITTED_VALUES if name != "MarketOption"), "Instance Type", "Region Code", *_FIGURES)
 # Rows without these words are no Linux machines on demand: a file has a million rows, and few are worth taking apart.
 _WORDS = (b"OnDemand", b"Linux", b"Shared", b"Compute Instance", b"Used")
 
@@ -186,7 +186,7 @@ def _fields(line: bytes) -> list[str]:
 def _take(table: _Table, line: bytes, region: str, prices: dict[str, PriceFound], parsed: Parsed) -> None:
     """A row's price into `prices`, or the reason why not into what was skipped."""
     row = table.fields(line)
-    if any(row.get(column, "") not in values for column, values in _WANTED.items()):
+    if any(row.get(column, "") not in values for column, values in _ADMITTED_VALUES.items()):
         parsed.skipped[Count.OTHER_PRODUCT] += 1
         return
     name = row["Instance Type"]

@@ -50,13 +50,13 @@ class Endpoints(NamedTuple):
 class Row(NamedTuple):
     """A price with what decides between two of the same thing."""
 
-    found: PriceFound
+    price: PriceFound
     primary: bool
 
     @property
     def order(self) -> tuple[bool, date, Decimal]:
         """The greatest counts: of the primary meter, then the newest, then the dearer."""
-        return self.primary, self.found.since or date.min, self.found.usd_per_hour
+        return self.primary, self.price.since or date.min, self.price.usd_per_hour
 
 
 def read(http: Http, endpoints: Endpoints, regions: Collection[str], today: date) -> Iterator[PricePart]:
@@ -192,13 +192,13 @@ def settled(rows: list[Row], parsed: Parsed) -> list[PriceFound]:
     """
     best: dict[tuple[str, Market], Row] = {}
     for row in rows:
-        key = (row.found.instance_type, row.found.market)
+        key = (row.price.instance_type, row.price.market)
         before = best.setdefault(key, row)
-        if before.found.usd_per_hour != row.found.usd_per_hour:
+        if before.price.usd_per_hour != row.price.usd_per_hour:
             parsed.skipped[Count.TWO_PRICES] += 1
         best[key] = max(before, row, key=lambda one: one.order)
-    as_of = max((row.found.since for row in rows if row.found.since is not None), default=None)
-    return [_doubted(row.found, best)._replace(as_of=as_of) for row in best.values()]
+    as_of = max((row.price.since for row in rows if row.price.since is not None), default=None)
+    return [_doubted(row.price, best)._replace(as_of=as_of) for row in best.values()]
 
 
 def _doubted(price_found: PriceFound, best: dict[tuple[str, Market], Row]) -> PriceFound:
@@ -206,7 +206,7 @@ def _doubted(price_found: PriceFound, best: dict[tuple[str, Market], Row]) -> Pr
     if price_found.market is Market.ON_DEMAND:
         return price_found
     on_demand = best.get((price_found.instance_type, Market.ON_DEMAND))
-    at_floor = on_demand is not None and price_found.usd_per_hour == on_demand.found.usd_per_hour * _FLOOR
+    at_floor = on_demand is not None and price_found.usd_per_hour == on_demand.price.usd_per_hour * _FLOOR
     return price_found._replace(source=FLOOR_ID) if at_floor else price_found
 
 

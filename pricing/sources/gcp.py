@@ -248,10 +248,11 @@ def machines(prices: Iterable[Price], types: Iterable[InstanceType], parsed: Par
 
 
 def _machine(
-    name: str, made: MachineParts, market: Market, replies: Mapping[tuple[Market, str], Mapping[str, _Rate]]
+    name: str, machine: MachineParts, market: Market, replies: Mapping[tuple[Market, str], Mapping[str, _Rate]]
 ) -> Iterator[PriceFound]:
     of_parts = [
-        [(replies.get((market, thing), {}), count) for thing, count in parts] for parts in (made.host, made.device)
+        [(replies.get((market, thing), {}), count) for thing, count in parts]
+        for parts in (machine.host, machine.device)
     ]
     every = [rates for parts in of_parts for rates, _ in parts]
     for region in sorted(set.intersection(*(set(rates) for rates in every))):
@@ -260,7 +261,7 @@ def _machine(
         )
         total = _micro(host) + _micro(device)
         if 0 < total < MOST_USD_PER_HOUR:
-            split = (_micro(host), _micro(device)) if made.attached and market is Market.ON_DEMAND else (None, None)
+            split = (_micro(host), _micro(device)) if machine.attached and market is Market.ON_DEMAND else (None, None)
             as_of = _oldest(rates[region].as_of for rates in every)
             yield PriceFound(region, name, market, total, LIST_ID, host=split[0], device=split[1], as_of=as_of)
 

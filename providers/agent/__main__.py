@@ -100,11 +100,11 @@ def end(here: AgentMachine) -> None:
 
 
 def _goes_down(agent: Agent) -> Callable[[int, FrameType | None], None]:
-    def told(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         del number, frame
         agent.watch.going_down = True
 
-    return told
+    return on_signal
 
 
 if __name__ == "__main__":

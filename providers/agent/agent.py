@@ -107,7 +107,7 @@ class Agent:
             process = yield from self._once(image, spec.setup, SETUP_SECONDS)
             if process.code:
                 raise EndedError(
-                    failed("SETUP_FAILED", f"what the trainer needs could not be installed:\n{process.said}")
+                    failed("SETUP_FAILED", f"what the trainer needs could not be installed:\n{process.output}")
                 )
         if spec.device.kind != "cpu":
             yield from self._checked(image)
@@ -158,11 +158,11 @@ class Agent:
             (yield from watched(self.machine.clock, looking, gate.LIMIT_SECONDS)), gate.least_on_host(device)
         )
         inside = yield from self._once(image, gate.program(device, self.machine.spec.framework), CHECK_SECONDS)
-        self.status.details["accelerator"] = self.status.redactor.text(inside.said[-500:])
-        if outside.code or inside.code or gate.PASSED not in inside.said:
+        self.status.details["accelerator"] = self.status.redactor.text(inside.output[-500:])
+        if outside.code or inside.code or gate.PASSED not in inside.output:
             text = (
                 f"the machine does not show the {device.count} x {device.name} that it was rented for; "
-                f"nothing was trained\nthe machine says:\n{outside.said}\nthe container says:\n{inside.said}"
+                f"nothing was trained\nthe machine says:\n{outside.output}\nthe container says:\n{inside.output}"
             )
             raise EndedError(failed("ACCELERATOR_NOT_VISIBLE", text))
         self.training.devices_seen = gate.count_devices(outside)

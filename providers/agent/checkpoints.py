@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FOLDER = "checkpoints"
 MARK = "complete.json"
-KEPT = 2
+MOST_CHECKPOINTS = 2
 _PREFIX = "step-"
 _NO_KEY = Vouching("", "")
 
@@ -128,7 +128,7 @@ class Checkpoints:
 
     def _prune(self) -> Steps[None]:
         counts = yield from patiently(partial(self._store.list, FOLDER))
-        names = sorted(_whole(counts), reverse=True)[:KEPT]
+        names = sorted(_whole(counts), reverse=True)[:MOST_CHECKPOINTS]
         old = [path for path in counts if (name := _name_of(path)) and name not in names and name < self.stored]
         # The mark goes first: what is half removed must not look whole.
         for path in sorted(old, key=lambda path: (not path.endswith("/" + MARK), path)):

@@ -117,7 +117,7 @@ class Container:
 
     def exit(self) -> Exit | None:
         """How it ended; None while it runs."""
-        text = self._must(("docker", "inspect", "--format", "{{json .State}}", NAME)).said
+        text = self._must(("docker", "inspect", "--format", "{{json .State}}", NAME)).output
         try:
             state = json.loads(text)
         except ValueError as error:

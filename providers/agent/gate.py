@@ -78,7 +78,7 @@ def judge_gate(process: ProcessResult, count: int) -> ProcessResult:
     """The same with a code that is not 0 where fewer than `count` are shown."""
     if process.code or count_devices(process) >= count:
         return process
-    return type(process)(1, f"{process.said}\n{count_devices(process)} of {count}")
+    return type(process)(1, f"{process.output}\n{count_devices(process)} of {count}")
 
 
 def least_on_host(device: Device) -> int:
@@ -88,4 +88,4 @@ def least_on_host(device: Device) -> int:
 
 def count_devices(process: ProcessResult) -> int:
     """One line for each device."""
-    return sum(1 for line in process.said.splitlines() if line.strip())
+    return sum(1 for line in process.output.splitlines() if line.strip())

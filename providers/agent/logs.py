@@ -31,7 +31,7 @@ class LogTail:
         self._folder = folder
         self._line = b""
         self._chunk = b""
-        self._told = 0
+        self._sent_bytes = 0
         self._number = 1
         self._full: deque[tuple[int, bytes]] = deque()
         self.left_out_bytes = 0
@@ -68,10 +68,10 @@ class LogTail:
             number, data = self._full[0]
             self._store.put(self._name(number), data)
             self._full.popleft()
-        if len(self._chunk) > self._told and self._number <= MOST_CHUNKS:
+        if len(self._chunk) > self._sent_bytes and self._number <= MOST_CHUNKS:
             size = len(self._chunk)
             self._store.put(self._name(self._number), self._chunk)
-            self._told = size
+            self._sent_bytes = size
 
     def finish(self, source: Running, redactor: Redactor) -> Steps[None]:
         """All of it, its last line too."""
@@ -96,7 +96,7 @@ class LogTail:
             # The piece ends with a line where there is one.
             cut = self._chunk.rfind(b"\n", 0, CHUNK_BYTES) + 1 or CHUNK_BYTES
             self._full.append((self._number, self._chunk[:cut]))
-            self._chunk, self._told, self._number = self._chunk[cut:], 0, self._number + 1
+            self._chunk, self._sent_bytes, self._number = self._chunk[cut:], 0, self._number + 1
             if len(self._full) > MOST_WAITING:
                 self.left_out_bytes += len(self._full.popleft()[1])
 

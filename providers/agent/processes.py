@@ -25,12 +25,12 @@ class ProcessResult:
     """`said` is the end of stdout and stderr together."""
 
     code: int
-    said: str
+    output: str
 
     @property
     def last_line(self) -> str:
         """The last line of its output, at most 300 characters; else its exit code."""
-        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         return lines[-1][:300] if lines else f"exit code {self.code}"
 
 
@@ -116,7 +116,7 @@ class _Beside:
 
     def __init__(self, words: Sequence[str], environment: dict[str, str] | None) -> None:
         self._code: int | None = None
-        self._left = b""
+        self._rest = b""
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._process = subprocess.Popen(
@@ -128,7 +128,7 @@ class _Beside:
                 start_new_session=True,
             )
         except OSError as error:
-            self._code, self._left = NOT_STARTED, f"{words[0]}: {error.strerror}\n".encode()
+            self._code, self._rest = NOT_STARTED, f"{words[0]}: {error.strerror}\n".encode()
         else:
             os.set_blocking(self._pipe.fileno(), False)
 
@@ -139,7 +139,7 @@ class _Beside:
 
     def read(self, most: int) -> bytes:
         if self._process is None or self._pipe.closed:
-            data, self._left = self._left[:most], self._left[most:]
+            data, self._rest = self._rest[:most], self._rest[most:]
             return data
         return self._pipe.read(most) or b""
 
@@ -152,7 +152,7 @@ class _Beside:
         except subprocess.TimeoutExpired:
             self.kill()
             data, _ = self._process.communicate()
-        self._left = data or b""
+        self._rest = data or b""
 
     def kill(self) -> None:
         if self._process is not None and self.poll() is None:

@@ -41,8 +41,8 @@ class ProgressTail:
         self._offset = 0
         self._rest = b""
         self._size = 0
-        self._told = 0
-        self._told_sha256 = ""
+        self._sent_bytes = 0
+        self._sent_sha256 = ""
         self._first_step: float | None = None
         self._last_step = float("-inf")
         spool.write_bytes(b"")
@@ -63,15 +63,15 @@ class ProgressTail:
     @property
     def stored_sha256(self) -> str:
         """Of what was put into the store last, in hex; "" for nothing."""
-        return self._told_sha256
+        return self._sent_sha256
 
     def push(self) -> None:
         """Raises AwayError or RefusedError."""
-        if self._size > self._told:
+        if self._size > self._sent_bytes:
             size = self._size
             data = self._spool.read_bytes()
             self._store.put(self._path, data)
-            self._told, self._told_sha256 = size, hashlib.sha256(data).hexdigest()
+            self._sent_bytes, self._sent_sha256 = size, hashlib.sha256(data).hexdigest()
 
     def finish(self, redactor: Redactor) -> Steps[None]:
         """All of it."""

@@ -83,7 +83,7 @@ class Access:
         if self.scheme == "azblob":
             box, _, self.prefix = self.prefix.partition("/")
             self.place += "/" + box
-        self._kept: dict[str, tuple[Any, float]] = {}
+        self._tokens: dict[str, tuple[Any, float]] = {}
 
     def end(self, name: str, usual: str) -> str:
         """Where a service answers."""
@@ -102,13 +102,13 @@ class Access:
 
     def credentials(self, resource: str = "https://storage.azure.com/") -> Any:
         """AWS: (id, secret, token). Google and Azure: a bearer token. Kept until five minutes before it expires."""
-        if resource not in self._kept or self.now() > self._kept[resource][1]:
-            self._kept[resource] = getattr(self, "_" + self.boot["cloud"])(resource)
-        return self._kept[resource][0]
+        if resource not in self._tokens or self.now() > self._tokens[resource][1]:
+            self._tokens[resource] = getattr(self, "_" + self.boot["cloud"])(resource)
+        return self._tokens[resource][0]
 
     def forget(self) -> None:
         """The credentials were refused: ask for new ones."""
-        self._kept.clear()
+        self._tokens.clear()
 
     def imds(self) -> Headers:
         """The header that EC2's metadata service wants."""

@@ -79,7 +79,7 @@ _FIELDS: dict[str, Check] = {
     "images_per_second": _is_rate,
     **dict.fromkeys(("seconds", "train_seconds"), _is_seconds),
 }
-_NEEDED = {
+_NEEDED_FIELDS = {
     "step": ("step",),
     "phase": ("name", "seconds"),
     "checkpoint": ("step",),
@@ -99,7 +99,7 @@ def progress_line(raw: bytes) -> Line | None:
     event = line.get("event")
     if not isinstance(event, str) or not 0 < len(event) <= _MOST_EVENT_NAME:
         return None
-    if any(name not in line for name in _NEEDED.get(event, ())):
+    if any(name not in line for name in _NEEDED_FIELDS.get(event, ())):
         return None
     entries = {name: value for name, value in line.items() if _is_scalar(value)}
     return entries if all(_FIELDS.get(name, _is_scalar)(value) for name, value in line.items()) else None

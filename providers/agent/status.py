@@ -38,16 +38,16 @@ class Status:
         self.denied = ""
         self.is_heard = False
         """The store has taken a word of this agent."""
-        self._said: dict[str, Any] = {"state": "booting", "message": "", "reason": "", "exit_code": None}
+        self._record: dict[str, Any] = {"state": "booting", "message": "", "reason": "", "exit_code": None}
 
     @property
     def state(self) -> str:
-        return str(self._said["state"])
+        return str(self._record["state"])
 
     def set(self, state: str, message: str, reason: str = "", exit_code: int | None = None) -> None:
         """From now on; `write` tells it."""
         text = self.redactor.text(message)[-_MOST_MESSAGE:]
-        self._said = {"state": state, "message": text, "reason": reason, "exit_code": exit_code}
+        self._record = {"state": state, "message": text, "reason": reason, "exit_code": exit_code}
 
     def warn(self, message: str) -> None:
         """Something that training survives."""
@@ -55,7 +55,7 @@ class Status:
 
     def write(self) -> None:
         """Raises AwayError or RefusedError; the copy on the disk is written all the same."""
-        record = {**self._said, "time": stamp(self._clock.now()), "attempt": self._spec.attempt, **self.details}
+        record = {**self._record, "time": stamp(self._clock.now()), "attempt": self._spec.attempt, **self.details}
         data = json.dumps(record).encode()
         keep(self._copy, data)
         try:
@@ -69,7 +69,7 @@ class Status:
     def change(self, state: str, message: str) -> None:
         """Set and written, as far as the store answers; the heartbeat makes up for it."""
         self.set(state, message)
-        sys.stderr.write(f"trainplan: {state}: {self._said['message']}\n")
+        sys.stderr.write(f"trainplan: {state}: {self._record['message']}\n")
         with contextlib.suppress(AwayError, RefusedError):
             self.write()
 

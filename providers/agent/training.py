@@ -74,7 +74,7 @@ class Training:
         self._chore = Chore(machine.clock)
         self._follow: Running | None = None
         self._heard_at = 0.0
-        self._ended = False
+        self._has_ended = False
         self._not_before = 0.0
         self._looking = Chore(machine.clock)
         self._duties = (
@@ -122,7 +122,7 @@ class Training:
             ending = endings.judge_ending(exited, attempt.watch.ending, self._last_said())
         except EngineError as error:
             ending = failed("ENGINE", f"Docker no longer knows the container: {error}")
-        self._ended = True
+        self._has_ended = True
         attempt.status.change("stopping", f"{ending.message}; bringing everything home")
         return ending
 
@@ -235,7 +235,7 @@ class Training:
 
     def _checkpoint(self) -> None:
         # Once the end is asked for, `last_checkpoint` decides what still fits.
-        was_asked = self._ended or self._attempt.watch.ending is not None
+        was_asked = self._has_ended or self._attempt.watch.ending is not None
         if was_asked or self._chore.busy or self._attempt.machine.clock.steady() < self._not_before:
             return
         if name := self._attempt.checkpoints.waiting():
@@ -271,7 +271,7 @@ class Training:
             return
         # A container that has just ended sees nothing either.
         if attempt.container.exit() is None:
-            text = f"{where} has lost the accelerator while it trained:\n{process.said}"
+            text = f"{where} has lost the accelerator while it trained:\n{process.output}"
             attempt.watch.ask(Ending("interrupted", "ACCELERATOR_LOST", text))
 
     def _seen_by(self) -> Steps[tuple[str, ProcessResult]]:

@@ -78,7 +78,7 @@ class Watch:
     def _comes_back(self) -> bool:
         """Whether what systemd is about is a restart; where it does not say, the machine is taken to go for good."""
         process = self._machine.processes.run(("systemctl", "list-jobs", "--no-legend", "--no-pager"), 10.0)
-        return any(target in process.said for target in _RESTARTS)
+        return any(target in process.output for target in _RESTARTS)
 
     def _notice(self) -> None:
         if self.ending is not None and self.ending.notice is not None:

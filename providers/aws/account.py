@@ -86,7 +86,7 @@ class Account:
     api: Api
     settings: AwsSettings
     now: Callable[[], datetime]
-    _kept: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    _replies: dict[tuple[str, ...], Any] = field(default_factory=dict)
     _locks: dict[tuple[str, ...], threading.Lock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -167,7 +167,7 @@ class Account:
     def forget(self) -> None:
         """What was looked up may have changed: a set-up has been carried out."""
         with self._lock:
-            self._kept.clear()
+            self._replies.clear()
 
     def pages(self, region: str, operation: str, request: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
         """Every page of a list of EC2's."""
@@ -178,9 +178,9 @@ class Account:
         with self._lock:
             own = self._locks.setdefault(key, threading.Lock())
         with own:
-            if key not in self._kept:
-                self._kept[key] = look()
-            reply: Answer = self._kept[key]
+            if key not in self._replies:
+                self._replies[key] = look()
+            reply: Answer = self._replies[key]
             return reply
 
     def _identity(self) -> Identity:

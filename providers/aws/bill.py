@@ -59,7 +59,7 @@ class Billed:
     """`threads` lists are asked at once."""
 
     account: Account
-    standing: StandingResources
+    standing_resources: StandingResources
     threads: int
     now: Callable[[], datetime]
 
@@ -105,7 +105,7 @@ class Billed:
                     usd_per_hour_of("instance", region, row, self.account.settings.home), f"catalog, {market}"
                 )
                 what = f"{row.get('InstanceType')} {market}, {row['State']['Name']}"
-                yield _thing(_Named(MACHINE, row["InstanceId"], region), row, what, price, row.get("LaunchTime"))
+                yield _thing(_Billable(MACHINE, row["InstanceId"], region), row, what, price, row.get("LaunchTime"))
 
     def _disks(self, region: str) -> Iterator[BilledThing]:
         for row in self.account.pages(region, "DescribeVolumes", {"MaxResults": _PAGE}, "Volumes"):
@@ -113,7 +113,7 @@ class Billed:
             state = "in use" if row.get("Attachments") else "attached to nothing"
             price = self._tariff.price(kind, region, size)
             yield _thing(
-                _Named(DISK, row["VolumeId"], region), row, f"{kind} {size} GiB, {state}", price, row["CreateTime"]
+                _Billable(DISK, row["VolumeId"], region), row, f"{kind} {size} GiB, {state}", price, row["CreateTime"]
             )
 
     def _addresses(self, region: str) -> Iterator[BilledThing]:
@@ -123,7 +123,7 @@ class Billed:
         for row in reserved:
             state = "in use" if row.get("AssociationId") else "reserved and unused"
             yield _thing(
-                _Named(ADDRESS, str(row.get("AllocationId") or row["PublicIp"]), region), row, state, price, None
+                _Billable(ADDRESS, str(row.get("AllocationId") or row["PublicIp"]), region), row, state, price, None
             )
         items = {row["PublicIp"] for row in reserved}
         request = {"MaxResults": _PAGE}
@@ -132,7 +132,7 @@ class Billed:
             if address and address not in items:
                 attached = row.get("Attachment") or {}
                 id_, what = str(row["NetworkInterfaceId"]), f"of {attached.get('InstanceId') or 'an interface'}"
-                yield _thing(_Named(ADDRESS, id_, region), row, what, price, attached.get("AttachTime"))
+                yield _thing(_Billable(ADDRESS, id_, region), row, what, price, attached.get("AttachTime"))
 
     def _snapshots(self, region: str) -> Iterator[BilledThing]:
         request = {"OwnerIds": ["self"], "MaxResults": _PAGE}
@@ -141,27 +141,27 @@ class Billed:
             size = int(row.get("VolumeSize", 0))
             price = self._tariff.price("snapshot archive" if archived else SNAPSHOT, region, size)
             what = f"of {size} GiB" + (", archived" if archived else "")
-            yield _thing(_Named(SNAPSHOT, row["SnapshotId"], region), row, what, price, row.get("StartTime"))
+            yield _thing(_Billable(SNAPSHOT, row["SnapshotId"], region), row, what, price, row.get("StartTime"))
 
     def _gateways(self, region: str) -> Iterator[BilledThing]:
         request = {"Filter": [{"Name": "state", "Values": ["pending", "available"]}], "MaxResults": _PAGE}
         price = self._tariff.price(GATEWAY, region)
         for row in self.account.pages(region, "DescribeNatGateways", request, "NatGateways"):
             yield _thing(
-                _Named(GATEWAY, row["NatGatewayId"], region), row, str(row["State"]), price, row.get("CreateTime")
+                _Billable(GATEWAY, row["NatGatewayId"], region), row, str(row["State"]), price, row.get("CreateTime")
             )
 
     def _balancers(self, region: str) -> Iterator[BilledThing]:
         price = self._tariff.price(LOAD_BALANCER, region)
         for row in self._marked("elbv2", region, "LoadBalancers"):
             name, what = str(row["LoadBalancerName"]), str(row.get("Type", ""))
-            yield _thing(_Named(LOAD_BALANCER, name, region), row, what, price, row.get("CreatedTime"))
+            yield _thing(_Billable(LOAD_BALANCER, name, region), row, what, price, row.get("CreatedTime"))
 
     def _classic_balancers(self, region: str) -> Iterator[BilledThing]:
         price = self._tariff.price("classic load balancer", region)
         for row in self._marked("elb", region, "LoadBalancerDescriptions"):
             name = str(row["LoadBalancerName"])
-            yield _thing(_Named(LOAD_BALANCER, name, region), row, "classic", price, row.get("CreatedTime"))
+            yield _thing(_Billable(LOAD_BALANCER, name, region), row, "classic", price, row.get("CreatedTime"))
 
     def _marked(self, service: str, region: str, key: str) -> Iterator[Mapping[str, Any]]:
         page: dict[str, object] = {}
@@ -176,8 +176,8 @@ class Billed:
         for row in self.account.api.call("s3", home, "ListBuckets", {})["Buckets"]:
             name = str(row["Name"])
             region, price, what = self._bucket(name, home)
-            thing = _thing(_Named(BUCKET, name, region), row, what, price, row.get("CreationDate"))
-            yield replace(thing, whose=RUN_DIRECTORIES) if name == self.standing.bucket else thing
+            thing = _thing(_Billable(BUCKET, name, region), row, what, price, row.get("CreationDate"))
+            yield replace(thing, whose=RUN_DIRECTORIES) if name == self.standing_resources.bucket else thing
 
     def _bucket(self, name: str, home: str) -> tuple[str, Price, str]:
         """Its region, what its standard storage costs, and its size in words; what is not told is said."""
@@ -209,13 +209,15 @@ class Billed:
         return float(newest["Average"]) if newest else None
 
 
-class _Named(NamedTuple):
+class _Billable(NamedTuple):
     kind: str
     id: str
     region: str
 
 
-def _thing(description: _Named, row: Mapping[str, Any], what: str, price: Price, since: datetime | None) -> BilledThing:
+def _thing(
+    description: _Billable, row: Mapping[str, Any], what: str, price: Price, since: datetime | None
+) -> BilledThing:
     return BilledThing(
         provider=PROVIDER,
         region=description.region,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _SET_UP = "plan setup aws"
 _PAGE = 500
-_GONE = ("shutting-down", "terminated")
+_ENDED_STATES = ("shutting-down", "terminated")
 _REFUSING = (CredentialsError, PermissionDeniedError)
 
 
@@ -129,7 +129,7 @@ def _scope(account: Account) -> Check:
     region = account.api.home
     reply = account.api.call("ec2", region, "DescribeInstances", {"MaxResults": _PAGE})
     machines = [row for reservation in reply["Reservations"] for row in reservation["Instances"]]
-    living = [row for row in machines if row["State"]["Name"] not in _GONE]
+    living = [row for row in machines if row["State"]["Name"] not in _ENDED_STATES]
     others = [row for row in living if LABEL_RUN not in tags_in(row)]
     if not others:
         return ok("scope", f"{region} holds no machines but those of runs")

@@ -105,7 +105,7 @@ def make(settings: ProviderSettings) -> AwsProvider:
         account=account,
         rented=rented,
         now_of=settings.now,
-        standing=StandingResources(account, StoreSettings.of(settings, PROVIDER)),
+        standing_resources=StandingResources(account, StoreSettings.of(settings, PROVIDER)),
         let_go=lambda: bucket().close() if bucket.cache_info().currsize else None,
         clock=clock,
     )
@@ -124,7 +124,7 @@ class AwsProvider:
     account: Account
     rented: Rented
     now_of: Callable[[], datetime]
-    standing: StandingResources
+    standing_resources: StandingResources
     let_go: Callable[[], None]
     threads: int = CONNECTIONS
     patience: Patience = field(default_factory=lambda: Patience(attempts=4, first_seconds=2.0))
@@ -159,12 +159,12 @@ class AwsProvider:
         return closed_regions(self.account, regions)
 
     def preflight(self, offer: Offer) -> Preflight:
-        return Preflight(checks=tuple(checks(self.standing, offer)))
+        return Preflight(checks=tuple(checks(self.standing_resources, offer)))
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up zone, network, image and what stands in the account (providers.base.Resolver)."""
         request = self.rented.with_data(request)
-        return replace(request, resolution=resolve(request, self.rented, self.account, self.standing))
+        return replace(request, resolution=resolve(request, self.rented, self.account, self.standing_resources))
 
     def resolution_type(self, offer: Offer) -> type[AwsResolution]:
         del offer
@@ -251,17 +251,17 @@ class AwsProvider:
 
     def doctor(self) -> Sequence[Check]:
         """The account, whatever the offer (providers.base.Doctor)."""
-        return examine(self.standing)
+        return examine(self.standing_resources)
 
     def lacking(self) -> Sequence[SetupStep]:
         """What a set-up would make (providers.base.SetUp)."""
-        return AwsSetUp(self.standing).lacking()
+        return AwsSetUp(self.standing_resources).lacking()
 
     def removable(self) -> Sequence[SetupStep]:
-        return AwsSetUp(self.standing).removable()
+        return AwsSetUp(self.standing_resources).removable()
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
-        AwsSetUp(self.standing, self.patience.sleep).carry_out(step, report)
+        AwsSetUp(self.standing_resources, self.patience.sleep).carry_out(step, report)
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from providers.aws.api import CONNECTIONS
 from providers.aws.errors import Settling
 from providers.aws.listing import Listing
-from providers.aws.setup_steps import GONE, CreationSteps, RemovalSteps, StandingResources
+from providers.aws.setup_steps import ABSENT, CreationSteps, RemovalSteps, StandingResources
 from providers.cloud.propagation import pause
 from providers.cloud.setup_steps import StepEngine
 from providers.errors import BadRequestError, ProviderError
@@ -77,7 +77,7 @@ class _Calls:
         try:
             self.at.account.api.call(service, region, call.operation, _with_bytes(call.parameters))
         except ProviderError as error:
-            result = GONE if call.operation.startswith(_ENDS) else _THERE
+            result = ABSENT if call.operation.startswith(_ENDS) else _THERE
             if error.code not in result and not _is_in_place(call, error):
                 raise
 

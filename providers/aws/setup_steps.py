@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-GONE = ("NoSuchEntity", NO_SUCH_THING, "InvalidGroup.NotFound", "NoSuchBucket", "404", "NoSuchTagSet")
+ABSENT = ("NoSuchEntity", NO_SUCH_THING, "InvalidGroup.NotFound", "NoSuchBucket", "404", "NoSuchTagSet")
 """What says that there is none."""
 TAGS = [{"Key": "trainplan", "Value": "1"}]
 """On whatever is made here."""
@@ -59,7 +59,7 @@ class StandingResources:
         try:
             return self.account.api.call(service, region or self.home, operation, request_body)
         except ProviderError as error:
-            if error.code in GONE:
+            if error.code in ABSENT:
                 return None
             raise
 

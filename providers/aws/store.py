@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from providers.base import ProviderSettings
     from providers.stores.bucket import ObjectPart
 
-_MADE = "trainplan"
+_TAG_KEY = "trainplan"
 """The tag a bucket of ours gets once everything else about it is set."""
 _SIGN_IN = "aws sso login, or aws configure"
 _NOT_OURS = "name another bucket in the setting `bucket`"
@@ -189,7 +189,7 @@ class S3Bucket:
             if _code(error) != "NoSuchTagSet":
                 raise
             return False
-        return any(tag["Key"] == _MADE for tag in tags)
+        return any(tag["Key"] == _TAG_KEY for tag in tags)
 
     def _create(self) -> None:
         where = {} if self.region == "us-east-1" else {"LocationConstraint": self.region}
@@ -210,7 +210,7 @@ class S3Bucket:
             Bucket=self.name, LifecycleConfiguration={"Rules": lifecycle(self._keep_days)}, **self._owner
         )
         if self.ours:
-            tags = {"TagSet": [{"Key": _MADE, "Value": "1"}]}
+            tags = {"TagSet": [{"Key": _TAG_KEY, "Value": "1"}]}
             self.client.put_bucket_tagging(Bucket=self.name, Tagging=tags, **self._owner)
 
     def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from providers.azure.api import Arm, Reply
     from providers.azure.settings import AzureSettings
 
-Found = TypeVar("Found")
+ReplyT = TypeVar("ReplyT")
 GRANTS = "Microsoft.Authorization/roleAssignments/write"
 SET_UP = "plan setup azure"
 SCHEDULER = "Microsoft.ComputeSchedule"
@@ -51,11 +51,11 @@ class Quota(NamedTuple):
 
 
 class Size(NamedTuple):
-    """A size at a place: `refused` says in Azure's words why the subscription does not get it, "" where it does."""
+    """A size at a place: `refusal` says in Azure's words why the subscription does not get it, "" where it does."""
 
     family: str
     zones: tuple[str, ...]
-    refused: str
+    refusal: str
     capabilities: Mapping[str, str]
 
 
@@ -65,7 +65,7 @@ class Account:
     def __init__(self, settings: AzureSettings, arm: Arm) -> None:
         self.settings = settings
         self.arm = arm
-        self._known: dict[str, Any] = {}
+        self._replies: dict[str, Any] = {}
         self._lock = threading.RLock()
         self._asking: dict[str, threading.RLock] = {}
 
@@ -90,7 +90,7 @@ class Account:
             more = body.get("nextLink")
             call = Call(method="GET", path=more) if more else None
 
-    def once(self, what: str, look: Callable[[], Found]) -> Found:
+    def once(self, what: str, look: Callable[[], ReplyT]) -> ReplyT:
         """What `look` gives, or the ProviderError that it raises: asked once for each `what`.
 
         What may be different the next time (no answer, a sign-in that has ended) is asked again.
@@ -98,14 +98,14 @@ class Account:
         with self._lock:
             asking = self._asking.setdefault(what, threading.RLock())
         with asking:
-            if what not in self._known:
+            if what not in self._replies:
                 try:
-                    self._known[what] = look()
+                    self._replies[what] = look()
                 except (ThrottledError, TransientError, CredentialsError):
                     raise
                 except ProviderError as error:
-                    self._known[what] = error
-            item = self._known[what]
+                    self._replies[what] = error
+            item = self._replies[what]
         if isinstance(item, ProviderError):
             raise item
         return item  # type: ignore[no-any-return]
@@ -113,7 +113,7 @@ class Account:
     def forget(self) -> None:
         """Ask anew from now on: what was looked up may have changed."""
         with self._lock:
-            self._known.clear()
+            self._replies.clear()
 
     @property
     def subscription(self) -> str:
@@ -263,7 +263,7 @@ class Account:
 
 def _size(row: Mapping[str, Any]) -> Size:
     limits = row.get("restrictions") or ()
-    refused = [str(limit.get("reasonCode")) for limit in limits if limit.get("type") == "Location"]
+    reasons = [str(limit.get("reasonCode")) for limit in limits if limit.get("type") == "Location"]
     closed = {
         zone
         for limit in limits
@@ -274,7 +274,7 @@ def _size(row: Mapping[str, Any]) -> Size:
     return Size(
         family=str(row.get("family", "")),
         zones=tuple(sorted(zones - closed)),
-        refused=refused[0] if refused else "",
+        refusal=reasons[0] if reasons else "",
         capabilities={str(item["name"]): str(item["value"]) for item in row.get("capabilities") or ()},
     )
 

@@ -132,7 +132,7 @@ class ArmClient:
         self._credential_of = credential or (lambda: credential_of(settings.environment, settings.authority))
         self._transport = transport
         self._lock = threading.Lock()
-        self._made: tuple[Any, Any, Any] | None = None
+        self._client_set: tuple[Any, Any, Any] | None = None
 
     def send(self, call: Call) -> Reply:
         client, _, _ = self._clients()
@@ -171,14 +171,14 @@ class ArmClient:
 
     def _clients(self) -> tuple[Any, Any, Any]:
         with self._lock:
-            if self._made is None:
+            if self._client_set is None:
                 try:
-                    self._made = self._new_clients()
+                    self._client_set = self._new_clients()
                 except ImportError as error:
                     raise MachineError(
                         f"Azure's libraries are not installed here: {error}", hint="pip install 'trainplan[azure]'"
                     ) from error
-            return self._made
+            return self._client_set
 
     def _new_clients(self) -> tuple[Any, Any, Any]:
         from azure.core import PipelineClient

@@ -46,7 +46,7 @@ _VIEWED = {"$expand": "instanceView"}
 _DISKS_API = "2024-03-02"
 
 
-class _Shown(NamedTuple):
+class _Cells(NamedTuple):
     kind: str
     what: str
     price: Price
@@ -58,7 +58,7 @@ class _List(NamedTuple):
     name: str
     path: str
     api: str
-    shown: Callable[[Mapping[str, Any]], _Shown]
+    cells: Callable[[Mapping[str, Any]], _Cells]
     query: Mapping[str, str] = {}
 
 
@@ -100,7 +100,7 @@ class Billed:
             if isinstance(answer, ProviderError):
                 unread.append(f"{one.name}: {answer.message}")
             else:
-                things += [_thing(one.shown(row), row, ours) for row in answer]
+                things += [_thing(one.cells(row), row, ours) for row in answer]
         return Bill(things, unread)
 
     def _try_list(self, home: str, one: _List) -> list[Mapping[str, Any]] | ProviderError:
@@ -119,57 +119,57 @@ class Billed:
             more = body.get("nextLink")
             call = Call(method="GET", path=more) if more else None
 
-    def _rated(self, show: Callable[[Mapping[str, Any], Tariff], _Shown]) -> Callable[[Mapping[str, Any]], _Shown]:
+    def _rated(self, show: Callable[[Mapping[str, Any], Tariff], _Cells]) -> Callable[[Mapping[str, Any]], _Cells]:
         tariff = Tariff(PROVIDER, self.settings.home)
         return lambda row: show(row, tariff)
 
-    def _machine(self, row: Mapping[str, Any]) -> _Shown:
+    def _machine(self, row: Mapping[str, Any]) -> _Cells:
         properties = row.get("properties") or {}
         size = str((properties.get("hardwareProfile") or {}).get("vmSize", ""))
         spot = properties.get("priority") == "Spot"
         power = power_of(row)
         what = f"{size} {'spot' if spot else 'on demand'}, {power or 'state not told'}"
         if power == _DEALLOCATED:
-            return _Shown(MACHINE, what, Price(Decimal(0), "a deallocated machine bills no hours; its disk does"))
+            return _Cells(MACHINE, what, Price(Decimal(0), "a deallocated machine bills no hours; its disk does"))
         region = _region(row)
-        return _Shown(MACHINE, what, hourly(_usd_per_hour(size, region, self.settings.home, spot=spot), "catalog"))
+        return _Cells(MACHINE, what, hourly(_usd_per_hour(size, region, self.settings.home, spot=spot), "catalog"))
 
 
-def _disk(row: Mapping[str, Any], tariff: Tariff) -> _Shown:
+def _disk(row: Mapping[str, Any], tariff: Tariff) -> _Cells:
     kind, size = _sku(row), _gigabytes(row)
     state = "attached to nothing" if _properties(row).get("diskState") == "Unattached" else "in use"
-    return _Shown(DISK, f"{kind} {size} GiB, {state}", tariff.price(kind, _region(row), size))
+    return _Cells(DISK, f"{kind} {size} GiB, {state}", tariff.price(kind, _region(row), size))
 
 
-def _snapshot(row: Mapping[str, Any], tariff: Tariff) -> _Shown:
+def _snapshot(row: Mapping[str, Any], tariff: Tariff) -> _Cells:
     size = _gigabytes(row)
-    return _Shown(SNAPSHOT, f"of {size} GiB", tariff.price(SNAPSHOT, _region(row), size))
+    return _Cells(SNAPSHOT, f"of {size} GiB", tariff.price(SNAPSHOT, _region(row), size))
 
 
-def _address(row: Mapping[str, Any], tariff: Tariff) -> _Shown:
+def _address(row: Mapping[str, Any], tariff: Tariff) -> _Cells:
     used = "in use" if _properties(row).get("ipConfiguration") else "reserved and unused"
-    return _Shown(ADDRESS, f"{_sku(row)}, {used}", tariff.price(ADDRESS, _region(row)))
+    return _Cells(ADDRESS, f"{_sku(row)}, {used}", tariff.price(ADDRESS, _region(row)))
 
 
-def _balancer(row: Mapping[str, Any], tariff: Tariff) -> _Shown:
+def _balancer(row: Mapping[str, Any], tariff: Tariff) -> _Cells:
     kind = _sku(row)
     free = Price(Decimal(0), "a Basic load balancer has no price")
-    return _Shown(LOAD_BALANCER, kind, free if kind == "Basic" else tariff.price(LOAD_BALANCER, _region(row)))
+    return _Cells(LOAD_BALANCER, kind, free if kind == "Basic" else tariff.price(LOAD_BALANCER, _region(row)))
 
 
-def _gateway(row: Mapping[str, Any], tariff: Tariff) -> _Shown:
-    return _Shown(GATEWAY, _sku(row), tariff.price(GATEWAY, _region(row)))
+def _gateway(row: Mapping[str, Any], tariff: Tariff) -> _Cells:
+    return _Cells(GATEWAY, _sku(row), tariff.price(GATEWAY, _region(row)))
 
 
-def _storage(row: Mapping[str, Any]) -> _Shown:
-    return _Shown(BUCKET, f"storage account {_sku(row)}, size not told", Price(None, _NO_SIZE))
+def _storage(row: Mapping[str, Any]) -> _Cells:
+    return _Cells(BUCKET, f"storage account {_sku(row)}, size not told", Price(None, _NO_SIZE))
 
 
 def _region(row: Mapping[str, Any]) -> str:
     return str(row.get("location", ""))
 
 
-def _thing(describe: _Shown, row: Mapping[str, Any], ours: str) -> BilledThing:
+def _thing(describe: _Cells, row: Mapping[str, Any], ours: str) -> BilledThing:
     """The machine's group tells whose a thing is, where its own tags do not."""
     run = (row.get("tags") or {}).get(LABEL_RUN) or next(iter(attempt_of(_group_of(str(row["id"]))) or ()), None)
     whose = f"run {run}" if run else ""

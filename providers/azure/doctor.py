@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from providers.cloud.launch import Rented
 
 _NOBODY = RunId("doctor")
-_SHOWN = 3
+_MOST_NAMES = 3
 _ANY_ROLE = "any role (docs/permissions/azure/README.md has the condition for people who only launch)"
 _HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right takes up to 30 minutes to hold"
 
@@ -89,7 +89,9 @@ def _scope(account: Account) -> Check:
     if not others:
         detail = "the subscription holds no resource groups but those of runs and of the set-up"
         return ok("scope", detail)
-    text = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
+    text = ", ".join(others[:_MOST_NAMES]) + (
+        f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
+    )
     return ok(
         "scope",
         (

@@ -176,7 +176,7 @@ def refusal(status: int, body: Any, what: str) -> ProviderError:
 
 def telling(body: Any) -> ErrorDetail:
     """The code that says most of an error, which may be nested: the innermost that is known, else the outermost."""
-    errors = list(_said(body.get("error", body) if isinstance(body, Mapping) else {}))
+    errors = list(_error_details(body.get("error", body) if isinstance(body, Mapping) else {}))
     recognized = [error for error in errors if error.code not in _WRAPPERS and _is_known(error.code)]
     specific = [error for error in errors if error.code not in _WRAPPERS]
     return (recognized or specific or errors or [ErrorDetail("", "")])[-1 if recognized else 0]
@@ -212,15 +212,15 @@ def unscheduled(error: ProviderError) -> ProviderError:
     return type(error)(f"Azure does not schedule the machine's end: {error.message}", hint=hint, code=error.code)
 
 
-def _said(error: Any) -> Iterator[ErrorDetail]:
+def _error_details(error: Any) -> Iterator[ErrorDetail]:
     """From the outside in; details in their order, the last first found counts as the innermost."""
     if not isinstance(error, Mapping):
         return
     yield ErrorDetail(str(error.get("code") or ""), str(error.get("message") or ""))
     inner = error.get("details")
     for detail in reversed(inner if isinstance(inner, list) else []):
-        yield from _said(detail)
-    yield from _said(_within(error.get("message")))
+        yield from _error_details(detail)
+    yield from _error_details(_within(error.get("message")))
 
 
 def _within(message: object) -> object:

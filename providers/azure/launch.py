@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from providers.azure.api import Reply
     from providers.base import LaunchRequest, VendorRequest
 
-Found = TypeVar("Found")
+ReplyT = TypeVar("ReplyT")
 VIEW = {"$expand": "instanceView"}
 FORCED = {"forceDeletionTypes": "Microsoft.Compute/virtualMachines"}
 _MACHINE = "PUT virtualMachines"
@@ -177,7 +177,7 @@ class Launcher:
             raise TransientError(error.message, hint="the group is not known yet, or it went", code=error.code)
         raise unscheduled(error) if call.name == TIMER and isinstance(error, BadRequestError) else error
 
-    def _repeated(self, ask: Callable[[], Found], new: Callable[[ProviderError], object] = lambda _: None) -> Found:
+    def _repeated(self, ask: Callable[[], ReplyT], new: Callable[[ProviderError], object] = lambda _: None) -> ReplyT:
         """What is no harm to ask again, asked again where no clear answer came, and not where something is too `new`. A
         throttled call is the engine's."""
         for seconds in _PAUSES_SECONDS:
@@ -219,7 +219,7 @@ class Launcher:
                 return reply
             self.pace.sleep(self.pace.poll.total_seconds())
 
-    def _answered(self, look: Callable[[], Found], until: datetime) -> Found:
+    def _answered(self, look: Callable[[], ReplyT], until: datetime) -> ReplyT:
         """A look between others: one that has no answer is repeated, as long as there is time."""
         while True:
             try:

@@ -112,9 +112,9 @@ def _offered(account: Account, offer: Offer) -> Check:
     size, where = account.size(offer.region, offer.instance_type), f"{offer.instance_type} in {offer.region}"
     if size is None:
         return refused("offered here", f"there is no {where}", "choose another region")
-    if size.refused:
+    if size.refusal:
         fix = "ask for access in the portal (Help + support, quota, Compute-VM), or choose another region"
-        return refused("offered here", f"the subscription does not get {where}: {size.refused}", fix)
+        return refused("offered here", f"the subscription does not get {where}: {size.refusal}", fix)
     return ok("offered here", f"{where} is offered to the subscription")
 
 

@@ -35,7 +35,7 @@ Azure/azure-policy, AllowedLocations_Deny.json), and `sys.regionrestriction` of 
 report to allow five regions and to refuse all others with `RequestDisallowedByAzure`."""
 _NOT_ENFORCED = "donotenforce"
 _REGION_THREADS = 16
-_SHOWN = 6
+_MOST_NAMES = 6
 _CORES = " cores"
 _NOT_READ = "plan setup azure registers Microsoft.Compute; else ask for cores in the region of your choice"
 _RAISE = "--region, or a `region` in the table [azure] of the settings, has to be one of these"
@@ -213,5 +213,5 @@ def _answer(account: Account, region: str) -> str:
 
 
 def _joined_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

@@ -76,7 +76,7 @@ class AzureSetUp:
         account = self.account
         account.forget()
         unregistered = [name for name in NAMESPACES if account.registration(name).lower() not in _REGISTERED]
-        standing_resources = self._standing
+        standing_resources = self._standing_resources
         if unregistered:
             yield standing_resources.register(unregistered)
         if not self._there(group_path(account.subscription, standing_resources.group), "resources"):
@@ -96,7 +96,7 @@ class AzureSetUp:
 
     def machines_may_write(self) -> bool:
         """Whether machines have a right to the container: ours, or Azure's wider one. Raises ProviderError."""
-        return not self._roles(MACHINE).isdisjoint({self._standing.blob_role(MACHINE), BLOB_DATA_CONTRIBUTOR})
+        return not self._roles(MACHINE).isdisjoint({self._standing_resources.blob_role(MACHINE), BLOB_DATA_CONTRIBUTOR})
 
     def check_machines_right(self) -> None:
         """Raises PermissionDeniedError where the machines' identity has no right to the container at all: a machine
@@ -110,7 +110,7 @@ class AzureSetUp:
             return
         if not roles:
             raise PermissionDeniedError(
-                f"nobody has granted the machines' identity a right to {self._standing.container_path}",
+                f"nobody has granted the machines' identity a right to {self._standing_resources.container_path}",
                 hint=f"whoever may assign roles runs {SET_UP}",
             )
 
@@ -119,7 +119,7 @@ class AzureSetUp:
         self.account.forget()
         if listing.list_owned(self.account, None):
             return []
-        standing_resources = self._standing
+        standing_resources = self._standing_resources
         rows = [
             ("machines' data", standing_resources.blob_right(MACHINE), "authorization"),
             ("your data", standing_resources.blob_right(PERSON), "authorization"),
@@ -138,11 +138,11 @@ class AzureSetUp:
         self.account.forget()
         if any(request.operation.startswith("PUT roleAssignments") for request in step.calls):
             self._until_it_holds(step, report)
-        if step.name == self._standing.grant_blobs(MACHINE).name:
+        if step.name == self._standing_resources.grant_blobs(MACHINE).name:
             report(
                 "people who only launch: the role of docs/permissions/azure/client.json, with a condition (by an owner)"
             )
-            report(self._standing.client_command(self._principal(MACHINE)))
+            report(self._standing_resources.client_command(self._principal(MACHINE)))
 
     @property
     def _engine(self) -> StepEngine:
@@ -182,7 +182,7 @@ class AzureSetUp:
 
         Raises PermissionDeniedError where it does not hold within the longest time that Microsoft has named.
         """
-        if step.name != self._standing.grant_blobs(PERSON).name:
+        if step.name != self._standing_resources.grant_blobs(PERSON).name:
             return
         began = self.now()
         try:
@@ -208,14 +208,14 @@ class AzureSetUp:
     def _granted(self, who: str) -> bool:
         """Whether the right is there, whoever gave it, on the container or above it."""
         try:
-            return self._standing.blob_role(who) in self._roles(who)
+            return self._standing_resources.blob_role(who) in self._roles(who)
         except (BadRequestError, InstanceNotFoundError):
             return False
 
     def _roles(self, who: str) -> set[str]:
         """The ids of the roles that somebody has on the container."""
         rows = self.account.pages(
-            f"{self._standing.container_path}/providers/Microsoft.Authorization/roleAssignments",
+            f"{self._standing_resources.container_path}/providers/Microsoft.Authorization/roleAssignments",
             "authorization",
             **{"$filter": f"principalId eq '{self._principal(who)}'"},
         )
@@ -229,7 +229,7 @@ class AzureSetUp:
         return True
 
     @cached_property
-    def _standing(self) -> StandingResources:
+    def _standing_resources(self) -> StandingResources:
         account, group = self.account, self.account.settings.group
         region = account.settings.region or self._region_of(group_path(account.subscription, group))
         if region is None:

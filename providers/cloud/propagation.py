@@ -35,7 +35,7 @@ class Pair:
     """
 
     provider: str
-    made: str
+    resource: str
     needed_by: str
     patience_seconds: float
     source: str
@@ -48,7 +48,7 @@ class Pair:
 
     def __post_init__(self) -> None:
         if not 0 < self.patience_seconds <= self.most_seconds:
-            raise ValueError(f"{self.made} and {self.needed_by}: {self.patience_seconds} s of patience cannot be")
+            raise ValueError(f"{self.resource} and {self.needed_by}: {self.patience_seconds} s of patience cannot be")
 
 
 _EC2 = "https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html"
@@ -103,15 +103,15 @@ _GOOGLE_DISK = "assumed: Cloud TPU states no time after which it finds a disk wh
 
 
 def _gcp(text: str, needed_by: str, source: str, patience_seconds: float = 180.0) -> Pair:
-    return Pair(provider="gcp", made=text, needed_by=needed_by, patience_seconds=patience_seconds, source=source)
+    return Pair(provider="gcp", resource=text, needed_by=needed_by, patience_seconds=patience_seconds, source=source)
 
 
 def _azure(text: str, needed_by: str, source: str, patience_seconds: float = 120.0) -> Pair:
-    return Pair(provider="azure", made=text, needed_by=needed_by, patience_seconds=patience_seconds, source=source)
+    return Pair(provider="azure", resource=text, needed_by=needed_by, patience_seconds=patience_seconds, source=source)
 
 
 def _aws(text: str, needed_by: str, source: str) -> Pair:
-    return Pair(provider="aws", made=text, needed_by=needed_by, patience_seconds=120.0, source=source)
+    return Pair(provider="aws", resource=text, needed_by=needed_by, patience_seconds=120.0, source=source)
 
 
 PAIRS: tuple[Pair, ...] = (
@@ -154,7 +154,7 @@ PAIRS: tuple[Pair, ...] = (
     _azure("container", "Put Blob", _STORAGE),
     Pair(
         provider="azure",
-        made="role assignment",
+        resource="role assignment",
         needed_by="Put Blob",
         patience_seconds=LONGEST_SECONDS,
         source=_RIGHT,
@@ -186,12 +186,12 @@ PAIRS: tuple[Pair, ...] = (
 def pair_of(provider: str, text: str, needed_by: str) -> Pair | None:
     """The row of the table, None where there is none."""
     key = (provider, text, needed_by)
-    return next((row for row in PAIRS if (row.provider, row.made, row.needed_by) == key), None)
+    return next((row for row in PAIRS if (row.provider, row.resource, row.needed_by) == key), None)
 
 
 def pair_of_bucket(provider: str) -> Pair | None:
     """The row of a new bucket and of the write of an object into it."""
-    rows = (row for row in PAIRS if row.provider == provider and row.made in _BUCKETS)
+    rows = (row for row in PAIRS if row.provider == provider and row.resource in _BUCKETS)
     return next((row for row in rows if row.needed_by in _WRITES), None)
 
 
@@ -226,7 +226,9 @@ def settled(
                 raise _refused(error, pair) from error
         lasted = waited.get(pair, 0.0)
         if not lasted or (pair.told_each_minute and not lasted % _TOLD_EVERY_SECONDS):
-            report(f"{pair.needed_by} does not find the new {pair.made} yet; asking for {pair.patience_seconds:.0f} s")
+            report(
+                f"{pair.needed_by} does not find the new {pair.resource} yet; asking for {pair.patience_seconds:.0f} s"
+            )
         sleep(ASKED_EVERY_SECONDS)
         waited[pair] = lasted + ASKED_EVERY_SECONDS
 
@@ -238,5 +240,5 @@ def pause(seconds: float) -> None:
 
 def _refused(error: ProviderError, pair: Pair) -> PermissionDeniedError:
     message = f"{error.message} (asked again for {pair.patience_seconds:.0f} s)"
-    hint = f"look whether the {pair.made} is there (plan doctor {pair.provider}), then try again"
+    hint = f"look whether the {pair.resource} is there (plan doctor {pair.provider}), then try again"
     return PermissionDeniedError(message, hint=hint, code=error.code)

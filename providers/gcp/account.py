@@ -36,7 +36,7 @@ class Account:
     def __init__(self, settings: GcpSettings, clock: ServerClock | None = None) -> None:
         self.settings = settings
         self.clock = clock
-        self._known: dict[str, Any] = {}
+        self._replies: dict[str, Any] = {}
         self._opened: Any = None
         self._opening = threading.RLock()
         self._lock = threading.RLock()
@@ -92,12 +92,12 @@ class Account:
         with self._lock:
             looking = self._looking.setdefault(what, threading.RLock())
         with looking:
-            if what not in self._known:
+            if what not in self._replies:
                 try:
-                    self._known[what] = look()
+                    self._replies[what] = look()
                 except (BadRequestError, InstanceNotFoundError, PermissionDeniedError) as error:
-                    self._known[what] = error
-            item = self._known[what]
+                    self._replies[what] = error
+            item = self._replies[what]
         if isinstance(item, ProviderError):
             raise item
         return item

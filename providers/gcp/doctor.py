@@ -13,7 +13,7 @@ from providers.gcp.errors import OFF, in_short
 from providers.gcp.kinds import ALL_CPUS, ALL_GPUS
 from providers.gcp.permissions import ACT_AS, CLIENT_ROLES, PREFIX
 from providers.gcp.request import LABEL_OURS, OURS
-from providers.gcp.setup_steps import FOR_TPUS, NEEDED, SERVICES, missing_bindings
+from providers.gcp.setup_steps import FOR_TPUS, NEEDED_SERVICES, SERVICES, missing_bindings
 from providers.gcp.tpu.deadline import QUEUE, REGION
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _services(at: StandingResources) -> Check:
     if not off:
         return ok("services", f"{', '.join(SERVICES)} are on")
     fix = f"{_SETUP}, or gcloud services enable {' '.join(f'{name}.googleapis.com' for name in off)}"
-    if not set(off) & set(NEEDED):
+    if not set(off) & set(NEEDED_SERVICES):
         why = "which TPUs v2 to v5e need" if set(off) & set(FOR_TPUS) else "which tells whether the project is billed"
         detail = f"{', '.join(off)} {'are' if len(off) > 1 else 'is'} off, {why}; the rest is on"
         return ok("services", detail, fix)

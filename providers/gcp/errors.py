@@ -47,7 +47,7 @@ _AGAIN = "try again"
 _LOOK = "look at the machine type, the image and the network named, then launch it again"
 POLICY = "projects.setIamPolicy"
 INSERT, CREATE_TPU, CREATE_TASK = "instances.insert", "queuedResources.create", "tasks.create"
-_MISSING = ("does not exist", "not found")
+_ABSENT = ("does not exist", "not found")
 
 
 class Reaction(NamedTuple):
@@ -120,7 +120,7 @@ LOCATION_POLICY = re.compile(r"constraints/gcp\.resourceLocations")
 """Of the refusal by an organisation's policy on places: 412 conditionNotMet, "Location ZONE:… violates constraint …"
 (cloudfoundry/bosh-bootloader issue 513, GoogleCloudPlatform/oss-test-infra pull request 2703)."""
 # What a code that says too little is about: only of refusals, whose code says no more than their status.
-_SAID: Sequence[tuple[re.Pattern[str], Reaction]] = (
+_REACTIONS_BY_TEXT: Sequence[tuple[re.Pattern[str], Reaction]] = (
     (
         re.compile(r"Location \S+ is not found or access is unauthorized|Permission denied on 'locations/"),
         Reaction(CapacityError, "this zone is not open to the project; another may be"),
@@ -248,7 +248,7 @@ def _call_said(error: Any) -> ErrorDetail:
 
 def _reaction(error: ErrorDetail) -> Reaction | None:
     if error.status in (400, 403, 404, 412):
-        for pattern, reaction in _SAID:
+        for pattern, reaction in _REACTIONS_BY_TEXT:
             if pattern.search(error.message):
                 return reaction
     row = CODES.get(error.code)
@@ -279,7 +279,7 @@ def too_new_in_set_up(operation: str, error: ProviderError) -> Pair | None:
     if error.code in OFF:
         return pair_of(PROVIDER, "API", operation)
     words = error.message.lower()
-    if operation != POLICY or not isinstance(error, BadRequestError) or not any(text in words for text in _MISSING):
+    if operation != POLICY or not isinstance(error, BadRequestError) or not any(text in words for text in _ABSENT):
         return None
     # Of a role Google also says where it looked for it; an account is named by its address.
     return pair_of(PROVIDER, "role" if "role (" in words else "service account", operation)
@@ -291,7 +291,7 @@ def too_new_for_machine(operation: str, error: ProviderError, account: Account, 
     if not isinstance(error, (BadRequestError, InstanceNotFoundError)):
         return None
     words = error.message.lower()
-    if not any(text in words for text in _MISSING):
+    if not any(text in words for text in _ABSENT):
         return None
     if "serviceaccount" in words or "service account" in words:
         path = f"/v1/projects/{account.project}/serviceAccounts/{account.machine_account}"

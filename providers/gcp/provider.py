@@ -70,7 +70,7 @@ class GcpProvider:
     parts: Sequence[GcpPart]
     stores: Callable[[RunId], RunStore]
     now: Callable[[], datetime]
-    standing: StandingResources | None = None
+    standing_resources: StandingResources | None = None
     """What set-up makes and the doctor looks at; without it there are neither."""
 
     @property
@@ -167,9 +167,9 @@ class GcpProvider:
         return GcpSetUp(self._stands(), self.list_owned)
 
     def _stands(self) -> StandingResources:
-        if self.standing is None:
+        if self.standing_resources is None:
             raise BadRequestError("this provider was made for launches alone", hint="this is a mistake of the program")
-        return self.standing
+        return self.standing_resources
 
     def _for(self, offer: Offer) -> GcpPart:
         for part in self.parts:

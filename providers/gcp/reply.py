@@ -58,7 +58,7 @@ _WHY = {
     ),
     "compute.instances.hostError": (EndKind.LOST, "its host failed"),
 }
-_DONE = "DONE"
+_DONE_STATUS = "DONE"
 
 
 def id_of(kind: str, place: str, name: str) -> str:
@@ -139,7 +139,7 @@ def is_insert(operation: Mapping[str, Any]) -> bool:
 
 def is_done(operation: Mapping[str, Any]) -> bool:
     """Whether the operation has ended, well or not."""
-    return operation.get("status") == _DONE
+    return operation.get("status") == _DONE_STATUS
 
 
 def owned_of(kind: str, place: str, reply: Mapping[str, Any], usd_per_hour: Decimal | None) -> OwnedResource:

@@ -25,10 +25,10 @@ from providers.gcp.permissions import (
 )
 from providers.gcp.tpu.deadline import queue_name
 
-NEEDED = ("compute", "storage", "iam", "cloudresourcemanager")
+NEEDED_SERVICES = ("compute", "storage", "iam", "cloudresourcemanager")
 FOR_TPUS = ("tpu", "cloudtasks")
 FOR_BILLING = ("cloudbilling",)
-SERVICES = (*NEEDED, *FOR_TPUS, *FOR_BILLING)
+SERVICES = (*NEEDED_SERVICES, *FOR_TPUS, *FOR_BILLING)
 """APIs that are asked: for every launch; for TPUs v2 to v5e alone; for whether the project is billed."""
 Binding = Mapping[str, Any]
 

@@ -37,7 +37,7 @@ _PAGE = 1000
 _ENDPOINT = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.full_control"
 _BYTES = "application/octet-stream"
-_MISSING, _CONFLICT, _PAST_THE_END = 404, 409, 416
+_NOT_FOUND, _CONFLICT, _PAST_THE_END = 404, 409, 416
 _PARTLY = 308
 """What a resumable upload answers while it is not whole."""
 
@@ -128,7 +128,7 @@ class GcsBucket:
         last = "" if size is None else start + size - 1
         headers = {} if whole else {"Range": f"bytes={start}-{last}"}
         answer = self._ask("GET", self._object(key), {"alt": "media"}, headers=headers)
-        if answer.status_code == _MISSING:
+        if answer.status_code == _NOT_FOUND:
             raise KeyError(key)
         if answer.status_code == _PAST_THE_END:
             return b""
@@ -150,7 +150,7 @@ class GcsBucket:
     def delete(self, keys: Sequence[str]) -> None:
         for key in keys:
             answer = self._ask("DELETE", self._object(key), {})
-            if answer.status_code != _MISSING:
+            if answer.status_code != _NOT_FOUND:
                 _judge(answer, self._object_path(key))
 
     def begin(self, key: str, size_bytes: int) -> GcsUpload:
@@ -198,7 +198,7 @@ class GcsUpload:
         self._digest = hashlib.md5()
         self._hashed = 0
         self._result: Any = None
-        self._there = self._asked() if resumed else 0
+        self._there = self._query_stored_bytes() if resumed else 0
         self._unsure = False
 
     def holds(self, part: ObjectPart) -> bool:
@@ -209,7 +209,7 @@ class GcsUpload:
 
     def send(self, part: ObjectPart) -> None:
         if self._unsure:
-            self._there = self._asked()
+            self._there = self._query_stored_bytes()
         self._unsure = True
         end = part.start + len(part.data)
         while self._there < end:
@@ -223,12 +223,12 @@ class GcsUpload:
 
     def finish(self) -> None:
         if self._result is None:
-            self._asked()
+            self._query_stored_bytes()
         reply = (self._result or {}).get("md5Hash", "")
         if reply != base64.b64encode(self._digest.digest()).decode():
             raise UploadLostError(f"{self._key}: the stored data differs from what was sent")
 
-    def _asked(self) -> int:
+    def _query_stored_bytes(self) -> int:
         return self._sent(b"", f"bytes */{self._size}")
 
     def _sent(self, data: bytes, span: str) -> int:

@@ -52,7 +52,7 @@ class ProcessHost:
     def checks(self, offer: Offer) -> Sequence[Check]:
         """The lines of a preflight: whether this Python can train."""
         del offer
-        gap = self._missing("tensorflow")
+        gap = self._gap_of("tensorflow")
         trainer = Check(
             name="trainer",
             state=PreflightState.REFUSED if gap else PreflightState.OK,
@@ -139,7 +139,7 @@ class ProcessHost:
         return process_request(request, self.program, folders, self.here.gpus(request.offer))
 
     def _start(self, request: LaunchRequest, folder: Path) -> None:
-        if gap := self._missing(request.job.framework):
+        if gap := self._gap_of(request.job.framework):
             raise MachineError(gap, hint="install Docker or Podman, or the extra trainplan[train]")
         document = self._record_of(request)
         self.here.make_room(request, request.job)
@@ -161,29 +161,31 @@ class ProcessHost:
         if process.returncode:
             raise MachineError(f"the trainer's process did not start: {process.stderr.strip()[-300:]}")
 
-    def _missing(self, framework: str) -> str:
+    def _gap_of(self, framework: str) -> str:
         return "" if self.installed(framework) else f"no container engine is used, and this Python has no {framework}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _Observation:
     state: InstanceState
     exit_code: int | None = None
     supervised: bool = False
 
 
-def _look(folder: Path) -> _Seen:
+def _look(folder: Path) -> _Observation:
     supervisor, trainer = _process(folder / SUPERVISOR), _process(folder / TRAINER)
     supervised = supervisor is not None and supervisor.alive
     if supervised or (trainer and trainer.alive):
-        observation = _Seen(state=InstanceState.RUNNING if trainer else InstanceState.PENDING, supervised=supervised)
+        observation = _Observation(
+            state=InstanceState.RUNNING if trainer else InstanceState.PENDING, supervised=supervised
+        )
     elif supervisor:
-        observation = _Seen(state=InstanceState.ENDED)
+        observation = _Observation(state=InstanceState.ENDED)
     else:
-        observation = _Seen(state=InstanceState.PENDING)
+        observation = _Observation(state=InstanceState.PENDING)
     # Read last: the supervisor may have written it, and ended, while we looked.
     reply = _read(folder / EXIT)
-    return observation if reply is None else _Seen(state=InstanceState.ENDED, exit_code=int(reply["exit_code"]))
+    return observation if reply is None else _Observation(state=InstanceState.ENDED, exit_code=int(reply["exit_code"]))
 
 
 def _process(path: Path) -> Process | None:

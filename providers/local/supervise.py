@@ -37,7 +37,7 @@ EXIT = "exit.json"
 POLL_SECONDS = 0.25
 HARD_DEADLINE_EXIT = 124
 READY = "ready"
-TAKEN = "taken"
+IN_USE = "taken"
 
 
 def main(arguments: list[str]) -> int:
@@ -58,7 +58,7 @@ def start(folder: Path) -> int:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, **_on_its_own()
         )
         answer = child.stdout.readline().decode().strip() if child.stdout else ""
-        if answer in (READY, TAKEN):
+        if answer in (READY, IN_USE):
             return 0
         complaints.seek(0)
         sys.stderr.write(complaints.read().decode(errors="replace"))
@@ -68,7 +68,7 @@ def start(folder: Path) -> int:
 def watch(folder: Path) -> int:
     """Run the trainer to its end. Exit code 0 also where another supervisor was first."""
     if not _take_place(folder):
-        _answer(TAKEN)
+        _answer(IN_USE)
         return 0
     request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
     _let_signals_ask(folder)

@@ -55,7 +55,7 @@ class Host:
         self._steady = steady
         self._lock = threading.Lock()
         self._since = (steady(), world.now)
-        self._asked = steady()
+        self._last_request_seconds = steady()
         self.on_setup: Callable[[Setup], None] = lambda _: None
 
     @property
@@ -69,12 +69,12 @@ class Host:
             self._catch_up()
             if self._speed and self._world.anything_runs:
                 return 0.0
-            return self._steady() - self._asked
+            return self._steady() - self._last_request_seconds
 
     def answer(self, path: str, body: Any) -> Reply:
         """One request. Raises CloudError, LostReplyError, or ValueError for a body that is wrong."""
         with self._lock:
-            self._asked = self._steady()
+            self._last_request_seconds = self._steady()
             self._catch_up()
             try:
                 return self._answered(path, body)

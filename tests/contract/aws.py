@@ -82,7 +82,7 @@ class Client:
             **{known.name: getattr(made, known.name) for known in fields(AwsProvider)},
             "api": api,
             "account": account,
-            "standing": replace(made.standing, account=account),
+            "standing_resources": replace(made.standing_resources, account=account),
             "rented": rented,
             "threads": self.threads,
             "patience": replace(made.patience, sleep=self.double.sleep),

@@ -39,7 +39,7 @@ FIRST_DAY = {
     "setup": "none",
     "policies": POLICIES,
     "unknown": [
-        {"made": row.made, "needed_by": row.needed_by, "seconds": 15.0} for row in PAIRS if row.provider == "aws"
+        {"made": row.resource, "needed_by": row.needed_by, "seconds": 15.0} for row in PAIRS if row.provider == "aws"
     ],
 }
 """A new account: EC2's default quotas, no default network, nothing set up, and nothing known right after its create."""
@@ -56,15 +56,15 @@ class AwsScene:
         (home / "job.yaml").write_text(TINY)
 
     def begin(self, pair: Pair, seconds: float | None) -> None:
-        key = pair.made, pair.needed_by
-        rule: dict[str, Any] = {"made": pair.made, "needed_by": pair.needed_by, "seconds": seconds}
-        rule["from_start"] = pair.made in _STOOD and key in _AT_A_LAUNCH
+        key = pair.resource, pair.needed_by
+        rule: dict[str, Any] = {"made": pair.resource, "needed_by": pair.needed_by, "seconds": seconds}
+        rule["from_start"] = pair.resource in _STOOD and key in _AT_A_LAUNCH
         self._double.reset(setup=_AT_A_LAUNCH.get(key, "none"), unknown=[rule], policies=POLICIES)
         if pair.needed_by == "DescribeSecurityGroups":
             self._another_launch_makes_the_group()
 
     def command(self, pair: Pair) -> Sequence[str]:
-        return _LAUNCH if (pair.made, pair.needed_by) in _AT_A_LAUNCH else ("setup", "aws", "--yes")
+        return _LAUNCH if (pair.resource, pair.needed_by) in _AT_A_LAUNCH else ("setup", "aws", "--yes")
 
     def now(self) -> datetime:
         return self._double.now()

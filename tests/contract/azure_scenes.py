@@ -45,9 +45,9 @@ class AzureScene:
         (home / "job.yaml").write_text(TINY)
 
     def begin(self, pair: Pair, seconds: float | None) -> None:
-        rule = {"made": pair.made, "needed_by": pair.needed_by, "seconds": seconds}
+        rule = {"made": pair.resource, "needed_by": pair.needed_by, "seconds": seconds}
         # A machine that is not ended by Azure's timer has to train for longer than that is waited for.
-        slow = {"throughput_factor": 0.0001} if pair.made == "machine" else {}
+        slow = {"throughput_factor": 0.0001} if pair.resource == "machine" else {}
         self._double.control("reset", first_day=not self._is_a_launch(pair), unknown=[rule], **slow)
 
     def command(self, pair: Pair) -> Sequence[str]:
@@ -66,4 +66,4 @@ class AzureScene:
         return [row["kind"] for row in self._double.control("ledger") if row["left"]]
 
     def _is_a_launch(self, pair: Pair) -> bool:
-        return (pair.made, pair.needed_by) in _AT_A_LAUNCH
+        return (pair.resource, pair.needed_by) in _AT_A_LAUNCH

@@ -50,12 +50,12 @@ class GcpScene:
         (home / "job.yaml").write_text(TINY)
 
     def begin(self, pair: Pair, seconds: float | None) -> None:
-        rule = Unknown(made=pair.made, needed_by=pair.needed_by, seconds=seconds)
+        rule = Unknown(made=pair.resource, needed_by=pair.needed_by, seconds=seconds)
         if pair.needed_by in _AT_COMPUTE | _AT_TPU:
             self._google.reset(Scenario(unknown=(rule,)))
             client = Client(self._google, self._home)
             make_ready(client)
-            if pair.made == _DISK:
+            if pair.resource == _DISK:
                 (self._home / "job.yaml").write_text(_IMAGENET)
                 sets = client.stores()(RunId("none")).beside(DATA)
                 sets.put(f"{'a' * 64}/index.json", json.dumps(_SHARDS).encode())
@@ -64,7 +64,7 @@ class GcpScene:
             self._google.reset(Scenario(**{**NEW_PROJECT, "settling_seconds": 0.0}, unknown=(rule,)))
 
     def command(self, pair: Pair) -> Sequence[str]:
-        if pair.made == _DISK:
+        if pair.resource == _DISK:
             return (*_TPU, "--max-cost", "50")
         if pair.needed_by in _AT_TPU:
             return _TPU

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 SCENES: dict[str, Any] = {"aws": AwsScene, "azure": AzureScene, "gcp": GcpScene}
-ROWS = [pytest.param(row, id=f"{row.provider}-{row.made.replace(' ', '-')}-{row.needed_by}") for row in PAIRS]
+ROWS = [pytest.param(row, id=f"{row.provider}-{row.resource.replace(' ', '-')}-{row.needed_by}") for row in PAIRS]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_it_is_waited_for_as_long_as_its_source_says(pair: Pair, scene: Scene) -
     said = plan(*scene.command(pair))
     assert said.code == ExitCode.OK, said.err
     refused = scene.refused_at()
-    assert refused, f"nothing asked for the new {pair.made} before it was known"
+    assert refused, f"nothing asked for the new {pair.resource} before it was known"
     assert len(set(scene.places_asked())) <= 1
     assert scene.left() == []
 
@@ -60,7 +60,7 @@ def test_what_never_comes_is_refused_within_five_minutes_and_not_tried_elsewhere
 
 
 def test_every_row_stands_there_once_and_has_its_source() -> None:
-    keys = [(row.provider, row.made, row.needed_by) for row in PAIRS]
+    keys = [(row.provider, row.resource, row.needed_by) for row in PAIRS]
     assert len(set(keys)) == len(keys)
     assert all(row.source.startswith(("https://", "assumed: ")) for row in PAIRS)
 
@@ -69,7 +69,7 @@ def test_every_row_stands_there_once_and_has_its_source() -> None:
 def test_a_patience_beyond_the_limit_cannot_be(told_each_minute: bool, most: float) -> None:
     def pair(seconds: float) -> Pair:
         return Pair(
-            provider="aws", made="role", needed_by="CreateFunction", patience_seconds=seconds, source="assumed: no",
+            provider="aws", resource="role", needed_by="CreateFunction", patience_seconds=seconds, source="assumed: no",
             told_each_minute=told_each_minute,
         )  # fmt: skip
 
@@ -80,5 +80,5 @@ def test_a_patience_beyond_the_limit_cannot_be(told_each_minute: bool, most: flo
 
 def test_one_row_alone_is_waited_for_longer_than_five_minutes() -> None:
     """A new right at Azure: nothing is left to do behind it, and a person hears of it each minute."""
-    longer = [(row.provider, row.made) for row in PAIRS if row.told_each_minute]
+    longer = [(row.provider, row.resource) for row in PAIRS if row.told_each_minute]
     assert longer == [("azure", "role assignment")]

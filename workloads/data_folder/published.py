@@ -85,7 +85,7 @@ def _read(paths: Iterable[Path]) -> PublishedSet | None:
             files[name.removesuffix(".gz").replace(".idx", "-idx")] = path.read_bytes
         elif name.startswith("cifar-1"):
             files |= _members(path)
-    read = next((read for names, read in _KNOWN if names <= files.keys()), None)
+    read = next((read for names, read in _PUBLISHED_SETS if names <= files.keys()), None)
     return read(files) if read is not None else None
 
 
@@ -183,7 +183,7 @@ def _cifar100_binary(files: Mapping[str, Callable[[], bytes]]) -> PublishedSet:
     )
 
 
-_KNOWN: tuple[tuple[frozenset[str], Callable[[Mapping[str, Callable[[], bytes]]], PublishedSet]], ...] = (
+_PUBLISHED_SETS: tuple[tuple[frozenset[str], Callable[[Mapping[str, Callable[[], bytes]]], PublishedSet]], ...] = (
     (frozenset(_IDX), _mnist_idx),
     (frozenset({"mnist.npz"}), _mnist_npz),
     (frozenset({*_BATCHES, "test_batch"}), _cifar10_python),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 24
 COLUMNS = 8
-_SIDE, _GAP, _LEFT = 96, 4, 170
+_SIDE, _GAP, _LABEL_WIDTH = 96, 4, 170
 _NAME_LETTERS = 26
 
 
@@ -30,7 +30,7 @@ def write_sheet(report: Report, file: Path) -> int:
         if sample.label in by_class and not sample.held_out:
             by_class[sample.label].append(sample)
     high = _SIDE + _GAP
-    sheet = Image.new("RGB", (_LEFT + COLUMNS * high, max(1, len(rows)) * high), "white")
+    sheet = Image.new("RGB", (_LABEL_WIDTH + COLUMNS * high, max(1, len(rows)) * high), "white")
     drawing, count = ImageDraw.Draw(sheet), 0
     for number, row in enumerate(rows):
         name = row.name.encode("utf-8", "replace").decode("utf-8")[:_NAME_LETTERS]
@@ -40,7 +40,7 @@ def write_sheet(report: Report, file: Path) -> int:
             "black",
         )
         for column, image in enumerate(_squares(spread(by_class[row.label], COLUMNS))):
-            sheet.paste(image, (_LEFT + column * high, number * high))
+            sheet.paste(image, (_LABEL_WIDTH + column * high, number * high))
             count += 1
     sheet.save(file)
     return count

@@ -115,11 +115,11 @@ def _crop_class(keras: Any) -> Any:
             aspect = ops.exp(drawn(math.log(_ASPECTS[0]), math.log(_ASPECTS[1])))
             width = ops.minimum(ops.sqrt(area * aspect), 1.0) * side
             height = ops.minimum(ops.sqrt(area / aspect), 1.0) * side
-            left, top = drawn(0.0, 1.0) * (side - width), drawn(0.0, 1.0) * (side - height)
+            left_px, top_px = drawn(0.0, 1.0) * (side - width), drawn(0.0, 1.0) * (side - height)
             across, down = width / self.size, height / self.size
             zero = ops.zeros_like(across)
             # From a pixel of the result to one of the image, both by the centres of the pixels.
-            by_column = [across, zero, left + across / 2 - 0.5, zero, down, top + down / 2 - 0.5, zero, zero]
+            by_column = [across, zero, left_px + across / 2 - 0.5, zero, down, top_px + down / 2 - 0.5, zero, zero]
             moved = ops.image.affine_transform(
                 images, ops.stack(by_column, axis=1), interpolation="bilinear", fill_mode="nearest",
                 data_format="channels_last",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-KEPT = 2
+MOST_CHECKPOINTS = 2
 _MARK = "complete.json"
 _STATE = "state.npz"
 _HISTORY = "history.json"
@@ -110,7 +110,7 @@ class Checkpoints:
     def _prune(self) -> None:
         whole = [folder for folder in self._folders() if (folder / _MARK).is_file()]
         for folder in self._folders():
-            if folder not in whole[:KEPT]:
+            if folder not in whole[:MOST_CHECKPOINTS]:
                 _discard(folder)
 
 

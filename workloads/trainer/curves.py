@@ -22,8 +22,8 @@ class _Panel(NamedTuple):
 
     title: str
     fields: tuple[tuple[str, tuple[int, int, int]], ...]
-    left: int
-    right: int
+    left_px: int
+    right_px: int
 
 
 _PANELS = (
@@ -67,14 +67,16 @@ def _panel(draw: Any, panel: _Panel, epochs: Sequence[Epoch]) -> None:
 
     def at(epoch: int, value: float) -> tuple[float, float]:
         across = (epoch - first) / (last - first)
-        return panel.left + across * (panel.right - panel.left), bottom - (value - low) / (high - low) * (bottom - top)
+        return panel.left_px + across * (panel.right_px - panel.left_px), bottom - (value - low) / (high - low) * (
+            bottom - top
+        )
 
-    draw.text((panel.left, 8), panel.title, fill=_INK)
+    draw.text((panel.left_px, 8), panel.title, fill=_INK)
     for part in range(5):
         value = low + (high - low) * part / 4
         height = at(first, value)[1]
-        draw.line([(panel.left, height), (panel.right, height)], fill=_GRID)
-        draw.text((panel.left - 40, height - 6), f"{value:.3g}", fill=_INK)
+        draw.line([(panel.left_px, height), (panel.right_px, height)], fill=_GRID)
+        draw.text((panel.left_px - 40, height - 6), f"{value:.3g}", fill=_INK)
     for epoch in sorted({first, epochs[-1].epoch}):
         draw.text((at(epoch, low)[0] - 6, bottom + 4), str(epoch), fill=_INK)
     for colour, points in lines.items():

@@ -76,14 +76,14 @@ def _class(keras: Any) -> Any:
 
         def __call__(self, step: Any) -> Any:
             # Keras counts the parts of a batch, not the steps of the optimizer.
-            done = ops.cast(ops.floor_divide(step, self.accumulate), "float32")
-            rate = self.after(done) if self.after else ops.convert_to_tensor(self.rate, "float32")
+            updates = ops.cast(ops.floor_divide(step, self.accumulate), "float32")
+            rate = self.after(updates) if self.after else ops.convert_to_tensor(self.rate, "float32")
             if self.scale is not None:
                 rate = rate * self.scale
             if not self.warmup:
                 return rate
-            rising = self.rate * (done + 1) / (self.warmup + 1)
-            return ops.where(done < self.warmup, rising, rate)
+            rising = self.rate * (updates + 1) / (self.warmup + 1)
+            return ops.where(updates < self.warmup, rising, rate)
 
         def get_config(self) -> dict[str, Any]:
             return {"rate": self.rate, "warmup": self.warmup}

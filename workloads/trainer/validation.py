@@ -35,7 +35,7 @@ class Validation:
         self._keras = keras
         self._job = job
         self._models = models
-        self._shown: list[Array] = []
+        self._serving_weights: list[Array] = []
 
     @property
     def spec_every(self) -> int | None:
@@ -75,7 +75,7 @@ class Validation:
         """While the tested weights are in the model."""
         if self._job.validation.keep_best:
             to_array = self._keras.ops.convert_to_numpy
-            self._shown = [to_array(weight).copy() for weight in self._models.serving.weights]
+            self._serving_weights = [to_array(weight).copy() for weight in self._models.serving.weights]
 
     def epoch_end(self, epoch: int, step: int, logs: Mapping[str, Any], seconds: float) -> bool:
         """`epoch` from 1. Whether training ends here."""
@@ -85,8 +85,8 @@ class Validation:
         if figures["validation_loss"] is None or self.spec_every is None:
             return False
         if self.best_epoch == epoch:
-            self.best = self._shown
-        self._shown = []
+            self.best = self._serving_weights
+        self._serving_weights = []
         if self._job.optimizer.schedule.name is ScheduleName.PLATEAU:
             scale = plateau_scale(self.epochs, self._job.validation, self._job.optimizer.schedule)
             plain_optimizer(self._models.training.optimizer).rate_scale.assign(scale)

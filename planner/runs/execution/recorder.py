@@ -36,7 +36,7 @@ class Recorder:
         self._stop_asked: datetime | None = None
         self._told_to_stop: dict[int, datetime] = {}
         self._noted_at: datetime | None = None
-        self._said: set[tuple[str, str]] = set()
+        self._noted: set[tuple[str, str]] = set()
 
     def moved(self, run: Run, phase: Phase, detail: str = "") -> Run:
         """The run in its next phase, on disk and told."""
@@ -129,13 +129,13 @@ class Recorder:
 
     def say_once(self, text: str, of: str = "") -> None:
         """Not again until whoever it is said of has answered (`note_answer`)."""
-        if (of, text) not in self._said:
-            self._said.add((of, text))
+        if (of, text) not in self._noted:
+            self._noted.add((of, text))
             self.say(text)
 
     def note_answer(self, of: str = "") -> None:
         """The provider, or its part `of`, answers again: what was said of it may be said once more."""
-        self._said = {pair for pair in self._said if pair[0] != of}
+        self._noted = {pair for pair in self._noted if pair[0] != of}
 
     def report_no_answer(self, error: ProviderError, of: str = "") -> None:
         """Once for each text. A sign-in that has ended is for the person to mend."""

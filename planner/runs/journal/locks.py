@@ -26,7 +26,7 @@ class RunLocks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._kept: dict[RunId, FileLock] = {}
+        self._locks: dict[RunId, FileLock] = {}
 
     def keep(self, run_id: RunId) -> bool:
         """Take the lock now, for the next `holding` of this object; False: another process has it.
@@ -36,7 +36,7 @@ class RunLocks:
         """
         lock = self._lock_of(run_id)
         if lock is not None:
-            self._kept[run_id] = lock
+            self._locks[run_id] = lock
         return lock is not None
 
     @contextmanager
@@ -46,7 +46,7 @@ class RunLocks:
         Raises StateError where the folder cannot be written.
         """
         # A second lock object for the same file would find it taken, though it is this process that holds it.
-        lock = self._kept.pop(run_id, None) or self._lock_of(run_id)
+        lock = self._locks.pop(run_id, None) or self._lock_of(run_id)
         if lock is None:
             yield False
             return

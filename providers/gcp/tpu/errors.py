@@ -68,7 +68,7 @@ INFO: Mapping[str, Reaction] = {
     "IAM_PERMISSION_DENIED": Reaction(PermissionDeniedError, _GRANT),
 }
 # What a message says beside its code, where the code alone is not enough; the first that fits counts.
-SAID: Sequence[tuple[frozenset[str], re.Pattern[str], Reaction]] = (
+REACTIONS_BY_TEXT: Sequence[tuple[frozenset[str], re.Pattern[str], Reaction]] = (
     (
         frozenset({"RESOURCE_EXHAUSTED"}),
         re.compile(r"requests? per|rate limit", re.IGNORECASE),
@@ -151,7 +151,7 @@ def _reaction(refusal: Refused) -> tuple[str, Reaction | None]:
             return reason, INFO[reason]
     if any(str(row.get("@type", "")).endswith("google.rpc.QuotaFailure") for row in refusal.details):
         return refusal.status, Reaction(QuotaError, _QUOTA)
-    for statuses, pattern, reaction in SAID:
+    for statuses, pattern, reaction in REACTIONS_BY_TEXT:
         if refusal.status in statuses and pattern.search(refusal.message):
             return refusal.status, reaction
     return refusal.status, CODES.get(refusal.status)

@@ -36,26 +36,26 @@ from providers.gcp.tpu.errors import error_of, status_of
 WORD, NODE, TASK = "tpu", "tpunode", "tputask"
 """First words of the ids of queued resources (which stand for the instance), nodes and tasks."""
 _PENDING, _RUNNING = InstanceState.PENDING, InstanceState.RUNNING
-_STOPPING, _ENDED = InstanceState.STOPPING, InstanceState.ENDED
+_STOPPING, _ENDED_STATE = InstanceState.STOPPING, InstanceState.ENDED
 # Google's words for a node -> state, how it ended, what a person reads.
 NODES: Mapping[str, tuple[InstanceState, EndKind | None, str]] = {
     "STATE_UNSPECIFIED": (_PENDING, None, ""),
     "CREATING": (_PENDING, None, ""),
     "READY": (_RUNNING, None, ""),
     "RESTARTING": (_RUNNING, None, ""),
-    "REIMAGING": (_ENDED, EndKind.LOST, "somebody is reinstalling its system"),
+    "REIMAGING": (_ENDED_STATE, EndKind.LOST, "somebody is reinstalling its system"),
     "DELETING": (_STOPPING, None, ""),
     # It may stay so for hours, and what it had in memory is gone: the run goes on elsewhere from its checkpoint.
-    "REPAIRING": (_ENDED, EndKind.LOST, "Google repairs it"),
-    "STOPPED": (_ENDED, EndKind.LOST, "somebody has stopped it"),
+    "REPAIRING": (_ENDED_STATE, EndKind.LOST, "Google repairs it"),
+    "STOPPED": (_ENDED_STATE, EndKind.LOST, "somebody has stopped it"),
     "STOPPING": (_STOPPING, None, ""),
     "STARTING": (_PENDING, None, ""),
-    "PREEMPTED": (_ENDED, EndKind.RECLAIMED, "spot took it back"),
-    "TERMINATED": (_ENDED, EndKind.RECLAIMED, "Google ended it for maintenance of its host"),
-    "HIDING": (_ENDED, EndKind.LOST, "Google hides it"),
-    "HIDDEN": (_ENDED, EndKind.LOST, "Google hides it"),
-    "UNHIDING": (_ENDED, EndKind.LOST, "Google hides it"),
-    "UNKNOWN": (_ENDED, EndKind.DEVICE_LOST, "a repair of it has failed"),
+    "PREEMPTED": (_ENDED_STATE, EndKind.RECLAIMED, "spot took it back"),
+    "TERMINATED": (_ENDED_STATE, EndKind.RECLAIMED, "Google ended it for maintenance of its host"),
+    "HIDING": (_ENDED_STATE, EndKind.LOST, "Google hides it"),
+    "HIDDEN": (_ENDED_STATE, EndKind.LOST, "Google hides it"),
+    "UNHIDING": (_ENDED_STATE, EndKind.LOST, "Google hides it"),
+    "UNKNOWN": (_ENDED_STATE, EndKind.DEVICE_LOST, "a repair of it has failed"),
 }
 # The same for a queued resource; of one that is ACTIVE its node tells.
 RESOURCES: Mapping[str, tuple[InstanceState, EndKind | None, str]] = {
@@ -64,11 +64,11 @@ RESOURCES: Mapping[str, tuple[InstanceState, EndKind | None, str]] = {
     "ACCEPTED": (_PENDING, None, ""),
     "WAITING_FOR_RESOURCES": (_PENDING, None, ""),
     "PROVISIONING": (_PENDING, None, ""),
-    "ACTIVE": (_ENDED, EndKind.LOST, "its node is gone"),
-    "FAILED": (_ENDED, EndKind.NO_CAPACITY, "no capacity became available within its waiting time"),
+    "ACTIVE": (_ENDED_STATE, EndKind.LOST, "its node is gone"),
+    "FAILED": (_ENDED_STATE, EndKind.NO_CAPACITY, "no capacity became available within its waiting time"),
     "DELETING": (_STOPPING, None, ""),
     "SUSPENDING": (_STOPPING, None, ""),
-    "SUSPENDED": (_ENDED, EndKind.RECLAIMED, "Google took it back"),
+    "SUSPENDED": (_ENDED_STATE, EndKind.RECLAIMED, "Google took it back"),
 }
 # Charges accrue while a node is READY (https://cloud.google.com/tpu/pricing, read 2026-11-22).
 _FREE_RESOURCES = frozenset(word for word, (state, _, _) in RESOURCES.items() if state is _PENDING) | {"FAILED"}
@@ -107,7 +107,7 @@ def instance(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> Ins
     """A queued resource, and its node where there is one, as one instance."""
     place = _place(resource["name"])
     labels = _labels(_spec(resource))
-    state, end, reason = _standing(resource, node)
+    state, end, reason = _state_of(resource, node)
     made_at = instant(node.get("createTime")) if node else None
     bills = _bills(resource, node)
     return Instance(
@@ -179,17 +179,17 @@ def said_of(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> list
     return lines
 
 
-def _standing(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> tuple[InstanceState, EndKind | None, str]:
+def _state_of(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> tuple[InstanceState, EndKind | None, str]:
     word = _word(resource, "state", "state")
     if word == "ACTIVE" and node is not None:
         node_state = NODES.get(str(node.get("state", "STATE_UNSPECIFIED")))
         return node_state or (
-            _ENDED,
+            _ENDED_STATE,
             EndKind.LOST,
             f"Google says {node.get('state')}, which this version does not know",
         )
     state, end, reason = RESOURCES.get(
-        word, (_ENDED, EndKind.LOST, f"Google says {word}, which this version does not know")
+        word, (_ENDED_STATE, EndKind.LOST, f"Google says {word}, which this version does not know")
     )
     if word == "SUSPENDED" and _word(resource, "state", "stateInitiator") == "USER":
         return state, EndKind.KILLED, "somebody ended it"

@@ -15,7 +15,7 @@ def test_what_differs() -> None:
     one, two, three, four = (Key("r", name, "spot") for name in ("a", "b", "c", "d"))
     changes = compare({one: 10, two: 10, three: 10}, {one: 20, two: 9, four: 1})
     assert changes.text == "1 new, 1 gone, 1 dearer, 1 cheaper, 0 as before"
-    assert changes.gone == (three,)
+    assert changes.removed_offers == (three,)
     assert [(change.key, change.before, change.after) for change in changes.moved] == [(one, 10, 20), (two, 10, 9)]
 
 

@@ -107,7 +107,7 @@ def test_gone_is_what_the_list_has_elsewhere() -> None:
         ("eu-west-1", "g4dn.xlarge", "on_demand", ""): ("3", TODAY),
         ("us-east-1", "g5.xlarge", "on_demand", ""): ("1", BEFORE),
     }
-    assert result.kept == 1
+    assert result.kept_count == 1
 
 
 def test_zones_have_prices_of_their_own_beside_on_demand() -> None:
@@ -195,7 +195,7 @@ def test_an_absurd_row_is_held_and_the_known_price_stays() -> None:
         ("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE),
         ("us-east-1", "g4dn.2xlarge", "on_demand", ""): ("1.4", TODAY),
     }
-    (held,) = result.held
+    (held,) = result.held_prices
     assert (held.name, held.usd_per_hour, held.known_usd_per_hour) == (
         "aws/us-east-1/g4dn.xlarge/on_demand", Decimal("0.0001"), Decimal(1),
     )  # fmt: skip
@@ -205,7 +205,7 @@ def test_an_absurd_row_of_a_new_place_is_held_against_its_family() -> None:
     offers = [row("g4dn.xlarge", region) for region in ("us-east-1", "eu-west-1", "eu-north-1")]
     result = merged(offers, part(found("g4dn.xlarge", "0.09", "sa-east-1"), region="sa-east-1"))
     assert ("sa-east-1", "g4dn.xlarge", "on_demand", "") not in shown(result)
-    assert [held.place.region for held in result.held] == ["sa-east-1"]
+    assert [held.place.region for held in result.held_prices] == ["sa-east-1"]
 
 
 def test_an_absurd_zone_is_held_alone() -> None:
@@ -214,7 +214,7 @@ def test_an_absurd_zone_is_held_alone() -> None:
         for zone, usd in (("us-east-1a", "0.0001"), ("us-east-1b", "0.4"))
     ]
     result = merged([row("g4dn.xlarge", spot=price("0.3", HISTORY_ID))], part(*zones, market=SPOT))
-    assert [held.name for held in result.held] == ["aws/us-east-1/g4dn.xlarge/spot/us-east-1a"]
+    assert [held.name for held in result.held_prices] == ["aws/us-east-1/g4dn.xlarge/spot/us-east-1a"]
     assert ("us-east-1", "g4dn.xlarge", "spot", "us-east-1b") in shown(result)
     assert not [key for key, (usd, _) in shown(result).items() if usd == "0.0001"]
 
@@ -235,4 +235,4 @@ def test_a_row_without_a_date_stays_without_one() -> None:
 def test_an_older_list_with_the_same_price_leaves_the_later_date() -> None:
     result = merged([row("g4dn.xlarge")], part(found("g4dn.xlarge", "1", as_of=date(2026, 1, 1))))
     assert shown(result) == {("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE)}
-    assert result.held == ()
+    assert result.held_prices == ()

@@ -76,7 +76,7 @@ def test_without_a_refresh_the_shipped_catalog_is_used(tmp_path: Path) -> None:
 
 def test_what_was_read_is_used_from_then_on(tmp_path: Path) -> None:
     outcome = refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
-    assert (outcome.read, outcome.failed, outcome.held) == ((REGION,), (), ())
+    assert (outcome.read, outcome.failed, outcome.hold_reasons) == ((REGION,), (), ())
     assert outcome.changes.cheaper == len(listed(tmp_path))
     assert current_catalog(tmp_path) == tmp_path / REFRESHED
     (one,) = offers(tmp_path, "p5.48xlarge")
@@ -94,7 +94,7 @@ def test_a_second_refresh_goes_on_from_the_first(tmp_path: Path) -> None:
     new = PriceFound(REGION, size.name, OD, Decimal(3), LIST_ID, as_of=TODAY)
     refresh("aws", news(part([*listed(tmp_path), new], types=[size])), tmp_path)
     outcome = refresh("aws", news(part(listed(tmp_path, "0.9")), on=date(2026, 12, 1)), tmp_path)
-    assert (outcome.changes.added, outcome.changes.gone) == (0, ())
+    assert (outcome.changes.added, outcome.changes.removed_offers) == (0, ())
     (one,) = offers(tmp_path, size.name)
     assert (one.device, one.device_count, one.usd_per_hour) == ("A10G", 3, Decimal("2.7"))
 
@@ -122,9 +122,9 @@ def test_where_nothing_was_read_nothing_is_written(tmp_path: Path) -> None:
 def test_what_cannot_be_believed_is_held_back_until_it_is_accepted(tmp_path: Path) -> None:
     everywhere = PricePart(name="all", markets=frozenset({OD}), regions=None, parsed=Parsed(prices=listed(tmp_path)))
     outcome = refresh("aws", news(everywhere), tmp_path)
-    assert "would be gone" in outcome.held[0]
+    assert "would be gone" in outcome.hold_reasons[0]
     assert not (tmp_path / REFRESHED).exists()
-    assert refresh("aws", news(everywhere), tmp_path, accept=True).held == ()
+    assert refresh("aws", news(everywhere), tmp_path, accept=True).hold_reasons == ()
     assert (tmp_path / REFRESHED).exists()
 
 
@@ -373,7 +373,7 @@ def held_names(home: Path) -> list[str]:
 def test_an_absurd_price_is_held_and_the_rest_is_taken_over(tmp_path: Path) -> None:
     prices = [one for one in listed(tmp_path, "0.9") if one.instance_type != "p5.48xlarge"]
     outcome = refresh("aws", news(part([*prices, absurd()])), tmp_path)
-    assert (outcome.held, [one.why for one in outcome.merged.held]) == (
+    assert (outcome.hold_reasons, [one.why for one in outcome.merged.held_prices]) == (
         (),
         ["550,400.0 times below the last known price"],
     )

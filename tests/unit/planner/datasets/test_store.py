@@ -202,7 +202,7 @@ def test_a_folder_is_read_again_only_when_it_has_changed(folder: Path, tmp_path:
 def test_a_data_set_is_sent_once(folder: Path, store: ObjectStore) -> None:
     data = read(folder, scan(folder).items, silent)
     before = planned(data, store, RATES)
-    assert (before.missing, before.complete) == (data.shards, False)
+    assert (before.missing_shards, before.complete) == (data.shards, False)
     assert before.missing_bytes == data.size_bytes == 20480
     assert before.seconds == pytest.approx(20480 / 2_500_000)
     assert before.stored.usd_per_month == Decimal(20480) / 10**9 * Decimal("0.02")
@@ -211,7 +211,7 @@ def test_a_data_set_is_sent_once(folder: Path, store: ObjectStore) -> None:
     upload(before, folder, store, sent.append)
     assert sum(sent) == data.size_bytes
     after = planned(data, store, RATES)
-    assert (after.missing, after.complete) == ((), True)
+    assert (after.missing_shards, after.complete) == ((), True)
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -221,7 +221,7 @@ def test_only_missing_shards_are_sent(folder: Path, store: ObjectStore) -> None:
     store.delete(f"{data.content}/shard-00001.tar")
     store.delete(f"{data.content}/index.json")
     again = planned(data, store, None)
-    assert [shard.name for shard in again.missing] == ["shard-00001.tar"]
+    assert [shard.name for shard in again.missing_shards] == ["shard-00001.tar"]
     assert [(known.data, known.stored.usd_per_month) for known in list_data_sets(store, None)] == [(None, None)]
     upload(again, folder, store, silent)
     assert planned(data, store, None).complete

@@ -178,8 +178,8 @@ def test_an_interrupted_upload_is_gone_on_with(
     job = own_job(path=str(folder))
     first = plan_transfer(job, "gcp", at_google, store, silent)
     assert first.upload is not None
-    send(dataclasses.replace(first, upload=dataclasses.replace(first.upload, missing=first.upload.missing[:1])),
-         store, silent)  # fmt: skip
+    one_shard = dataclasses.replace(first.upload, missing_shards=first.upload.missing_shards[:1])
+    send(dataclasses.replace(first, upload=one_shard), store, silent)
     assert plan_transfer(job, "gcp", at_google, store, silent).missing_bytes == first.missing_bytes * 2 // 3
 
 

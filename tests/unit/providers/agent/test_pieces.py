@@ -31,7 +31,7 @@ def test_commands_run_to_their_end() -> None:
     assert processes.run(["sh", "-c", "cat; echo no >&2; exit 3"], 60, "given") == ProcessResult(3, "givenno\n")
     assert processes.run(["/no/such/command"], 60).code == NOT_STARTED
     assert processes.run(["sleep", "60"], 0.05).code == TIMED_OUT
-    assert len(processes.run(["sh", "-c", "head -c 100000 /dev/zero"], 60).said) == 16_384
+    assert len(processes.run(["sh", "-c", "head -c 100000 /dev/zero"], 60).output) == 16_384
     assert processes.run(["sh", "-c", "echo a; echo last; echo"], 60).last_line == "last"
 
 
@@ -71,11 +71,11 @@ def test_the_gate_on_a_machine_without_a_gpu(framework: str) -> None:
         pytest.skip(f"{framework} is not installed")
     ran = MachineProcesses().run([sys.executable, *gate.program(Device("gpu", "x", 1), framework)[1:]], 600)
     assert ran.code != 0
-    assert gate.PASSED not in ran.said
-    assert "sees 0 gpu" in ran.said
+    assert gate.PASSED not in ran.output
+    assert "sees 0 gpu" in ran.output
     ran = MachineProcesses().run([sys.executable, *gate.program(Device("cpu", "x", 1), framework)[1:]], 600)
-    assert ran.code == 0, ran.said
-    assert gate.PASSED in ran.said
+    assert ran.code == 0, ran.output
+    assert gate.PASSED in ran.output
 
 
 def test_fewer_devices_than_promised_are_too_few() -> None:

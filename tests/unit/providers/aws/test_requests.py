@@ -96,7 +96,7 @@ def provider(image: str = "") -> AwsProvider:
     )
     account = Account(nobody, AwsSettings(image=image), lambda: NOON)
     return AwsProvider(
-        api=nobody, account=account, rented=rented, now_of=lambda: NOON, standing=nobody, let_go=lambda: None
+        api=nobody, account=account, rented=rented, now_of=lambda: NOON, standing_resources=nobody, let_go=lambda: None
     )
 
 

@@ -74,7 +74,7 @@ def trust_of(generation: str, kind: str, size: dict[str, str]) -> str:
         "features": [{"name": "SecurityType", "value": kind}] if kind else [],
     }
     account: Any = SimpleNamespace(
-        size=lambda *_: Size(family="f", zones=(), refused="", capabilities=size),
+        size=lambda *_: Size(family="f", zones=(), refusal="", capabilities=size),
         newest_image=lambda _, name: (name, told),
     )
     host = next(row for row in table().hosts if row.provider == "azure" and "turing" in row.architectures)

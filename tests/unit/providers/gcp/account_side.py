@@ -77,8 +77,8 @@ class Project:
 
     def _set_up(self, provider: GcpProvider | None = None) -> GcpSetUp:
         asked = provider or self.provider
-        assert asked.standing is not None
-        return GcpSetUp(asked.standing, asked.list_owned, lambda _: None)
+        assert asked.standing_resources is not None
+        return GcpSetUp(asked.standing_resources, asked.list_owned, lambda _: None)
 
     def lines(self) -> dict[str, Check]:
         """What the doctor of a new command says, by name."""

@@ -79,7 +79,7 @@ def test_the_preflight_waits_for_no_line_that_hangs(
 
 
 def test_the_doctor_waits_for_no_line_that_hangs(project: Project, silent_at: Callable[[str], GcpProvider]) -> None:
-    names, standing = list(project.lines()), silent_at("/billingInfo").standing
+    names, standing = list(project.lines()), silent_at("/billingInfo").standing_resources
     assert standing is not None
     checks = doctor.examine(standing, limit_after(len(names) - 1))
     assert {check.name: check.state for check in checks} == dict.fromkeys(names, OK) | {"billing": UNKNOWN}

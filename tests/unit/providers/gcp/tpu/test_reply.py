@@ -21,7 +21,7 @@ from providers.errors import (
     UnrecognizedError,
 )
 from providers.gcp.tpu.api import Refused, refusal_of
-from providers.gcp.tpu.errors import CODES, INFO, SAID, error_of, is_off, operation_error
+from providers.gcp.tpu.errors import CODES, INFO, REACTIONS_BY_TEXT, error_of, is_off, operation_error
 from providers.gcp.tpu.reply import NODES, RESOURCES, instance, owned_node, owned_resource, place_of, ref_of, said_of
 
 NAME = "projects/p/locations/us-central1-b/queuedResources/plan-r1-2"
@@ -129,7 +129,7 @@ def test_every_reason_is_one_of_googles() -> None:
 def test_no_code_of_google_rpc_is_forgotten() -> None:
     from google.rpc import code_pb2
 
-    said = {status for statuses, _, _ in SAID for status in statuses}
+    said = {status for statuses, _, _ in REACTIONS_BY_TEXT for status in statuses}
     known = {*CODES, *said, "OK", "DATA_LOSS"}
     assert set(code_pb2.Code.keys()) <= known
 
