@@ -14,7 +14,8 @@ class Clock(Protocol):
         """The instant, aware, in UTC."""
         ...
 
-    def sleep(self, seconds: float) -> None: ...
+    def sleep(self, seconds: float) -> None:
+        """Wait so many seconds."""
 
 
 class SystemClock:

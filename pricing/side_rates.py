@@ -64,6 +64,7 @@ class SideRate(NamedTuple):
 
     @property
     def rate(self) -> Rate:
+        """The rate with its unit, grade, date and source, as an estimate shows it."""
         dated = f"{self.as_of}: {self.source}" if self.as_of else self.source
         return Rate(self.usd, self.per, self.grade.value, dated)
 

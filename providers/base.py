@@ -215,11 +215,9 @@ class RunStore(Protocol):
 
     def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
         """At most `size` bytes from `start` on; b"" past the end. Raises KeyError where there is no such file."""
-        ...
 
     def list(self, prefix: str = "") -> Sequence[str]:
         """Every path under the prefix, sorted."""
-        ...
 
     def delete(self, prefix: str) -> None:
         """Everything under the prefix; nothing there is no error."""
@@ -229,7 +227,8 @@ class Provider(Protocol):
     """What a vendor is asked. Every call raises only providers.errors.ProviderError."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in commands, settings and the journal: `aws`, `gcp`, `azure`, `local` or `sim`."""
 
     @property
     def listing_lag(self) -> timedelta:
@@ -383,7 +382,8 @@ class Timekeeper(Protocol):
     """A provider whose time is not this computer's: a simulated cloud."""
 
     def now(self) -> datetime: ...
-    def sleep(self, seconds: float) -> None: ...
+    def sleep(self, seconds: float) -> None:
+        """Wait so many seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,7 @@ class Footprint:
 
     @property
     def total(self) -> int:
+        """Bytes of the net and of the framework together."""
         return self.allocated + self.framework
 
 

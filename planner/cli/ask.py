@@ -50,7 +50,8 @@ class Terminal(Protocol):
         """Whether there is anybody to ask."""
         ...
 
-    def write(self, text: str) -> None: ...
+    def write(self, text: str) -> None:
+        """Show the text to the person."""
 
     def read(self, seconds: float) -> str | None:
         """What is typed within that time: None for nothing, "" where the input has ended."""

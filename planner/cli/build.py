@@ -35,7 +35,8 @@ from providers.registry import provider as make_provider
 class Closing(Protocol):
     """What some providers can do besides: let go of their connections at the end of a command."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release what was opened."""
 
 
 _OPEN: list[Closing] = []

@@ -71,6 +71,7 @@ class LiveView:
         self._live.start()
 
     def show(self, event: Event) -> None:
+        """Show one event of the run."""
         match event:
             case PhaseReached():
                 self._say(_PHASES[event.phase] + (f": {event.detail}" if event.detail else ""))

@@ -34,6 +34,7 @@ class GuardedStream:
         self._clean = clean
 
     def write(self, text: str) -> int:
+        """Write the text; a stream that fails once is not written to again."""
         if self.stream is None:
             self.failure = "it is closed"
         elif not self.failure:

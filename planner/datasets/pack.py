@@ -131,7 +131,9 @@ def grouped(items: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
 class Writes(Protocol):
     """Where an archive goes."""
 
-    def write(self, data: bytes, /) -> object: ...
+    def write(self, data: bytes, /) -> object:
+        """Take these bytes."""
+        ...
 
 
 def pack(folder: Path, items: Iterable[Item], to: Writes) -> None:

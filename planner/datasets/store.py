@@ -35,11 +35,16 @@ class DataStore(FileStore, Protocol):
     """Where data sets are: a run store that moves files, and knows its address."""
 
     @property
-    def uri(self) -> str: ...
+    def uri(self) -> str:
+        """The address of the store."""
+        ...
 
-    def put(self, path: str, data: bytes) -> None: ...
+    def put(self, path: str, data: bytes) -> None:
+        """Write whole or not at all."""
 
-    def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes: ...
+    def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
+        """The bytes from `start`, at most `size`. Raises KeyError where there is none."""
+        ...
 
     def list(self, prefix: str = "") -> Sequence[str]: ...
 
@@ -66,6 +71,7 @@ class Upload:
 
     @property
     def seconds(self) -> float:
+        """The expected time of the upload in seconds."""
         return self.missing_bytes / UPLOAD_BYTES_PER_SECOND
 
 

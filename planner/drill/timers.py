@@ -62,6 +62,7 @@ class Watch:
     machines: list[Watched] = field(default_factory=list)
 
     def add(self, run: Run) -> Watched:
+        """Watch the newest machine of this run too."""
         ref = run.attempts[-1].ref
         assert ref is not None
         self.machines.append(Watched(run, ref))

@@ -63,9 +63,11 @@ class Tools:
     runs: list[RunId] = field(default_factory=list)
 
     def now(self) -> datetime:
+        """The provider's time."""
         return self.clock.now()
 
     def pause(self) -> None:
+        """Wait for the time between two looks."""
         self.clock.sleep(self.limits.poll_seconds)
 
     def run(self, run_id: RunId) -> Run:
@@ -78,6 +80,7 @@ class Tools:
         return [runs[run_id] for run_id in self.runs if run_id in runs]
 
     def store(self, run_id: RunId) -> RunStore:
+        """The run directory of a run."""
         return self.provider.store(run_id)
 
     def request(self, run: Run) -> LaunchRequest:

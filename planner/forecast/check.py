@@ -51,6 +51,7 @@ class Judged:
 
     @property
     def state(self) -> PreflightState:
+        """Whether the account can launch the offer, as far as the preflight knows."""
         return self.preflight.state
 
     @property
@@ -95,6 +96,7 @@ class Judged:
 
     @property
     def text(self) -> str:
+        """The offer in words."""
         return offer_text(self.offer)
 
 

@@ -92,6 +92,7 @@ class RunTime:
 
     @property
     def total(self) -> timedelta:
+        """Setup, training, and what follows it."""
         return self.setup + self.train + self.after
 
     def with_train(self, train: timedelta, low: timedelta, high: timedelta) -> RunTime:
@@ -216,6 +217,7 @@ class RankedOffer(NamedTuple):
 
     @property
     def cost_usd(self) -> Decimal:
+        """The expected cost in USD."""
         return from_micro(self.candidate.cost_micro_usd)
 
     @property

@@ -282,6 +282,7 @@ class CheckpointAdvice(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The advice as a line."""
         interval = format_duration(timedelta(seconds=round(self.interval_seconds)))
         return f"checkpoint_every: {interval} (Young/Daly) would cut the billed time on spot by {self.saves:.1%}"
 

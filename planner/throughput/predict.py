@@ -79,6 +79,7 @@ class Predictor:
         return cls(open_table(path), load_model(), devices, own)
 
     def close(self) -> None:
+        """Close the database of measurements."""
         self._database.close()
 
     def predict(self, question: Question) -> Throughput | Unpredicted:

@@ -52,7 +52,9 @@ class Rates(Protocol):
 class PeakRates(Protocol):
     """Dense peak rates by precision, in FLOP/s; None where none is known."""
 
-    def of(self, precision: str) -> float | None: ...
+    def of(self, precision: str) -> float | None:
+        """The peak rate at this precision in TFLOP/s, None where the device has none."""
+        ...
 
 
 class DeviceRow(Protocol):

@@ -17,6 +17,7 @@ class Clock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
+        """Wait so many seconds."""
         time.sleep(seconds)  # noqa: TID251  the one place of the agent that waits
 
 

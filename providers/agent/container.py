@@ -96,9 +96,11 @@ class Container:
             raise EngineError(f"login to {host}: {process.last_line}")
 
     def pull(self, image: str) -> Running:
+        """Begin to pull the image."""
         return self._processes.start(("docker", "pull", "--quiet", image))
 
     def once(self, spec: Spec, paths: Paths, image: str, command: Sequence[str]) -> Running:
+        """Begin a command in a container of its own that ends with it; an older one of this name is removed first."""
         self._processes.run(("docker", "rm", "-f", f"{NAME}-once"), _QUICK_SECONDS)
         return self._processes.start(once_arguments(spec, paths, image, command))
 
@@ -108,6 +110,7 @@ class Container:
         self._must(words)
 
     def start(self) -> None:
+        """Start the container that `create` made. Raises EngineError."""
         self._must(("docker", "start", NAME))
 
     def follow(self, since: float = 0.0) -> Running:

@@ -53,6 +53,7 @@ class LogTail:
         return was_heard
 
     def add(self, data: bytes, redactor: Redactor) -> None:
+        """Append output, cleaned of secrets, in whole lines."""
         text, newline, self._line = (self._line + data).rpartition(b"\n")
         clean = redactor.clean(text + newline)
         if len(self._line) > _LONGEST_LINE:

@@ -51,6 +51,7 @@ class Chore:
         return self.busy and self._clock.steady() >= self._due
 
     def begin(self, steps: Steps[object]) -> None:
+        """Do these steps from the next tick on, in the place of what was going on."""
         self._steps, self._due = steps, 0.0
 
     def go_on(self) -> None:

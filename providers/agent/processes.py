@@ -60,7 +60,9 @@ class Processes(Protocol):
         """To its end, at most so many seconds; `value` on its stdin. A command that is not there is code 127."""
         ...
 
-    def start(self, words: Sequence[str]) -> Running: ...
+    def start(self, words: Sequence[str]) -> Running:
+        """Start a command and return without waiting for it."""
+        ...
 
 
 def watched(clock: Clock, running: Running, seconds: float) -> Steps[ProcessResult]:

@@ -111,6 +111,7 @@ class Paths:
         return self.root / "running"
 
     def make(self) -> None:
+        """Create the folders; what holds secrets is readable to the owner alone."""
         for folder in (self.run_dir, self.root / "data", self.root / "machine", self.spool, self.volatile):
             folder.mkdir(parents=True, exist_ok=True)
         self.volatile.chmod(0o700)

@@ -42,6 +42,7 @@ class Status:
 
     @property
     def state(self) -> str:
+        """The state that the agent last set."""
         return str(self._record["state"])
 
     def set(self, state: str, message: str, reason: str = "", exit_code: int | None = None) -> None:

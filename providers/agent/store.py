@@ -19,7 +19,8 @@ class Upload(Protocol):
     def part(self, number: int, data: bytes, start: int) -> None:
         """Part `number` from 0, which begins at byte `start`. Sending one again is harmless."""
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Complete the object: until then nobody can read it."""
 
 
 class Store(Protocol):
@@ -38,7 +39,9 @@ class Store(Protocol):
     def delete(self, path: str) -> None:
         """One object; none there is no error."""
 
-    def begin(self, path: str, size: int) -> Upload: ...
+    def begin(self, path: str, size: int) -> Upload:
+        """Begin to write an object of `size` bytes in parts."""
+        ...
 
 
 PART_BYTES = 8 * 1024 * 1024

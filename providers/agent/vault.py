@@ -92,6 +92,7 @@ class Redactor:
         return data
 
     def text(self, message: str) -> str:
+        """The message without secrets."""
         return self.clean(message.encode()).decode(errors="replace")
 
 

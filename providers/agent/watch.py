@@ -54,6 +54,7 @@ class Watch:
         )
 
     def look(self) -> None:
+        """Do each duty that is due."""
         now = self._machine.clock.steady()
         for duty in self._duties:
             duty.when_due(now)

@@ -91,6 +91,7 @@ class Account:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def identity(self) -> Identity:
+        """The account and the user or role that signs requests. Looked up once. Raises ProviderError."""
         return self._once(("identity",), self._identity)
 
     def regions(self) -> tuple[str, ...]:

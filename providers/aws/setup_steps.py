@@ -44,6 +44,7 @@ class StandingResources:
 
     @property
     def bucket(self) -> str:
+        """The name of the bucket: the setting's, else one made of the account and the home region."""
         return self.store.bucket or f"trainplan-{self.account.identity().account}-{self.home}"
 
     @property
@@ -93,6 +94,7 @@ class StandingResources:
         return f"the role {INSTANCE_PROFILE} does not let machines use the bucket {self.bucket}"
 
     def role(self, name: str) -> Any:
+        """The role as IAM returns it, None where there is none."""
         return self.find("iam", "GetRole", {"RoleName": name})
 
 

@@ -125,6 +125,7 @@ class Account:
 
     @property
     def home(self) -> str:
+        """The subscription's path, below which every resource is."""
         return subscription_path(self.subscription)
 
     def state(self) -> str:

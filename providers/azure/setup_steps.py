@@ -182,6 +182,7 @@ class StandingResources:
         )
 
     def remove(self, name: str, path: str, api: str) -> SetupStep:
+        """The step that deletes the resource at this path."""
         return _step(name, f"removes {path.rpartition('/')[2]}", _call("DELETE", path, api))
 
     def _role(self, name: str, description: str, granted: dict[str, list[str]]) -> dict[str, Any]:

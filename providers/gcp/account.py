@@ -126,6 +126,7 @@ class Account:
         return ok("billing", "a billing account pays")
 
     def close(self) -> None:
+        """Close the session, if one was opened."""
         if self._opened is not None:
             self._opened.close()
 

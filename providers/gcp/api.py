@@ -62,7 +62,9 @@ class Api(Protocol):
         """
         ...
 
-    def newest_image(self, project: str, family: str) -> Json: ...
+    def newest_image(self, project: str, family: str) -> Json:
+        """The newest image of a family. Raises ProviderError."""
+        ...
 
 
 class GoogleApi:

@@ -41,6 +41,7 @@ class Quotas:
     lists: Lists
 
     def looks(self, offer: Offer) -> Mapping[str, Look]:
+        """The look-ups of a preflight for this offer, by the name of their line."""
         looks: dict[str, Look] = {
             "offered": lambda: self._offered(offer),
             "quota": lambda: self._quotas(offer),

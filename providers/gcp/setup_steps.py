@@ -52,10 +52,12 @@ class StandingResources:
 
     @cached_property
     def bucket(self) -> Home:
+        """The bucket of run directories and where it is."""
         return self.home()
 
     @property
     def project(self) -> str:
+        """The project's id."""
         return self.account.project
 
     def services(self) -> frozenset[str]:
@@ -70,6 +72,7 @@ class StandingResources:
             query = {**query, "pageToken": str(page["nextPageToken"])}
 
     def network(self) -> Mapping[str, Any] | None:
+        """The network of rented machines as Google returns it, None where there is none."""
         return self._there("compute", f"/compute/v1/projects/{self.project}/global/networks/{self.network_name}")
 
     @property
@@ -78,6 +81,7 @@ class StandingResources:
         return self.account.settings.network
 
     def machine_account(self) -> Mapping[str, Any] | None:
+        """The machines' service account as Google returns it, None where there is none."""
         email = self.account.machine_account
         return self._there("iam", f"/v1/projects/{self.project}/serviceAccounts/{email}")
 

@@ -83,7 +83,9 @@ class Engine(Protocol):
     """Docker or Podman. Every call raises TransientError where the engine does not answer."""
 
     @property
-    def name(self) -> EngineName: ...
+    def name(self) -> EngineName:
+        """`docker` or `podman`."""
+        ...
 
     def create_arguments(self, spec: ContainerSpec) -> tuple[str, ...]:
         """Pure: the command line that `create` runs, without the program's name."""

@@ -50,7 +50,9 @@ class Host(Protocol):
     """What an attempt runs in: a container of one engine, or a process."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Where attempts run: `process`, `docker` or `podman`."""
+        ...
 
     def checks(self, offer: Offer) -> Sequence[Check]:
         """The lines of a preflight."""
@@ -58,21 +60,31 @@ class Host(Protocol):
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None: ...
 
-    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]: ...
+    def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
+        """What a launch would do, as command lines."""
+        ...
 
-    def launch(self, request: LaunchRequest) -> Instance: ...
+    def launch(self, request: LaunchRequest) -> Instance:
+        """Start the attempt, once for each token. Raises ProviderError."""
+        ...
 
-    def get(self, place: AttemptPlace) -> Instance: ...
+    def get(self, place: AttemptPlace) -> Instance:
+        """The attempt as it is now. Raises MachineError."""
+        ...
 
     def list_resources(self) -> Iterator[LocalResource]:
         """What runs have on this machine. Raises MachineError."""
         ...
 
-    def stop(self, place: AttemptPlace) -> None: ...
+    def stop(self, place: AttemptPlace) -> None:
+        """Ask the trainer to save a checkpoint and end."""
 
-    def delete(self, place: AttemptPlace) -> None: ...
+    def delete(self, place: AttemptPlace) -> None:
+        """End the attempt, if it still runs, and remove what it left but the run directory."""
 
-    def logs(self, place: AttemptPlace) -> Sequence[str]: ...
+    def logs(self, place: AttemptPlace) -> Sequence[str]:
+        """The last lines of its output."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +109,7 @@ class Here:
         return Folders(run_dir=self.home / "runs" / run_id, datasets=self.home / "datasets")
 
     def store(self, run_id: RunId) -> FolderStore:
+        """The run directory of a run."""
         return FolderStore(self.folders(run_id).run_dir)
 
     def gpus(self, offer: Offer) -> tuple[int, ...]:

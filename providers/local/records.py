@@ -34,6 +34,7 @@ class AttemptKey:
 
     @property
     def name(self) -> str:
+        """The name of its container and folder."""
         return f"{_PREFIX}{self.run_id}-{self.attempt}"
 
 
@@ -73,6 +74,7 @@ class Records:
         self._root = root
 
     def folder(self, key: AttemptKey) -> Path:
+        """The folder of the attempt's record."""
         return self._root / key.name
 
     def host_of(self, key: AttemptKey) -> str | None:

@@ -73,6 +73,7 @@ class MachineType:
     mixed_precision_factor: float
 
     def usd_per_hour(self, region: str, market: str) -> Decimal:
+        """The price in a region for a market, in USD per hour."""
         base = self.spot_usd_per_hour if market == Market.SPOT else self.on_demand_usd_per_hour
         return (base * _PRICE_FACTORS[region]).quantize(Decimal("0.000001"))
 

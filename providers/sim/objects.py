@@ -48,6 +48,7 @@ class RunFiles:
         return sorted(path for path in mine if not whole or path == whole or path.startswith(f"{whole}/"))
 
     def delete(self, run: str, prefix: str) -> None:
+        """Delete the run's files whose path begins so."""
         for path in self.paths(run, prefix):
             del self._objects[f"{run}/{path}"]
 

@@ -75,4 +75,5 @@ class Keeper:
         self._db.execute("COMMIT")
 
     def close(self) -> None:
+        """Close the database."""
         self._db.close()

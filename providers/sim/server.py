@@ -139,6 +139,7 @@ class SimServer:
 
     @property
     def token(self) -> str:
+        """The secret that a request must carry."""
         return self._http.token
 
     @property
@@ -152,9 +153,11 @@ class SimServer:
         return int(self._http.server_address[1])
 
     def start(self) -> None:
+        """Answer requests in a thread."""
         self._thread.start()
 
     def close(self) -> None:
+        """Stop answering, and wait until the thread has ended."""
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()

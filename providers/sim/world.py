@@ -49,6 +49,7 @@ class World:
 
     @property
     def now(self) -> datetime:
+        """The simulated time."""
         return self._now
 
     @property

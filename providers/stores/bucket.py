@@ -121,7 +121,9 @@ class Bucket(Protocol):
     def delete(self, keys: Sequence[str]) -> None:
         """At most 1000 objects; those that are not there are no error."""
 
-    def begin(self, key: str, size_bytes: int) -> Upload: ...
+    def begin(self, key: str, size_bytes: int) -> Upload:
+        """Begin to upload an object of `size_bytes` in parts."""
+        ...
 
     def resume(self, key: str, size_bytes: int, token: str) -> Upload:
         """Raises UploadLostError."""

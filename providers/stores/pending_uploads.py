@@ -41,6 +41,7 @@ class Unfinished:
             return None
 
     def keep(self, source: Source, token: str) -> None:
+        """Note the token with which the upload of this file is continued."""
         text = json.dumps(
             {"uri": source.uri, "size_bytes": source.size_bytes, "changed_ns": source.changed_ns, "token": token}
         )
@@ -53,6 +54,7 @@ class Unfinished:
                 file.write(text)
 
     def forget(self, source: Source) -> None:
+        """Remove the note: the upload is complete or lost."""
         with _at_most_slower():
             self._at(source.uri).unlink(missing_ok=True)
 

@@ -112,10 +112,11 @@ def test_a_name_that_says_what_it_is_passes(source: str) -> None:
 def undocumented(trees: dict[str, ast.Module]) -> Iterator[str]:
     """Public modules, classes, functions and methods without a docstring.
 
-    A method needs none where a method of its name has one elsewhere: that of the protocol or class it implements.
+    A method needs none where a base class documents it, or a protocol whose every member its class has.
     """
     classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    documented = {method.name for node in classes for method in _functions(node) if ast.get_docstring(method)}
+    by_name = {node.name: node for node in classes}
+    promises = [_promise(node, by_name) for node in classes if "Protocol" in _base_names(node)]
     for path, tree in trees.items():
         if tree.body and not ast.get_docstring(tree):
             yield path
@@ -123,12 +124,49 @@ def undocumented(trees: dict[str, ast.Module]) -> Iterator[str]:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 if not ast.get_docstring(node):
                     yield f"{path}:{node.name}"
-                methods = _functions(node) if isinstance(node, ast.ClassDef) else ()
-                yield from (
-                    f"{path}:{node.name}.{method.name}"
-                    for method in methods
-                    if not method.name.startswith("_") and method.name not in documented
-                )
+                if isinstance(node, ast.ClassDef):
+                    documented = _documented_elsewhere(node, promises, by_name)
+                    yield from (
+                        f"{path}:{node.name}.{method.name}"
+                        for method in _functions(node)
+                        if not (method.name.startswith("_") or method.name in documented or ast.get_docstring(method))
+                    )
+
+
+def _documented_elsewhere(
+    node: ast.ClassDef, promises: list[tuple[set[str], set[str]]], by_name: dict[str, ast.ClassDef]
+) -> set[str]:
+    family = _family(node, by_name)
+    members = {name for one in family for name in _members(one)}
+    names = {method.name for one in family[1:] for method in _functions(one) if ast.get_docstring(method)}
+    return names.union(*(documented for promise, documented in promises if promise <= members))
+
+
+def _promise(protocol: ast.ClassDef, by_name: dict[str, ast.ClassDef]) -> tuple[set[str], set[str]]:
+    """The names of a protocol's methods, and of those that have a docstring."""
+    methods = [method for one in _family(protocol, by_name) for method in _functions(one)]
+    return {method.name for method in methods}, {method.name for method in methods if ast.get_docstring(method)}
+
+
+def _family(node: ast.ClassDef, by_name: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """The class and its base classes, as far as they are of this project."""
+    bases = [by_name[name] for name in _base_names(node) if name in by_name and by_name[name] is not node]
+    return [node, *(one for base in bases for one in _family(base, by_name))]
+
+
+def _base_names(node: ast.ClassDef) -> list[str]:
+    bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    return [base.id if isinstance(base, ast.Name) else getattr(base, "attr", "") for base in bases]
+
+
+def _members(node: ast.ClassDef) -> Iterator[str]:
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef):
+            yield part.name
+            yield from _attributes_set_in(part)
+        elif isinstance(part, ast.Assign | ast.AnnAssign):
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 def _functions(node: ast.ClassDef) -> list[ast.FunctionDef]:
@@ -144,6 +182,14 @@ def test_everything_public_has_a_docstring() -> None:
 def test_a_missing_docstring_is_noticed() -> None:
     source = '"""A module."""\nclass A:\n "A class."\n def f(self): ...\n def g(self):\n  "Text."\ndef h(): ...'
     assert list(undocumented({"a.py": ast.parse(source), "b.py": ast.parse("x = 1")})) == ["a.py:A.f", "a.py:h", "b.py"]
+
+
+def test_a_method_needs_no_docstring_where_its_protocol_has_one() -> None:
+    protocol = '"""M."""\nclass P(Protocol):\n "A."\n def f(self):\n  "Text."\n def g(self):\n  "Text."\n'
+    whole = 'class Whole:\n "A."\n def f(self): ...\n def g(self): ...\n'
+    part = 'class Part:\n "A."\n def f(self): ...\n'
+    heir = 'class Heir(P):\n "A."\n def f(self): ...\n'
+    assert list(undocumented({"a.py": ast.parse(protocol + whole + part + heir)})) == ["a.py:Part.f"]
 
 
 def test_the_glossary_has_each_word_once() -> None:

@@ -25,6 +25,7 @@ class Tally:
         self._examples: dict[str, str] = {}
 
     def add(self, reason: str, path: Path) -> None:
+        """Count a file under the reason why it is left out, and keep the first such path as the example."""
         self._entries[reason] = self._entries.get(reason, 0) + 1
         self._examples.setdefault(reason, path.relative_to(self._folder).as_posix())
 

@@ -45,6 +45,7 @@ class Schedule:
 
     @property
     def total_steps(self) -> int:
+        """Steps of all epochs."""
         return self.steps_per_epoch * self.epochs
 
     @property

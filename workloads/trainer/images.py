@@ -28,6 +28,7 @@ class ArrayImages:
 
     @property
     def size(self) -> int:
+        """Height and width of an image in pixels."""
         return int(self.pixels.shape[1])
 
     @property

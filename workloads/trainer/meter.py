@@ -33,6 +33,7 @@ class Meter:
         self._pause_began = self._now()
 
     def resume(self) -> None:
+        """Go on measuring: the time since `pause` counts as no training."""
         self._paused += self._now() - self._pause_began
 
     @property

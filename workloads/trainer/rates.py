@@ -18,6 +18,7 @@ class RunSteps:
 
     @property
     def total(self) -> int:
+        """Steps of all epochs."""
         return self.steps_per_epoch * self.epochs
 
 

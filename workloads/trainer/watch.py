@@ -127,6 +127,7 @@ class Watch:
             self._end_early(reason)
 
     def test_end(self) -> None:
+        """The validation has ended: the meter measures training again."""
         self.meter.resume()
 
     def checkpoint(self) -> None:

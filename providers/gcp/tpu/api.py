@@ -132,6 +132,7 @@ class TasksCalls:
             return dict(answer.json()) if answer.content else {}
 
     def close(self) -> None:
+        """Close the session, if one was opened."""
         if "_session" in self.__dict__:
             self._session.close()
 
