@@ -63,8 +63,8 @@ def trained(folder: Path, seed: int, augment: dict[str, Any]) -> float:
     (run / "job.json").write_text(job(folder / "images", seed, augment).to_json(), encoding="utf-8")
     command = [sys.executable, "-m", "workloads.trainer", "--job", str(run / "job.json"), "--run-dir", str(run)]
     subprocess.run([*command, "--attempt", "1"], check=True)
-    found = json.loads((run / "output" / "metrics.json").read_text(encoding="utf-8"))
-    return float(found["hold_out_accuracy"])
+    metrics = json.loads((run / "output" / "metrics.json").read_text(encoding="utf-8"))
+    return float(metrics["hold_out_accuracy"])
 
 
 def main(folder: Path) -> None:
@@ -80,5 +80,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as made:
-        main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(made))
+    with tempfile.TemporaryDirectory() as folder:
+        main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder))

@@ -36,7 +36,7 @@ LISTS = ("DescribeVolumes", "DescribeNetworkInterfaces", "DescribeSpotInstanceRe
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.aws_calls", description=__doc__)
     parser.add_argument("--most", type=int, default=25)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     sign_in()
     with tempfile.TemporaryDirectory() as home, Double() as double:
         calls = launched(double, Path(home))
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"polling: {polls}\nsweeps over {sweeps[1]} regions: {sweeps[0]} calls in all\n"
         f"other services: {_text(others)}\n"
     )
-    return 0 if sum(own.values()) <= asked.most else 1
+    return 0 if sum(own.values()) <= options.most else 1
 
 
 def launched(double: Double, home: Path) -> list[dict[str, str]]:
@@ -59,11 +59,11 @@ def launched(double: Double, home: Path) -> list[dict[str, str]]:
     registry.FACTORIES["aws"] = aws_command.FACTORY
     aws_command.DOUBLES.append(double)
     words = ["launch", str(home / "job.yaml"), "--provider", "aws", "--device", "T4", "--market", "on_demand"]
-    heard = io.StringIO()
-    with contextlib.chdir(home), contextlib.redirect_stderr(heard), contextlib.redirect_stdout(heard):
+    output = io.StringIO()
+    with contextlib.chdir(home), contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
         code = run([*words, "--region", REGION, "--yes"])
     if code:
-        sys.stderr.write(heard.getvalue())
+        sys.stderr.write(output.getvalue())
         raise SystemExit(code)
     calls: list[dict[str, str]] = double.ask("calls")
     return calls

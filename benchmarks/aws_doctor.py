@@ -32,29 +32,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--latency", type=float, default=0.15, help="seconds that each call takes beside the double's")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--most", type=float, default=10.0, help="seconds")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     sign_in()
     longest = 0.0
     with tempfile.TemporaryDirectory() as home, Double() as double:
         for name, account in ACCOUNTS.items():
-            double.reset(regions=REGIONS, latency=asked.latency, **account)
-            took = max(seconds(double, Path(home)) for _ in range(asked.runs))
+            double.reset(regions=REGIONS, latency=options.latency, **account)
+            took = max(seconds(double, Path(home)) for _ in range(options.runs))
             calls = Counter(row["service"] for row in double.ask("calls"))
-            each = ", ".join(f"{service} {count // asked.runs}" for service, count in sorted(calls.items()))
-            sys.stdout.write(f"{name}: {took:.1f} s, {calls.total() // asked.runs} calls ({each})\n")
+            each = ", ".join(f"{service} {count // options.runs}" for service, count in sorted(calls.items()))
+            sys.stdout.write(f"{name}: {took:.1f} s, {calls.total() // options.runs} calls ({each})\n")
             longest = max(longest, took)
-    return 0 if longest <= asked.most else 1
+    return 0 if longest <= options.most else 1
 
 
 def seconds(double: Double, home: Path) -> float:
     """From the start of the process to its end, which is 0 (something can be launched) or 4 (it is refused)."""
     environment = {**os.environ, "PLAN_HOME": str(home), "PLAN_AWS_ENDPOINT": double.url, "PLAN_AWS_REGION": REGIONS[0]}
     began = time.monotonic()
-    done = subprocess.run([PLAN, "doctor", "aws"], env=environment, capture_output=True, text=True, check=False)
+    result = subprocess.run([PLAN, "doctor", "aws"], env=environment, capture_output=True, text=True, check=False)
     took = time.monotonic() - began
-    if done.returncode not in (0, 4):
-        raise SystemExit(done.stderr)
-    sys.stderr.write(f"{done.stdout}\n")
+    if result.returncode not in (0, 4):
+        raise SystemExit(result.stderr)
+    sys.stderr.write(f"{result.stdout}\n")
     return took
 
 

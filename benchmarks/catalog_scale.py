@@ -213,12 +213,12 @@ def make(target: Path, regions: int) -> None:
 
 def _prices(path: Path) -> dict[str, Decimal]:
     """A price of each machine type that has one, in the order of the file."""
-    found: dict[str, Decimal] = {}
+    prices: dict[str, Decimal] = {}
     with path.open(encoding="utf-8", newline="") as text:
         for row in csv.DictReader(text):
             price = row["on_demand_usd_per_hour"] or row["spot_usd_per_hour"]
-            found.setdefault(row["instance_type"], Decimal(price))
-    return found
+            prices.setdefault(row["instance_type"], Decimal(price))
+    return prices
 
 
 def _rows(prices: dict[str, Decimal], regions: int, random: Random) -> list[dict[str, str]]:
@@ -233,8 +233,8 @@ def _rows(prices: dict[str, Decimal], regions: int, random: Random) -> list[dict
             for zone in ZONES:
                 spot = (here * Decimal(random.randint(25, 90)) / 100).quantize(Decimal("0.000001"))
                 of_zone = {"zones": f"{region}{zone}", "spot_usd_per_hour": str(max(spot, Decimal("0.000001")))}
-                told = {"spot_as_of": f"2026-11-{random.randint(1, 20):02}", "spot_source": "market"}
-                rows.append({**row, **of_zone, **told, "spot_interruption_bucket": str(random.randint(0, 4))})
+                ground = {"spot_as_of": f"2026-11-{random.randint(1, 20):02}", "spot_source": "market"}
+                rows.append({**row, **of_zone, **ground, "spot_interruption_bucket": str(random.randint(0, 4))})
     return rows
 
 

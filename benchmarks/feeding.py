@@ -60,11 +60,11 @@ def rates(tf: Any, images: Images, seconds: float) -> tuple[float, float]:
     batches = iter(tfdata.training_dataset(tf, images, schedule))
     for _ in range(3):
         next(batches)
-    began, busy, done = time.perf_counter(), time.process_time(), 0
+    began, busy, image_count = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - began < seconds:
         next(batches)
-        done += BATCH
-    return done / (time.perf_counter() - began), done / (time.process_time() - busy)
+        image_count += BATCH
+    return image_count / (time.perf_counter() - began), image_count / (time.process_time() - busy)
 
 
 def jpegs(folder: Path, stored: tuple[int, int]) -> tuple[str, ...]:

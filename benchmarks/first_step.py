@@ -67,10 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", choices=sorted(DATASETS), default="cifar10", help="the job's data set")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--measure", nargs="*", metavar="SOFTWARE", help="ask the index; all rows where none is named")
-    asked = parser.parse_args(arguments)
-    measured = {} if asked.measure is None else measure(asked.measure or table().software)
-    rows = [row_of(software, asked.data, measured.get(name)) for name, software in table().software.items()]
-    print(as_json(rows) if asked.json else as_table(rows, asked.data))
+    options = parser.parse_args(arguments)
+    measured = {} if options.measure is None else measure(options.measure or table().software)
+    rows = [row_of(software, options.data, measured.get(name)) for name, software in table().software.items()]
+    print(as_json(rows) if options.json else as_table(rows, options.data))
     return 0 if all(row.passes for row in rows) else 1
 
 
@@ -109,7 +109,9 @@ def as_table(rows: Sequence[Row], data: str) -> str:
 
 def _notes() -> list[str]:
     sources = {software.name: f"{software.source} ({software.as_of})" for software in table().software.values()}
-    containers = {found.name: f"{found.source} ({found.as_of})" for found in table().containers.values()}
+    containers = {
+        container.name: f"{container.source} ({container.as_of})" for container in table().containers.values()
+    }
     return [
         f"MB of 10^6 bytes; the limit is {LIMIT_MB:,.0f}. docker: {DOCKER_MB:.0f} where the image has none, and "
         f"{LISTS_MB:.0f} allowed for lists and NVIDIA's toolkit. agent, trainer: measured.",
@@ -131,7 +133,7 @@ def as_json(rows: Sequence[Row]) -> str:
 
 def measure(names: Iterable[str]) -> dict[str, float]:
     """MB of the wheels that pip would install, by software; what cannot be resolved is told and left out."""
-    found = {}
+    megabytes = {}
     for name in names:
         software = table().software[name]
         try:
@@ -139,9 +141,9 @@ def measure(names: Iterable[str]) -> dict[str, float]:
         except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
             sys.stderr.write(f"{name}: not measured: {error}\n")
             continue
-        found[name] = sum(sizes.values()) / _MB
-        sys.stderr.write(f"{name}: {len(sizes)} wheels, {found[name]:,.0f} MB\n")
-    return found
+        megabytes[name] = sum(sizes.values()) / _MB
+        sys.stderr.write(f"{name}: {len(sizes)} wheels, {megabytes[name]:,.0f} MB\n")
+    return megabytes
 
 
 def wheel_sizes(software: Software) -> dict[str, int]:
@@ -155,10 +157,10 @@ def wheel_sizes(software: Software) -> dict[str, int]:
             *("--disable-pip-version-check", "--only-binary=:all:", "--report", "-", "--target", f"{folder}/none"),
             *("--python-version", software.container.python, *platforms, "-r", str(pinned)),
         ]
-        said = subprocess.run(words, capture_output=True, text=True, timeout=1800, check=False)
-    if said.returncode:
-        raise ValueError(next(iter(said.stderr.strip().splitlines()[-1:]), "pip failed"))
-    rows: list[dict[str, Any]] = json.loads(said.stdout)["install"]
+        result = subprocess.run(words, capture_output=True, text=True, timeout=1800, check=False)
+    if result.returncode:
+        raise ValueError(next(iter(result.stderr.strip().splitlines()[-1:]), "pip failed"))
+    rows: list[dict[str, Any]] = json.loads(result.stdout)["install"]
     return {row["download_info"]["url"]: _bytes_of(row["download_info"]["url"]) for row in rows}
 
 

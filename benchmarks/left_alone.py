@@ -37,8 +37,8 @@ HANGS = 0.1
 
 
 def main(arguments: list[str] | None = None) -> int:
-    asked = _parser().parse_args(arguments)
-    take_product_from(asked.code)
+    options = _parser().parse_args(arguments)
+    take_product_from(options.code)
     from tests.faults.all_points import ready
     from tests.faults.cases import Case, Then
     from tests.faults.sim import SimCloud
@@ -46,24 +46,27 @@ def main(arguments: list[str] | None = None) -> int:
 
     ready(SimCloud)
     case = Case(name="absent", then=(Then.LEFT,), deadline="5d", hours=True)
-    told = [one_scenario(case, number, asked.seed) for number in range(asked.scenarios)]
-    outcomes = Counter(row["outcome"] for row in told)
-    rows = sorted(outcomes.items(), key=lambda known: -known[1])
+    scenarios = [one_scenario(case, number, options.seed) for number in range(options.scenarios)]
+    outcomes = Counter(row["outcome"] for row in scenarios)
+    rows = sorted(outcomes.items(), key=lambda row: -row[1])
     sys.stdout.write("\n".join(["| what became of it | scenarios |", "|---|---|"]) + "\n")
     sys.stdout.write("".join(f"| {outcome} | {count} |\n" for outcome, count in rows))
-    counts = [f"{kind} {sum(bool(row['wrong'].get(kind)) for row in told)}" for kind in (*KINDS, "broken down")]
-    alive = sum(row["live_at_first_look"] for row in told)
-    sys.stdout.write(f"scenarios {len(told)}, {', '.join(counts)}\n")
+    counts = [f"{kind} {sum(bool(row['wrong'].get(kind)) for row in scenarios)}" for kind in (*KINDS, "broken down")]
+    alive = sum(row["live_at_first_look"] for row in scenarios)
+    sys.stdout.write(f"scenarios {len(scenarios)}, {', '.join(counts)}\n")
     sys.stdout.write(
-        f"a live machine at the first look: {alive}; machines made: {sum(row['machines'] for row in told)}\n"
+        f"a live machine at the first look: {alive}; machines made: {sum(row['machines'] for row in scenarios)}\n"
     )
-    wasted, spent = mean(row["wasted_usd"] for row in told), mean(row["spent_usd"] for row in told)
+    wasted, spent = (
+        mean(row["wasted_usd"] for row in scenarios),
+        mean(row["spent_usd"] for row in scenarios),
+    )
     sys.stdout.write(f"dollars in the mean: {spent:.2f} spent, {wasted:.2f} wasted\n")
-    if asked.verbose:
-        for row in told:
+    if options.verbose:
+        for row in scenarios:
             for kind, text in row["wrong"].items():
                 sys.stderr.write(f"scenario {row['number']}: {kind}: {text}\n")
-    return 1 if any(row["wrong"] for row in told) else 0
+    return 1 if any(row["wrong"] for row in scenarios) else 0
 
 
 def take_product_from(code: Path) -> None:
@@ -150,11 +153,17 @@ def wasted_usd(scene: Scene, machines: list[Lived]) -> float:
     for row in machines:
         run = row.run or ""
         lines = _progress(scene, row)
-        kept = [line for line in lines if line["event"] == "checkpoint" or _is_done(line)]
-        until = datetime.fromisoformat(kept[-1]["time"]) if kept else row.created_at
+        saved_lines = [line for line in lines if line["event"] == "checkpoint" or _is_done(line)]
+        until = datetime.fromisoformat(saved_lines[-1]["time"]) if saved_lines else row.created_at
         end = row.ended_at or scene.desk.cloud.now()
-        share = 0.0 if kept and _is_done(kept[-1]) else (end - until) / (end - row.created_at) if end > until else 0.0
-        reached[run] = max(reached.get(run, 0), *(int(line["step"]) for line in kept), 0)
+        share = (
+            0.0
+            if saved_lines and _is_done(saved_lines[-1])
+            else (end - until) / (end - row.created_at)
+            if end > until
+            else 0.0
+        )
+        reached[run] = max(reached.get(run, 0), *(int(line["step"]) for line in saved_lines), 0)
         lost[run] = lost.get(run, 0.0) + row.usd * share
         spent[run] = spent.get(run, 0.0) + row.usd
     if not reached:

@@ -65,8 +65,8 @@ def main() -> int:
     for case in options.cases:
         name, size, batch, precision, optimizer = case.split()
         stats = analysis(a_vgg(name, int(size)), int(batch), precision, optimizer, chip)
-        made = (jax.__version__, jaxlib.__version__, sys.version.split()[0], target, "" if chip else options.flags)
-        writer.writerow([*case.split(), *stats, *made, time.strftime("%Y-%m-%d")])
+        versions = (jax.__version__, jaxlib.__version__, sys.version.split()[0], target, "" if chip else options.flags)
+        writer.writerow([*case.split(), *stats, *versions, time.strftime("%Y-%m-%d")])
         sys.stdout.flush()
     return 0
 
@@ -93,12 +93,12 @@ def analysis(
     if chip is not None:
         shapes = jax.tree.map(lambda one: jax.ShapeDtypeStruct(one.shape, one.dtype, sharding=chip), shapes)
     step = training_step(net, jnp.bfloat16 if precision == "amp_bf16" else jnp.float32)
-    found = jax.jit(step, donate_argnums=0).lower(*shapes).compile().memory_analysis()
+    memory = jax.jit(step, donate_argnums=0).lower(*shapes).compile().memory_analysis()
     return (
-        found.argument_size_in_bytes,
-        found.output_size_in_bytes,
-        found.alias_size_in_bytes,
-        found.temp_size_in_bytes,
+        memory.argument_size_in_bytes,
+        memory.output_size_in_bytes,
+        memory.alias_size_in_bytes,
+        memory.temp_size_in_bytes,
     )
 
 
@@ -186,8 +186,8 @@ def densely(layer: Dense, own: dict[str, Any], value: Any, key: Any) -> Any:
         return out
     out = jax.nn.relu(out)
     if layer.dropout:
-        kept = jax.random.bernoulli(key, 1 - layer.dropout, out.shape)
-        out = jnp.where(kept, out / (1 - layer.dropout), 0)
+        mask = jax.random.bernoulli(key, 1 - layer.dropout, out.shape)
+        out = jnp.where(mask, out / (1 - layer.dropout), 0)
     return out
 
 

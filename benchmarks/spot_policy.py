@@ -98,15 +98,15 @@ def uniform_progress(job: Job, now: Situation, *, hysteresis: bool = False) -> A
     if _late(now):
         return Action.USE_ON_DEMAND
     elapsed = job.deadline_seconds - now.time_seconds
-    done, pace = job.work_seconds - now.work_seconds, job.work_seconds / job.deadline_seconds
+    work_done_seconds, pace = job.work_seconds - now.work_seconds, job.work_seconds / job.deadline_seconds
     stays = now.running is Running.ON_DEMAND
     if hysteresis and stays:
-        if done < pace * (elapsed + 2 * now.restart_seconds):
+        if work_done_seconds < pace * (elapsed + 2 * now.restart_seconds):
             return Action.USE_ON_DEMAND
         stays = False
     if now.spot_up:
         return Action.USE_SPOT
-    return Action.USE_ON_DEMAND if stays or done < pace * elapsed else Action.WAIT
+    return Action.USE_ON_DEMAND if stays or work_done_seconds < pace * elapsed else Action.WAIT
 
 
 def _late(now: Situation) -> bool:
@@ -191,13 +191,13 @@ class Replay:
             self.running_seconds = 0.0
 
     def _do(self, action: Action) -> None:
-        wanted = {Action.USE_SPOT: Running.SPOT, Action.USE_ON_DEMAND: Running.ON_DEMAND}.get(action, Running.NOTHING)
-        if wanted is self.running:
+        running = {Action.USE_SPOT: Running.SPOT, Action.USE_ON_DEMAND: Running.ON_DEMAND}.get(action, Running.NOTHING)
+        if running is self.running:
             return
-        self.turned_down = wanted is Running.ON_DEMAND and self.refused(self.elapsed)
-        if self.turned_down or (wanted is Running.SPOT and not self.up):
-            wanted = Running.NOTHING
-        self.running, self.running_seconds = wanted, 0.0
+        self.turned_down = running is Running.ON_DEMAND and self.refused(self.elapsed)
+        if self.turned_down or (running is Running.SPOT and not self.up):
+            running = Running.NOTHING
+        self.running, self.running_seconds = running, 0.0
 
     def _pass(self) -> None:
         gap = self.trace.gap_seconds
@@ -223,16 +223,16 @@ def omniscient(trace: Trace, start: int, job: Job) -> float:
     unit = math.gcd(int(trace.gap_seconds), int(job.restart_seconds))
     tick, restart, work = (round(x / unit) for x in (trace.gap_seconds, job.restart_seconds, job.work_seconds))
     ticks, rest = divmod(int(job.deadline_seconds / unit), tick)
-    left = np.arange(work + restart + 1)
-    nothing, spot, on_demand = (np.where(left == 0, 0.0, np.inf) for _ in range(3))
+    work_left = np.arange(work + restart + 1)
+    nothing, spot, on_demand = (np.where(work_left == 0, 0.0, np.inf) for _ in range(3))
     for at in range(ticks, -1, -1):
         span = tick if at < ticks else rest
-        after, used = np.maximum(left - span, 0), np.minimum(left, span)
+        after, used = np.maximum(work_left - span, 0), np.minimum(work_left, span)
         keep_on_demand = used + on_demand[after]
         up = trace.up[(start + at) % len(trace.up)]
-        keep_spot = PRICE_RATIO * used + spot[after] if up else np.full(len(left), np.inf)
-        begun = np.minimum(_restarted(keep_on_demand, restart), _restarted(keep_spot, restart))
-        nothing = np.minimum(nothing, begun)
+        keep_spot = PRICE_RATIO * used + spot[after] if up else np.full(len(work_left), np.inf)
+        after_restart = np.minimum(_restarted(keep_on_demand, restart), _restarted(keep_spot, restart))
+        nothing = np.minimum(nothing, after_restart)
         on_demand, spot = np.minimum(keep_on_demand, nothing), np.minimum(keep_spot, nothing)
     return float(nothing[work]) / work
 
@@ -366,8 +366,8 @@ def refused_outcomes(traces: Sequence[Trace], count: int, seed: str, times: floa
                 replay = Replay(trace, start, job, refused)
                 slack = replay.situation().slack_seconds
                 policy = Policy(outage_reserve_seconds=outage_reserve(OUTAGES, slack) if reserve else 0.0)
-                told = chance_to_hold(replay.situation(), OUTAGES, policy)
-                rows.append((*replay.run(ours(policy)), told))
+                chance = chance_to_hold(replay.situation(), OUTAGES, policy)
+                rows.append((*replay.run(ours(policy)), chance))
     return np.array(rows, dtype=float)
 
 
@@ -378,10 +378,10 @@ def print_refused(traces: Sequence[Trace], count: int, seed: str, table: Table) 
         rows = refused_outcomes(traces, count, seed, times, reserve)
         columns = [index for index, job in enumerate(JOBS) if job.times == times]
         without = table.costs["ours"][:, :, columns].mean()
-        cost, missed, told = rows.mean(0)
+        cost, missed, chance = rows.mean(0)
         kind = "with the reserve" if reserve else "without reserve"
         print(
-            f"  deadline {times:4} {kind:17} missed {missed:6.2%} of {len(rows)} (told: at most {1 - told:6.2%}), "
+            f"  deadline {times:4} {kind:17} missed {missed:6.2%} of {len(rows)} (told: at most {1 - chance:6.2%}), "
             f"cost {cost:.4f}, {cost / without - 1:+.1%} to ours never refused"
         )
         if times == 1.5 and reserve:

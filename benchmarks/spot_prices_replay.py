@@ -45,7 +45,7 @@ class Tally(NamedTuple):
     weeks: int
     near: int
     errors: tuple[float, ...]
-    held: int
+    covered: int
     prices: int
 
 
@@ -55,11 +55,11 @@ def as_listed(series: Series, listed_on: date) -> Planned:
     return Planned(usd)
 
 
-def as_planned(series: Series, listed_on: date, day: date, known: Sequence[Series]) -> Planned:
+def as_planned(series: Series, listed_on: date, day: date, all_series: Sequence[Series]) -> Planned:
     """The planning price on `day` of what was listed before, with the drift that earlier days show."""
     usd = series.on(listed_on)
     assert usd is not None
-    own = fitted([one for one in known if one.family == series.family], until=listed_on)
+    own = fitted([one for one in all_series if one.family == series.family], until=listed_on)
     drift = Drift(0, 1.0, 1.0) if own is None else Drift(own.ppm_per_day, own.low, own.high)
     micro = round(usd * 1_000_000)
     ground = Ground(micro, (listed_on + timedelta(days=30)).toordinal(), listed_on.toordinal())
@@ -76,25 +76,27 @@ def weeks(members: Sequence[Series], age_days: int) -> Iterator[tuple[date, date
         day += timedelta(days=7)
 
 
-def replay(members: Sequence[Series], known: Sequence[Series], age_days: int, *, drifts: bool) -> Tally:
+def replay(members: Sequence[Series], all_series: Sequence[Series], age_days: int, *, drifts: bool) -> Tally:
     """One group at one age of its list."""
-    near, held, errors, count = 0, 0, [], 0
+    near, covered, errors, count = 0, 0, [], 0
     for day, listed_on in weeks(members, age_days):
-        planned = [as_planned(one, listed_on, day, known) if drifts else as_listed(one, listed_on) for one in members]
+        planned = [
+            as_planned(one, listed_on, day, all_series) if drifts else as_listed(one, listed_on) for one in members
+        ]
         real = [one.on(day) or 0.0 for one in members]
-        chosen = min(range(len(members)), key=lambda number: planned[number].usd_per_hour)
-        near += real[chosen] <= WITHIN * min(real)
+        cheapest = min(range(len(members)), key=lambda number: planned[number].usd_per_hour)
+        near += real[cheapest] <= WITHIN * min(real)
         count += 1
         for plan, usd in zip(planned, real, strict=True):
             errors.append(abs(plan.usd_per_hour / usd - 1))
             low, high = (plan.usd_per_hour * end for end in plan.ends)
-            held += low * 0.999 <= usd <= high * 1.001
-    return Tally(count, near, tuple(errors), held, len(errors))
+            covered += low * 0.999 <= usd <= high * 1.001
+    return Tally(count, near, tuple(errors), covered, len(errors))
 
 
 def main() -> None:
     series = read_series()
-    known = list(series.values())
+    all_series = list(series.values())
     out = sys.stdout.write
     out("group     age of list  rule      within 10 % of the cheapest  mean error  prices inside the interval\n")
     for group, machines in GROUPS.items():
@@ -102,10 +104,10 @@ def main() -> None:
         assert all((one.family in ACCELERATED) == (group != "8 vCPUs") for one in members)
         for age in AGES_DAYS:
             for rule, drifts in (("listed", False), ("planned", True)):
-                told = replay(members, known, age, drifts=drifts)
+                tally = replay(members, all_series, age, drifts=drifts)
                 out(
-                    f"{group:<8}  {age:>8} d  {rule:<8}  {told.near / told.weeks:>25.0%}  "
-                    f"{statistics.mean(told.errors):>10.1%}  {told.held / told.prices:>25.0%}\n"
+                    f"{group:<8}  {age:>8} d  {rule:<8}  {tally.near / tally.weeks:>25.0%}  "
+                    f"{statistics.mean(tally.errors):>10.1%}  {tally.covered / tally.prices:>25.0%}\n"
                 )
 
 

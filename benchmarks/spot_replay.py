@@ -62,15 +62,15 @@ class Trace(NamedTuple):
         return self._replace(up=self.up[begin:end])
 
 
-class Seen(NamedTuple):
+class ObservedSpell(NamedTuple):
     """A spell as a window shows it: whether its end is in the window, and whether its beginning is."""
 
     seconds: float
-    ended: bool
+    has_ended: bool
     fresh: bool
 
 
-Fit = Callable[[Sequence[Seen]], Spells]
+Fit = Callable[[Sequence[ObservedSpell]], Spells]
 
 
 def load() -> list[Trace]:
@@ -93,50 +93,52 @@ def even_days(trace: Trace) -> list[tuple[bool, ...]]:
     return [tuple(up for _, up in ticks) for day, ticks in days if day % 2 == 0]
 
 
-def seen_spells(windows: Sequence[Sequence[bool]], gap_seconds: float, state: bool) -> list[Seen]:
-    found = []
+def seen_spells(windows: Sequence[Sequence[bool]], gap_seconds: float, state: bool) -> list[ObservedSpell]:
+    observed_spells = []
     for window in windows:
         spells = [(up, len(list(ticks))) for up, ticks in groupby(window)]
         for index, (up, ticks) in enumerate(spells):
             if up is state:
-                found.append(Seen(ticks * gap_seconds, index < len(spells) - 1, index > 0))
-    return found
+                observed_spells.append(ObservedSpell(ticks * gap_seconds, index < len(spells) - 1, index > 0))
+    return observed_spells
 
 
-def fit_one(seen: Sequence[Seen]) -> Spells:
+def fit_one(observed_spells: Sequence[ObservedSpell]) -> Spells:
     """One exponential: the time seen in the state over the ends seen, which cut spells do not bias."""
-    ends = max(sum(spell.ended for spell in seen), 0.5)
-    return Spells(long_seconds=max(1.0, sum(spell.seconds for spell in seen)) / ends)
+    ends = max(sum(spell.has_ended for spell in observed_spells), 0.5)
+    return Spells(long_seconds=max(1.0, sum(spell.seconds for spell in observed_spells)) / ends)
 
 
-def fit_two(seen: Sequence[Seen]) -> Spells:
+def fit_two(observed_spells: Sequence[ObservedSpell]) -> Spells:
     """Two exponentials by expectation-maximisation.
 
     A spell that is cut at its end counts with the probability to last that long. One that was under way when its
     window began has an exponential rest too, but another share of short ones: it counts for the means, not the share.
     """
-    mean = fit_one(seen).long_seconds
+    mean = fit_one(observed_spells).long_seconds
     means, fresh, under_way = (0.3 * mean, 1.7 * mean), 0.5, 0.5
     for _ in range(200):
-        shorts = [_chance_of_short(spell, means, fresh if spell.fresh else under_way) for spell in seen]
-        short = _mean([(chance, spell) for chance, spell in zip(shorts, seen, strict=True)])
-        long = _mean([(1 - chance, spell) for chance, spell in zip(shorts, seen, strict=True)])
+        shorts = [_chance_of_short(spell, means, fresh if spell.fresh else under_way) for spell in observed_spells]
+        short = _mean([(chance, spell) for chance, spell in zip(shorts, observed_spells, strict=True)])
+        long = _mean([(1 - chance, spell) for chance, spell in zip(shorts, observed_spells, strict=True)])
         means = (short or means[0], long or means[1])
-        fresh = _share([chance for chance, spell in zip(shorts, seen, strict=True) if spell.fresh], fresh)
-        under_way = _share([chance for chance, spell in zip(shorts, seen, strict=True) if not spell.fresh], under_way)
+        fresh = _share([chance for chance, spell in zip(shorts, observed_spells, strict=True) if spell.fresh], fresh)
+        under_way = _share(
+            [chance for chance, spell in zip(shorts, observed_spells, strict=True) if not spell.fresh], under_way
+        )
     return Spells(short_share=fresh, short_seconds=means[0], long_seconds=means[1])
 
 
-def _chance_of_short(spell: Seen, means: tuple[float, float], share: float) -> float:
+def _chance_of_short(spell: ObservedSpell, means: tuple[float, float], share: float) -> float:
     short, long = (
-        weight * math.exp(-spell.seconds / mean) / (mean if spell.ended else 1.0)
+        weight * math.exp(-spell.seconds / mean) / (mean if spell.has_ended else 1.0)
         for weight, mean in zip((share, 1 - share), means, strict=True)
     )
     return short / (short + long) if short + long > 0 else 0.0
 
 
-def _mean(weighted: Sequence[tuple[float, Seen]]) -> float:
-    ends = sum(weight for weight, spell in weighted if spell.ended)
+def _mean(weighted: Sequence[tuple[float, ObservedSpell]]) -> float:
+    ends = sum(weight for weight, spell in weighted if spell.has_ended)
     return max(1.0, sum(weight * spell.seconds for weight, spell in weighted) / max(ends, 1e-3))
 
 
@@ -243,9 +245,9 @@ def strung_cases(trace: Trace, ends: dict[int, list[OneRun]], count: int, seed: 
     strung = trace._replace(up=tuple(up for window in even_days(trace) for up in window))
     cases = []
     for hours in JOB_HOURS:
-        tried = replays(job(hours), strung, count, f"strung {seed} {trace.name} {hours}")
-        walls = [one.wall_seconds for one in tried]
-        billed, runs = statistics.fmean(one.billed_seconds for one in tried), spread(walls)
+        replayed = replays(job(hours), strung, count, f"strung {seed} {trace.name} {hours}")
+        walls = [one.wall_seconds for one in replayed]
+        billed, runs = statistics.fmean(one.billed_seconds for one in replayed), spread(walls)
         cases.append(compare(trace, hours, Figures(statistics.fmean(walls), billed, runs.p50, runs.p90), ends[hours]))
     return cases
 
@@ -306,10 +308,10 @@ def summarise(cases: Sequence[Case]) -> Summary:
 
 def print_summary(title: str, cases: Sequence[Case]) -> None:
     for which, some in (("up >= 60 %", True), ("the others", False)):
-        chosen = [case for case in cases if case.counts is some and math.isfinite(case.mean_hours)]
-        if not chosen:
+        selected = [case for case in cases if case.counts is some and math.isfinite(case.mean_hours)]
+        if not selected:
             continue
-        summary = summarise(chosen)
+        summary = summarise(selected)
         print(
             f"  {title:32} {which:10}  time {summary.time:5.1%}  cost {summary.cost:5.1%}  "
             f"to median {summary.median:4.0%}  P50 {summary.p50:4.0%}  to one replay {summary.single:4.0%}  "
@@ -319,9 +321,11 @@ def print_summary(title: str, cases: Sequence[Case]) -> None:
 
 def print_pooled(traces: Sequence[Trace]) -> None:
     """Where the rate of V100s in planner.forecast.spot comes from."""
-    chosen = [one for one in traces if "v100_1" in one.name and "avail" in one.name and one.availability >= 0.6]
+    selected = [one for one in traces if "v100_1" in one.name and "avail" in one.name and one.availability >= 0.6]
     for state, name in ((True, "up"), (False, "down")):
-        spells = fit_two([seen for one in chosen for seen in seen_spells([one.up], one.gap_seconds, state)])
+        spells = fit_two(
+            [observed_spells for one in selected for observed_spells in seen_spells([one.up], one.gap_seconds, state)]
+        )
         print(
             f"  {name:4} {spells.short_share:.2f} of {spells.short_seconds / 3600:.2f} h, the others of "
             f"{spells.long_seconds / 3600:.1f} h on average"
@@ -330,7 +334,7 @@ def print_pooled(traces: Sequence[Trace]) -> None:
 
 def run_all(traces: Sequence[Trace], count: int, seed: str) -> dict[str, list[Case]]:
     """The cases of each way to estimate, by its title; the first is the one that is shipped."""
-    found: dict[str, list[Case]] = {}
+    cases_by_trace: dict[str, list[Case]] = {}
     for trace in traces:
         days, middle = even_days(trace), len(trace.up) // 2
         first, second = trace.part(0, middle), trace.part(middle, len(trace.up))
@@ -338,15 +342,15 @@ def run_all(traces: Sequence[Trace], count: int, seed: str) -> dict[str, list[Ca
         ahead = {hours: replays(job(hours), second, count, f"ahead {seed} {trace.name} {hours}") for hours in JOB_HOURS}
         for title, fit in (("two exponentials", fit_two), ("one exponential", fit_one)):
             place = estimate_place(days, trace.gap_seconds, fit)
-            found.setdefault(f"even days, {title}", []).extend(model_cases(trace, place, ends, seed))
+            cases_by_trace.setdefault(f"even days, {title}", []).extend(model_cases(trace, place, ends, seed))
             place = estimate_place([first.up], trace.gap_seconds, fit)
             cases = [replace(case, availability=trace.availability) for case in model_cases(second, place, ahead, seed)]
-            found.setdefault(f"forward half, {title}", []).extend(cases)
+            cases_by_trace.setdefault(f"forward half, {title}", []).extend(cases)
         steady = replace(estimate_place(days, trace.gap_seconds, fit_two), drift=0.0)
-        found.setdefault("even days, two, no bad weeks", []).extend(model_cases(trace, steady, ends, seed))
+        cases_by_trace.setdefault("even days, two, no bad weeks", []).extend(model_cases(trace, steady, ends, seed))
         strung = strung_cases(trace, ends, count, seed)
-        found.setdefault("even days strung together", []).extend(strung)
-    return found
+        cases_by_trace.setdefault("even days strung together", []).extend(strung)
+    return cases_by_trace
 
 
 def main() -> int:
@@ -357,17 +361,17 @@ def main() -> int:
     options = parser.parse_args()
     traces = load()
     print(HEADER)
-    found = run_all(traces, options.replays, options.seed)
+    cases_by_trace = run_all(traces, options.replays, options.seed)
     if not options.brief:
         for title in ("even days, two exponentials", "forward half, two exponentials"):
-            print_cases(f"{title}, {options.replays} replays a case", found[title])
+            print_cases(f"{title}, {options.replays} replays a case", cases_by_trace[title])
     print("\nsizes of the errors, median over traces and jobs; the first line is the model that is shipped, held to")
     print(f"time and cost at most {MOST_ERROR:.0%}, P90 covering {COVERAGE[0]:.0%} to {COVERAGE[1]:.0%}")
-    for title, cases in found.items():
+    for title, cases in cases_by_trace.items():
         print_summary(title, cases)
     print("\npooled over V100 availability traces up >= 60 % of the time (whole traces)")
     print_pooled(traces)
-    shipped = next(iter(found.values()))
+    shipped = next(iter(cases_by_trace.values()))
     good = summarise([case for case in shipped if case.counts]).good
     print("\ntargets met" if good else "\ntargets missed")
     return 0 if good else 1

@@ -96,8 +96,8 @@ def write_one(settings: Settings) -> RunId:
         for phase in (Phase.BOOTING, Phase.RUNNING, Phase.COLLECTING, Phase.TEARING_DOWN, Phase.DONE):
             run = run.moved(phase)
             if phase is Phase.DONE:
-                ended = replace(run.attempts[-1], end=EndKind.DONE, ended_at=NOON, cleared=True)
-                run = replace(run.with_attempt(ended), outcome=Outcome.SUCCEEDED)
+                attempt = replace(run.attempts[-1], end=EndKind.DONE, ended_at=NOON, cleared=True)
+                run = replace(run.with_attempt(attempt), outcome=Outcome.SUCCEEDED)
             journal.save(run, NOON)
         journal.save_receipt(run_id, receipt(run), NOON)
     return run_id
@@ -124,12 +124,12 @@ def measure(home: Path) -> bool:
         evict(home)
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         began = time.perf_counter()
-        done = subprocess.run([PLAN, *command], env=environment, capture_output=True, check=False)
+        result = subprocess.run([PLAN, *command], env=environment, capture_output=True, check=False)
         seconds = time.perf_counter() - began
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         mib = f"{'at most ' if peak == before else ''}{peak / 1024:.0f} MiB"
         first = " (first look; migrates an older journal)" if number == 0 else ""
-        sys.stdout.write(f"plan {' '.join(command)}: {seconds:.2f} s, {mib}, exit {done.returncode}{first}\n")
+        sys.stdout.write(f"plan {' '.join(command)}: {seconds:.2f} s, {mib}, exit {result.returncode}{first}\n")
         if number:
             good = good and seconds <= LONGEST_SECONDS and peak / 1024 <= LARGEST_MIB
     small = report_size(home) <= LARGEST_JOURNAL_MB

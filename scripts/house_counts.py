@@ -38,12 +38,12 @@ class Module:
 
 def modules() -> list[Module]:
     """Every module of the packages, in the order of their paths."""
-    found = []
+    module_rows = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             text = path.read_text(encoding="utf-8")
-            found.append(Module(path, ast.parse(text), len(text.splitlines())))
-    return found
+            module_rows.append(Module(path, ast.parse(text), len(text.splitlines())))
+    return module_rows
 
 
 def functions(tree: ast.AST) -> Iterator[_Function]:
@@ -67,10 +67,10 @@ def used_names(tree: ast.AST) -> Counter[str]:
     return names
 
 
-def called_once(found: list[Module]) -> tuple[int, int]:
+def called_once(module_rows: list[Module]) -> tuple[int, int]:
     """Private functions and methods of which the module has one use, and all private ones."""
     once = every = 0
-    for module in found:
+    for module in module_rows:
         names = used_names(module.tree)
         for function in functions(module.tree):
             if is_private(function.name):
@@ -85,10 +85,10 @@ def body_of(function: _Function) -> str:
     return ";".join(ast.dump(statement) for statement in body)
 
 
-def identical_bodies(found: list[Module]) -> list[list[str]]:
+def identical_bodies(module_rows: list[Module]) -> list[list[str]]:
     """Groups of functions in more than one place whose bodies are the same."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for module in found:
+    for module in module_rows:
         for function in functions(module.tree):
             body = body_of(function)
             if len(body) >= LEAST_BODY:
@@ -99,18 +99,18 @@ def identical_bodies(found: list[Module]) -> list[list[str]]:
 
 def main() -> int:
     """Print every count."""
-    found = modules()
+    module_rows = modules()
     write = sys.stdout.write
     by_folder: dict[str, list[int]] = defaultdict(list)
-    for module in found:
+    for module in module_rows:
         by_folder[module.folder].append(module.lines)
     write(f"{'folder':32} modules  lines\n")
     for folder, lines in sorted(by_folder.items()):
         write(f"{folder:32} {len(lines):7} {sum(lines):6}\n")
-    write(f"{'all':32} {len(found):7} {sum(module.lines for module in found):6}\n\n")
-    once, every = called_once(found)
+    write(f"{'all':32} {len(module_rows):7} {sum(module.lines for module in module_rows):6}\n\n")
+    once, every = called_once(module_rows)
     write(f"private functions called from one place: {once} of {every}\n")
-    groups = identical_bodies(found)
+    groups = identical_bodies(module_rows)
     write(f"identical bodies: {sum(map(len, groups))} functions in {len(groups)} groups\n")
     for group in groups:
         write(f"    {' = '.join(group)}\n")

@@ -23,10 +23,10 @@ BESIDES = ("pip", "editables")
 """What installs, and what hatchling asks for besides where a package is installed in place."""
 
 
-def wanted() -> str:
+def requirements() -> str:
     """The requirements, one a line. Raises OSError."""
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    project, build = told["project"], told["build-system"]["requires"]
+    project_table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, build = project_table["project"], project_table["build-system"]["requires"]
     extras = [line for name in EXTRAS for line in project["optional-dependencies"][name]]
     return "\n".join([*project["dependencies"], *build, *BESIDES, *extras]) + "\n"
 
@@ -38,7 +38,7 @@ def locked() -> dict[str, str]:
 
 
 def main() -> int:
-    pins, environments = resolved("CI", wanted(), [Environment(python, "x86_64") for python in PYTHONS])
+    pins, environments = resolved("CI", requirements(), [Environment(python, "x86_64") for python in PYTHONS])
     LOCK.parent.mkdir(exist_ok=True)
     LOCK.write_text(as_text("`make lock` from pyproject.toml", pins, environments), encoding="utf-8")
     sys.stdout.write(f"{LOCK.relative_to(ROOT)}: {len(pins)} packages\n")

@@ -62,10 +62,10 @@ class Answers:
         """Why a mutant needs no test; "" for one that does."""
         return next(
             (
-                known.why
-                for known in self.reviewed
-                if fnmatchcase(mutant.module, known.module)
-                and (known.was, known.becomes) == (mutant.was, mutant.becomes)
+                entry.why
+                for entry in self.reviewed
+                if fnmatchcase(mutant.module, entry.module)
+                and (entry.was, entry.becomes) == (mutant.was, mutant.becomes)
             ),
             "",
         )

@@ -103,23 +103,23 @@ class Record:
     def __init__(self, path: Path, root: Path = ROOT) -> None:
         self._path = path
         self._root = root
-        self._known: dict[str, Result] = {}
+        self._results: dict[str, Result] = {}
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
                 row = json.loads(line)
                 result = Result(**{**row, "verdict": Verdict(row["verdict"])})
-                self._known[result.key] = result
+                self._results[result.key] = result
 
     def digest(self, tests: Sequence[str]) -> str:
         return digest(tests, self._root)
 
-    def known(self, mutant: Mutant, tests: Sequence[str]) -> Result | None:
+    def result(self, mutant: Mutant, tests: Sequence[str]) -> Result | None:
         """None where it is to be tried."""
-        result = self._known.get(mutant.key)
+        result = self._results.get(mutant.key)
         return result if result is not None and (result.killed or result.tests == self.digest(tests)) else None
 
     def add(self, result: Result) -> None:
-        self._known[result.key] = result
+        self._results[result.key] = result
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(result)) + "\n")
@@ -136,7 +136,7 @@ class Ran:
     """How a run of pytest ended: its exit status, None where it did not end in time, and how long it took."""
 
     status: int | None
-    said: str
+    output: str
     seconds: float
     processor_seconds: float
 
@@ -152,7 +152,7 @@ class Copy:
         root: Path = ROOT,
         say: Callable[[str], None] = lambda _: None,
         *,
-        kept: Path | None = None,
+        results_file: Path | None = None,
         spare_processor_seconds: float = SPARE_PROCESSOR_SECONDS,
     ) -> None:
         self._say = say
@@ -166,7 +166,7 @@ class Copy:
         for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile"):
             if (root / name).exists():
                 shutil.copy(root / name, self.tree / name)
-        self._kept = kept
+        self._results_file = results_file
         self._unchanged = self._passed_before()
         self._shared = (root / os.environ.get("TRAINPLAN_SHARED", "../shared")).resolve()
 
@@ -194,8 +194,8 @@ class Copy:
             self._put(mutant.module, before)
             if ran.status != 0:
                 verdict = Verdict.TIMED_OUT if ran.status is None else Verdict.KILLED
-                found = _FAILED.search(ran.said)
-                by = found[1] if found and ran.status is not None else words
+                match = _FAILED.search(ran.output)
+                by = match[1] if match and ran.status is not None else words
                 break
         return Result(
             mutant.key, mutant.module, mutant.line, mutant.operator, mutant.was, mutant.becomes, verdict, by,
@@ -206,24 +206,26 @@ class Copy:
         if words not in self._unchanged:
             ran = self._run(words.split(), MOST_SECONDS, MOST_SECONDS)
             if ran.status != 0:
-                raise SystemExit(f"{words} fails without any change; make it pass first:\n{ran.said[-MOST_SAID:]}")
+                raise SystemExit(f"{words} fails without any change; make it pass first:\n{ran.output[-MOST_SAID:]}")
             self._keep(words, ran)
             self._say(f"    {words} takes {ran.processor_seconds:.1f} s of processor time without a change")
         return self._unchanged[words]
 
     def _keep(self, words: str, ran: Ran) -> None:
         self._unchanged[words] = ran
-        if self._kept is not None:
-            self._kept.parent.mkdir(exist_ok=True)
+        if self._results_file is not None:
+            self._results_file.parent.mkdir(exist_ok=True)
             rows = {words: [self._state(words), ran.seconds, ran.processor_seconds]}
-            known = json.loads(self._kept.read_text(encoding="utf-8")) if self._kept.exists() else {}
-            self._kept.write_text(json.dumps({**known, **rows}), encoding="utf-8")
+            stored_rows = (
+                json.loads(self._results_file.read_text(encoding="utf-8")) if self._results_file.exists() else {}
+            )
+            self._results_file.write_text(json.dumps({**stored_rows, **rows}), encoding="utf-8")
 
     def _passed_before(self) -> dict[str, Ran]:
         """What earlier runs have found of the same code and the same tests."""
-        if self._kept is None or not self._kept.exists():
+        if self._results_file is None or not self._results_file.exists():
             return {}
-        rows = json.loads(self._kept.read_text(encoding="utf-8")).items()
+        rows = json.loads(self._results_file.read_text(encoding="utf-8")).items()
         return {
             words: Ran(0, "", seconds, processor_seconds)
             for words, (state, seconds, processor_seconds) in rows
@@ -245,11 +247,11 @@ class Copy:
     def _run(self, words: Sequence[str], seconds: float, processor_seconds: float) -> Ran:
         """A copy of this process, which has loaded large libraries already, becomes pytest: loading them is most of
         what a small test takes. What it says goes to a file, and all that it has started ends with it."""
-        said, began = self._folder / "said", time.monotonic()
+        output, began = self._folder / "said", time.monotonic()
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
-            self._be_pytest(words, said, int(processor_seconds) + 1)
+            self._be_pytest(words, output, int(processor_seconds) + 1)
         never = threading.Event()
         try:
             while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -258,20 +260,20 @@ class Copy:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
-            _, ended, used = os.wait4(child, 0)
-        status = os.waitstatus_to_exitcode(ended)
-        text = said.read_text(encoding="utf-8", errors="replace")
+            _, exit_status, used = os.wait4(child, 0)
+        status = os.waitstatus_to_exitcode(exit_status)
+        text = output.read_text(encoding="utf-8", errors="replace")
         late = status in (-signal.SIGXCPU, -signal.SIGKILL)
         return Ran(None if late else status, text, time.monotonic() - began, used.ru_utime + used.ru_stime)
 
-    def _be_pytest(self, words: Sequence[str], said: Path, processor_seconds: int) -> NoReturn:
+    def _be_pytest(self, words: Sequence[str], output: Path, processor_seconds: int) -> NoReturn:
         status = 1
         try:
             os.setsid()
             resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
             resource.setrlimit(resource.RLIMIT_CPU, (processor_seconds, processor_seconds + 5))
-            output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            for descriptor, place in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (output, 2)):
+            output_file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for descriptor, place in ((os.open(os.devnull, os.O_RDONLY), 0), (output_file, 1), (output_file, 2)):
                 os.dup2(descriptor, place)
             sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
             os.chdir(self.tree)

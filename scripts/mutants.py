@@ -63,11 +63,11 @@ def places(module: str) -> Iterator[Place]:
         starts = [start for node in nodes for start, _ in kind().mutation_positions(node)]
         for occurrence, start in enumerate(starts):
             changes[start].append((name, occurrence))
-    for (line, column), found in sorted(changes.items()):
+    for (line, column), change_list in sorted(changes.items()):
         statement = lines[line - 1].strip()
         indent = len(lines[line - 1]) - len(lines[line - 1].lstrip())
         earlier = sum(1 for other in lines[: line - 1] if other.strip() == statement)
-        yield Place(module, line, f"{module}/{statement}/{earlier}/{column - indent}", tuple(found))
+        yield Place(module, line, f"{module}/{statement}/{earlier}/{column - indent}", tuple(change_list))
 
 
 def drawn(modules: Sequence[str], count: int, seed: int) -> list[Mutant]:
@@ -78,17 +78,17 @@ def drawn(modules: Sequence[str], count: int, seed: int) -> list[Mutant]:
     ranked = sorted(
         (sha256(f"{seed}/{place.name}".encode()).hexdigest(), place) for module in modules for place in places(module)
     )
-    made: list[Mutant] = []
+    mutants: list[Mutant] = []
     for rank, place in ranked:
-        if len(made) == count:
+        if len(mutants) == count:
             break
         name, occurrence = Random(rank).choice(place.changes)
         source = (ROOT / place.module).read_text(encoding="utf-8")
         changed = mutate_code(source, plugins.get_operator(name)(), occurrence)
         if changed is not None and _does_differ(source, changed):
             was, becomes = _changed_lines(source, changed)
-            made.append(Mutant(place.module, place.line, name.removeprefix("core/"), was, becomes, changed))
-    return made
+            mutants.append(Mutant(place.module, place.line, name.removeprefix("core/"), was, becomes, changed))
+    return mutants
 
 
 def sample_of(modules: Sequence[str], count: int, seed: int) -> list[Mutant]:
@@ -96,13 +96,13 @@ def sample_of(modules: Sequence[str], count: int, seed: int) -> list[Mutant]:
     texts = [(ROOT / module).read_text(encoding="utf-8") for module in modules]
     drawn_from = sha256(json.dumps([count, seed, *modules, *texts]).encode()).hexdigest()
     if KEPT_SAMPLE.exists():
-        kept = json.loads(KEPT_SAMPLE.read_text(encoding="utf-8"))
-        if kept["drawn_from"] == drawn_from:
-            return [Mutant(**row) for row in kept["mutants"]]
-    made = drawn(modules, count, seed)
+        sample = json.loads(KEPT_SAMPLE.read_text(encoding="utf-8"))
+        if sample["drawn_from"] == drawn_from:
+            return [Mutant(**row) for row in sample["mutants"]]
+    mutants = drawn(modules, count, seed)
     KEPT_SAMPLE.parent.mkdir(exist_ok=True)
-    KEPT_SAMPLE.write_text(json.dumps({"drawn_from": drawn_from, "mutants": [asdict(mutant) for mutant in made]}))
-    return made
+    KEPT_SAMPLE.write_text(json.dumps({"drawn_from": drawn_from, "mutants": [asdict(mutant) for mutant in mutants]}))
+    return mutants
 
 
 def _does_differ(source: str, changed: str) -> bool:
@@ -133,13 +133,13 @@ def _changed_lines(before: str, after: str) -> tuple[str, str]:
     return was, becomes
 
 
-def tried(mutants: Sequence[Mutant], answers: Answers, record: Record, minutes: float) -> None:
+def try_mutants(mutants: Sequence[Mutant], answers: Answers, record: Record, minutes: float) -> None:
     """Try those that have no result yet, until the minutes are over. Raises SystemExit where tests fail unchanged."""
     until = time.monotonic() + 60 * minutes
     with Copy(ROOT, tell, kept=KEPT_TIMES) as copy:
         for number, mutant in enumerate(mutants, start=1):
             tests = answers.tests[mutant.module]
-            if answers.reason(mutant) or record.known(mutant, tests) is not None:
+            if answers.reason(mutant) or record.result(mutant, tests) is not None:
                 continue
             if time.monotonic() > until:
                 tell(f"stopped after {minutes:g} minutes; the same command goes on from here")
@@ -152,29 +152,34 @@ def tried(mutants: Sequence[Mutant], answers: Answers, record: Record, minutes: 
                 f"{mutant.module}:{mutant.line} {mutant.operator}"
             )
             if result.verdict is Verdict.SURVIVED:
-                tell(shown(mutant))
+                tell(line_of(mutant))
 
 
 def summary(mutants: Sequence[Mutant], answers: Answers, record: Record) -> str:
     """One line for each module, each survivor with its reason or without, and the sum."""
     rows: dict[str, list[tuple[Mutant, Result | None]]] = defaultdict(list)
-    results = [record.known(mutant, answers.tests[mutant.module]) for mutant in mutants]
+    results = [record.result(mutant, answers.tests[mutant.module]) for mutant in mutants]
     # Of those that need no test only the ones that a run which stopped half-way has come by: a share is a fair one.
-    come_by = max((number for number, known in enumerate(results) if known is not None), default=-1)
-    for mutant, known in zip(mutants[: come_by + 1], results, strict=False):
-        if known is not None or answers.reason(mutant):
-            rows[mutant.module].append((mutant, known))
-    survivors = [mutant for found in rows.values() for mutant, known in found if known is None or not known.killed]
+    come_by = max((number for number, result in enumerate(results) if result is not None), default=-1)
+    for mutant, result in zip(mutants[: come_by + 1], results, strict=False):
+        if result is not None or answers.reason(mutant):
+            rows[mutant.module].append((mutant, result))
+    survivors = [
+        mutant
+        for rows_of_module in rows.values()
+        for mutant, result in rows_of_module
+        if result is None or not result.killed
+    ]
     lines = ["tried killed timed-out survived module"]
-    for module, found in sorted(rows.items()):
-        verdicts = [known.verdict if known is not None else Verdict.SURVIVED for _, known in found]
+    for module, rows_of_module in sorted(rows.items()):
+        verdicts = [result.verdict if result is not None else Verdict.SURVIVED for _, result in rows_of_module]
         counts = [verdicts.count(verdict) for verdict in (Verdict.KILLED, Verdict.TIMED_OUT, Verdict.SURVIVED)]
-        lines.append(f"{len(found):5} {counts[0]:6} {counts[1]:9} {counts[2]:8} {module}")
-    for mutant in sorted(survivors, key=lambda known: (known.module, known.line)):
+        lines.append(f"{len(rows_of_module):5} {counts[0]:6} {counts[1]:9} {counts[2]:8} {module}")
+    for mutant in sorted(survivors, key=lambda result: (result.module, result.line)):
         why = answers.reason(mutant)
         lines += ["", f"{'needs no test' if why else 'SURVIVED'}: {mutant.module}:{mutant.line} {mutant.operator}"]
-        lines += [shown(mutant), *([f"    because: {why}"] if why else [])]
-    number = sum(len(found) for found in rows.values())
+        lines += [line_of(mutant), *([f"    because: {why}"] if why else [])]
+    number = sum(len(rows_of_module) for rows_of_module in rows.values())
     killed, reviewed = number - len(survivors), sum(bool(answers.reason(mutant)) for mutant in survivors)
     share = 100 * killed / number if number else 0.0
     of = f"of a sample of {len(mutants)} tried {number}"
@@ -183,7 +188,7 @@ def summary(mutants: Sequence[Mutant], answers: Answers, record: Record) -> str:
     return "\n".join(lines)
 
 
-def shown(mutant: Mutant) -> str:
+def line_of(mutant: Mutant) -> str:
     was, becomes = (text.splitlines() for text in (mutant.was, mutant.becomes))
     return "\n".join([*(f"    - {line}" for line in was), *(f"    + {line}" for line in becomes)])
 
@@ -201,14 +206,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many; the next run goes on")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file of results; without it all is tried")
     parser.add_argument("--summary", action="store_true", help="try none, show what is known")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     answers = read_answers()
-    sample = sample_of(sorted(answers.tests), asked.mutants, asked.seed)
-    mutants = [mutant for mutant in sample if mutant.module.startswith(asked.under)]
-    record = Record(asked.results)
+    sample = sample_of(sorted(answers.tests), options.mutants, options.seed)
+    mutants = [mutant for mutant in sample if mutant.module.startswith(options.under)]
+    record = Record(options.results)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; the same command goes on from here"))
-    if not asked.summary:
-        tried(mutants, answers, record, asked.minutes)
+    if not options.summary:
+        try_mutants(mutants, answers, record, options.minutes)
     tell(summary(mutants, answers, record))
     return 0
 

@@ -64,56 +64,56 @@ def main() -> int:
 def pinned(software: Software) -> tuple[Pins, set[Environment]]:
     """Pins by name and version, and the environments that have wheels of all of it. Raises OSError and ValueError."""
     usual = Environment(software.container.python, "x86_64")
-    asked = [usual, *(Environment(usual.python, machine) for machine in _MACHINES[software.kind][1:])]
-    asked += [Environment(python, usual.machine) for python in ALSO_PYTHON.get(software.name, ())]
-    return resolved(software.name, requirements(software.requirements), asked)
+    environments = [usual, *(Environment(usual.python, machine) for machine in _MACHINES[software.kind][1:])]
+    environments += [Environment(python, usual.machine) for python in ALSO_PYTHON.get(software.name, ())]
+    return resolved(software.name, requirements(software.requirements), environments)
 
 
-def resolved(name: str, wanted: str, asked: Sequence[Environment]) -> tuple[Pins, set[Environment]]:
+def resolved(name: str, requirements: str, environments: Sequence[Environment]) -> tuple[Pins, set[Environment]]:
     """Pins of these requirements, and the environments that have wheels of all of it: the first has to, or there is
     none of the others to compare with. Raises OSError and ValueError."""
     pins: Pins = {}
-    found: set[Environment] = set()
-    for environment in asked:
+    resolved_environments: set[Environment] = set()
+    for environment in environments:
         # What was resolved first is held to: one version of each package wherever there is a wheel of it.
-        held = "".join(f"{package}=={version}\n" for package, version in pins)
+        constraints = "".join(f"{package}=={version}\n" for package, version in pins)
         try:
-            rows = _resolved(wanted, held, environment)
+            rows = _resolved(requirements, constraints, environment)
         except ValueError as error:
-            if environment == asked[0]:
+            if environment == environments[0]:
                 raise
             sys.stderr.write(f"{name} has no wheels on {_spelled(environment)}: {error}\n")
             continue
-        found.add(environment)
+        resolved_environments.add(environment)
         for package, version, hashes in rows:
             pin = pins.setdefault((package, version), Pin())
             pin.environments.add(environment)
             pin.hashes |= hashes
-    return pins, found
+    return pins, resolved_environments
 
 
-def _resolved(wanted: str, held: str, environment: Environment) -> list[tuple[str, str, set[str]]]:
+def _resolved(requirements: str, constraints: str, environment: Environment) -> list[tuple[str, str, set[str]]]:
     """Name, version and hashes of each package. Raises ValueError with uv's words where there is no way."""
     with tempfile.TemporaryDirectory() as folder:
-        lists, constraints, lock = (Path(folder) / name for name in ("in.txt", "held.txt", "pylock.toml"))
-        lists.write_text(wanted, encoding="utf-8")
-        constraints.write_text(held, encoding="utf-8")
+        lists, constraints_file, lock = (Path(folder) / name for name in ("in.txt", "held.txt", "pylock.toml"))
+        lists.write_text(requirements, encoding="utf-8")
+        constraints_file.write_text(constraints, encoding="utf-8")
         words = [
             *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config", "--format", "pylock.toml"),
             *("--only-binary", ":all:", "--python-version", environment.python),
-            *("--python-platform", f"{environment.machine}-{_LIBC}", "--constraints", str(constraints)),
+            *("--python-platform", f"{environment.machine}-{_LIBC}", "--constraints", str(constraints_file)),
             *("--output-file", str(lock), str(lists)),
         ]
-        said = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
-        if said.returncode:
-            raise ValueError(" ".join(said.stderr.split())[-400:])
+        result = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+        if result.returncode:
+            raise ValueError(" ".join(result.stderr.split())[-400:])
         rows = tomllib.loads(lock.read_text(encoding="utf-8"))["packages"]
     return [(row["name"], row["version"], {wheel["hashes"]["sha256"] for wheel in row["wheels"]}) for row in rows]
 
 
-def as_text(made: str, pins: Pins, environments: set[Environment]) -> str:
-    """As pip reads it with --require-hashes. `made` says by which command, and from what."""
-    lines = [f"# Made by {made}, for {', '.join(map(_spelled, sorted(environments)))}."]
+def as_text(source_text: str, pins: Pins, environments: set[Environment]) -> str:
+    """As pip reads it with --require-hashes. `source_text` says by which command, and from what."""
+    lines = [f"# Made by {source_text}, for {', '.join(map(_spelled, sorted(environments)))}."]
     for (name, version), pin in sorted(pins.items()):
         hashes = "".join(f" \\\n    --hash=sha256:{sha256}" for sha256 in sorted(pin.hashes))
         lines.append(f"{name}=={version}{_marker(pin.environments, environments)}{hashes}")
@@ -123,14 +123,15 @@ def as_text(made: str, pins: Pins, environments: set[Environment]) -> str:
 def _marker(some: set[Environment], every: set[Environment]) -> str:
     if some == every:
         return ""
-    machines, pythons = {known.machine for known in some}, {known.python for known in some}
-    if some == {known for known in every if known.machine in machines}:
+    machines, pythons = {environment.machine for environment in some}, {environment.python for environment in some}
+    if some == {environment for environment in every if environment.machine in machines}:
         words = [f'platform_machine == "{machine}"' for machine in sorted(machines)]
-    elif some == {known for known in every if known.python in pythons}:
+    elif some == {environment for environment in every if environment.python in pythons}:
         words = [f'python_version == "{python}"' for python in sorted(pythons)]
     else:
         words = [
-            f'(platform_machine == "{known.machine}" and python_version == "{known.python}")' for known in sorted(some)
+            f'(platform_machine == "{environment.machine}" and python_version == "{environment.python}")'
+            for environment in sorted(some)
         ]
     return f" ; {' or '.join(words)}"
 

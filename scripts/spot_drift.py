@@ -41,8 +41,8 @@ class Series(NamedTuple):
 
     def on(self, day: date) -> float | None:
         """The price that held on a day; None before the first one."""
-        known = [usd for at, usd in zip(self.days, self.usd_per_hour, strict=True) if at <= day]
-        return known[-1] if known else None
+        values = [usd for at, usd in zip(self.days, self.usd_per_hour, strict=True) if at <= day]
+        return values[-1] if values else None
 
 
 class Fitted(NamedTuple):
@@ -58,12 +58,12 @@ def read_series(path: Path = HISTORY) -> dict[str, Series]:
     """The series by `machine region`."""
     with path.open(encoding="utf-8", newline="") as text:
         rows = list(csv.DictReader(text))
-    found = {}
+    series_by_name = {}
     for name in rows[0]:
         if name != "date":
-            known = [(date.fromisoformat(row["date"]), float(row[name])) for row in rows if row[name]]
-            found[name] = Series(name.split("-")[0], *map(tuple, zip(*known, strict=True)))  # type: ignore[arg-type]
-    return found
+            values = [(date.fromisoformat(row["date"]), float(row[name])) for row in rows if row[name]]
+            series_by_name[name] = Series(name.split("-")[0], *map(tuple, zip(*values, strict=True)))  # type: ignore[arg-type]
+    return series_by_name
 
 
 def pairs(series: Series, days: int, until: date | None = None) -> Iterator[float]:
@@ -80,13 +80,13 @@ def pairs(series: Series, days: int, until: date | None = None) -> Iterator[floa
 
 def fitted(series: Iterable[Series], until: date | None = None) -> Fitted | None:
     """The drift of some series up to a day; None where they are too short."""
-    wanted = list(series)
-    moved = [(days, ratio) for one in wanted for days in HORIZONS_DAYS for ratio in pairs(one, days, until)]
+    members = list(series)
+    moved = [(days, ratio) for one in members for days in HORIZONS_DAYS for ratio in pairs(one, days, until)]
     if not moved:
         return None
     slope = sum(days * (ratio - 1) for days, ratio in moved) / sum(days * days for days, _ in moved)
     slope = max(0.0, slope)
-    ends = sorted(ratio / (1 + slope * SPREAD_DAYS) for one in wanted for ratio in pairs(one, SPREAD_DAYS, until))
+    ends = sorted(ratio / (1 + slope * SPREAD_DAYS) for one in members for ratio in pairs(one, SPREAD_DAYS, until))
     if not ends:
         return None
     low, high = min(1.0, _quantile(ends, 0.1)), max(1.0, _quantile(ends, 0.9))
@@ -100,14 +100,14 @@ def rows(series: Sequence[Series]) -> Iterator[tuple[object, ...]]:
     groups["*", "accelerator"] = set(ACCELERATED)
     groups["*", "cpu"] = {one.family for one in series} - set(ACCELERATED)
     for (provider, family), members in groups.items():
-        found = fitted(one for one in series if one.family in members)
-        assert found is not None
-        known = [OVER_REGIONS[name] for name in members if name in OVER_REGIONS]
-        middle = 1 + found.ppm_per_day * SPREAD_DAYS / 1_000_000
-        low = min([found.low, *([sum(end[0] for end in known) / len(known) / middle] if known else [])])
-        high = max([found.high, *([sum(end[1] for end in known) / len(known) / middle] if known else [])])
-        source = SOURCE + (REGIONS_SOURCE if known else "")
-        yield provider, family, found.ppm_per_day, f"{low:.3f}", f"{high:.3f}", found.pairs, since, until, source
+        fit = fitted(one for one in series if one.family in members)
+        assert fit is not None
+        spreads = [OVER_REGIONS[name] for name in members if name in OVER_REGIONS]
+        middle = 1 + fit.ppm_per_day * SPREAD_DAYS / 1_000_000
+        low = min([fit.low, *([sum(end[0] for end in spreads) / len(spreads) / middle] if spreads else [])])
+        high = max([fit.high, *([sum(end[1] for end in spreads) / len(spreads) / middle] if spreads else [])])
+        source = SOURCE + (REGIONS_SOURCE if spreads else "")
+        yield provider, family, fit.ppm_per_day, f"{low:.3f}", f"{high:.3f}", fit.pairs, since, until, source
 
 
 def write_table(path: Path = TABLE) -> None:

@@ -159,7 +159,7 @@ class DataSpec(Value):
         if self.first_label and self.name not in (None, DataName.IMAGENET):
             raise ValueError(f"the labels of the data set {self.name} begin at 0; leave out first_label")
         if self.name is not None and self.size_bytes is not None:
-            raise ValueError(f"how large the data set {self.name} is is known; leave out size_bytes")
+            raise ValueError(f"the size of the data set {self.name} is known; leave out size_bytes")
         return self
 
 

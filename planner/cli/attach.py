@@ -1,4 +1,4 @@
-"""`plan attach`: follow a run that was left running, or go on with one that was taken away."""
+"""`plan attach`: follow a run that was left running, or continue one that was interrupted."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _ask(steps: Sequence[SetupStep], *, remove: bool, assume_yes: bool) -> None:
     confirm(
         f"{'remove' if remove else 'make'} {count}?",
         default=not remove,
-        hint="--yes goes on without asking, --dry-run prints the calls",
+        hint="--yes does not ask, --dry-run prints the calls",
         left_alone=f"nothing was {'removed' if remove else 'made'}",
     )
 

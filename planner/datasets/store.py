@@ -133,7 +133,7 @@ def planned(data: DataSet, store: DataStore, rates: ProviderRates | None) -> Upl
 
 
 def upload(plan: Upload, folder: Path, store: DataStore, report: Callable[[int], None]) -> None:
-    """Send what is missing, a shard at a time; a shard that was interrupted is gone on with. `report`: the bytes.
+    """Send what is missing, a shard at a time; a shard that was interrupted is continued. `report`: the bytes.
 
     Raises ThisMachineError where a shard does not fit on this disk or the folder has changed, and ProviderError.
     """

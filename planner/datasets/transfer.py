@@ -100,7 +100,7 @@ def plan_transfer(
 
 
 def send(transfer: DataTransfer, store: ObjectStore | None, report: Callable[[int], None]) -> None:
-    """Upload what is missing; an earlier try is gone on with. Raises ThisMachineError and ProviderError."""
+    """Upload what is missing; an interrupted upload is continued. Raises ThisMachineError and ProviderError."""
     if store is not None and transfer.upload is not None and transfer.folder is not None and transfer.is_missing:
         upload(transfer.upload, transfer.folder, store, report)
 

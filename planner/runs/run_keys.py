@@ -67,7 +67,7 @@ class RunKeys:
             raise StateError(f"cannot read or write {path}: {error.strerror}", "set PLAN_HOME elsewhere") from None
         except (ValueError, KeyError, TypeError):
             raise StateError(
-                f"{path} is damaged", "remove it: runs that began before go on without a key of their own"
+                f"{path} is damaged", "remove it: runs that began before continue without a key of their own"
             ) from None
 
 

@@ -116,7 +116,7 @@ def remove_below(top: Path, path: Path) -> None:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether the name itself is a plain file: a link to one is none."""
+    """Whether the path is a regular file. A symbolic link to one does not count."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:

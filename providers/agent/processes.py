@@ -42,7 +42,7 @@ class Running(Protocol):
         ...
 
     def read(self, most: int) -> bytes:
-        """What it said and nobody read yet, without waiting; b"" for nothing."""
+        """Output that was not read yet, at most `most` bytes, without waiting; b"" where there is none."""
         ...
 
     def rest(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""A file from an open web address to the disk: gone on with where the server can, and begun anew where it cannot."""
+"""A file from an open web address to the disk: continued where the server supports it, else started again."""
 
 from __future__ import annotations
 

@@ -136,12 +136,12 @@ class Account:
         return self._once(("quota", region, code), lambda: self._quota(region, code))
 
     def has_instance_profile(self) -> bool | None:
-        """None where nobody tells."""
+        """Whether the instance profile exists; None where IAM does not say."""
         name = self.settings.instance_profile
         return self._once(("profile",), lambda: self._stands("GetInstanceProfile", {"InstanceProfileName": name}))
 
     def has_schedule_role(self) -> bool | None:
-        """None where nobody tells."""
+        """Whether the instance profile exists; None where IAM does not say."""
         return self._once(("role",), lambda: self._stands("GetRole", {"RoleName": SCHEDULE_ROLE}))
 
     def has_reaper(self) -> bool:

@@ -92,7 +92,7 @@ def _refusal(account: Account, region: str) -> ProviderError | None:
 
 
 def _listing(account: Account) -> Check:
-    """Whether what is left of a run could be found: a teardown that cannot look is never done."""
+    """Whether the account may list instances: without that a teardown can never confirm that nothing is left."""
     try:
         account.api.call("ec2", account.api.home, "DescribeInstances", {"DryRun": True})
     except ProviderError as error:

@@ -136,7 +136,7 @@ def quota_check(account: Account, region: str) -> Check:
 
 
 def quota_text(offer: Offer) -> str:
-    """How a quota is named to a person who was refused by it."""
+    """The quota that limits this offer, by its code and name, and how many vCPUs the offer needs of it."""
     quota = quota_of(offer.instance_type, offer.market)
     need = f"{offer.vcpus or '?'} vCPUs for {offer.instance_type} in {offer.region}"
     if quota is None:

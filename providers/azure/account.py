@@ -70,7 +70,7 @@ class Account:
         self._asking: dict[str, threading.RLock] = {}
 
     def ask(self, call: Call, what: str = "") -> Reply:
-        """One call, once. Raises ProviderError for any answer that is none."""
+        """One call, once. Raises ProviderError for a reply that is an error."""
         reply = self.arm.send(call)
         if reply.status >= 400:
             raise refusal(reply.status, reply.body, what or call.name)

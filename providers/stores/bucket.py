@@ -66,7 +66,7 @@ class Upload(Protocol):
 
     @property
     def token(self) -> str:
-        """With it another process goes on with the upload."""
+        """With it another process continues the upload."""
         ...
 
     def holds(self, part: ObjectPart) -> bool:

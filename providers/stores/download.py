@@ -1,4 +1,4 @@
-"""An object into a file: in parts, hashed on the way, gone on with after an interruption."""
+"""An object into a file: in parts, hashed on the way, continued after an interruption."""
 
 from __future__ import annotations
 

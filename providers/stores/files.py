@@ -27,7 +27,7 @@ class FileStore(Protocol):
     """What most run stores can do besides: move files without holding them in memory, and tell sizes."""
 
     def put_file(self, path: str, source: Path, moved: Callable[[int], None] = unheard) -> str:
-        """Write a file whole or not at all, go on with an upload that was interrupted; its SHA-256 in hex.
+        """Write a file whole or not at all, continue an upload that was interrupted; its SHA-256 in hex.
 
         `moved` hears of the bytes that are there, as they get there. Raises DamagedError where the file changes
         meanwhile, MachineError where it cannot be read, and ProviderError.
@@ -37,7 +37,7 @@ class FileStore(Protocol):
     def get_file(self, path: str, target: Path, sha256: str = "", moved: Callable[[int], None] = unheard) -> str:
         """Write `target` whole or not at all; its SHA-256 in hex.
 
-        With the promised `sha256` an interrupted download is gone on with, and anything else is a DamagedError.
+        With the promised `sha256` an interrupted download is continued, and anything else is a DamagedError.
         Raises KeyError where there is no such file, OSError where the target cannot be written.
         """
         ...

@@ -1,4 +1,4 @@
-"""A file into a bucket: in parts, hashed on the way, gone on with after an interruption."""
+"""A file into a bucket: in parts, hashed on the way, continued after an interruption."""
 
 from __future__ import annotations
 

@@ -110,13 +110,13 @@ def test_a_result_is_kept_and_a_survivor_is_tried_again_when_its_tests_have_chan
     mutant = a_mutant("number = 0", "number = 4")
     results = project / "results" / "of.jsonl"
     record = Record(results, project)
-    assert record.known(mutant, TESTS) is None
+    assert record.result(mutant, TESTS) is None
     record.add(
         Result(mutant.key, mutant.module, 1, "Operator", mutant.was, mutant.becomes, verdict, "", 1.0,
                record.digest(TESTS))
     )  # fmt: skip
     again = Record(results, project)
-    assert again.known(mutant, TESTS) is not None
-    assert again.known(replace(mutant, source="another"), TESTS) is None
+    assert again.result(mutant, TESTS) is not None
+    assert again.result(replace(mutant, source="another"), TESTS) is None
     (project / TESTS[0]).write_text("def test_more():\n    assert True\n")
-    assert (again.known(mutant, TESTS) is not None) is still
+    assert (again.result(mutant, TESTS) is not None) is still

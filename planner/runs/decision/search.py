@@ -1,6 +1,7 @@
 """In which order a run without a machine asks the places of its plan: each of them once before any is asked again.
 
-Everything is derived from the attempts in the journal, so whoever takes the run over goes on with the same pass. Pure.
+Everything is derived from the attempts in the journal, so a command that takes the run over continues the same pass.
+Pure.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _AGAIN = "plan launch trains it again from the checkpoint"
 def collect(store: RunStore, target: Path, vouched: Vouched | None = None) -> list[Path]:
     """Copy the run's output to the folder `target`, whole or not at all; doing it again changes nothing.
 
-    What was interrupted is gone on with: files that have arrived are not fetched again. With `vouched`, the manifest
+    An interrupted collection is continued: files that have arrived are not fetched again. With `vouched`, the manifest
     is checked before anything of it is used.
     Raises TrainingFailedError where the run left no complete output, a file differs from its manifest, or the manifest
     from what was vouched for, and ThisMachineError where the folder cannot be written.

@@ -199,7 +199,7 @@ def is_forgotten(attempt: Attempt, provider: Provider, now: datetime) -> bool:
 def adopt_or_give_up(run: Run, provider: Provider, recorder: Recorder, poll_seconds: float, why: str) -> Run:
     """What becomes of a create that was cut off and must not be sent again, for the reason `why`.
 
-    BOOTING with what it made; INTERRUPTED where it made nothing, so that the run goes on with a request of its own;
+    BOOTING with what it made; INTERRUPTED where it made nothing, so that the run continues with a request of its own;
     after a pause still LAUNCHING where the provider does not answer.
     """
     adopted = adopt(run, provider, recorder, poll_seconds)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 KEPT_LINES = 10_000
 TEARDOWN_PATIENCE = timedelta(minutes=15)
 SETTLE_PATIENCE = timedelta(minutes=3)
-"""For commands that only look: nobody waits a quarter of an hour for a table. The next one goes on with it."""
+"""For commands that only look: nobody waits a quarter of an hour for a table. The next command continues."""
 COLLECT_PATIENCE = timedelta(minutes=10)
 """How long a store that does not answer is asked again for the model."""
 

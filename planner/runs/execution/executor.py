@@ -125,7 +125,7 @@ class Executor:
     def follow(self, run: Run, make_request: MakeRequest, *, until_launched: bool = False) -> Run:
         """Take actions until the run is done. Raises PlanError; the journal then holds where it stands.
 
-        `make_request` builds the request of a new attempt; a run that is done goes on with one. With
+        `make_request` builds the request of a new attempt; a run that is done is continued by one. With
         `until_launched` it ends, raising Detached, as soon as there is an instance. The run is read from the journal
         before each action: another command may have asked it to stop.
         """

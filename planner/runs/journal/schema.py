@@ -176,7 +176,7 @@ def pack_run(db: sqlite3.Connection, run_id: str) -> None:
 def migrate(db: sqlite3.Connection, path: Path, say: Callable[[str], None]) -> None:
     """Bring the journal at `path` to this version's schema. Raises StateError for one of a newer version.
 
-    `say` is told how far it is where that takes long. What is cut off is gone on with by the next command. Foreign
+    `say` is told how far it is where that takes long. The next command continues what was interrupted. Foreign
     keys must not be enforced yet: tables take the place of others.
     """
     version = _version(db)
