@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts.lock import LOCK, PYTHONS, locked, wanted
+from scripts.lock import LOCK, PYTHONS, locked, requirements
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ENVIRONMENT = {"sys_platform": "linux", "platform_machine": "x86_64"}
 def test_the_lock_has_all_that_the_project_asks_for(python: str) -> None:
     """After a change of pyproject.toml: make lock."""
     pins, lacking = locked(), []
-    for line in wanted().splitlines():
+    for line in requirements().splitlines():
         asked = Requirement(line)
         if asked.marker is not None and not asked.marker.evaluate({**ENVIRONMENT, "python_version": python}):
             continue
