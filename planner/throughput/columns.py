@@ -118,7 +118,8 @@ COLUMNS: dict[str, Column] = {
     "spread_fraction": number("(largest - smallest) / median over repeats, where stated", 0, 100),
     "optimizer_step": word("whether the step updates the weights", "yes", "no"),
     "parallelism": word(
-        "how several devices share a step", "", "replicated", "parameter_server", "data_parallel"
+        "how several devices share a step",
+        *("", "replicated", "horovod", "mirrored", "ddp", "kvstore", "parameter_server", "data_parallel"),
     ),
     "layout": word("order of an image's axes in memory", "", "NCHW", "NHWC"),
     "quality": word("A: raw log or fully stated; B: partly stated; C: kept, never used to predict", "A", "B", "C"),
