@@ -16,7 +16,8 @@ if ! answers docker && ! answers podman; then
 fi
 
 echo "\$ plan estimate examples/vgg16-imagenet.yaml"
-"$bin/plan" estimate "$root/examples/vgg16-imagenet.yaml"
+# Without a terminal as input nothing is asked: the demo shows the shipped prices.
+"$bin/plan" estimate "$root/examples/vgg16-imagenet.yaml" </dev/null
 echo
 echo "\$ plan launch examples/digits-vgg.yaml --provider local --yes"
 "$bin/plan" launch "$root/examples/digits-vgg.yaml" --provider local --yes --fresh

@@ -73,6 +73,8 @@ def command(
     )
     query = with_simulated_offers(query, lambda name: _provider(name, settings))
     plan = make_plan(job, query, settings, SystemClock().now(), _tell)
+    if not as_json and catalog is None and _is_refreshed(plan, settings):
+        plan = make_plan(job, query, settings, SystemClock().now(), _tell)
     judged = _judged(plan, settings) if check else None
     sys.stdout.write((_json(plan, judged) if as_json else _text(plan, explain_row, judged)) + "\n")
     if not plan.ranking and not _answered_here(plan, query):
@@ -88,6 +90,15 @@ def _provider(name: str, settings: Settings) -> Provider:
 
 def _tell(line: str) -> None:
     sys.stderr.write(f"{line}\n")
+
+
+def _is_refreshed(plan: Plan, settings: Settings) -> bool:
+    """Whether somebody was asked, once in a home, and has let the price lists be read."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    from planner.cli.first_refresh import may_ask, refreshed_at_first
+
+    return may_ask() and refreshed_at_first(plan, settings.home)
 
 
 def _answered_here(plan: Plan, query: PlanQuery) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -32,7 +32,7 @@ from pricing.current import current_catalog
 from pricing.money import format_usd
 from pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays, refresh
 from pricing.sources import READERS
-from pricing.sources.http import UrllibHttp
+from pricing.sources.http import TRIES, UrllibHttp
 from pricing.sources.news import Asking, news_of
 from pricing.sources.reading import SourceError
 
@@ -62,7 +62,7 @@ def _show(
         _show_held(names, settings.home, as_json=as_json)
         return
     today = SystemClock().now().date()
-    with _readable():
+    with errors_in_words():
         standings = [one for one in _standings(settings.home, today) if one.summary.provider in names]
     if as_json:
         whole = {
@@ -77,7 +77,7 @@ def _show(
 
 
 def _show_held(names: tuple[str, ...], home: Path, *, as_json: bool) -> None:
-    with _readable():
+    with errors_in_words():
         overlays = read_overlays(home / REFRESHED)
     held_prices = [one for name in names if name in overlays for one in held_of(overlays[name])]
     text = json.dumps([held_json(one) for one in held_prices]) if as_json else held_text(held_prices)
@@ -93,7 +93,7 @@ def _accept(
 ) -> None:
     home = options.settings().home
     providers = _names([name.partition("/")[0] for name in held_name])
-    with _alone(home), _readable():
+    with refresh_lock(home), errors_in_words():
         prices = [one for provider in providers for one in accept(provider, held_name, home)]
     unknown_names = [name for name in held_name if not any(f"{one.name}/".startswith(f"{name}/") for one in prices)]
     if as_json:
@@ -118,25 +118,33 @@ def _refresh(
     as_json: options.Json = False,
 ) -> None:
     names, settings = _names(provider), options.settings()
-    clock = SystemClock()
-    asking = Asking(
-        http=UrllibHttp(clock.sleep, f"trainplan/{__version__}"),
-        environment=os.environ,
-        now=clock.now(),
-        say=_say,
-        regions=frozenset(region or ()),
-    )
-    with _alone(settings.home), _readable():
-        results = [_refreshed(name, asking, settings.home, accept=accept_all) for name in names]
+    asking = make_asking(_say, frozenset(region or ()))
+    with refresh_lock(settings.home), errors_in_words():
+        results = [refresh_provider(name, asking, settings.home, accept=accept_all) for name in names]
     _report(results, as_json=as_json)
 
 
 @group.command("forget", help="Go back to the prices that came with the package")
 def _forget() -> None:
     home = options.settings().home
-    with _alone(home):
+    with refresh_lock(home):
         there = forget(home)
     sys.stdout.write("the shipped prices are used\n" if there else "nothing was refreshed\n")
+
+
+def make_asking(say: Callable[[str], None], regions: frozenset[str], tries: int = TRIES) -> Asking:
+    """How the lists are asked for: with this computer's environment, now, each request at most `tries` times.
+
+    Of `regions` alone (empty: of all); `say` is told of each part that was read.
+    """
+    clock = SystemClock()
+    return Asking(
+        http=UrllibHttp(clock.sleep, f"trainplan/{__version__}", tries),
+        environment=os.environ,
+        now=clock.now(),
+        say=say,
+        regions=regions,
+    )
 
 
 def _names(names: list[str] | None) -> tuple[str, ...]:
@@ -165,7 +173,7 @@ def _standings(home: Path, today: date) -> list[PriceState]:
     return standings
 
 
-def _refreshed(name: str, asking: Asking, home: Path, *, accept: bool) -> Outcome | SourceError:
+def refresh_provider(name: str, asking: Asking, home: Path, *, accept: bool) -> Outcome | SourceError:
     """One provider after the other: what one of them says never stands in another's way."""
     sys.stderr.write(f"{name}: reading\n")
     try:
@@ -202,7 +210,7 @@ def _report(results: list[Outcome | SourceError], *, as_json: bool) -> None:
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
+def refresh_lock(home: Path) -> Iterator[None]:
     """One refresh at a time in a state folder. Raises ThisMachineError."""
     from filelock import FileLock, Timeout
 
@@ -215,7 +223,7 @@ def _alone(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def errors_in_words() -> Iterator[None]:
     """Files that cannot be read or written are errors in words."""
     try:
         yield

@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from pricing.grades import is_old
+from pricing.grades import Market, PriceGrade, is_old
 from pricing.money import format_usd_per_hour
 from pricing.planning import PlannedAs
+from pricing.sources import NEEDED_TO_READ
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,9 +58,53 @@ def price_notes(plan: Plan) -> list[str]:
         lines.append("an observed spot price counts as now or as the mean of the week before, whichever is higher")
     if any(offer.own_rate for offer in offers):
         lines.append("own rate: your own, of prices.override in settings.toml; list: what the vendor lists")
-    if any(is_old(offer.price_as_of, today) for offer in offers):
-        lines.append("old: read more than a month ago; plan prices refresh reads the price lists again")
-    return [*lines, _availability(offers)]
+    return [*lines, *_what_a_refresh_settles(offers, today), _availability(offers)]
+
+
+_COMPUTED = (PriceGrade.DERIVED, PriceGrade.ESTIMATED)
+
+
+def unsettled_prices(offers: Sequence[Offer], today: date) -> list[Offer]:
+    """The offers whose price is old, or was computed in any way, and which `plan prices refresh` can read anew."""
+    return [
+        offer
+        for offer in offers
+        if (offer.provider, offer.market) in NEEDED_TO_READ
+        and not offer.own_rate
+        and (
+            is_old(offer.price_as_of, today)
+            or offer.price_grade in _COMPUTED
+            or offer.planned_as is not PlannedAs.LISTED
+        )
+    ]
+
+
+def _what_a_refresh_settles(offers: Sequence[Offer], today: date) -> list[str]:
+    """How many rows a refresh would give a price of today, and who may read it; one line."""
+    unsettled = unsettled_prices(offers, today)
+    if not unsettled:
+        return []
+    readable: dict[str, dict[str, None]] = {}
+    for provider, market in sorted({(offer.provider, offer.market) for offer in unsettled}):
+        name = f"{provider} {market.replace('_', ' ')}" if provider in _NEEDS_DIFFER else provider
+        readable.setdefault(NEEDED_TO_READ[provider, market], {})[name] = None
+    needs = "; ".join(
+        f"{' and '.join(names)}: {f'needs {needed}' if needed else 'no account needed'}"
+        for needed, names in sorted(readable.items())
+    )
+    rest = "rests" if len(unsettled) == 1 else "rest"
+    return [
+        f"{len(unsettled)} of {len(offers)} rows {rest} on an old or a computed price (old: read more than a month "
+        f"ago); plan prices refresh reads the current one ({needs})"
+    ]
+
+
+_NEEDS_DIFFER = frozenset(
+    provider
+    for provider, market in NEEDED_TO_READ
+    if NEEDED_TO_READ[provider, Market.ON_DEMAND] != NEEDED_TO_READ[provider, market]
+)
+"""Providers of which one market may be read by everybody, and the other not."""
 
 
 def _availability(offers: Sequence[Offer]) -> str:

@@ -17,9 +17,9 @@ _PERSONS: list[int] = []
 """The umask that the person set, while files are created for nobody else."""
 NAMES = frozenset(
     {
-        "catalog.sqlite", "client.damaged", "client.json", "client.lock", "data_sets", "datasets", "journal.sqlite",
-        "journal.sqlite-journal", "last-sweep.json", "local", "locks", "measurements.jsonl", "prices.lock",
-        "run-keys.json", "runs", "settings.toml", "sim", "uploads",
+        "asked-refresh", "catalog.sqlite", "client.damaged", "client.json", "client.lock", "data_sets", "datasets",
+        "journal.sqlite", "journal.sqlite-journal", "last-sweep.json", "local", "locks", "measurements.jsonl",
+        "prices.lock", "run-keys.json", "runs", "settings.toml", "sim", "uploads",
     }
 )  # fmt: skip
 """What commands put into a home. Nothing else is touched: a home may be a folder that has other things in it."""

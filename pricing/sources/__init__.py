@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pricing.grades import Market
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,3 +15,19 @@ READERS: Mapping[str, str] = {
     "azure": "pricing.sources.news:read_azure",
 }
 """The vendors whose price lists can be read, and the function that reads each: text, for it is imported when used."""
+
+NEEDED_TO_READ: Mapping[tuple[str, Market], str] = {
+    ("aws", Market.ON_DEMAND): "",
+    ("aws", Market.SPOT): "an account",
+    ("gcp", Market.ON_DEMAND): "an API key or an account",
+    ("gcp", Market.SPOT): "an API key or an account",
+    ("azure", Market.ON_DEMAND): "",
+    ("azure", Market.SPOT): "",
+}
+"""What reading a vendor's prices of a market needs ("": everybody may), as docs/prices.md says of each list."""
+
+KEY_VARIABLES = ("PLAN_GCP_API_KEY", "GOOGLE_API_KEY")
+"""What may name an API key of Google's in the environment."""
+
+SIZES: Mapping[str, str] = {"aws": "without an account hundreds of MB for each region"}
+"""How much reading a vendor's lists takes, where that is more than a person expects."""

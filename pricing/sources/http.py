@@ -41,21 +41,23 @@ class Http(Protocol):
 class UrllibHttp:
     """HTTP by the standard library: proxies and certificates come from the environment, as everywhere.
 
-    `wait` pauses before another try: seconds, longer each time, or as long as the server asks.
+    `wait` pauses before another try: seconds, longer each time, or as long as the server asks. `tries` is how often a
+    request is sent at most.
     """
 
-    def __init__(self, wait: Callable[[float], None], agent: str) -> None:
+    def __init__(self, wait: Callable[[float], None], agent: str, tries: int = TRIES) -> None:
         self._wait = wait
         self._agent = agent
+        self._tries = tries
         self._opener = urllib.request.build_opener(_SameSafety())
         self._last_modified: str | None = None
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
-        for tries in range(1, TRIES + 1):
+        for tries in range(1, self._tries + 1):
             try:
                 content = b"".join(self._pieces(url, headers, MOST_BYTES))
             except _AgainError as error:
-                if tries == TRIES:
+                if tries == self._tries:
                     raise error.for_good() from None
                 self._wait(min(error.wait_seconds or 2.0**tries, _LONGEST_WAIT_SECONDS))
             else:
@@ -68,14 +70,14 @@ class UrllibHttp:
 
     def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
         """Tried again only until its first piece has come: whoever reads has the rest already."""
-        for tries in range(1, TRIES + 1):
+        for tries in range(1, self._tries + 1):
             has_begun = False
             try:
                 for piece in self._pieces(url, headers, None):
                     has_begun = True
                     yield piece
             except _AgainError as error:
-                if has_begun or tries == TRIES:
+                if has_begun or tries == self._tries:
                     raise error.for_good() from None
                 self._wait(min(error.wait_seconds or 2.0**tries, _LONGEST_WAIT_SECONDS))
             else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from pricing.grades import Market
 from pricing.merge import News
-from pricing.sources import READERS, aws, aws_account, azure, gcp, offerings, tokens
+from pricing.sources import KEY_VARIABLES, READERS, aws, aws_account, azure, gcp, offerings, tokens
 from pricing.sources.http import Http
 from pricing.sources.reading import PricePart, SourceError
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pricing.merge import KnownPrices
     from pricing.sources.reading import Offered
-
-KEY_VARIABLES = ("PLAN_GCP_API_KEY", "GOOGLE_API_KEY")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,12 +40,15 @@ def own_environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
 class AtPty:
     """The command with its standard input and error at the terminal; `shown` is what the terminal has shown so far."""
 
+    is_output_there = False
+    """Whether its standard output is at the terminal too."""
+
     def __init__(self, folder: Path, *arguments: object, **environment: str) -> None:
         self._ours, theirs = pty.openpty()
         self.shown = ""
         self.process = subprocess.Popen(
             command_line(*arguments), cwd=folder, env=own_environment(folder, environment), stdin=theirs,
-            stdout=subprocess.PIPE, stderr=theirs, start_new_session=True,
+            stdout=theirs if self.is_output_there else subprocess.PIPE, stderr=theirs, start_new_session=True,
         )  # fmt: skip
         os.close(theirs)
 
@@ -86,7 +89,7 @@ class AtPty:
         until(lambda: self._read() is not None and self.process.poll() is not None, "it ends", seconds=seconds)
         self._read()
         out, _ = self.process.communicate()
-        return self.process.returncode, out.decode()
+        return self.process.returncode, (out or b"").decode()
 
     def _read(self) -> str:
         while _has_text(self._ours, 0):
@@ -98,3 +101,9 @@ class AtPty:
                 break
             self.shown += text.decode(errors="replace")
         return self.shown
+
+
+class AllAtPty(AtPty):
+    """The command with all of its standard streams at the terminal."""
+
+    is_output_there = True

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from planner.forecast.plan import Reason
+from planner.forecast.price_notes import unsettled_prices
 from planner.report import estimate_columns, tables
 from planner.report import estimate_json as estimate_json_module
 from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACE, TABLE, device_text
@@ -27,9 +29,11 @@ from planner.report.tables import (
 from planner.runs.proposal import rented as rented_proposal
 from planner.throughput.values import Basis
 from pricing.catalog import Catalog
+from pricing.grades import Market, PriceGrade
 from pricing.money import format_usd
 from pricing.planning import PlannedAs
-from tests.builders import a_job, a_machine_estimate, a_plan, a_throughput, small_catalog
+from pricing.sources import NEEDED_TO_READ, READERS
+from tests.builders import a_job, a_machine_estimate, a_plan, a_throughput, an_offer, small_catalog
 from tests.conftest import ROOT
 from workloads.memory import GIB
 
@@ -363,3 +367,35 @@ def test_spot_that_is_not_worth_it_is_said_of_prices_that_are_known(
     )
     text = estimate_table(plan._replace(candidates=(first._replace(offer=offer),)))
     assert ("row 1: spot is not worth it" in text) is said
+
+
+def test_a_line_says_how_many_rows_a_refresh_would_settle_and_who_may_read_the_prices(catalog: Catalog) -> None:
+    shown = estimate_table(a_plan(catalog, limit=4))
+    line = next(line for line in shown.splitlines() if "plan prices refresh" in line)
+    assert line == (
+        "3 of 4 rows rest on an old or a computed price (old: read more than a month ago); plan prices refresh reads "
+        "the current one (aws on demand: no account needed; gcp: needs an API key or an account)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        ({}, 0),
+        ({"price_as_of": None}, 1),
+        ({"price_grade": PriceGrade.ESTIMATED}, 1),
+        ({"planned_as": PlannedAs.OUTLIER}, 1),
+        ({"price_as_of": None, "own_rate": "aws: $1/h"}, 0),
+        ({"price_as_of": None, "provider": "sim"}, 0),
+    ],
+)
+def test_a_price_is_unsettled_where_it_is_old_or_computed_and_a_list_of_the_vendor_is_read(
+    change: dict[str, Any], count: int
+) -> None:
+    today = date(2026, 11, 21)
+    offer = replace(an_offer(provider="azure", price_as_of=today), **change)
+    assert len(unsettled_prices([offer], today)) == count
+
+
+def test_every_list_that_is_read_says_what_it_needs() -> None:
+    assert set(NEEDED_TO_READ) == {(provider, market) for provider in READERS for market in Market}

@@ -1,0 +1,121 @@
+"""The first estimate of a home asks once whether to read the price lists: of a person at a terminal alone."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.home.questions import REFRESH, is_asked, note_asked
+from pricing.catalog import REFRESHED
+from tests.builders import TODAY
+from tests.doubles.price_lists import World, retail, serving, variables
+from tests.doubles.typing_person import AllAtPty, AtPty
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
+ESTIMATE = ("estimate", "--model", "vgg16", "--dataset", "cifar10", "--provider", "azure", "--region", "eastus")
+T4 = (*ESTIMATE, "--device", "T4", "--market", "on_demand", "--limit", "1")
+QUESTION = "Read those of azure eastus now?"
+NOBODY_THERE = {"CI": "", "PLAN_GCP_API_KEY": "", "GOOGLE_API_KEY": ""}
+
+
+@pytest.fixture
+def no_network() -> dict[str, str]:
+    """An address on loopback at which nobody answers."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return NOBODY_THERE | variables(f"http://127.0.0.1:{one.getsockname()[1]}")
+
+
+def test_an_empty_line_declines_and_nobody_is_asked_again(tmp_path: Path, no_network: dict[str, str]) -> None:
+    with AllAtPty(tmp_path, *T4, **no_network) as first:
+        first.wait_for(f"{QUESTION} [y/N]:")
+        first.type("\n")
+        assert first.ended()[0] == 0
+    assert "Standard_NC4as_T4_v3" in first.shown
+    assert "cannot be reached" not in first.shown
+    with AllAtPty(tmp_path, *T4, **no_network) as second:
+        assert second.ended()[0] == 0
+    assert QUESTION not in second.shown
+    assert "Standard_NC4as_T4_v3" in second.shown
+
+
+def test_the_table_has_the_prices_that_somebody_let_it_read(tmp_path: Path) -> None:
+    world = World(
+        azure={"eastus": [retail("Standard_NC4as_T4_v3", 0.555, effectiveStartDate="2026-11-10T00:00:00Z")]}, page=100
+    )
+    with serving(world) as address, AllAtPty(tmp_path, *T4, **(NOBODY_THERE | variables(address))) as person:
+        person.wait_for(QUESTION)
+        assert world.asked == [], "nothing is read before somebody agrees"
+        person.type("y\n")
+        assert person.ended()[0] == 0
+    assert "0.555" in person.shown, person.shown
+    assert all("eastus" in path for path in world.asked)
+    assert (tmp_path / "home" / REFRESHED).is_file()
+
+
+def test_without_a_network_a_line_says_so_and_the_estimate_goes_on(tmp_path: Path, no_network: dict[str, str]) -> None:
+    with AllAtPty(tmp_path, *T4, **no_network) as person:
+        person.wait_for(QUESTION)
+        person.type("y\n")
+        assert person.ended()[0] == 0
+    (line,) = [line for line in person.shown.splitlines() if "cannot be reached" in line]
+    assert line.startswith("azure: its prices were not read: 127.0.0.1/api/retail/prices cannot be reached")
+    assert line.endswith("the known prices are used")
+    assert "Standard_NC4as_T4_v3" in person.shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "environment"),
+    [
+        (AtPty, (), {}),
+        (AllAtPty, ("--json",), {}),
+        (AllAtPty, (), {"CI": "true"}),
+        (AllAtPty, ("--provider", "local"), {}),
+    ],
+    ids=["its output is a pipe", "--json", "CI", "nothing to read"],
+)
+def test_nobody_is_asked(
+    kind: type[AtPty], options: tuple[str, ...], environment: dict[str, str], tmp_path: Path, no_network: dict[str, str]
+) -> None:
+    command = T4 if "local" not in options else ("estimate", "--model", "vgg16", "--dataset", "cifar10")
+    with kind(tmp_path, *command, *options, **(no_network | environment)) as person:
+        assert person.ended()[0] == 0
+    assert QUESTION not in person.shown
+    assert not is_asked(tmp_path / "home", REFRESH)
+
+
+def test_a_list_that_needs_a_key_is_not_asked_about(tmp_path: Path) -> None:
+    command = ("estimate", "--model", "vgg16", "--dataset", "cifar10", "--provider", "gcp", "--limit", "1")
+    with AllAtPty(tmp_path, *command, **NOBODY_THERE) as person:
+        assert person.ended()[0] == 0
+    assert QUESTION not in person.shown
+    assert "gcp: needs an API key or an account" in person.shown
+
+
+def test_nobody_is_asked_where_prices_were_refreshed_before(tmp_path: Path, no_network: dict[str, str]) -> None:
+    world = World(azure={"westus": [retail("Standard_NC4as_T4_v3", 0.555, armRegionName="westus")]}, page=100)
+    with (
+        serving(world) as address,
+        AtPty(
+            tmp_path, "prices", "refresh", "azure", "--region", "westus", **(NOBODY_THERE | variables(address))
+        ) as refresh,
+    ):
+        assert refresh.ended()[0] == 0
+    with AllAtPty(tmp_path, *T4, **no_network) as person:
+        assert person.ended()[0] == 0
+    assert QUESTION not in person.shown
+
+
+def test_a_question_is_noted_once_and_not_where_nothing_can_be_written(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert note_asked(home, REFRESH, TODAY)
+    assert (home / REFRESH).read_text() == f"{TODAY}\n"
+    assert not note_asked(home, REFRESH, TODAY)
+    (tmp_path / "file").write_text("")
+    assert not note_asked(tmp_path / "file", REFRESH, TODAY)
