@@ -78,6 +78,7 @@ class Refusal:
     """A place that said no `at` some time, and `until` when it is passed over. None in a field means any.
 
     `usd_per_hour` is the price that it was passed over for: whoever has agreed to about as much is not refused.
+    `lacks_capacity`: the provider said that it has no such machine there; false in refusals of earlier versions.
     """
 
     provider: str
@@ -91,6 +92,7 @@ class Refusal:
     market: str | None = None
     quota: str | None = None
     usd_per_hour: Decimal | None = None
+    lacks_capacity: bool = False
 
     def covers(self, target: Target) -> bool:
         # Called for every pair of place and refusal: what tells most of them apart comes first.
@@ -129,7 +131,9 @@ def refusal_of(error: ProviderError, target: Target, now: datetime) -> Refusal:
         )  # fmt: skip
     memory = CAPACITY_MEMORY if isinstance(error, CapacityError) else LOST_MEMORY
     refusal = no_capacity(target, now, error.message, memory)
-    return replace(refusal, usd_per_hour=error.usd_per_hour) if isinstance(error, DearerError) else refusal
+    if isinstance(error, DearerError):
+        return replace(refusal, usd_per_hour=error.usd_per_hour, lacks_capacity=False)
+    return replace(refusal, lacks_capacity=isinstance(error, CapacityError))
 
 
 def no_capacity(target: Target, now: datetime, why: str, memory: timedelta = LOST_MEMORY) -> Refusal:
@@ -137,7 +141,7 @@ def no_capacity(target: Target, now: datetime, why: str, memory: timedelta = LOS
     offer = target.offer
     return Refusal(
         provider=offer.provider, region=offer.region, zone=target.zone, instance_type=offer.instance_type,
-        market=offer.market, at=now, until=now + memory, why=why,
+        market=offer.market, at=now, until=now + memory, why=why, lacks_capacity=True,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # Fifty processes may be writing, each for a few milliseconds.
 BUSY_MILLISECONDS = 60_000
+REFUSALS_KEPT = timedelta(days=7)
+"""After a refusal is over: by then it weighs nothing in an estimate (pricing.obtainability.HALF_LIFE)."""
 
 
 class Journal:
@@ -108,9 +111,10 @@ class Journal:
             _log(db, run_id, now, "goes on", "")
 
     def refuse(self, refusal: Refusal, now: datetime) -> None:
-        """Remember a place that said no; what is over is forgotten."""
+        """Remember a place that said no. What has been over for a while is forgotten: until then estimates weigh it
+        (planner.runs.journal.evidence)."""
         with self._write() as db:
-            db.execute("DELETE FROM refusals WHERE until <= ?", (now.isoformat(),))
+            db.execute("DELETE FROM refusals WHERE until <= ?", ((now - REFUSALS_KEPT).isoformat(),))
             db.execute(
                 "INSERT INTO refusals (until, refusal_json) VALUES (?,?)",
                 (refusal.until.isoformat(), json.dumps(refusal_record(refusal))),

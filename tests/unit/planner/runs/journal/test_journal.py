@@ -166,7 +166,7 @@ def test_refusals_are_kept_across_processes_until_they_are_over(journal: Journal
 
 def test_refusals_that_are_over_do_not_pile_up(journal: Journal, path: Path) -> None:
     for day in range(5):
-        at = NOON + timedelta(days=day)
+        at = NOON + 8 * timedelta(days=day)
         journal.refuse(no_capacity(a_target(), at, "no room"), at)
     with sqlite3.connect(path) as db:
         (count,) = db.execute("SELECT count(*) FROM refusals").fetchone()
