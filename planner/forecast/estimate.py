@@ -141,7 +141,7 @@ class Workload:
         kind = device_kind(rental.device)
         speed = throughput.images_per_second, throughput.low, throughput.high
         # spot_rate keeps what it has made, so that an id stands for one rate.
-        free = timedelta(seconds=BOOT_SECONDS[kind] if rental.family in BILLED_FROM_READY else 0)
+        free = timedelta(seconds=free_seconds(rental))
         key = (speed, _alike(rental.device), id(rate), rental.billing, rates.provider, bucket, free)
         if key not in self._timed:
             where = (rates.provider, bucket)
@@ -172,6 +172,11 @@ def device_kind(device: str) -> str:
     if device == CPU_DEVICE:
         return "cpu"
     return "tpu" if device.upper().startswith("TPU") else "gpu"
+
+
+def free_seconds(rental: Rental) -> int:
+    """How many seconds of a run the machine costs nothing: the vendor bills some types only from READY on."""
+    return BOOT_SECONDS[device_kind(rental.device)] if rental.family in BILLED_FROM_READY else 0
 
 
 def estimate(

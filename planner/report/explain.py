@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from planner.forecast.advice import early_end_text
@@ -14,6 +15,7 @@ from planner.forecast.estimate import (
     START_SECONDS,
     Workload,
     device_kind,
+    free_seconds,
     trained_images,
     uses_xla,
     validation_images,
@@ -30,10 +32,9 @@ from workloads.durations import format_duration
 from workloads.memory import GIB, footprint
 
 if TYPE_CHECKING:
-    from datetime import timedelta
     from decimal import Decimal
 
-    from planner.forecast.plan import Plan, RankedOffer
+    from planner.forecast.plan import Estimate, Plan, RankedOffer
     from pricing.cost import PlaceRates
     from pricing.offers import Offer
 
@@ -118,19 +119,32 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     kind = device_kind(estimate.rental.device)
     time, steady = estimate.plain, estimate.steady
     download = time.setup.total_seconds() - BOOT_SECONDS[kind] - PULL_SECONDS[kind] - START_SECONDS
+    writing = steady.train - time.train
+    # The parts are rounded to seconds, and the training takes what is left of the total, so that they add up.
+    training = _seconds(steady.total) - sum(_seconds(part) for part in (time.setup, time.after, writing))
     unpacked = "" if plan.job.known_data else " and unpacked"
     return [
-        f"setup {format_duration(time.setup)}: boot {BOOT_SECONDS[kind]} s, image {PULL_SECONDS[kind]} s, "
+        f"setup {_exact(time.setup)}: boot {BOOT_SECONDS[kind]} s, image {PULL_SECONDS[kind]} s, "
         f"framework and first step {START_SECONDS} s (reported by others, not measured here), "
         f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed){unpacked}",
-        f"training {format_duration(time.train)}: {trained_images(plan.job):,} images over the throughput "
-        f"({format_duration(time.train_low)} to {format_duration(time.train_high)})",
+        f"training {_exact(timedelta(seconds=training))}: {trained_images(plan.job):,} images over the "
+        f"throughput ({format_duration(time.train_low)} to {format_duration(time.train_high)})",
         *_validation_lines(plan),
-        f"end {format_duration(time.after)}: evaluation, fetching the model, teardown ({END_SECONDS} s allowed)",
-        *_writing_lines(plan, steady.train - time.train),
-        f"total {'without interruptions ' if estimate.spot else ''}{format_duration(steady.total)} "
+        f"end {_exact(time.after)}: evaluation, fetching the model, teardown ({END_SECONDS} s allowed)",
+        *_writing_lines(plan, writing),
+        f"total {'without interruptions ' if estimate.spot else ''}{_exact(steady.total)} "
         f"({format_duration(steady.low)} to {format_duration(steady.high)})",
     ]
+
+
+def _seconds(duration: timedelta) -> int:
+    return round(duration.total_seconds())
+
+
+def _exact(duration: timedelta) -> str:
+    """As a person would say it, and in seconds, so that the lines can be added up."""
+    seconds = _seconds(duration)
+    return f"{format_duration(duration)} ({seconds:,} s)" if seconds >= 60 else f"{seconds} s"
 
 
 def _validation_lines(plan: Plan) -> list[str]:
@@ -153,7 +167,7 @@ def _writing_lines(plan: Plan, writing: timedelta) -> list[str]:
         return []
     one = Workload(plan.job).checkpoints.seconds
     return [
-        f"checkpoints {format_duration(writing)}: one every {format_duration(plan.job.checkpoint_every)}, {one:.1f} s "
+        f"checkpoints {_exact(writing)}: one every {format_duration(plan.job.checkpoint_every)}, {one:.1f} s "
         f"each at {CHECKPOINT_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed)"
     ]
 
@@ -205,20 +219,45 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
 def _cost_lines(ranked: RankedOffer) -> list[str]:
     estimate, region = ranked.candidate.estimate, ranked.candidate.place.region
     usage, rates, fixed = estimate.side.usages[0], estimate.side.classes.place(region), ranked.fixed
-    seconds = estimate.billed_seconds[0]
     planning = ranked.offer.planning_usd_per_hour or ranked.offer.usd_per_hour
     return [
-        f"compute {format_usd(ranked.compute_usd)}: {seconds:,} s at {format_usd_per_hour(planning)}",
-        f"disk {format_usd(fixed.disk)}: {usage.disk_gb} GB at {rates.disk.text} per GB and month"
+        _billed_line(estimate),
+        f"compute {_dollars(ranked.compute_usd)}: {estimate.billed_seconds[0]:,} s at {_rate(planning)}",
+        f"disk {_dollars(fixed.disk)}: {usage.disk_gb} GB at {rates.disk.text} per GB and month"
         f"{_of_which(ranked.offer.device, usage.disk_gb)}",
-        f"address {format_usd(fixed.address)}: {format_usd_per_hour(rates.address.usd)}",
-        f"transfer {format_usd(fixed.transfer)}: {usage.egress_gb} GB out at {rates.internet.text} per GB",
-        f"between regions {format_usd(fixed.between_regions)}: {_crossing(ranked, rates)}",
+        f"address {_dollars(fixed.address)}: {format_usd_per_hour(rates.address.usd)}",
+        f"transfer {_dollars(fixed.transfer)}: {usage.egress_gb} GB out at {rates.internet.text} per GB",
+        f"between regions {_dollars(fixed.between_regions)}: {_crossing(ranked, rates)}",
         f"total {format_usd(ranked.cost_usd)} "
         f"({format_usd(ranked.cost_low_usd)} to {format_usd(ranked.cost_high_usd)}: {_ends_text(ranked)})",
         *_rate_lines(rates),
         f"billing: {estimate.side.classes.rates.billing_source or 'the vendor does not say how time is rounded'}",
     ]
+
+
+def _rate(usd_per_hour: Decimal) -> str:
+    """With every digit that it is multiplied with, at least three after the point."""
+    text = f"{usd_per_hour:.6f}"
+    return f"${text[:-3]}{text[-3:].rstrip('0')}/h"
+
+
+def _dollars(usd: Decimal) -> str:
+    """To a hundredth of a cent, so that the parts add up to the cent of the total."""
+    return f"${usd:,.4f}"
+
+
+def _billed_line(estimate: Estimate) -> str:
+    """How the billed seconds come from those of the run."""
+    billed, total, free = estimate.billed_seconds[0], _seconds(estimate.steady.total), free_seconds(estimate.rental)
+    parts = [f"{total:,} s of the run"]
+    lasting = _seconds(estimate.spot.billed_durations[0]) if estimate.spot else total
+    if lasting != total:
+        parts.append(f"{lasting - total:,} s of restarts and repeated work")
+    if free:
+        parts.append(f"less {free:,} s until the machine is READY, which are not billed")
+    if rounding := billed - (lasting - free):
+        parts.append(f"{rounding:,} s by rounding")
+    return f"billed {billed:,} s: {', '.join(parts)}"
 
 
 def _crossing(ranked: RankedOffer, rates: PlaceRates) -> str:

@@ -32,7 +32,7 @@ FIGURES = {
     "0.022 expected interruptions": "0.022 interruptions expected",
     "19m 36s are billed": "expected: 19m 41s, of which billed 19m 36s",
     "0.312 USD/h of the 0.298": "$0.298/h, stale, 2026-07-01",
-    "726 s at 0.312 USD/h cost 0.0630 USD": "compute $0.0630: 726 s at $0.312/h",
+    "726 s at 0.312214 USD/h cost 0.0630 USD": "compute $0.0630: 726 s at $0.312214/h",
     "disk (0.0045)": "disk $0.0045",
     "address (0.0016)": "address $0.0016",
     "transfer (0.0072)": "transfer $0.0072",

@@ -194,7 +194,7 @@ def test_traffic_with_a_bucket_elsewhere_is_a_line_of_its_own(catalog: Catalog) 
         for bucket in ("us-east-1", "eu-west-1")
     )
     told = explain(a_plan(catalog), near)
-    assert "  between regions $0.00: bucket and machine are in us-east-1\n" in told
+    assert "  between regions $0.0000: bucket and machine are in us-east-1\n" in told
     assert "  rate within the region: listed, 2026-10-01: the vendor's list\n" in told
     usage, crossing = far.candidate.estimate.side.usages[0], format_usd(far.fixed.between_regions)
     told = explain(a_plan(catalog), far)
@@ -399,3 +399,34 @@ def test_a_price_is_unsettled_where_it_is_old_or_computed_and_a_list_of_the_vend
 
 def test_every_list_that_is_read_says_what_it_needs() -> None:
     assert set(NEEDED_TO_READ) == {(provider, market) for provider in READERS for market in Market}
+
+
+@pytest.mark.parametrize("rank", range(1, 11))
+def test_an_explained_row_adds_up_to_the_second_and_to_the_cent(catalog: Catalog, rank: int) -> None:
+    plan = a_plan(catalog, every_place=True, include_retired=True)
+    row = plan.candidates[rank - 1]
+    lines = [line.strip() for line in explain(plan, row).splitlines()]
+
+    def seconds(word: str) -> int:
+        text = next((line for line in lines if line.startswith(word)), f"{word} 0 s")
+        match = re.search(rf"\(([\d,]+) s\)|^{word} (\d+) s", text)
+        assert match is not None
+        return int(match.expand(r"\1\2").replace(",", ""))
+
+    assert sum(map(seconds, ("setup", "training", "end", "checkpoints"))) == seconds("total")
+
+    (billed,) = (line for line in lines if line.startswith("billed "))
+    total, *parts = [int(number.replace(",", "")) for number in re.findall(r"(-?[\d,]+) s\b", billed)]
+    signs = [-1 if f"less {part:,} s" in billed else 1 for part in parts]
+    assert sum(sign * part for sign, part in zip(signs, parts, strict=True)) == total
+    assert total == row.candidate.estimate.billed_seconds[0]
+
+    parts_usd = {
+        word: Decimal(text.replace(",", ""))
+        for line in lines
+        for word, text in re.findall(r"^(compute|disk|address|transfer|between regions) \$([\d.,]+):", line)
+    }
+    assert len(parts_usd) == 5
+    assert sum(parts_usd.values()).quantize(Decimal("0.01")) == row.cost_usd.quantize(Decimal("0.01"))
+    rate = Decimal(re.search(r" s at \$([\d.]+)/h", "\n".join(lines))[1])  # type: ignore[index]
+    assert abs(rate * total / 3600 - parts_usd["compute"]) <= Decimal("0.0002")
