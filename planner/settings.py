@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from planner.errors import BadInputError, ThisMachineError
-from providers.registry import CLOUDS, is_here, is_simulated
+from providers.registry import CLOUDS, account_in_use, is_here, is_simulated
 from providers.stores.places import bucket_region
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class Settings:
     cloud's (docs/simulated-cloud.md). `clouds` are the tables of the real ones, by name, `prices` the one of own rates.
     `budget_usd_per_month` caps what launches on clouds may cost in a calendar month (planner/runs/spending.py).
     `computer` names this computer, or the several that share the home (docs/security.md); None: the system's own id.
-    `bucket_regions` are where the clouds' buckets are, by name, those that something tells.
+    `bucket_regions` are where the clouds' buckets are, by name, those that something tells; `accounts` which account of
+    each cloud is in use, "" where nothing tells.
     """
 
     home: Path
@@ -61,6 +62,7 @@ class Settings:
     computer: str | None = None
     budget_usd_per_month: Decimal | None = None
     bucket_regions: Mapping[str, str] = field(default_factory=dict)
+    accounts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def own_rates(self) -> tuple[OwnRate, ...]:
@@ -135,6 +137,7 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         bucket_regions={
             name: region for name, settings in clouds.items() if (region := bucket_region(name, settings, environment))
         },
+        accounts={name: account_in_use(name, settings, environment) for name, settings in clouds.items()},
     )
 
 

@@ -112,7 +112,8 @@ class Offer:
     `usd_per_hour` is the figure of the source; `planning_usd_per_hour` is what cost and rank count with (None:
     cannot be ranked). `price_as_of_text` keeps a source's date that is not a day (`2026-H1`); for Google's
     attached GPUs the on-demand price is `host_usd_per_hour + device_usd_per_hour`. The `spot_` figures are of the
-    week before an observed spot price was read. `own_rate`: the planning price is the person's own, and which.
+    week before an observed spot price was read. `own_rate`: the planning price is the person's own, and which;
+    `own_usd_per_hour` is that rate, of which `own_hours` machine hours are left (None: as many as are taken).
     `planned_as` says what the planning price rests on, `price_spread` how far the real one may lie from it.
     """
 
@@ -150,6 +151,8 @@ class Offer:
     own_rate: str = ""
     planned_as: PlannedAs = PlannedAs.LISTED
     price_spread: PriceSpread = AS_LISTED
+    own_usd_per_hour: Decimal | None = None
+    own_hours: Decimal | None = None
 
     @property
     def rental(self) -> Rental:

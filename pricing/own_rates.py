@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,15 +13,18 @@ from pricing.grades import Market
 from pricing.money import from_micro, to_micro
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from pricing.cost import ProviderRates
     from pricing.devices import DeviceTable
     from pricing.offer_source import OfferSource
     from pricing.offers import Offer, OfferQuery, Placement, Quote, Rental
 
-_KEYS = ("provider", "region", "instance_type", "family", "market", "usd_per_hour", "discount_percent", "note")
+_TEXTS = ("region", "instance_type", "family", "account", "note")
+_KEYS = (
+    *("provider", "region", "instance_type", "family", "market", "usd_per_hour", "discount_percent"),
+    *("account", "until", "hours_left", "as_of", "note"),
+)
 _MOST_USD = 2000
+_MOST_HOURS = 10_000_000
 
 
 class OwnRateError(ValueError):
@@ -32,7 +36,9 @@ class OwnRateError(ValueError):
 class OwnRate(NamedTuple):
     """One rate, and of what: whatever is not named is any. Either an hour's price or a discount off the planning price.
 
-    Without a market it is for on demand only: discounts seldom hold for spot.
+    Without a market it is for on demand only: discounts seldom hold for spot. `account` is the account that has the
+    rate, as providers.registry.account_in_use names it; `until` the last day on which it holds (UTC). `hours_left` are
+    the machine hours that were left of it at the beginning of the day `as_of`.
     """
 
     provider: str
@@ -43,6 +49,10 @@ class OwnRate(NamedTuple):
     usd_per_hour: Decimal | None = None
     discount_percent: Decimal = Decimal(0)
     note: str = ""
+    account: str = ""
+    until: date | None = None
+    hours_left: Decimal | None = None
+    as_of: date | None = None
 
     @property
     def text(self) -> str:
@@ -51,7 +61,10 @@ class OwnRate(NamedTuple):
         rate = f"{self.discount_percent.normalize():f} % off"
         if self.usd_per_hour is not None:
             rate = f"${self.usd_per_hour}/h"
-        return f"{what}, {self.market.replace('_', ' ')}: {rate}{f' ({self.note})' if self.note else ''}"
+        limits = f", until {self.until}" if self.until is not None else ""
+        if self.hours_left is not None:
+            limits += f", {hours_text(self.hours_left)} left"
+        return f"{what}, {self.market.replace('_', ' ')}: {rate}{limits}{f' ({self.note})' if self.note else ''}"
 
     def holds_for(self, rental: Rental) -> bool:
         """Whether it is for the machine, wherever that is."""
@@ -67,6 +80,58 @@ class OwnRate(NamedTuple):
         if self.usd_per_hour is not None:
             return to_micro(self.usd_per_hour)
         return to_micro(from_micro(planning_micro) * (100 - self.discount_percent) / 100)
+
+
+def hours_text(hours: Decimal) -> str:
+    """`12.5 h`."""
+    return f"{hours:,.1f}".removesuffix(".0") + " h"
+
+
+class CurrentRates(NamedTuple):
+    """The rates that hold now, with the hours that are left of each, and a line for each that no longer does.
+
+    `other_accounts` has a line for each rate of an account that is not in use.
+    """
+
+    rates: tuple[OwnRate, ...] = ()
+    lines: tuple[str, ...] = ()
+    other_accounts: tuple[str, ...] = ()
+
+
+def current_rates(
+    rates: Iterable[OwnRate],
+    today: date,
+    accounts: Mapping[str, str],
+    hours_used: Callable[[OwnRate], Decimal] = lambda _: Decimal(0),
+) -> CurrentRates:
+    """The rates of the accounts in use (by provider) that have not ended, less the hours that were used since `as_of`.
+
+    One for another account is no news: somebody with two accounts has rates for both.
+    """
+    holding: list[OwnRate] = []
+    lines: list[str] = []
+    other_accounts: list[str] = []
+    for rate in rates:
+        account = accounts.get(rate.provider, "")
+        if rate.account and rate.account != account:
+            in_use = f"{account} is in use" if account else "nothing tells which account is in use"
+            other_accounts.append(f"own rate not used: {rate.text}: it is for account {rate.account}, and {in_use}")
+            continue
+        if rate.until is not None and rate.until < today:
+            lines.append(f"own rate no longer used: {rate.text}: it ended on {rate.until}")
+            continue
+        if rate.hours_left is None:
+            holding.append(rate)
+            continue
+        used = hours_used(rate)
+        if used >= rate.hours_left:
+            lines.append(
+                f"own rate no longer used: {rate.text}: runs of this home have used {hours_text(used)} since "
+                f"{rate.as_of}"
+            )
+        else:
+            holding.append(rate._replace(hours_left=rate.hours_left - used))
+    return CurrentRates(tuple(holding), tuple(lines), tuple(other_accounts))
 
 
 def parse_own_rates(table: object) -> tuple[OwnRate, ...]:
@@ -91,13 +156,30 @@ def _rate(entry: object, name: str) -> OwnRate:
     if market not in set(Market):
         raise OwnRateError(f"{name}: market {market!r} is not on_demand or spot")
     price, percent = entry.get("usd_per_hour"), entry.get("discount_percent", 0)
+    hours = entry.get("hours_left")
+    if (hours is None) != ("as_of" not in entry):
+        raise OwnRateError(f"{name}: hours_left and as_of, the day on which that many were left, go together")
     return OwnRate(
         provider=entry["provider"],
         market=market,
         usd_per_hour=None if price is None else _number(price, f"{name}: usd_per_hour", Decimal("0.000001"), _MOST_USD),
         discount_percent=_number(percent, f"{name}: discount_percent", Decimal(0), 99),
-        **{key: str(entry[key]) for key in ("region", "instance_type", "family", "note") if key in entry},
+        hours_left=None if hours is None else _number(hours, f"{name}: hours_left", Decimal(0), _MOST_HOURS),
+        until=_day(entry, "until", name),
+        as_of=_day(entry, "as_of", name),
+        **{key: str(entry[key]) for key in _TEXTS if key in entry},
     )
+
+
+def _day(entry: Mapping[str, object], key: str, name: str) -> date | None:
+    """A day, as TOML has it or as text."""
+    value = entry.get(key)
+    if value is None:
+        return None
+    try:
+        return date.fromisoformat(str(value))
+    except ValueError:
+        raise OwnRateError(f"{name}: {key} {value!r} is not a day, for example 2026-12-31") from None
 
 
 def _number(value: object, name: str, least: Decimal, most: int) -> Decimal:
@@ -116,6 +198,8 @@ class WithOwnRates:
     def __init__(self, catalog: OfferSource, rates: Sequence[OwnRate]) -> None:
         self._catalog = catalog
         self._own = rates
+        self._limited: dict[int, _LimitedPrice] = {}
+        """The places whose rate has hours left, as far as `rentals` has been asked for them."""
 
     @property
     def devices(self) -> DeviceTable:
@@ -151,7 +235,7 @@ class WithOwnRates:
         own = [rate for rate in self._own if rate.holds_for(row.rental)]
         if not own or not len(row.places):
             return row
-        places = sorted(_own_place(place, own) for place in row.places)
+        places = sorted(self._own_place(place, own) for place in row.places)
         return RentalPlaces(row.rental, Places(places[0], len(places), row.places.unrankable, lambda: places))
 
     def _own_offer(self, offer: Offer) -> Offer:
@@ -159,14 +243,50 @@ class WithOwnRates:
         planning = offer.planning_usd_per_hour
         if rate is None or planning is None:
             return offer
-        return replace(offer, planning_usd_per_hour=from_micro(rate.micro(to_micro(planning))), own_rate=rate.text)
+        usd_per_hour = from_micro(rate.micro(to_micro(planning)))
+        return replace(
+            offer,
+            planning_usd_per_hour=usd_per_hour,
+            own_rate=rate.text,
+            own_usd_per_hour=usd_per_hour,
+            own_hours=rate.hours_left,
+        )
+
+    def _own_place(self, place: Placement, own: Sequence[OwnRate]) -> Placement:
+        rate = _for_region(own, place.region)
+        if rate is None:
+            return place
+        list_micro = place.planning_micro_usd_per_hour
+        if rate.hours_left is not None:
+            self._limited[place.row_id] = _LimitedPrice(rate.hours_left, rate.micro(list_micro), list_micro)
+        return place._replace(planning_micro_usd_per_hour=rate.micro(list_micro))
+
+    def within_hours(self, places: Sequence[Placement], billed_seconds: int) -> Sequence[Placement]:
+        """Places of one rental as a run that bills so many seconds pays them: what is longer than the hours that are
+        left of a rate costs the planning price for the rest. Cheapest first."""
+        if not self._limited or not any(place.row_id in self._limited for place in places):
+            return places
+        return sorted(
+            place._replace(planning_micro_usd_per_hour=self._limited[place.row_id].micro(billed_seconds))
+            if place.row_id in self._limited
+            else place
+            for place in places
+        )
 
 
-def _own_place(place: Placement, own: Sequence[OwnRate]) -> Placement:
-    rate = _for_region(own, place.region)
-    if rate is None:
-        return place
-    return place._replace(planning_micro_usd_per_hour=rate.micro(place.planning_micro_usd_per_hour))
+class _LimitedPrice(NamedTuple):
+    """A rate of which `hours` are left, and the planning price without it, in millionths of a dollar per hour."""
+
+    hours: Decimal
+    own_micro: int
+    list_micro: int
+
+    def micro(self, billed_seconds: int) -> int:
+        """The mean price of an hour."""
+        at_own = min(billed_seconds, int(self.hours * 3600))
+        if at_own >= billed_seconds:
+            return self.own_micro
+        return (self.own_micro * at_own + self.list_micro * (billed_seconds - at_own)) // billed_seconds
 
 
 def _for_region(own: Sequence[OwnRate], region: str) -> OwnRate | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from providers.errors import BadRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pricing.cost import ProviderRates
     from providers.base import Provider, ProviderSettings
@@ -50,6 +50,16 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountName:
+    """What tells which account of a vendor is in use: a setting, else one of the environment variables, else
+    `default` ("": only the vendor knows)."""
+
+    variables: tuple[str, ...]
+    option: str = ""
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reclaim:
     """How often the vendor takes a spot machine back: `share` of them within `within_hours`.
 
@@ -70,7 +80,8 @@ class Vendor:
     (ProviderRates). `rents`: it bills by the hour, and has a table of its own in the settings, whose keys its provider
     knows. `bill` is the factory of who lists what bills. `secret_kind` is how a reference to its own store of secrets
     begins. `reclaim` is None for a rate that is not known, or known offer by offer from a Spot Advisor (`has_advisor`;
-    planner/forecast/spot.py). `notice_seconds` is what the vendor gives before it takes a machine back.
+    planner/forecast/spot.py). `account` tells which account is in use. `notice_seconds` is what the vendor gives
+    before it takes a machine back.
     """
 
     name: str
@@ -84,6 +95,7 @@ class Vendor:
     reclaim: Reclaim | None = None
     has_advisor: bool = False
     notice_seconds: int = 0
+    account: AccountName | None = None
 
 
 VENDORS = (
@@ -112,6 +124,8 @@ VENDORS = (
         ),
         has_advisor=True,
         notice_seconds=120,
+        # The id of an account is known to AWS alone: the profile that it is asked with stands for it.
+        account=AccountName(variables=("AWS_PROFILE", "AWS_DEFAULT_PROFILE"), default="default"),
     ),
     Vendor(
         name="gcp",
@@ -134,6 +148,7 @@ VENDORS = (
         # days; the worse one is taken). Its capacity history API has newer figures, for those with an account.
         reclaim=Reclaim(share=0.10, within_hours=24, source="Google on preemptible machines: 5-15 % a day"),
         notice_seconds=30,
+        account=AccountName(variables=("GOOGLE_CLOUD_PROJECT",), option="project"),
     ),
     Vendor(
         name="azure",
@@ -163,6 +178,7 @@ VENDORS = (
             is_judged=True,
         ),
         notice_seconds=30,
+        account=AccountName(variables=("AZURE_SUBSCRIPTION_ID",), option="subscription"),
     ),
 )
 """In the order in which they are asked."""
@@ -204,6 +220,16 @@ def provider(name: str, settings: ProviderSettings) -> Provider:
     if name not in FACTORIES:
         raise BadRequestError(f"there is no provider {name!r} to launch on", hint=f"known: {', '.join(FACTORIES)}")
     return cast("Provider", _factory(FACTORIES[name])(settings))
+
+
+def account_in_use(name: str, options: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    """The account of a vendor that launches from here go to, as its settings or the environment name it; "" where
+    nothing does."""
+    row = vendor(name)
+    if row is None or row.account is None:
+        return ""
+    names = (options.get(row.account.option, ""), *(environment.get(key, "") for key in row.account.variables))
+    return next((value for value in names if value), row.account.default)
 
 
 def rates_told_by(name: str) -> ProviderRates:

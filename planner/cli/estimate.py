@@ -71,6 +71,10 @@ def command(
         prices=as_json,
         catalog=catalog,
     )
+    if settings.prices:
+        from planner.runs.own_use import own_rates_now
+
+        query = query._replace(own_rates=own_rates_now(settings, SystemClock().now()))
     query = with_simulated_offers(query, lambda name: _provider(name, settings))
     plan = make_plan(job, query, settings, SystemClock().now(), _tell)
     if not as_json and catalog is None and _is_refreshed(plan, settings):

@@ -22,7 +22,9 @@ from planner.throughput.values import Basis, Throughput
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
+from pricing.money import from_micro
 from pricing.offers import OfferQuery
+from pricing.own_rates import WithOwnRates, current_rates
 from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError
 from providers.hardware import this_machine
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from pricing.catalog import RentalPlaces
     from pricing.devices import Device, DeviceTable
     from pricing.offer_source import OfferSource
-    from pricing.offers import Rental
+    from pricing.offers import Offer, Rental
+    from pricing.own_rates import CurrentRates
     from providers.base import Provider
     from workloads.job import TrainingJob
 
@@ -49,6 +52,7 @@ class PlanQuery(NamedTuple):
     With `assume_available` no spot price is held to be too low to be had. `every_place` ranks each offer of each
     place; `limit` is how many are looked up in full (None: all);
     `prices` reads the prices of all of them.
+    `own_rates` are the person's own that hold now (None: those of the settings, whose hours nobody has counted).
     `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
     provider lists itself in the place of those of the catalog.
     """
@@ -62,6 +66,7 @@ class PlanQuery(NamedTuple):
     every_place: bool = False
     limit: int | None = None
     prices: bool = False
+    own_rates: CurrentRates | None = None
     catalog: Path | None = None
     offer_source: Callable[[OfferSource], OfferSource] | None = None
 
@@ -90,10 +95,11 @@ def make_plan(
         with Catalog.open(query.catalog or current_catalog(settings.home, say)) as catalog:
             catalog.assume(as_listed=query.assume_available)
             source: OfferSource = catalog if query.offer_source is None else query.offer_source(catalog)
-            if own := settings.own_rates:
-                from pricing.own_rates import WithOwnRates
-
-                source = WithOwnRates(source, own)
+            if settings.own_rates and query.own_rates is None:
+                own_rates = current_rates(settings.own_rates, now.date(), settings.accounts)
+                query = query._replace(own_rates=own_rates)
+            if query.own_rates is not None and query.own_rates.rates:
+                source = WithOwnRates(source, query.own_rates.rates)
             return _plan(job, query, settings, source, now)
     except (CatalogError, MissingTableError) as error:
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
@@ -103,12 +109,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
     predictor = Predictor.open(catalog.devices)
     try:
-        world = World(
-            devices=catalog.devices,
-            rates=catalog.rates,
-            throughput=_asker(job, predictor, catalog.devices),
-            buckets=settings.bucket_regions,
-        )
+        world = _world(job, predictor, settings, catalog)
         everything = OfferQuery(include_retired=True)
         rented = catalog.rentals(everything, now.date())
         try:
@@ -135,7 +136,8 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         predictor.close()
     candidates = choice.candidates[: query.limit]
     offers = catalog.offers([candidate.place.row_id for candidate in candidates], now.date())
-    ranked = (RankedOffer(rank, *pair) for rank, pair in enumerate(zip(candidates, offers, strict=True), start=1))
+    pairs = zip(candidates, map(_at_planning_price, candidates, offers), strict=True)
+    ranked = (RankedOffer(rank, *pair) for rank, pair in enumerate(pairs, start=1))
     return Plan(
         job=job,
         made_at=now,
@@ -147,7 +149,25 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         this_machine=machine,
         advice=lines,
         offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
+        own_notes=query.own_rates.lines if query.own_rates is not None else (),
     )
+
+
+def _world(job: TrainingJob, predictor: Predictor, settings: Settings, catalog: OfferSource) -> World:
+    world = World(
+        devices=catalog.devices,
+        rates=catalog.rates,
+        throughput=_asker(job, predictor, catalog.devices),
+        buckets=settings.bucket_regions,
+    )
+    return world._replace(within_hours=catalog.within_hours) if isinstance(catalog, WithOwnRates) else world
+
+
+def _at_planning_price(candidate: Candidate, offer: Offer) -> Offer:
+    """The offer as the run pays it: at its own rate and, beyond the hours that are left of that, at the other price."""
+    if offer.own_hours is None:
+        return offer
+    return replace(offer, planning_usd_per_hour=from_micro(candidate.place.planning_micro_usd_per_hour))
 
 
 def _nearest(job: TrainingJob, rented: Iterable[RentalPlaces], world: World, filters: Filters) -> tuple[str, ...]:

@@ -55,13 +55,15 @@ class World(NamedTuple):
     """What is known beside the job: devices, side rates of each provider, and how fast a rental trains it.
 
     `buckets` are the regions of the buckets that runs at each provider would use; one that is not in it is taken to be
-    in the machine's region.
+    in the machine's region. `within_hours` gives places the prices that a run of so many billed seconds pays there:
+    others where fewer hours are left of the person's own rate.
     """
 
     devices: Mapping[str, Device]
     rates: Mapping[str, ProviderRates]
     throughput: Callable[[Rental], Throughput | Reason]
     buckets: Mapping[str, str] = MappingProxyType({})
+    within_hours: Callable[[Sequence[Placement], int], Sequence[Placement]] = lambda places, _: places
 
     def estimate(
         self, work: Workload, rental: Rental, speed: Throughput, software: ChosenSoftware | None = None
@@ -130,6 +132,7 @@ def _judge(work: Workload, row: RentalPlaces, world: World, filters: Filters) ->
     late = _too_late(estimated, filters)
     if late is not None:
         return judged.all_rejected(late)
+    judged = judged._replace(places=world.within_hours(judged.places, estimated.billed_seconds[0]))
     if filters.budget_usd is None:
         return judged._replace(estimate=estimated)
     budget = to_micro(filters.budget_usd)

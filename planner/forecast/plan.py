@@ -250,7 +250,8 @@ class Plan(NamedTuple):
     """The answer to `plan estimate`: everything that a table, JSON or a launch needs.
 
     `ranking` has every candidate in order, `candidates` the first of them in full. `prices` holds the prices of the
-    ranking's places by row id, where they were asked for. `offers_seen` counts a row and a market each.
+    ranking's places by row id, where they were asked for. `offers_seen` counts a row and a market each. `own_notes` are
+    lines on the person's own prices, for instance which of them have ended.
     """
 
     job: TrainingJob
@@ -263,3 +264,4 @@ class Plan(NamedTuple):
     this_machine: MachineEstimate | None
     advice: tuple[str, ...]
     offers_seen: int
+    own_notes: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pricing.grades import Market, PriceGrade, is_old
 from pricing.money import format_usd_per_hour
+from pricing.own_rates import hours_text
 from pricing.planning import PlannedAs
 from pricing.sources import NEEDED_TO_READ
 
@@ -58,7 +59,22 @@ def price_notes(plan: Plan) -> list[str]:
         lines.append("an observed spot price counts as now or as the mean of the week before, whichever is higher")
     if any(offer.own_rate for offer in offers):
         lines.append("own rate: your own, of prices.override in settings.toml; list: what the vendor lists")
+    lines += _beyond_hours(plan)
     return [*lines, *_what_a_refresh_settles(offers, today), _availability(offers)]
+
+
+def _beyond_hours(plan: Plan) -> list[str]:
+    """The rows whose run takes more hours than are left of their own rate, one line for each number of hours."""
+    rows: dict[str, list[str]] = {}
+    for ranked in plan.candidates:
+        hours = ranked.offer.own_hours
+        if hours is not None and ranked.candidate.estimate.billed_seconds[0] > hours * 3600:
+            rows.setdefault(hours_text(hours), []).append(str(ranked.rank))
+    return [
+        f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: {text} are left of the own rate; the rest of the "
+        "run is planned at the price without it"
+        for text, ranks in rows.items()
+    ]
 
 
 _COMPUTED = (PriceGrade.DERIVED, PriceGrade.ESTIMATED)

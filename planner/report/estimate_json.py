@@ -34,6 +34,7 @@ def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None) -> st
             "made_at": plan.made_at.isoformat(),
             "currency": "USD",
             "prices": "list prices before tax and discounts; a row with own_rate is planned at the person's own",
+            "own_prices": list(plan.own_notes),
             "advice": list(plan.advice),
             "this_machine": _machine(plan.this_machine),
             "candidates": list(_rows(plan, checked)),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pricing.catalog import ProviderSummary
     from pricing.changes import Change, Changes
     from pricing.held_prices import HeldPrice
-    from pricing.own_rates import OwnRate
+    from pricing.own_rates import CurrentRates
     from pricing.refresh import Outcome
 
 _MOST_LINES = 5
@@ -46,12 +46,13 @@ _COLUMNS = (
 )
 
 
-def standing_text(standings: Sequence[PriceState], rates: Sequence[OwnRate]) -> str:
+def standing_text(standings: Sequence[PriceState], own: CurrentRates) -> str:
     """The table, then sources, failed readings and changes of each provider."""
     blocks = [table(_COLUMNS, [_row(price_state) for price_state in standings])]
     blocks += ["\n".join([f"{price_state.summary.provider}:", *_details(price_state)]) for price_state in standings]
-    if rates:
-        blocks.append("\n".join(["your own rates:", *(f"  {rate.text}" for rate in rates)]))
+    own_lines = [*(rate.text for rate in own.rates), *own.lines, *own.other_accounts]
+    if own_lines:
+        blocks.append("\n".join(["your own rates:", *(f"  {line}" for line in own_lines)]))
     blocks.append(
         "USD an hour, list prices before tax, discounts and commitments; old: read more than a month ago; plan prices "
         "refresh reads anew"

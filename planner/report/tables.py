@@ -109,7 +109,7 @@ _OBJECTIVES = {
 
 
 def _under(plan: Plan) -> list[str]:
-    lines: list[str] = []
+    lines: list[str] = list(plan.own_notes)
     if plan.candidates:
         more = len(plan.ranking) - len(plan.candidates)
         if more > 0:

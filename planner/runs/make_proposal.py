@@ -16,6 +16,7 @@ from planner.forecast.check import judge
 from planner.forecast.quotas import within_quotas
 from planner.report.tables import machine_line
 from planner.runs.live_prices import dearer, refined
+from planner.runs.own_use import own_rates_now
 from planner.runs.proposal import MOST_TARGETS, here, limits_text, rented
 from planner.settings import Settings
 from pricing.offers import OfferQuery
@@ -59,8 +60,11 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
         return here(estimate, offer, f"this machine: {machine_line(estimate)}")
     if not query.providers and not job.constraints.providers:
         query = query._replace(providers=_signed_in(around))
-    everywhere = with_simulated_offers(query._replace(every_place=True, limit=MOST_TARGETS), around.provider_of)
+    query = query._replace(every_place=True, limit=MOST_TARGETS, own_rates=own_rates_now(around.settings, around.now()))
+    everywhere = with_simulated_offers(query, around.provider_of)
     plan = make_plan(job, everywhere, around.settings, around.now(), around.say)
+    for line in plan.own_notes:
+        around.say(line)
     if not plan.candidates:
         raise nothing_left(plan)
     plan = within_quotas(_let_in(plan, around), around.provider_of, around.say)

@@ -122,11 +122,18 @@ class Attempt:
         """Whether there was an instance; one that nobody saw is known by how it ended."""
         return (self.ref is not None or self.end is not None) and self.end is not EndKind.NO_CAPACITY
 
+    @property
+    def billing_began_at(self) -> datetime | None:
+        """Since when it is charged for; None for a refused create, and while it waits for room."""
+        if self.asked_at is None or self.queued or (self.cleared and not self.had_instance):
+            return None
+        return max(self.asked_at, self.bills_from or self.asked_at)
+
     def cost_usd(self, now: datetime) -> Decimal:
         """What it has cost until now, under its offer's billing; a refused create costs nothing, nor does waiting."""
-        if self.target is None or self.asked_at is None or self.queued or (self.cleared and not self.had_instance):
+        began_at = self.billing_began_at
+        if self.target is None or began_at is None:
             return Decimal(0)
-        began_at = max(self.asked_at, self.bills_from or self.asked_at)
         return cost_of(self.usd_per_hour, self.target.offer, (self.ended_at or now) - began_at)
 
 

@@ -28,7 +28,11 @@ def load(tmp_path: Path, own: str = "", machine: str = "", **environment: str) -
 
 def test_nothing_set_is_the_defaults(tmp_path: Path) -> None:
     settings = load(tmp_path)
-    assert settings == Settings(home=tmp_path / "home", bucket_regions={"aws": "us-east-1", "gcp": "us-central1"})
+    assert settings == Settings(
+        home=tmp_path / "home",
+        bucket_regions={"aws": "us-east-1", "gcp": "us-central1"},
+        accounts={"aws": "default", "gcp": "", "azure": ""},
+    )
     assert (settings.engine, settings.usd_per_hour, settings.base_image, settings.build_flags) == (
         "auto", Decimal(0), None, (),
     )  # fmt: skip
@@ -158,3 +162,9 @@ def test_home_is_absolute_and_without_a_wish_below_the_users_own(tmp_path: Path,
     found = load_settings({}, tmp_path / "none").home
     assert found.is_absolute()
     assert found.name == "trainplan"
+
+
+def test_the_account_in_use_is_that_of_the_settings_else_of_the_environment(tmp_path: Path) -> None:
+    environment = {"AWS_PROFILE": "research", "GOOGLE_CLOUD_PROJECT": "ours", "AZURE_SUBSCRIPTION_ID": "of-az"}
+    settings = load(tmp_path, '[gcp]\nproject = "theirs"\n', **environment)
+    assert settings.accounts == {"aws": "research", "gcp": "theirs", "azure": "of-az"}

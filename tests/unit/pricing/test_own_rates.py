@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pricing.offers import OfferQuery
-from pricing.own_rates import OwnRateError, WithOwnRates, parse_own_rates
+from pricing.own_rates import CurrentRates, OwnRateError, WithOwnRates, current_rates, parse_own_rates
 from tests.unit.pricing.conftest import TODAY, Opened, TextDir, on_demand, spot
 
 if TYPE_CHECKING:
@@ -77,6 +78,75 @@ def test_spot_only_when_it_is_named(catalog: Catalog) -> None:
     assert rate.text == "aws, spot: 25 % off (ours)"
 
 
+OURS = {"provider": "aws", "family": "p5", "usd_per_hour": 1, "note": "ours"}
+
+
+def current(accounts: dict[str, str] | None = None, used: str = "0", **entry: object) -> CurrentRates:
+    rates = parse_own_rates({"override": [OURS | entry]})
+    return current_rates(rates, TODAY, accounts or {}, lambda _: Decimal(used))
+
+
+def test_a_rate_holds_to_the_end_of_its_last_day_and_a_line_says_that_it_has_ended() -> None:
+    assert len(current(until=TODAY).rates) == 1
+    ended = current(until=str(TODAY - timedelta(days=1)))
+    assert ended.rates == ()
+    assert ended.lines == (
+        "own rate no longer used: aws p5, on demand: $1/h, until 2026-11-20 (ours): it ended on 2026-11-20",
+    )
+
+
+def test_hours_that_runs_of_this_home_have_used_are_taken_off_until_none_is_left() -> None:
+    (rate,) = current(used="7.5", hours_left=40, as_of=TODAY).rates
+    assert rate.hours_left == Decimal("32.5")
+    assert rate.text == "aws p5, on demand: $1/h, 32.5 h left (ours)"
+    none_left = current(used="40", hours_left=40, as_of=TODAY)
+    assert none_left.rates == ()
+    assert none_left.lines == (
+        "own rate no longer used: aws p5, on demand: $1/h, 40 h left (ours): runs of this home have used 40 h since "
+        "2026-11-21",
+    )
+
+
+def test_a_rate_of_an_account_holds_where_that_account_is_in_use() -> None:
+    assert len(current({"aws": "research"}, account="research").rates) == 1
+    other = current({"aws": "default"}, account="research")
+    assert (other.rates, other.lines) == ((), ())
+    assert other.other_accounts == (
+        "own rate not used: aws p5, on demand: $1/h (ours): it is for account research, and default is in use",
+    )
+    assert "nothing tells which account is in use" in current(account="research").other_accounts[0]
+
+
+def test_an_earlier_entry_holds_where_a_later_one_has_ended(catalog: Catalog) -> None:
+    entries = [OURS | {"usd_per_hour": 1.5}, OURS | {"until": "2026-11-01"}]
+    rates = current_rates(parse_own_rates({"override": entries}), TODAY, {}).rates
+    offers = WithOwnRates(catalog, rates).offers(OfferQuery(markets=frozenset({"on_demand"})), TODAY)
+    assert {offer.own_usd_per_hour for offer in offers if offer.family == "p5"} == {Decimal("1.5")}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "micro"),
+    [
+        (10 * 3600, 1_000_000),
+        (20 * 3600, 1_500_000),
+        (40 * 3600, 1_750_000),
+    ],
+)
+def test_beyond_the_hours_that_are_left_a_run_costs_the_price_without_the_rate(
+    catalog: Catalog, seconds: int, micro: int
+) -> None:
+    entry = OURS | {"region": "us-east-1", "hours_left": 10, "as_of": "2026-11-21"}
+    source = WithOwnRates(catalog, parse_own_rates({"override": [entry]}))
+    query = OfferQuery(markets=frozenset({"on_demand"}))
+    rows = [row for row in source.rentals(query, TODAY) if row.rental.instance_type == "p5.48xlarge"]
+    (row,) = [row for row in rows if row.rental.market == "on_demand"]
+    places = source.within_hours(row.places, seconds)
+    assert [(place.region, place.planning_micro_usd_per_hour) for place in places] == [
+        ("us-east-1", micro),
+        ("eu-west-1", 3_000_000),
+    ]
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -93,6 +163,13 @@ def test_spot_only_when_it_is_named(catalog: Catalog) -> None:
         ({"override": [{"provider": "aws", "usd_per_hour": "NaN"}]}, "is not a number"),
         ({"override": [{"provider": "aws", "usd_per_hour": True}]}, "is not a number"),
         ({"override": [{"provider": "aws", "discount_percent": 100}]}, "from 0 to 99"),
+        ({"override": [{"provider": "aws", "usd_per_hour": 1, "until": "soon"}]}, "until 'soon' is not a day"),
+        ({"override": [{"provider": "aws", "usd_per_hour": 1, "hours_left": 3}]}, "hours_left and as_of"),
+        ({"override": [{"provider": "aws", "usd_per_hour": 1, "as_of": "2026-11-21"}]}, "hours_left and as_of"),
+        (
+            {"override": [{"provider": "aws", "usd_per_hour": 1, "hours_left": -1, "as_of": "2026-11-21"}]},
+            "hours_left: -1 is not a number",
+        ),
     ],
 )
 def test_rates_that_cannot_be(table: object, message: str) -> None:

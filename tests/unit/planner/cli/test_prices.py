@@ -51,6 +51,41 @@ def test_ones_own_rates_are_planned_with_and_marked(home: Path) -> None:
     assert "aws g4dn, on demand: 60 % off" in plan("prices", "show").out
 
 
+def test_a_rate_that_has_ended_is_not_planned_with_and_a_line_says_so(home: Path) -> None:
+    before = plan("estimate", *JOB, "--json").json["candidates"]
+    (home / "settings.toml").write_text(OVERRIDE + "until = 2026-11-01\n", encoding="utf-8")
+    line = "own rate no longer used: aws g4dn, on demand: 60 % off, until 2026-11-01 (our contract): it ended on"
+    assert line in plan("estimate", *JOB).out
+    now = plan("estimate", *JOB, "--json").json
+    assert now["candidates"] == before
+    assert now["own_prices"][0].startswith(line)
+    assert line in plan("prices", "show").out
+
+
+def test_a_rate_with_fewer_hours_than_the_run_takes_costs_more_for_the_rest(home: Path) -> None:
+    limits = f"hours_left = 0.1\nas_of = {SystemClock().now().date()}\n"
+    (home / "settings.toml").write_text(OVERRIDE, encoding="utf-8")
+    whole = next(row for row in plan("estimate", *JOB, "--json").json["candidates"] if row["own_rate"])
+    (home / "settings.toml").write_text(OVERRIDE + limits, encoding="utf-8")
+    mixed = next(row for row in plan("estimate", *JOB, "--json").json["candidates"] if row["own_rate"])
+    assert whole["planning_usd_per_hour"] < mixed["planning_usd_per_hour"] < mixed["usd_per_hour"]
+    assert whole["cost_usd"] < mixed["cost_usd"]
+    table = plan("estimate", *JOB, "--market", "on_demand").out
+    assert "0.1 h are left of the own rate; the rest of the run is planned at the price without it" in table
+    (row,) = [line for line in table.splitlines() if line.startswith("1 ")]
+    assert f"{mixed['planning_usd_per_hour']:.3f} (list 0.526)" in row
+
+
+def test_a_rate_of_another_account_is_not_planned_with(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "settings.toml").write_text(OVERRIDE + "account = 'research'\n", encoding="utf-8")
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_PROFILE", raising=False)
+    assert {row["own_rate"] for row in plan("estimate", *JOB, "--json").json["candidates"]} == {None}
+    assert "it is for account research, and default is in use" in plan("prices", "show").out
+    monkeypatch.setenv("AWS_PROFILE", "research")
+    assert len({row["own_rate"] for row in plan("estimate", *JOB, "--json").json["candidates"]}) == 2
+
+
 def test_a_rate_that_cannot_be_names_the_file_and_the_entry(home: Path) -> None:
     (home / "settings.toml").write_text("[[prices.override]]\nprovider = 'aws'\n", encoding="utf-8")
     said = plan("estimate", *JOB)
