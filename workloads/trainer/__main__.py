@@ -55,6 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--attempt", type=int, required=True, help="which attempt at the run this is, from 1")
     parser.add_argument("--data-dir", type=Path, help="where data lies or is downloaded to (default: RUN_DIR/data)")
     parser.add_argument("--max-steps", type=_positive, help="end after so many steps: a measuring run")
+    parser.add_argument(
+        "--max-seconds", type=float, help="end a measuring run so many seconds behind its first step, however few steps"
+    )
     parser.add_argument("--deadline-unix", type=float, help="seconds since 1970; write a checkpoint and end by then")
     return parser
 
@@ -81,6 +84,7 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
             checkpoint_every_seconds=job.checkpoint_every.total_seconds(),
             deadline_unix=options.deadline_unix,
             max_steps=options.max_steps,
+            max_seconds=options.max_seconds,
             stop=stop,
         )
         data_dir = options.data_dir or options.run_dir / "data"

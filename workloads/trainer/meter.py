@@ -47,14 +47,18 @@ class Meter:
         return self._now() - self._began - self._paused
 
     @property
+    def steady_seconds(self) -> float:
+        """Since the end of the first step, pauses left out; 0 before."""
+        return 0.0 if self._first_done is None else self._now() - self._first_done - self._paused
+
+    @property
     def images_per_second(self) -> float:
         """Steady, over this process; over the first step too where there is no other."""
         if self._first_done is None:
             return 0.0
         if self.steps == 1:
             return self._batch_size / max(self.first_step_seconds, 1e-9)
-        seconds = self._now() - self._first_done - self._paused
-        return (self.steps - 1) * self._batch_size / max(seconds, 1e-9)
+        return (self.steps - 1) * self._batch_size / max(self.steady_seconds, 1e-9)
 
     def lap_images_per_second(self) -> float:
         """Since the last call of this; for showing while training."""

@@ -37,11 +37,13 @@ class StepsDone(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """When to write a checkpoint and when to end early. `deadline_unix` in seconds since 1970; `max_steps` counts
-    the steps of this process."""
+    the steps of this process, and makes it a measuring run; `max_seconds` are those behind the first step, which
+    compiles, of a measuring run."""
 
     checkpoint_every_seconds: float
     deadline_unix: float | None = None
     max_steps: int | None = None
+    max_seconds: float | None = None
     stop: StopRequest = field(default_factory=StopRequest)
 
 
@@ -87,9 +89,14 @@ class Watch:
             self._end_early(reason)
         self._report_when_due()
         self._checkpoint_when_due()
-        if self.step - self._schedule.first_step == self._limits.max_steps:
+        if self.step - self._schedule.first_step == self._limits.max_steps or self._is_measured():
             self._land_all()
             raise StepsDone
+
+    def _is_measured(self) -> bool:
+        """Whether a measuring run has taken its seconds, with two steps at least that the rate can come from."""
+        seconds = self._limits.max_seconds
+        return seconds is not None and self.meter.steps > 1 and self.meter.steady_seconds >= seconds
 
     def epoch_begin(self) -> None:
         """Note when an epoch begins."""

@@ -158,6 +158,24 @@ def test_a_measuring_run_ends_after_its_steps_without_a_checkpoint(scene: MakeSc
     assert made.saved == []
 
 
+def test_a_measuring_run_ends_after_its_seconds_which_the_first_step_is_not_among(scene: MakeScene) -> None:
+    made = scene(max_steps=1000, max_seconds=2.0)
+    made.steps(1, seconds=30.0)
+    with pytest.raises(StepsDone):
+        made.steps(100, seconds=0.25)
+    # A step counts once it is waited for, with two handed over meanwhile.
+    assert made.watch.step == made.watch.meter.steps == 9
+    assert made.watch.meter.images_per_second == pytest.approx(40.0)
+    assert made.saved == []
+
+
+def test_a_measuring_run_of_slow_steps_has_two_that_a_rate_can_come_from(scene: MakeScene) -> None:
+    made = scene(max_steps=1000, max_seconds=2.0)
+    with pytest.raises(StepsDone):
+        made.steps(100, seconds=10.0)
+    assert made.watch.meter.images_per_second == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_a_loss_that_is_no_number_ends_training_and_is_never_saved(scene: MakeScene, loss: float) -> None:
     made = scene(checkpoint_every_seconds=1.0)
