@@ -86,6 +86,11 @@ class Settings:
         """The file of this home's own measurements."""
         return self.home / "measurements.jsonl"
 
+    @property
+    def calibrations(self) -> Path:
+        """The file of what this home's processors did in two seconds."""
+        return self.home / "calibrations.jsonl"
+
     def options_of(self, provider: str) -> dict[str, str]:
         """What a provider takes of these, as text."""
         values = _set_values(self) if is_here(provider) else {}

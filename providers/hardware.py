@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 _TOOL_PATIENCE_SECONDS = 10
+_STAT_FIELDS = 8
+"""Of a line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal (proc(5))."""
+_TICKS_PER_SECOND = 100
+"""USER_HZ, in which /proc/stat counts: 100 on every architecture that frameworks are built for (proc(5))."""
 _UNLIMITED = 2**60  # cgroup v1 writes "no limit" as a number just below 2**63
 
 
@@ -46,6 +50,16 @@ class HostHardware:
         parts = [self.system, self.architecture, self.cpu_name, str(self.vcpus)]
         parts += [f"{gpu.name} {gpu.memory_gib:.0f}" for gpu in self.gpus]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSpeed:
+    """How fast a job's steps went here for some seconds. `others` is the share of this machine's processors, 0 to 1,
+    that other programs had meanwhile; `framework` with its version."""
+
+    images_per_second: float
+    others: float
+    framework: str
 
 
 def this_machine() -> HostHardware:
@@ -79,6 +93,26 @@ def memory_bytes(root: Path = Path("/")) -> int:
 def available_memory_bytes(root: Path = Path("/")) -> int | None:
     """Memory that is free for a new program now, in bytes; None where it cannot be told."""
     return _meminfo(root, "MemAvailable")
+
+
+def busy_seconds(root: Path = Path("/")) -> float | None:
+    """Processor seconds that were not idle since the system started, of all programs and of what the hypervisor gave to
+    others (steal), over all logical processors of the system; None where it does not tell."""
+    fields = next((line.split() for line in _lines(root / "proc/stat") if line.startswith("cpu ")), [])
+    ticks = [int(field) for field in fields[1:9] if field.isdigit()]
+    if len(ticks) < _STAT_FIELDS:
+        return None
+    idle = ticks[3] + ticks[4]
+    return (sum(ticks) - idle) / _TICKS_PER_SECOND
+
+
+def queue_length(root: Path = Path("/")) -> float:
+    """How many threads had or wanted a processor in the mean of the last minute; 0 where the system does not tell."""
+    words = _words(root / "proc/loadavg")
+    try:
+        return float(words[0])
+    except (IndexError, ValueError):
+        return 0.0
 
 
 def find_gpus(output: Callable[[Sequence[str]], str]) -> tuple[Gpu, ...]:

@@ -146,7 +146,7 @@ def runner(
     return Runner(make_provider, journal, settings, clock_of(make_provider(where)), listen, person or Nobody())
 
 
-def surroundings(settings: Settings) -> Surroundings:
+def surroundings(settings: Settings, *, calibrates: bool = False) -> Surroundings:
     """What a proposal is made with: providers are made when first asked for, and what is left out goes to stderr."""
     return Surroundings(
         settings=settings,
@@ -154,6 +154,7 @@ def surroundings(settings: Settings) -> Surroundings:
         is_used=lambda name: is_used(name, settings),
         now=clock().now,
         say=_tell,
+        calibrates=calibrates,
     )
 
 

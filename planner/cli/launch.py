@@ -72,7 +72,7 @@ def command(
     job = check_at_launch(options.with_limits(options.read_job_file(job_file), deadline, budget, objective))
     settings = options.settings()
     query = _query_of(provider, region, device, options.markets(market), allow_retired, assume_available)
-    around = build.surroundings(settings)
+    around = build.surroundings(settings, calibrates=not dry_run)
     factory = around.provider_of
     given_usd = None if max_cost is None else options.max_cost(max_cost)
     proposal, transfer = make_proposal_with_data(job, query, around, lambda at: bring(job, at, settings))

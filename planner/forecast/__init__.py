@@ -29,5 +29,7 @@ provider.
    price's give 0.0570 and 0.14 USD.
 9. `forecast/choose.py` orders the candidates by the job's objective, `forecast/advice.py` `advice` adds what would
    make the job cheaper or faster, and `forecast/this_machine.py` `quote_this_machine` estimates the same job on this
-   computer. The result is one `forecast/plan.py` `Plan`, which `planner/report/` shows.
+   computer: from its own runs, else from two seconds of training (`forecast/calibration.py`), else from the model, and
+   as other programs leave its processors (`forecast/load.py`). The result is one `forecast/plan.py` `Plan`, which
+   `planner/report/` shows.
 """

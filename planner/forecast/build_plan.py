@@ -12,10 +12,11 @@ from planner.forecast.advice import Findings, advice
 from planner.forecast.choose import Filters, World, choose, fits, software_of, splits
 from planner.forecast.estimate import Workload
 from planner.forecast.lifecycle_notes import retired_line
+from planner.forecast.load import load_since, read_system
 from planner.forecast.nearest import nearest_misses
 from planner.forecast.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
 from planner.forecast.processor import read_cpuinfo
-from planner.forecast.this_machine import quote_this_machine
+from planner.forecast.this_machine import Processor, quote_this_machine
 from planner.throughput.predict import Predictor, Question
 from planner.throughput.table import MissingTableError
 from planner.throughput.values import Basis, Throughput
@@ -106,6 +107,7 @@ def make_plan(
 
 
 def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
+    before = read_system()
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
     predictor = Predictor.open(catalog.devices)
     try:
@@ -116,8 +118,9 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
             choice = choose(job, rented, world, filters, every_place=query.every_place)
         except ValueError as error:
             raise BadInputError(f"{job.name}: {error}", "plan init writes a complete job file") from None
-        here = this_machine(), settings, predictor, catalog.devices, read_cpuinfo()
-        machine = quote_this_machine(job, *here)
+        computer = this_machine()
+        processor = Processor(read_cpuinfo(), load_since(before, read_system(), computer.vcpus), now)
+        machine = quote_this_machine(job, computer, settings, predictor, catalog.devices, processor)
         lines = advice(
             Findings(
                 job=job,

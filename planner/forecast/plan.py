@@ -195,7 +195,8 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineEstimate:
-    """This machine beside the ranking: what it would take here; `fits` tells whether memory is enough."""
+    """This machine beside the ranking: what it would take here; `fits` tells whether memory is enough, `load` in words
+    what else keeps its processors busy ("": nothing)."""
 
     name: str
     device: str
@@ -206,6 +207,7 @@ class MachineEstimate:
     cost_usd: Decimal | None
     fits: bool
     reason: str = ""
+    load: str = ""
 
 
 class RankedOffer(NamedTuple):

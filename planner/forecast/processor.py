@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # The measured core (AMD EPYC of the Zen 4 generation): 32 floating-point operations a cycle in fp32, and the clock
 # that its time stamps count.
-_REFERENCE_MHZ = 2596.0
-_REFERENCE_WIDTH = 32
-# Two 512-bit units do 64; the clock falls under them and some processors have one: an allowance, not measured.
-_WIDTH_AVX512_INTEL = 48
+REFERENCE_MHZ = 2596.0
+REFERENCE_WIDTH = 32
+_REFERENCE_VENDOR, _REFERENCE_FAMILY = "AuthenticAMD", "25"
+"""Zen 3 and Zen 4; the latter alone has AVX-512."""
 _SLOWEST, _FASTEST = 0.25, 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cores:
     """`speed` is a core's peak beside the measured one's; `share` is how many cores a logical processor stands for
-    (0.5: two threads a core)."""
+    (0.5: two threads a core). `is_measured`: they are of the generation that the model was measured on. `key` is equal
+    for processors with the same name, generation, clock, caches, instruction sets and threads a core."""
 
     speed: float = 1.0
     share: float = 1.0
+    is_measured: bool = False
+    key: str = ""
 
 
 def read_cpuinfo(path: Path = Path("/proc/cpuinfo")) -> str:
@@ -41,17 +49,36 @@ def cores_of(cpuinfo: str) -> Cores:
     flags = frozenset(reply.get("flags", "").split())
     if not flags:
         return Cores()
-    clock_mhz = _number(reply.get("bogomips")) / 2 or _REFERENCE_MHZ
-    speed = clock_mhz / _REFERENCE_MHZ * _width(flags, reply.get("vendor_id", "")) / _REFERENCE_WIDTH
+    clock_mhz = _number(reply.get("bogomips")) / 2 or REFERENCE_MHZ
+    speed = clock_mhz / REFERENCE_MHZ * _width(flags) / REFERENCE_WIDTH
     cores, threads = _number(reply.get("cpu cores")), _number(reply.get("siblings"))
     share = min(1.0, cores / threads) if cores and threads else 1.0
-    return Cores(speed=min(_FASTEST, max(_SLOWEST, speed)), share=share)
+    return Cores(
+        speed=min(_FASTEST, max(_SLOWEST, speed)),
+        share=share,
+        is_measured="avx512f" in flags
+        and (reply.get("vendor_id"), reply.get("cpu family")) == (_REFERENCE_VENDOR, _REFERENCE_FAMILY),
+        key=_key(reply),
+    )
 
 
-def _width(flags: frozenset[str], vendor: str) -> int:
-    """Floating-point operations in fp32 that a core does in a cycle; a multiply-add is two."""
-    if "avx512f" in flags and vendor == "GenuineIntel":
-        return _WIDTH_AVX512_INTEL
+def _key(reply: Mapping[str, str]) -> str:
+    """Names such as `AMD EPYC` stand for several generations on rented machines: what is kept by processor is kept by
+    all that tells them apart. The clock is rounded, since the system measures it anew at each start."""
+    parts = [reply.get(name, "") for name in _IDENTITY]
+    parts.append(f"{_number(reply.get('bogomips')):.2g}")
+    parts.append(" ".join(sorted(reply.get("flags", "").split())))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+_IDENTITY = ("vendor_id", "model name", "cpu family", "model", "cache size", "cpu cores", "siblings")
+
+
+def _width(flags: frozenset[str]) -> int:
+    """Floating-point operations in fp32 that a core does in a cycle; a multiply-add is two.
+
+    AVX-512 counts as much as AVX2, on Intel's too: the two of Intel's that were measured reach no more
+    (planner/throughput/data/processors.csv)."""
     if "avx2" in flags and "fma" in flags:
         return 32
     return 16 if "avx" in flags else 8

@@ -6,15 +6,25 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.accumulation import parts_needed
+from planner.forecast.calibration import (
+    SHAPE_SPREAD,
+    calibrated,
+    is_fresh,
+    load_calibrations,
+    newest,
+    processor_key,
+)
 from planner.forecast.estimate import EVALUATION_SPEEDUP, NEVER_SECONDS, START_SECONDS, Workload, run_time
+from planner.forecast.load import Load, under_load
 from planner.forecast.own_measurements import OwnMeasurement, load_measurements
 from planner.forecast.plan import MachineEstimate, RunTime
 from planner.forecast.processor import Cores, cores_of
+from planner.throughput.host import UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS
 from planner.throughput.predict import Question
 from planner.throughput.values import THIS_MACHINE, Basis, Throughput
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
@@ -29,6 +39,7 @@ from workloads.terms import Framework
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from planner.forecast.calibration import Calibration
     from planner.settings import Settings
     from planner.throughput.predict import Predictor
     from pricing.devices import Device, DeviceTable
@@ -40,8 +51,6 @@ if TYPE_CHECKING:
 OWN_SPREAD = 1.08
 # An allowance for fewer runs: whatever else the machine was busy with, one run cannot tell.
 SPREAD_AFTER_RUNS = {1: 1.3, 2: 1.15}
-# Once a processor's speed is known, a shape is met within 20 % four times out of five (planner/throughput/host.py).
-SHAPE_SPREAD = 1.25
 SHAPES_KEPT_IN_MIND = 8
 # How many of the newest runs count: enough that one disturbed run is outvoted.
 RUNS_KEPT_IN_MIND = 5
@@ -50,6 +59,15 @@ RUNS_KEPT_IN_MIND = 5
 # tensorflow 2.21 on 2 cores of an AMD EPYC (Zen 4), 2026-11-21; up to 12 where nothing is in the disk cache yet.
 CPU_START_SECONDS = 7
 LOCAL_END_SECONDS = 4
+
+
+class Processor(NamedTuple):
+    """This machine's processor: what the system tells of it (`read_cpuinfo`), what other programs leave of it, and at
+    what time (None: not told)."""
+
+    cpuinfo: str = ""
+    load: Load = Load()
+    now: datetime | None = None
 
 
 def shape_of(job: TrainingJob) -> str:
@@ -87,12 +105,11 @@ def quote_this_machine(
     settings: Settings,
     predictor: Predictor,
     devices: DeviceTable,
-    cpuinfo: str = "",
+    processor: Processor | None = None,
 ) -> MachineEstimate:
-    """Time and cost here. Where nothing can be predicted, the reason stands in place of the time.
-
-    `cpuinfo` is what the system tells of its processors (`read_cpuinfo`).
-    """
+    """Time and cost here. Where nothing can be predicted, the reason stands in place of the time."""
+    processor = processor or Processor()
+    load = processor.load
     work = Workload(job)
     device, count = _gpus(machine, devices, job)
     name = device.name if device else CPU_DEVICE
@@ -102,10 +119,16 @@ def quote_this_machine(
     if own is not None:
         answer: Throughput | None = _own_throughput(own, _relevant_rows(job, machine.fingerprint, rows))
     else:
-        predict = partial(_predicted, machine=machine, on=(device, count), predictor=predictor, cores=cores_of(cpuinfo))
+        cores = cores_of(processor.cpuinfo)
+        predict = partial(_predicted, machine=machine, on=(device, count), predictor=predictor, cores=cores)
         answer = predict(work)
         if answer is not None and device is None:
-            answer = _scaled_by_own(work, answer, [row for row in rows if row.machine == machine.fingerprint], predict)
+            calibrations = load_calibrations(settings.calibrations)
+            row = newest(calibrations, processor_key(cores, machine), job.framework)
+            answer = _for_this_processor(work, answer, _rows_of(machine, rows), row, predict)
+            if row is not None and is_fresh(row, processor.now):
+                load = Load(left=1 - row.others)
+            answer = under_load(answer, load)
     time = None
     if answer is not None and fits:
         first = _first_time(work, answer, START_SECONDS if device else CPU_START_SECONDS)
@@ -121,7 +144,26 @@ def quote_this_machine(
         cost_usd=cost,
         fits=fits,
         reason=reason if not fits else "" if answer else "no throughput can be predicted for it",
+        load="" if device else load.text,
     )
+
+
+def _for_this_processor(
+    work: Workload,
+    answer: Throughput,
+    rows: Sequence[OwnMeasurement],
+    calibration: Calibration | None,
+    predict: Callable[[Workload], Throughput | None],
+) -> Throughput:
+    """The model's answer scaled by own runs of other shapes, else by a calibration, else as it is."""
+    scaled = _scaled_by_own(work, answer, rows, predict)
+    if calibration is None or scaled.basis is not Basis.MODELLED:
+        return scaled
+    return calibrated(work, answer, calibration, predict)
+
+
+def _rows_of(machine: HostHardware, rows: Sequence[OwnMeasurement]) -> list[OwnMeasurement]:
+    return [row for row in rows if row.machine == machine.fingerprint]
 
 
 def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) -> OwnMeasurement | None:
@@ -275,9 +317,17 @@ def _predicted(
             framework=job.framework,
         )
     )
-    if not isinstance(answer, Throughput):
-        return None
-    return answer if device or cores.speed == 1 else _faster(answer, cores.speed)
+    if not isinstance(answer, Throughput) or device:
+        return answer if isinstance(answer, Throughput) else None
+    answer = answer if cores.speed == 1 else _faster(answer, cores.speed)
+    return answer if cores.is_measured else _unseen(answer)
+
+
+def _unseen(answer: Throughput) -> Throughput:
+    """As wide as the model's errors on processors that it was not fitted to."""
+    rate, factor = answer.images_per_second, UNSEEN_PROCESSOR_FACTOR
+    note = f"{answer.note}; nobody measured this processor: as wide as the errors of {UNSEEN_PROCESSORS} others"
+    return replace(answer, low=rate / factor, high=rate * factor, note=note)
 
 
 def _faster(answer: Throughput, times: float) -> Throughput:

@@ -202,7 +202,7 @@ def machine_line(machine: MachineEstimate) -> str:
     return (
         f"{what}: {speed_text(machine.throughput)} images/s, {machine.throughput.basis}, "
         f"{format_duration(machine.time.total)}, {format_usd(machine.cost_usd)} "
-        f"(at {format_usd_per_hour(machine.usd_per_hour)})"
+        f"(at {format_usd_per_hour(machine.usd_per_hour)})" + (f"; {machine.load}" if machine.load else "")
     )
 
 

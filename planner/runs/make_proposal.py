@@ -15,6 +15,7 @@ from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with
 from planner.forecast.check import judge
 from planner.forecast.quotas import within_quotas
 from planner.report.tables import machine_line
+from planner.runs.calibrate import calibrate
 from planner.runs.live_prices import dearer, refined
 from planner.runs.own_use import own_rates_now
 from planner.runs.proposal import MOST_TARGETS, here, limits_text, rented
@@ -41,13 +42,15 @@ MOST_PASSED_OVER = 10
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What a proposal is made with beside the job: `provider_of` gives a provider by its name, `is_used` tells whether
-    somebody is signed in to one or has settings for it, `say` hears what is left out and why."""
+    somebody is signed in to one or has settings for it, `say` hears what is left out and why. `calibrates`: a processor
+    nobody measured is measured first, where the job would be trained on this machine."""
 
     settings: Settings
     provider_of: Callable[[str], Provider]
     is_used: Callable[[str], bool]
     now: Callable[[], datetime]
     say: Callable[[str], None]
+    calibrates: bool = False
 
 
 def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> Proposal:
@@ -165,11 +168,19 @@ def _signed_in(around: Surroundings) -> tuple[str, ...]:
 
 def _this_machine(job: TrainingJob, around: Surroundings) -> tuple[MachineEstimate, Offer]:
     """What the job takes here, and this machine as an offer. Raises BadInputError where it does not fit."""
+    provider = around.provider_of(THIS_MACHINE)
+    quote = _quote(job, around)
+    if around.calibrates and calibrate(job, quote, provider, around.settings, around.now, around.say):
+        quote = _quote(job, around)
+    if not quote.fits:
+        raise BadInputError(f"{job.name} cannot train on this machine: {quote.reason}", "a smaller global_batch_size")
+    offers = provider.offers(OfferQuery())
+    fitting = [offer for offer in offers if (offer.device, offer.device_count) == (quote.device, quote.device_count)]
+    return quote, (fitting or list(offers))[0]
+
+
+def _quote(job: TrainingJob, around: Surroundings) -> MachineEstimate:
     query = PlanQuery(providers=(THIS_MACHINE,), limit=0)
     quote = make_plan(job, query, around.settings, around.now()).this_machine
     assert quote is not None
-    if not quote.fits:
-        raise BadInputError(f"{job.name} cannot train on this machine: {quote.reason}", "a smaller global_batch_size")
-    offers = around.provider_of(THIS_MACHINE).offers(OfferQuery())
-    fitting = [offer for offer in offers if (offer.device, offer.device_count) == (quote.device, quote.device_count)]
-    return quote, (fitting or list(offers))[0]
+    return quote

@@ -20,6 +20,7 @@ from providers.errors import (
 )
 from providers.hardware import available_memory_bytes, this_machine
 from providers.local.api import Engine, EngineName
+from providers.local.calibrate import measure_speed
 from providers.local.command import Runner, SystemRunner
 from providers.local.containers import ContainerHost
 from providers.local.engine import CliEngine, probe
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 
     from pricing.offers import Offer, OfferQuery
     from providers.base import Instance, InstanceRef, LaunchRequest, ProviderSettings, RunId, RunStore, VendorRequest
-    from providers.hardware import HostHardware
+    from providers.hardware import HostHardware, MeasuredSpeed
     from providers.local.here import Host, LocalResource
+    from workloads.job import TrainingJob
 
 
 def make(settings: ProviderSettings) -> LocalProvider:
@@ -99,6 +101,13 @@ class LocalProvider:
     def machine(self) -> HostHardware:
         """What this machine is; its `fingerprint` is what measurements taken here are kept under."""
         return self.here.machine()
+
+    def measure_speed(self, job: TrainingJob) -> MeasuredSpeed | None:
+        """Trains the job for two seconds on the processor, in a process of this Python; None where this Python lacks
+        the framework, or it fails."""
+        if not self.process.installed(job.framework):
+            return None
+        return measure_speed(job, self.process.program, self.here.environment)
 
     def server_time_offset(self) -> timedelta | None:
         """Not known (providers.cloud.server_time.ServerTime): this computer may have slept, its clock may have been

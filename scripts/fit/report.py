@@ -15,6 +15,7 @@ from scripts.fit.decision import Decisions, decision_lines, decisions
 from scripts.fit.evaluate import Tested
 from scripts.fit.hosts import host_lines
 from scripts.fit.influence import influence, influence_lines
+from scripts.fit.processors import processor_lines
 from scripts.fit.report_text import BEGINNING, COVERAGE, DECISION, HOSTS, MISSING, MOVES, PUBLISHED, WHY
 from scripts.fit.widths import crossed_half_widths, half_widths
 
@@ -99,7 +100,7 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], target: Path = T
     ):
         lines += [f"## {title}", "", *_by_fold(rows, tested, test), ""]
     lines += ["## The worst rows, and why", "", *_worst(rows, tested), "", PUBLISHED]
-    lines += ["## Hosts without accelerator", "", HOSTS, *host_lines(), ""]
+    lines += ["## Hosts without accelerator", "", HOSTS, *host_lines(), "", *processor_lines(), ""]
     lines += ["## What is missing", "", *_missed(tested, widths), *_missed_decisions(decided), MISSING]
     target.parent.mkdir(exist_ok=True)
     target.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")

@@ -67,7 +67,9 @@ as they are to whoever asks. A source that is unseen leaves K80 and V100 alone, 
 HOSTS = """`planner/throughput/host.py` is fitted by itself to steps of 21 cases on two cores of an AMD EPYC (Zen 4) under Keras on
 TensorFlow 2.21, 2026-11-21 (its comments state them); its own test holds it against some. Rows of the shipped table that
 state the vCPUs of their host are listed here with what it says of them; it was not fitted to those. Its interval is a
-factor of 1.6 for this machine and 2.5 for a rented one; a run on this machine replaces it.
+factor of 1.6 for this machine where its processor is of that generation, and 2.5 for a rented one (both assumed). Other
+processors of this machine are scaled by clock and instruction set, and their interval is as wide as the errors over the
+processors below, to which nothing was fitted; two seconds of training before the first launch, or a run, replace it.
 """
 
 MISSING = """- A step of several devices repeats itself within 13 % only, and the model is nearer to the next one (9 %) than the

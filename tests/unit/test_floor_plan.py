@@ -50,6 +50,7 @@ CLOUDS = ("aws", "azure", "gcp", "gcp/tpu")
 OTHERS = {
     "local": {
         "api": "the calls of a container engine, and the values that cross them",
+        "calibrate": "how fast this machine trains now, by the trainer itself",
         "command": "another program: its output, its exit code, and a limit on its time",
         "containers": "one of two hosts: a container of Docker or Podman",
         "engine": "Docker and Podman by their command lines",

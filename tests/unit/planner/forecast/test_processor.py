@@ -27,8 +27,8 @@ ZEN4 = cpuinfo("AuthenticAMD", "fpu avx fma avx2 avx512f", "5192.0", siblings="2
     [
         (ZEN4, 1.0, 1.0),
         (ZEN4 + ZEN4, 1.0, 1.0),
-        # Two threads a core; two units of 512 bits count one and a half times.
-        (cpuinfo("GenuineIntel", "avx fma avx2 avx512f", "5192.0", siblings="8", cpu_cores="4"), 1.5, 0.5),
+        # Two threads a core; units of 512 bits bring nothing that was measured.
+        (cpuinfo("GenuineIntel", "avx fma avx2 avx512f", "5192.0", siblings="8", cpu_cores="4"), 1.0, 0.5),
         (cpuinfo("GenuineIntel", "avx fma avx2", "10384.0"), 2.0, 1.0),
         (cpuinfo("GenuineIntel", "avx", "5192.0"), 0.5, 1.0),
         (cpuinfo("GenuineIntel", "sse2", "5192.0"), 0.25, 1.0),
@@ -44,6 +44,33 @@ ZEN4 = cpuinfo("AuthenticAMD", "fpu avx fma avx2 avx512f", "5192.0", siblings="2
 def test_the_peak_of_a_core_beside_the_measured_one(text: str, speed: float, share: float) -> None:
     found = cores_of(text)
     assert (found.speed, found.share) == (pytest.approx(speed), share)
+
+
+def test_only_the_generation_that_the_model_was_fitted_to_is_measured() -> None:
+    family = {"cpu_family": "25"}
+    zen4 = cpuinfo("AuthenticAMD", "avx fma avx2 avx512f", "5192.0", **family)
+    others = [
+        cpuinfo("AuthenticAMD", "avx fma avx2", "5192.0", **family),  # Zen 3
+        cpuinfo("AuthenticAMD", "avx fma avx2 avx512f", "5192.0", cpu_family="26"),
+        cpuinfo("GenuineIntel", "avx fma avx2 avx512f", "5192.0", **family),
+        "",
+    ]
+    assert cores_of(zen4).is_measured
+    assert [cores_of(other).is_measured for other in others] == [False] * 4
+
+
+def test_processors_of_one_name_are_told_apart_by_generation_caches_clock_and_instructions() -> None:
+    name = {"model_name": "AMD EPYC", "cpu_family": "25", "cache_size": "1024 KB"}
+    key = cores_of(cpuinfo("AuthenticAMD", "avx avx2", "5192.0", **name)).key
+    others = [
+        cpuinfo("AuthenticAMD", "avx", "5192.0", **name),
+        cpuinfo("AuthenticAMD", "avx avx2", "5192.0", **name | {"cache_size": "512 KB"}),
+        cpuinfo("AuthenticAMD", "avx avx2", "5192.0", **name | {"cpu_family": "23"}),
+        cpuinfo("AuthenticAMD", "avx avx2", "6000.0", **name),
+    ]
+    assert len({key, *(cores_of(other).key for other in others)}) == 5
+    # The order of flags and the clock's last digits differ from one start of the system to the next.
+    assert cores_of(cpuinfo("AuthenticAMD", "avx2 avx", "5192.3", **name)).key == key
 
 
 def test_a_system_without_that_file_tells_nothing(tmp_path: Path) -> None:

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner.forecast.calibration import Calibration, add_calibration, processor_key
 from planner.forecast.estimate import START_SECONDS
+from planner.forecast.load import Load
 from planner.forecast.own_measurements import OwnMeasurement, add_measurement
+from planner.forecast.processor import cores_of
 from planner.forecast.this_machine import (
     CPU_START_SECONDS,
     LOCAL_END_SECONDS,
+    Processor,
     own_measurement,
     quote_this_machine,
     shape_of,
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from workloads.job import TrainingJob
 
 
+ZEN4 = "vendor_id: AuthenticAMD\ncpu family: 25\nflags: avx avx2 fma avx512f\n"
 MACHINE = HostHardware(system="linux", architecture="x86_64", cpu_name="AMD EPYC", vcpus=2, memory_gib=24.0)
 
 
@@ -70,14 +75,14 @@ def quote(
     predictor: Says | None = None,
     usd_per_hour: str = "0",
     machine: HostHardware | None = None,
-    cpuinfo: str = "",
+    cpuinfo: str = ZEN4,
 ) -> MachineEstimate:
     settings = Settings(home=tmp_path, usd_per_hour=Decimal(usd_per_hour))
     for row in rows:
         add_measurement(settings.measurements, row)
     says: Any = predictor or Says(a_throughput(100.0, Basis.MODELLED))
     return quote_this_machine(
-        job or a_job(), machine or MACHINE, settings, says, DeviceTable(DEVICES.values()), cpuinfo
+        job or a_job(), machine or MACHINE, settings, says, DeviceTable(DEVICES.values()), Processor(cpuinfo)
     )
 
 
@@ -179,13 +184,69 @@ def test_without_a_measurement_the_model_is_asked_for_this_machine(tmp_path: Pat
 
 def test_a_core_of_half_the_clock_does_half_and_two_threads_are_one_core(tmp_path: Path) -> None:
     predictor = Says(a_throughput(100.0, Basis.MODELLED))
-    slow = "vendor_id: AuthenticAMD\nflags: avx avx2 fma\nbogomips: 2596\nsiblings: 4\ncpu cores: 2\n"
+    slow = f"{ZEN4}bogomips: 2596\nsiblings: 4\ncpu cores: 2\n"
     found = quote(tmp_path, predictor=predictor, machine=replace(MACHINE, vcpus=4), cpuinfo=slow)
     assert found.throughput is not None
     assert (found.throughput.images_per_second, found.throughput.low, found.throughput.high) == (50.0, 25.0, 100.0)
     assert "0.50 times" in found.throughput.note
     (asked,) = predictor.asked
     assert asked.vcpus == 2
+
+
+def test_a_processor_nobody_measured_is_as_wide_as_the_errors_of_others(tmp_path: Path) -> None:
+    found = quote(tmp_path, cpuinfo="vendor_id: GenuineIntel\nflags: avx avx2 fma avx512f\nbogomips: 5192\n").throughput
+    assert found is not None
+    assert found.images_per_second == 100.0
+    assert (found.low, found.high) == (pytest.approx(100 / 5.8), pytest.approx(580.0))
+    assert "as wide as the errors of 3 others" in found.note
+
+
+def test_other_programs_slow_a_job_down_that_was_never_run_here(tmp_path: Path) -> None:
+    """Half is left: the middle and the low end halve, and the machine at rest stays within the interval."""
+    settings = Settings(home=tmp_path)
+    says: Any = Says(a_throughput(100.0, Basis.MODELLED))
+    processor = Processor(ZEN4, Load(left=0.5))
+    found = quote_this_machine(a_job(), MACHINE, settings, says, DeviceTable(DEVICES.values()), processor)
+    assert found.throughput is not None
+    assert (found.throughput.low, found.throughput.images_per_second, found.throughput.high) == (25.0, 50.0, 200.0)
+    assert found.load == "other programs are running, which leave 50% of its processors to this job"
+
+
+def test_a_calibration_scales_what_the_model_says_until_an_own_run_does(tmp_path: Path) -> None:
+    other = a_job(global_batch_size=64)
+    key = processor_key(cores_of(ZEN4), MACHINE)
+    kept = Calibration(
+        processor=key, images_per_second=40.0, others=0.2, framework="tensorflow 2.21.0", measured_at=NOON,
+        job=trained_job(other),
+    )  # fmt: skip
+    add_calibration(Settings(home=tmp_path).calibrations, kept)
+    found = quote(tmp_path).throughput
+    assert found is not None
+    # 40 with four fifths of the machine are 50 on all of it; another batch than the calibration's.
+    assert (found.basis, found.images_per_second) == (Basis.SCALED, 50.0)
+    assert (found.low, found.high) == (pytest.approx(50 / 1.5), pytest.approx(75.0))
+    row = a_row(shape=shape_of(other), images_per_second=70.0, job=trained_job(other))
+    own = quote(tmp_path, row).throughput
+    assert own is not None
+    assert own.images_per_second == 70.0
+
+
+def test_right_after_a_calibration_the_load_is_the_one_that_it_met(tmp_path: Path) -> None:
+    job = a_job()
+    settings = Settings(home=tmp_path)
+    kept = Calibration(
+        processor=processor_key(cores_of(ZEN4), MACHINE), images_per_second=50.0, others=0.5,
+        framework="tensorflow 2.21.0", measured_at=NOON, job=trained_job(job),
+    )  # fmt: skip
+    add_calibration(settings.calibrations, kept)
+    says: Any = Says(a_throughput(100.0, Basis.MODELLED))
+    rates = []
+    for minutes in (1, 3):
+        processor = Processor(ZEN4, Load(left=0.9), NOON + timedelta(minutes=minutes))
+        found = quote_this_machine(job, MACHINE, settings, says, DeviceTable(DEVICES.values()), processor)
+        assert found.throughput is not None
+        rates.append(found.throughput.images_per_second)
+    assert rates == [50.0, 90.0]
 
 
 def test_a_gpu_does_not_hang_on_the_processor(tmp_path: Path) -> None:

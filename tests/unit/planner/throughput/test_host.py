@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.throughput.host import host_step_seconds, on_host
+from planner.throughput.host import UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS, host_step_seconds, on_host
 from planner.throughput.values import Basis
+from scripts.fit.processors import processor_errors, unseen_factor
 from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
@@ -61,3 +63,10 @@ def test_a_rented_host_has_two_threads_a_core_and_is_less_sure() -> None:
     assert here.images_per_second == rented.images_per_second
     assert (here.basis, rented.basis) == (Basis.MODELLED, Basis.MODELLED)
     assert rented.high / rented.low > here.high / here.low > 1
+
+
+def test_a_processor_that_was_never_seen_is_as_unsure_as_the_errors_over_processors() -> None:
+    """Computed anew from planner/throughput/data/processors.csv."""
+    errors = processor_errors()
+    assert (unseen_factor(), len(errors)) == (UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS)
+    assert max(abs(error.off) for error in errors) <= math.log(UNSEEN_PROCESSOR_FACTOR)
