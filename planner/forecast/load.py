@@ -19,16 +19,16 @@ _NOT_IN_THE_WAY = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """`left` is the share of the processors, 0 to 1, that a training would have now beside other programs."""
+    """`free_share` is the share of the processors, 0 to 1, that a training would have now beside other programs."""
 
-    left: float = 1.0
+    free_share: float = 1.0
 
     @property
     def text(self) -> str:
         """In words; "" where nothing is in the way."""
-        if self.left > _NOT_IN_THE_WAY:
+        if self.free_share > _NOT_IN_THE_WAY:
             return ""
-        return f"other programs are running, which leave {self.left:.0%} of its processors to this job"
+        return f"other programs are running, which leave {self.free_share:.0%} of its processors to this job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def load_since(first: Reading, last: Reading, vcpus: int, processors: int | None
     others = max(0.0, (last.busy - first.busy) / seconds - own)
     if others + own >= _FULL * processors:
         others = max(others, last.queue - own)
-    return Load(left=min(1.0, processors / (vcpus + others)))
+    return Load(free_share=min(1.0, processors / (vcpus + others)))
 
 
 def under_load(answer: Throughput, load: Load) -> Throughput:
@@ -71,7 +71,7 @@ def under_load(answer: Throughput, load: Load) -> Throughput:
         return answer
     return replace(
         answer,
-        images_per_second=answer.images_per_second * load.left,
-        low=answer.low * load.left,
+        images_per_second=answer.images_per_second * load.free_share,
+        low=answer.low * load.free_share,
         note=f"{answer.note}; {load.text}" if answer.note else load.text,
     )

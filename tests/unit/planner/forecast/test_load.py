@@ -35,17 +35,17 @@ def last(busy: float | None, own: float = 1.0, queue: float = 0.0) -> Reading:
     ],
 )
 def test_the_scheduler_shares_out_evenly_among_all_threads(reading: Reading, left: float) -> None:
-    assert load_since(FIRST, reading, vcpus=2, processors=2).left == pytest.approx(left)
+    assert load_since(FIRST, reading, vcpus=2, processors=2).free_share == pytest.approx(left)
 
 
 def test_a_machine_with_more_processors_than_the_job_may_use_has_room_for_others() -> None:
-    assert load_since(FIRST, last(5_040.0), vcpus=2, processors=8).left == 1.0
+    assert load_since(FIRST, last(5_040.0), vcpus=2, processors=8).free_share == 1.0
 
 
 def test_nothing_is_said_of_a_load_that_is_not_in_the_way() -> None:
     answer = a_throughput(100.0, Basis.MODELLED)
-    assert (Load(left=0.96).text, under_load(answer, Load(left=0.96))) == ("", answer)
-    assert "leave 40% of its processors" in under_load(answer, Load(left=0.4)).note
+    assert (Load(free_share=0.96).text, under_load(answer, Load(free_share=0.96))) == ("", answer)
+    assert "leave 40% of its processors" in under_load(answer, Load(free_share=0.4)).note
 
 
 def test_this_system_is_read() -> None:

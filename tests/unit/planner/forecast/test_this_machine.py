@@ -205,7 +205,7 @@ def test_other_programs_slow_a_job_down_that_was_never_run_here(tmp_path: Path) 
     """Half is left: the middle and the low end halve, and the machine at rest stays within the interval."""
     settings = Settings(home=tmp_path)
     says: Any = Says(a_throughput(100.0, Basis.MODELLED))
-    processor = Processor(ZEN4, Load(left=0.5))
+    processor = Processor(ZEN4, Load(free_share=0.5))
     found = quote_this_machine(a_job(), MACHINE, settings, says, DeviceTable(DEVICES.values()), processor)
     assert found.throughput is not None
     assert (found.throughput.low, found.throughput.images_per_second, found.throughput.high) == (25.0, 50.0, 200.0)
@@ -242,7 +242,7 @@ def test_right_after_a_calibration_the_load_is_the_one_that_it_met(tmp_path: Pat
     says: Any = Says(a_throughput(100.0, Basis.MODELLED))
     rates = []
     for minutes in (1, 3):
-        processor = Processor(ZEN4, Load(left=0.9), NOON + timedelta(minutes=minutes))
+        processor = Processor(ZEN4, Load(free_share=0.9), NOON + timedelta(minutes=minutes))
         found = quote_this_machine(job, MACHINE, settings, says, DeviceTable(DEVICES.values()), processor)
         assert found.throughput is not None
         rates.append(found.throughput.images_per_second)
