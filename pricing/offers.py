@@ -155,6 +155,11 @@ class Offer:
     own_hours: Decimal | None = None
 
     @property
+    def payable_usd_per_hour(self) -> Decimal:
+        """What an hour costs the person: the own rate, without one the price of the source."""
+        return self.usd_per_hour if self.own_usd_per_hour is None else self.own_usd_per_hour
+
+    @property
     def rental(self) -> Rental:
         """The offer without its place and price."""
         return Rental(

@@ -40,15 +40,13 @@ class Leg:
 def legs_of(run: Run, last_step: int, now: datetime) -> tuple[Leg, ...]:
     """The machines that the run has had, in order; the last of them reached `last_step`."""
     attempts = [attempt for attempt in run.attempts if attempt.had_instance and attempt.target is not None]
-    legs, kept_count = [], 0
+    legs, kept_count, usds = [], 0, run.attempt_usds(now)
     for attempt in attempts:
         # At least the step that was kept before: an attempt that ended before its first checkpoint added none.
         newest_step = max(kept_count, attempt.step or 0, last_step if attempt is attempts[-1] else 0)
         assert attempt.target is not None
         legs.append(
-            Leg(
-                attempt=attempt.number, target=attempt.target, steps=newest_step - kept_count, usd=attempt.cost_usd(now)
-            )
+            Leg(attempt=attempt.number, target=attempt.target, steps=newest_step - kept_count, usd=usds[attempt.number])
         )
         kept_count = newest_step
     return tuple(legs)

@@ -165,8 +165,10 @@ def _live(
 def _plausible(live: Offer, listed_offer: Offer | None, say: Callable[[str], None]) -> Offer:
     """The live offer, at the price of the catalog where the live one is too low to be true (pricing/plausible.py).
 
-    A price that is too high is taken as it is: whoever pays it is asked first.
+    A price that is too high is taken as it is: whoever pays it is asked first. An own rate stands whatever is listed.
     """
+    if listed_offer is not None and listed_offer.own_usd_per_hour is not None:
+        return replace(listed_offer, zones=live.zones or listed_offer.zones)
     if (
         listed_offer is not None
         and listed_offer.planned_as is PlannedAs.OUTLIER

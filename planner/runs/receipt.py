@@ -33,7 +33,8 @@ class Receipt:
     is not the last one, and `early_end_epoch` the one that early stopping ended the run after.
     What stays stored is that of the run directory and, as `data`, of what was uploaded for it; None where nobody
     charges for it, or the store did not answer. `places` are the machines that it had (planner.runs.legs), and the
-    estimated figures those of the places where it trained.
+    estimated figures those of the places where it trained. `actual_usd` is at the person's own rates (`own_rate`, in
+    words), `list_usd` the same at list prices; both None where every price was a list price.
     """
 
     run_id: str
@@ -66,6 +67,8 @@ class Receipt:
     top5: float | None = None
     best_epoch: int | None = None
     early_end_epoch: int | None = None
+    list_usd: float | None = None
+    own_rate: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The fields as the journal keeps them and as `--json` prints them."""
@@ -196,6 +199,8 @@ def write_receipt(
         top5=end.get("hold_out_top5"),
         best_epoch=end.get("best_epoch"),
         early_end_epoch=story.early_end["epoch"] if story.early_end else None,
+        list_usd=float(run.list_usd(ending.ended_at)) if run.own_rates else None,
+        own_rate="; ".join(run.own_rates) or None,
         **_stored(ending.stays),
     )
 
@@ -290,6 +295,8 @@ def receipt_text(receipt: Receipt) -> str:
     lines.append(f"  {'':12}{'estimated':>14}{'actual':>14}")
     lines.append(_line("time", _seconds(receipt.estimated_seconds), _seconds(receipt.actual_seconds)))
     lines.append(_line("cost", _usd(receipt.estimated_usd), _usd(receipt.actual_usd)))
+    if receipt.own_rate:
+        lines.append(f"  {'list price':12}{_usd(receipt.list_usd):>28}   own rate: {receipt.own_rate}")
     rates = _rate(receipt.estimated_images_per_second), _rate(receipt.actual_images_per_second)
     basis = f"   estimate was {receipt.basis}" if receipt.basis else ""
     lines.append(_line("images/s", *rates) + basis)

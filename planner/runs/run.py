@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
-from planner.runs.targets import Target, affordable, cost_of
+from planner.runs.targets import Target, affordable, billed_seconds, cost_of, payable_usd
 from pricing.offers import Market
 from providers.base import EndKind, InstanceRef, RunId
 from workloads.job import OnSlow
@@ -114,8 +114,8 @@ class Attempt:
 
     @property
     def usd_per_hour(self) -> Decimal:
-        """The price of its offer; zero for an attempt of an earlier version that recorded no target."""
-        return self.target.offer.usd_per_hour if self.target else Decimal(0)
+        """What an hour costs the person; zero for an attempt of an earlier version that recorded no target."""
+        return self.target.offer.payable_usd_per_hour if self.target else Decimal(0)
 
     @property
     def had_instance(self) -> bool:
@@ -129,12 +129,29 @@ class Attempt:
             return None
         return max(self.asked_at, self.bills_from or self.asked_at)
 
-    def cost_usd(self, now: datetime) -> Decimal:
-        """What it has cost until now, under its offer's billing; a refused create costs nothing, nor does waiting."""
+    def cost_usd(self, now: datetime, used_seconds: int = 0) -> Decimal:
+        """What it has cost until now, under its offer's billing; a refused create costs nothing, nor does waiting.
+
+        `used_seconds` of the hours that were left of its own rate had been used before it.
+        """
+        lasting = self._lasting(now)
+        return payable_usd(self.target.offer, lasting, used_seconds) if self.target and lasting else Decimal(0)
+
+    def list_usd(self, now: datetime) -> Decimal:
+        """The same at the price of its offer's source, without an own rate."""
+        lasting = self._lasting(now)
+        return cost_of(self.target.offer.usd_per_hour, self.target.offer, lasting) if self.target else Decimal(0)
+
+    def own_seconds(self, now: datetime) -> int:
+        """The seconds charged at an own rate of which hours are left, as far as they lasted."""
+        if self.target is None or self.target.offer.own_hours is None:
+            return 0
+        return billed_seconds(self.target.offer, self._lasting(now))
+
+    def _lasting(self, now: datetime) -> timedelta:
+        """For how long it was charged until now."""
         began_at = self.billing_began_at
-        if self.target is None or began_at is None:
-            return Decimal(0)
-        return cost_of(self.usd_per_hour, self.target.offer, (self.ended_at or now) - began_at)
+        return timedelta(0) if began_at is None else max(timedelta(0), (self.ended_at or now) - began_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +211,7 @@ class Run:
         """What the newest attempt costs, before the first one what the first target would."""
         if self.attempts:
             return self.attempts[-1].usd_per_hour
-        return self.targets[0].offer.usd_per_hour if self.targets else Decimal(0)
+        return self.targets[0].offer.payable_usd_per_hour if self.targets else Decimal(0)
 
     @property
     def bills(self) -> bool:
@@ -208,15 +225,39 @@ class Run:
         is_over = not self.bills or (self.attempts[-1].ended_at is not None)
         return Decimal(0) if is_over else self.usd_per_hour
 
+    def attempt_usds(self, now: datetime) -> dict[int, Decimal]:
+        """Compute of each attempt until now, by its number: hours of an own rate that one has used are gone for the
+        next."""
+        used_seconds: dict[str, int] = {}
+        usds = {}
+        for attempt in self.attempts:
+            rate = attempt.target.offer.own_rate if attempt.target else ""
+            usds[attempt.number] = attempt.cost_usd(now, used_seconds.get(rate, 0))
+            used_seconds[rate] = used_seconds.get(rate, 0) + attempt.own_seconds(now)
+        return usds
+
     def cost_usd(self, now: datetime) -> Decimal:
         """Compute of all attempts until now."""
-        return sum((attempt.cost_usd(now) for attempt in self.attempts), Decimal(0))
+        return sum(self.attempt_usds(now).values(), Decimal(0))
 
     def total_usd(self, now: datetime) -> Decimal:
         """Compute until now, and disk, address and transfer as they were estimated for where the run went."""
+        return self.cost_usd(now) + self._fixed_usd
+
+    def list_usd(self, now: datetime) -> Decimal:
+        """The same at list prices, without own rates."""
+        return sum((attempt.list_usd(now) for attempt in self.attempts), self._fixed_usd)
+
+    @property
+    def own_rates(self) -> tuple[str, ...]:
+        """The own rates that its machines were paid at, in words."""
+        offers = [attempt.target.offer for attempt in self.attempts if attempt.had_instance and attempt.target]
+        return tuple(dict.fromkeys(offer.own_rate for offer in offers if offer.own_usd_per_hour is not None))
+
+    @property
+    def _fixed_usd(self) -> Decimal:
         attempts = (attempt for attempt in self.attempts if attempt.had_instance and not attempt.queued)
-        fixed = [attempt.target.fixed_usd for attempt in attempts if attempt.target]
-        return self.cost_usd(now) + max(fixed, default=Decimal(0))
+        return max((attempt.target.fixed_usd for attempt in attempts if attempt.target), default=Decimal(0))
 
     def left_usd(self, now: datetime) -> Decimal | None:
         """What is left of the budget; None without one."""

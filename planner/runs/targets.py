@@ -53,7 +53,11 @@ class Target:
 
     @property
     def ceiling_usd_per_hour(self) -> Decimal:
-        """The highest price that can come to be payable here: for spot it is that of on demand."""
+        """The highest price that can come to be payable here: for spot it is that of on demand; for an own rate with
+        hours left the price without it, since they may be used up."""
+        own = self.offer.own_usd_per_hour
+        if own is not None and self.offer.own_hours is None and self.offer.market is Market.ON_DEMAND:
+            return own
         if self.offer.market is Market.SPOT:
             return max(self.offer.on_demand_usd_per_hour or self.offer.usd_per_hour, self.offer.usd_per_hour)
         return self.offer.usd_per_hour
@@ -111,6 +115,8 @@ class Refusal:
 
 def agreed(offer: Offer) -> Decimal:
     """The price of an offer as a person was shown it: what it was planned with."""
+    if offer.own_usd_per_hour is not None:
+        return offer.planning_usd_per_hour or offer.own_usd_per_hour
     return max(offer.planning_usd_per_hour or Decimal(0), offer.usd_per_hour)
 
 
@@ -189,3 +195,20 @@ _LONGEST_HOURS = 24 * 30
 def cost_of(target_usd_per_hour: Decimal, offer: Offer, lasting: timedelta) -> Decimal:
     """What an instance of an offer costs for a time, under the offer's own billing."""
     return amount(UsdPerHour(target_usd_per_hour), max(lasting, timedelta(0)), offer.billing)
+
+
+def payable_usd(offer: Offer, lasting: timedelta, used_seconds: int = 0) -> Decimal:
+    """What the person pays for an instance for a time: the own rate for as many hours as are left of it.
+
+    `used_seconds` of these hours were used before.
+    """
+    if offer.own_hours is None:
+        return cost_of(offer.payable_usd_per_hour, offer, lasting)
+    seconds = billed_seconds(offer, lasting)
+    at_own = min(seconds, max(0, int(offer.own_hours * 3600) - used_seconds))
+    return (offer.payable_usd_per_hour * at_own + offer.usd_per_hour * (seconds - at_own)) / 3600
+
+
+def billed_seconds(offer: Offer, lasting: timedelta) -> int:
+    """The seconds that are charged for an instance of an offer that lasts for a time."""
+    return offer.billing.billed_seconds(max(lasting, timedelta(0)))

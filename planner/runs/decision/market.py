@@ -103,7 +103,7 @@ def _situation(
         running_seconds=_since(run, now) if running is not Running.NOTHING else 0.0,
         spot_up=False if _refused(run, Market.SPOT, refusals, now) else spot_up.up if spot_up else None,
         on_demand_refused=_refused(run, Market.ON_DEMAND, refusals, now),
-        price_ratio=float(spot.offer.usd_per_hour / on_demand.offer.usd_per_hour),
+        price_ratio=float(spot.offer.payable_usd_per_hour / on_demand.offer.payable_usd_per_hour),
         spot=_spot_record(run, refusals, now, spot_up),
     )
 
