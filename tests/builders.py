@@ -43,6 +43,7 @@ from workloads.job import TrainingJob
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from planner.forecast.obtainability import Obtainabilities
     from pricing.catalog import Catalog
 
 
@@ -224,6 +225,7 @@ def a_plan(
     limit: int | None = None,
     this_machine: MachineEstimate | None = None,
     buckets: Mapping[str, str] = MappingProxyType({}),
+    obtainability: Obtainabilities | None = None,
     **filters: Any,
 ) -> Plan:
     """A plan over a catalog at noon of the test's day, each rental at a rate of its own that never changes.
@@ -233,6 +235,7 @@ def a_plan(
     job = job or a_job()
     rented = catalog.rentals(OfferQuery(include_retired=True), TODAY)
     world = World(devices=catalog.devices, rates=catalog.rates, throughput=_steady, buckets=buckets)
+    world = world._replace(obtainability=obtainability or world.obtainability)
     choice = choose(job, rented, world, Filters(**filters), every_place=every_place)
     shown = choice.candidates[:limit]
     offers = catalog.offers([candidate.place.row_id for candidate in shown], TODAY)

@@ -17,9 +17,12 @@ from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with
 from providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from planner.forecast.check import Judged
     from planner.forecast.plan import Plan
     from planner.settings import Settings
+    from pricing.obtainability import Evidence
     from providers.base import Provider
 
 DEFAULT_ROWS = 15
@@ -76,7 +79,9 @@ def command(
 
         query = query._replace(own_rates=own_rates_now(settings, SystemClock().now()))
     query = with_simulated_offers(query, lambda name: _provider(name, settings))
-    plan = make_plan(job, query, settings, SystemClock().now(), _tell)
+    now = SystemClock().now()
+    query = query._replace(evidence=_evidence(settings, now))
+    plan = make_plan(job, query, settings, now, _tell)
     if not as_json and catalog is None and _is_refreshed(plan, settings):
         plan = make_plan(job, query, settings, SystemClock().now(), _tell)
     judged = _judged(plan, settings) if check else None
@@ -90,6 +95,15 @@ def _provider(name: str, settings: Settings) -> Provider:
     from planner.cli import build
 
     return build.provider(name, settings)
+
+
+def _evidence(settings: Settings, now: datetime) -> tuple[Evidence, ...]:
+    """What earlier launches of this home met; the journal's modules are imported where there is one."""
+    if not settings.journal.exists():
+        return ()
+    from planner.runs.journal.evidence import read_evidence
+
+    return read_evidence(settings.journal, now, _tell)
 
 
 def _tell(line: str) -> None:

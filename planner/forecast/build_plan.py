@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.errors import BadInputError, NothingLeftError, ThisMachineError
 from planner.forecast.accumulation import brought_back
 from planner.forecast.advice import Findings, advice
-from planner.forecast.choose import Filters, World, choose, fits, software_of, splits
+from planner.forecast.choose import Filters, World, at_place, choose, fits, software_of, splits
 from planner.forecast.estimate import Workload
 from planner.forecast.lifecycle_notes import retired_line
 from planner.forecast.load import load_since, read_system
 from planner.forecast.nearest import nearest_misses
+from planner.forecast.obtainability import Obtainabilities
 from planner.forecast.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
 from planner.forecast.processor import read_cpuinfo
 from planner.forecast.this_machine import Processor, quote_this_machine
@@ -24,6 +26,7 @@ from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.money import from_micro
+from pricing.obtainability import Evidence, MachinePlace, Obtainability, had_on_spot, shipped_notes
 from pricing.offers import OfferQuery
 from pricing.own_rates import WithOwnRates, current_rates
 from providers.cloud.regions import regions_of
@@ -52,7 +55,8 @@ class PlanQuery(NamedTuple):
 
     With `assume_available` no spot price is held to be too low to be had. `every_place` ranks each offer of each
     place; `limit` is how many are looked up in full (None: all);
-    `prices` reads the prices of all of them.
+    `prices` reads the prices of all of them. `evidence` is what this home's launches met, `scores` what vendors told
+    this account of places.
     `own_rates` are the person's own that hold now (None: those of the settings, whose hours nobody has counted).
     `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
     provider lists itself in the place of those of the catalog.
@@ -70,6 +74,8 @@ class PlanQuery(NamedTuple):
     own_rates: CurrentRates | None = None
     catalog: Path | None = None
     offer_source: Callable[[OfferSource], OfferSource] | None = None
+    evidence: tuple[Evidence, ...] = ()
+    scores: Mapping[MachinePlace, Obtainability] = MappingProxyType({})
 
 
 def with_simulated_offers(query: PlanQuery, provider_of: Callable[[str], Provider]) -> PlanQuery:
@@ -94,7 +100,7 @@ def make_plan(
     job = _sized(job, settings)
     try:
         with Catalog.open(query.catalog or current_catalog(settings.home, say)) as catalog:
-            catalog.assume(as_listed=query.assume_available)
+            catalog.assume(as_listed=query.assume_available, had=had_on_spot(query.evidence, now))
             source: OfferSource = catalog if query.offer_source is None else query.offer_source(catalog)
             if settings.own_rates and query.own_rates is None:
                 own_rates = current_rates(settings.own_rates, now.date(), settings.accounts)
@@ -111,7 +117,8 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
     predictor = Predictor.open(catalog.devices)
     try:
-        world = _world(job, predictor, settings, catalog)
+        obtainability = Obtainabilities(now, shipped_notes(), query.evidence, query.scores)
+        world = _world(job, predictor, settings, catalog)._replace(obtainability=obtainability)
         everything = OfferQuery(include_retired=True)
         rented = catalog.rentals(everything, now.date())
         try:
@@ -204,9 +211,9 @@ def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candida
         speed = _asker(job, predictor, world.devices)(rental)
         if isinstance(speed, Reason):
             return None
-        estimated = world.estimate(work, rental, speed)
-        rate, region, _ = before.place
-        return Candidate(estimated, before.place, estimated.cost_micro_usd(rate, region))
+        search = before.estimate.search
+        elsewhere = search.elsewhere_micro_usd_per_hour if search is not None else None
+        return at_place(world.estimate(work, rental, speed), before.place, before.estimate.obtainability, elsewhere)
 
     return again
 

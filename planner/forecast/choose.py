@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.forecast.accumulation import can_accumulate
 from planner.forecast.estimate import Workload, estimate
 from planner.forecast.memory import memory_need
+from planner.forecast.obtainability import Obtainabilities, elsewhere_micro, expected_search
 from planner.forecast.plan import Candidate, Choice, Reason, RejectionKey
 from pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
 from pricing.money import to_micro
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from planner.throughput.values import Throughput
     from pricing.catalog import RentalPlaces
     from pricing.cost import ProviderRates
+    from pricing.obtainability import Obtainability
     from pricing.offers import Placement
     from workloads.job import TrainingJob
     from workloads.runtimes import ChosenSoftware
@@ -56,7 +58,8 @@ class World(NamedTuple):
 
     `buckets` are the regions of the buckets that runs at each provider would use; one that is not in it is taken to be
     in the machine's region. `within_hours` gives places the prices that a run of so many billed seconds pays there:
-    others where fewer hours are left of the person's own rate.
+    others where fewer hours are left of the person's own rate. `obtainability` is what is known of places that refuse
+    or do not.
     """
 
     devices: Mapping[str, Device]
@@ -64,6 +67,7 @@ class World(NamedTuple):
     throughput: Callable[[Rental], Throughput | Reason]
     buckets: Mapping[str, str] = MappingProxyType({})
     within_hours: Callable[[Sequence[Placement], int], Sequence[Placement]] = lambda places, _: places
+    obtainability: Obtainabilities = Obtainabilities()
 
     def estimate(
         self, work: Workload, rental: Rental, speed: Throughput, software: ChosenSoftware | None = None
@@ -83,7 +87,7 @@ def choose(
     With `every_place` each place is a candidate; without, the best place of each provider, device, device count
     and market is. The order is total: the same inputs always give the same ranks.
     """
-    work = Workload(job)
+    work, rented = Workload(job), list(rented)
     rejected: Counter[RejectionKey] = Counter()
     priced: list[Candidate] = []
     progress = -1
@@ -93,8 +97,18 @@ def choose(
             rejected[RejectionKey(row.rental.provider, row.rental.instance_type, row.rental.market, reason)] += count
         if judged.last is not None:
             progress = max(progress, _ORDER[judged.last])
-        elif judged.estimate is not None:
+        elif judged.estimate is None:
+            continue
+        elif not world.obtainability.concerns(row.rental):
             priced.extend(_priced(judged.estimate, judged.places if every_place else (judged.places[0],)))
+        else:
+            within, beyond = _placed(
+                judged.estimate, judged.places, _elsewhere(row.rental, rented, filters), world, filters
+            )
+            priced.extend(within)
+            for reason in beyond:
+                rejected[RejectionKey(row.rental.provider, row.rental.instance_type, row.rental.market, reason)] += 1
+                progress = max(progress, _ORDER[reason])
     ordered = _in_order(priced, _KEYS[job.objective])
     candidates = ordered if every_place else _best_of_each(ordered)
     last = None if candidates or progress < 0 else list(Reason)[progress]
@@ -255,6 +269,42 @@ def _priced(estimated: Estimate, places: Sequence[Placement]) -> Iterable[Candid
     seconds, side, classes = estimated.billed_seconds[0], estimated.side, estimated.side.classes
     # The same arithmetic as Estimate.cost_micro_usd, written out: it runs once for each of a hundred thousand places.
     return [Candidate(estimated, place, place[0] * seconds // 3600 + side[classes[place[1]]]) for place in places]
+
+
+def _elsewhere(rental: Rental, rented: Sequence[RentalPlaces], filters: Filters) -> list[Placement]:
+    """Every place of a machine in its market that the person will have: places of one type may be several rentals."""
+    machine = rental.provider, rental.instance_type, rental.market
+    rows = (row for row in rented if (row.rental.provider, row.rental.instance_type, row.rental.market) == machine)
+    return [place for row in rows for place in _in_regions(row, filters)]
+
+
+def _placed(
+    estimated: Estimate, places: Sequence[Placement], everywhere: Sequence[Placement], world: World, filters: Filters
+) -> tuple[list[Candidate], list[Reason]]:
+    """Each place with what is known of its obtainability, and the reasons of those that are too late or dear then."""
+    within, beyond = [], []
+    for place in places:
+        obtainability = world.obtainability.of(estimated.rental, place.region)
+        candidate = at_place(estimated, place, obtainability, elsewhere_micro(everywhere, place.region))
+        late = _too_late(candidate.estimate, filters)
+        if late is not None:
+            beyond.append(late)
+        elif filters.budget_usd is not None and candidate.cost_micro_usd > to_micro(filters.budget_usd):
+            beyond.append(Reason.OVER_BUDGET)
+        else:
+            within.append(candidate)
+    return within, beyond
+
+
+def at_place(estimated: Estimate, place: Placement, obtainability: Obtainability, elsewhere: int | None) -> Candidate:
+    """The estimate at a place; `elsewhere` is what the same machine takes in other regions, in millionths of a dollar
+    per hour."""
+    search = expected_search(obtainability, elsewhere)
+    if obtainability.is_known:
+        time = search.delayed(estimated.time) if search is not None else estimated.time
+        estimated = replace(estimated, time=time, obtainability=obtainability, search=search)
+    cost = estimated.cost_micro_usd(place.planning_micro_usd_per_hour, place.region)
+    return Candidate(estimated, place, cost)
 
 
 def _in_order(candidates: list[Candidate], first: Callable[[Candidate], float]) -> list[Candidate]:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.feeding import Feed
 from planner.forecast.memory import MemoryNeed
+from planner.forecast.obtainability import ExpectedSearch
 from planner.forecast.side_costs import SideCosts
 from planner.forecast.spot import SpotTime
 from planner.throughput.values import Throughput
 from pricing.money import from_micro
+from pricing.obtainability import UNKNOWN, Obtainability
 from pricing.offers import Offer, Placement, Rental
 from pricing.offers import Quote as PlacePrice
 from pricing.planning import AS_LISTED, PriceSpread
@@ -122,6 +124,9 @@ class Estimate:
 
     `billed_seconds` is a triple: expected, low, high. The ends are P10 and P90: of the throughput, and on spot of the
     interruptions too. `side` is what is paid beside the machine, by the region that it is in.
+
+    Where something is known of the `obtainability` of a place, the place has an estimate of its own: `search` is what
+    asking there adds to `time` and cost (None: it counts as obtained at once).
     """
 
     rental: Rental
@@ -138,6 +143,8 @@ class Estimate:
     software: ChosenSoftware | None = None
     memory: MemoryNeed | None = None
     unproven: str = ""
+    obtainability: Obtainability = UNKNOWN
+    search: ExpectedSearch | None = None
 
     def fixed(self, region: str) -> RunCost:
         """What is paid beside the machine in a region, in its parts, as expected."""
@@ -156,7 +163,13 @@ class Estimate:
             apart = math.hypot(math.log(seconds / self.billed_seconds[0]), math.log(price))
             seconds = self.billed_seconds[0] * math.exp(-apart if which == 1 else apart)
         compute = rate_micro_usd_per_hour * int(seconds) // 3600
-        return compute + self.side.micro_usd(region, which)
+        return compute + self.side.micro_usd(region, which) + self.elsewhere_micro_usd(rate_micro_usd_per_hour, which)
+
+    def elsewhere_micro_usd(self, rate_micro_usd_per_hour: int, which: int = 0) -> int:
+        """What of the cost is due to going elsewhere where the place refuses; `which` as above."""
+        if self.search is None:
+            return 0
+        return self.search.added_micro_usd(rate_micro_usd_per_hour, self.billed_seconds[which], which)
 
 
 class Candidate(NamedTuple):
@@ -234,9 +247,15 @@ class RankedOffer(NamedTuple):
 
     @property
     def compute_usd(self) -> Decimal:
-        """The cost without disk, address and transfer."""
+        """The cost without disk, address and transfer, and without what going elsewhere would add."""
         estimate, place, cost = self.candidate
-        return from_micro(cost - estimate.side.micro_usd(place.region))
+        return from_micro(cost - estimate.side.micro_usd(place.region)) - self.elsewhere_usd
+
+    @property
+    def elsewhere_usd(self) -> Decimal:
+        """What going elsewhere adds to the expected cost, where the place may refuse."""
+        estimate, place, _ = self.candidate
+        return from_micro(estimate.elsewhere_micro_usd(place.planning_micro_usd_per_hour))
 
     @property
     def fixed(self) -> RunCost:

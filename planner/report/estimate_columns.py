@@ -156,7 +156,31 @@ def _memory(need: MemoryNeed | None) -> dict[str, Any] | None:
 
 def _cost_parts(row: Priced) -> dict[str, float]:
     estimate, place, cost = row.candidate
-    return {"compute": (cost - estimate.side.micro_usd(place.region)) / MICRO, **row.fixed}
+    elsewhere = estimate.elsewhere_micro_usd(place.planning_micro_usd_per_hour)
+    compute = cost - estimate.side.micro_usd(place.region) - elsewhere
+    return {"compute": compute / MICRO, **row.fixed, "elsewhere": elsewhere / MICRO}
+
+
+def _market(ranked: RankedOffer, _: date) -> str:
+    """The market, and in a word how likely it is obtained where that changes the estimate."""
+    estimate = ranked.candidate.estimate
+    market = "spot" if ranked.offer.market is Market.SPOT else "on demand"
+    return market if estimate.search is None else f"{market}, {estimate.obtainability.grade}"
+
+
+def _obtainability(estimate: Estimate) -> dict[str, Any] | None:
+    known, search = estimate.obtainability, estimate.search
+    if not known.is_known:
+        return None
+    return {
+        "grade": known.grade,
+        "ground": known.ground,
+        "as_of": known.as_of.isoformat() if known.as_of else None,
+        "source": known.source,
+        "requests": search.requests if search else 1.0,
+        "waiting_seconds": search.waiting.total_seconds() if search else 0.0,
+        "refused": search.refused if search else 0.0,
+    }
 
 
 COLUMNS = (
@@ -185,9 +209,15 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "`on_demand` or `spot`", "market",
-        lambda ranked, _: "spot" if ranked.offer.market is Market.SPOT else "on demand",
+        "`on_demand` or `spot`; in the table with a word, where it may not be obtained: `uncertain`, `poor`",
+        "market", _market,
         of_machine={"market": lambda estimate: estimate.rental.market},
+    ),
+    EstimateColumn(
+        "how likely it is obtained: `grade` (good, uncertain, poor), `ground`, `as_of`, `source`; what is expected of "
+        "it: `requests` (create requests), `waiting_seconds`, and the chance `refused` that the run goes elsewhere; "
+        "null where nobody says",
+        of_machine={"obtainability": _obtainability},
     ),
     EstimateColumn(
         "`state` (active, legacy, deprecated, retired), `date` of its end, `successor`: what to rent instead",
@@ -231,7 +261,8 @@ COLUMNS = (
         of_machine={"unproven": lambda estimate: estimate.unproven or None},
     ),
     EstimateColumn(
-        "the whole run in USD, with both ends; `cost_parts`: compute, disk, address, transfer, between_regions",
+        "the whole run in USD, with both ends; `cost_parts`: compute, disk, address, transfer, "
+        "between_regions, and `elsewhere`: what going to another region adds where the place may refuse",
         "cost (80 %)", _cost, right=True,
         of_place={
             "cost_usd": lambda row: row.candidate.cost_micro_usd / MICRO,

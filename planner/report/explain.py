@@ -20,12 +20,13 @@ from planner.forecast.estimate import (
     uses_xla,
     validation_images,
 )
+from planner.forecast.obtainability import explain_obtainability
 from planner.forecast.price_notes import explain_price
 from planner.forecast.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
 from planner.report.estimate_columns import device_text
 from planner.report.tables import TIGHT_TEXT, unproven_text
 from pricing.devices import cores_of, has_fixed_disk
-from pricing.money import format_usd, format_usd_per_hour
+from pricing.money import format_usd, format_usd_per_hour, from_micro
 from pricing.offers import LifecycleState
 from pricing.planning import AS_LISTED
 from workloads.durations import format_duration
@@ -51,6 +52,7 @@ def explain(plan: Plan, ranked: RankedOffer) -> str:
         ("throughput", _throughput_lines(ranked)),
         ("time", _time_lines(plan, ranked)),
         ("interruptions", _spot_lines(plan, ranked)),
+        ("obtainability", _obtainability_lines(ranked)),
         ("memory", _memory_lines(plan, ranked)),
         ("cost", _cost_lines(ranked)),
     ]
@@ -188,6 +190,25 @@ def _spot_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     return [*lines, advice.text] if advice else lines
 
 
+def _obtainability_lines(ranked: RankedOffer) -> list[str]:
+    estimate = ranked.candidate.estimate
+    lines, search = explain_obtainability(estimate.obtainability, estimate.search), estimate.search
+    if search is None:
+        return lines
+    elsewhere = search.elsewhere_micro_usd_per_hour
+    where = (
+        "there is no other region of it that can be ranked, so that the cost stays"
+        if elsewhere is None
+        else f"it then takes {format_usd_per_hour(from_micro(elsewhere))}, the median of its other regions"
+    )
+    return [
+        *lines,
+        f"{search.requests:.2g} create requests and {_exact(search.waiting)} of waiting are expected (not "
+        f"billed); all requests are refused in {search.refused:.0%} of runs: {where}",
+        f"total with the waiting {_exact(estimate.time.total)}",
+    ]
+
+
 def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     job, offer = plan.job, ranked.offer
     cores = cores_of(offer.device)
@@ -223,6 +244,7 @@ def _cost_lines(ranked: RankedOffer) -> list[str]:
     return [
         _billed_line(estimate),
         f"compute {_dollars(ranked.compute_usd)}: {estimate.billed_seconds[0]:,} s at {_rate(planning)}",
+        *_elsewhere_lines(ranked),
         f"disk {_dollars(fixed.disk)}: {usage.disk_gb} GB at {rates.disk.text} per GB and month"
         f"{_of_which(ranked.offer.device, usage.disk_gb)}",
         f"address {_dollars(fixed.address)}: {format_usd_per_hour(rates.address.usd)}",
@@ -258,6 +280,14 @@ def _billed_line(estimate: Estimate) -> str:
     if rounding := billed - (lasting - free):
         parts.append(f"{rounding:,} s by rounding")
     return f"billed {billed:,} s: {', '.join(parts)}"
+
+
+def _elsewhere_lines(ranked: RankedOffer) -> list[str]:
+    search = ranked.candidate.estimate.search
+    if search is None or search.elsewhere_micro_usd_per_hour is None:
+        return []
+    rate = _rate(from_micro(search.elsewhere_micro_usd_per_hour))
+    return [f"elsewhere {_dollars(ranked.elsewhere_usd)}: {search.refused:.0%} of the difference to {rate}"]
 
 
 def _crossing(ranked: RankedOffer, rates: PlaceRates) -> str:

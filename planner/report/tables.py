@@ -119,6 +119,7 @@ def _under(plan: Plan) -> list[str]:
         lines.extend(price_notes(plan))
         lines.extend(_data_lines(plan))
         lines.extend(_spot_verdicts(plan))
+        lines.extend(_obtainability_lines(plan))
         lines.extend(_unproven_lines(plan))
         lines.extend(_tight_lines(plan))
         lines.extend(_estimate_only_lines(plan))
@@ -159,6 +160,17 @@ def _spot_verdicts(plan: Plan) -> list[str]:
         if verdict:
             lines.append(f"row {ranked.rank}: {verdict} than on demand")
     return lines
+
+
+def _obtainability_lines(plan: Plan) -> list[str]:
+    """What the words beside the markets mean, where a row has one."""
+    estimates = [ranked.candidate.estimate for ranked in plan.candidates]
+    grades = sorted({str(estimate.obtainability.grade) for estimate in estimates if estimate.search is not None})
+    if not grades:
+        return []
+    return [
+        f"{', '.join(grades)}: it may not be obtained; waiting and a dearer region are counted; --explain N says why"
+    ]
 
 
 def _unproven_lines(plan: Plan) -> list[str]:

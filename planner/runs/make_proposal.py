@@ -16,6 +16,7 @@ from planner.forecast.check import judge
 from planner.forecast.quotas import within_quotas
 from planner.report.tables import machine_line
 from planner.runs.calibrate import calibrate
+from planner.runs.journal.evidence import read_evidence
 from planner.runs.live_prices import dearer, refined
 from planner.runs.own_use import own_rates_now
 from planner.runs.proposal import MOST_TARGETS, here, limits_text, rented
@@ -63,16 +64,20 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
         return here(estimate, offer, f"this machine: {machine_line(estimate)}")
     if not query.providers and not job.constraints.providers:
         query = query._replace(providers=_signed_in(around))
-    query = query._replace(every_place=True, limit=MOST_TARGETS, own_rates=own_rates_now(around.settings, around.now()))
+    now = around.now()
+    query = query._replace(
+        every_place=True, limit=MOST_TARGETS, own_rates=own_rates_now(around.settings, now),
+        evidence=read_evidence(around.settings.journal, now, around.say),
+    )  # fmt: skip
     everywhere = with_simulated_offers(query, around.provider_of)
-    plan = make_plan(job, everywhere, around.settings, around.now(), around.say)
+    plan = make_plan(job, everywhere, around.settings, now, around.say)
     for line in plan.own_notes:
         around.say(line)
     if not plan.candidates:
         raise nothing_left(plan)
     plan = within_quotas(_let_in(plan, around), around.provider_of, around.say)
-    now = _first_let_in(refined(plan, around.provider_of, around.say), around)
-    return rented(now, dearer(plan, now))
+    live = _first_let_in(refined(plan, around.provider_of, around.say), around)
+    return rented(live, dearer(plan, live))
 
 
 def make_proposal_with_data(

@@ -218,7 +218,7 @@ def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
     for row in found["candidates"]:
         assert set(row) == promised()
         assert set(row["lifecycle"]) == {"state", "date", "successor"}
-        assert set(row["cost_parts"]) == {"compute", "disk", "address", "transfer", "between_regions"}
+        assert set(row["cost_parts"]) == {"compute", "disk", "address", "transfer", "between_regions", "elsewhere"}
     for row in found["rejections"]:
         assert set(row) == {"provider", "instance_type", "market", "reason", "count"}
 
