@@ -84,6 +84,8 @@ def command(
     plan = make_plan(job, query, settings, now, _tell)
     if not as_json and catalog is None and _is_refreshed(plan, settings):
         plan = make_plan(job, query, settings, SystemClock().now(), _tell)
+    if check:
+        plan = _scored(plan, query, settings, now)
     judged = _judged(plan, settings) if check else None
     sys.stdout.write((_json(plan, judged) if as_json else _text(plan, explain_row, judged)) + "\n")
     if not plan.ranking and not _answered_here(plan, query):
@@ -122,6 +124,18 @@ def _is_refreshed(plan: Plan, settings: Settings) -> bool:
 def _answered_here(plan: Plan, query: PlanQuery) -> bool:
     """Whether only this machine was asked about, and its line says what it takes."""
     return query.providers == (THIS_MACHINE,) and plan.this_machine is not None and plan.this_machine.time is not None
+
+
+def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> Plan:
+    """The plan with what vendors tell this account of its first offers. The JSON's rows are looked up for that."""
+    from planner.cli import build
+    from planner.forecast.scores import ScoreReader, with_scores
+
+    ask = ScoreReader(build.providers(settings), partial(build.is_used, settings=settings), _tell)
+    plan, _ = with_scores(
+        plan, lambda scores: make_plan(plan.job, query._replace(scores=scores), settings, now, _tell), ask
+    )
+    return plan
 
 
 def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:

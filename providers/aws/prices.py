@@ -1,4 +1,4 @@
-"""What offers cost: live spot prices, zones and hints of spot; and by the catalog what a thing that is found costs."""
+"""What offers cost: live spot prices and zones; and by the catalog what a thing that is found costs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pricing.offers import Offer
 
 
-LIKELY, UNLIKELY = 7, 3
-"""AWS's score from 1 to 10 of how likely a spot request succeeds: from here on likely, up to here not."""
 _LINUX = "Linux/UNIX"
 _SOURCE = "DescribeSpotPriceHistory"
 _THREADS = 8
@@ -49,31 +47,6 @@ class Live:
         with ThreadPoolExecutor(self.threads) as pool:
             offerss = pool.map(lambda offer: self._refined(offer, open_regions), offers)
             return [offer for several in offerss for offer in several]
-
-    def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
-        """`providers.base.SpotScout.has_spot`, by the placement score; None in between, and where it is not told."""
-        request = {
-            "InstanceTypes": [offer.instance_type],
-            "TargetCapacity": 1,
-            "TargetCapacityUnitType": "units",
-            "SingleAvailabilityZone": zone is not None,
-            "RegionNames": [offer.region],
-        }
-        try:
-            reply = self.account.api.call("ec2", offer.region, "GetSpotPlacementScores", request)
-            name = self.account.network(offer.region).zone_ids.get(zone, "") if zone else ""
-        except CredentialsError:
-            raise
-        except ProviderError:
-            return None  # few are allowed to ask, and not often
-        scores = [
-            int(row["Score"])
-            for row in reply.get("SpotPlacementScores", ())
-            if not zone or row.get("AvailabilityZoneId") == name
-        ]
-        if not scores:
-            return None
-        return True if max(scores) >= LIKELY else False if max(scores) <= UNLIKELY else None
 
     def _refined(self, offer: Offer, open_regions: frozenset[str]) -> Sequence[Offer]:
         if offer.region not in open_regions:

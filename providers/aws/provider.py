@@ -11,6 +11,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pricing.current import offers_of
+from pricing.offers import Market, OfferQuery
 from providers.aws import reply
 from providers.aws import request as ec2_request
 from providers.aws.account import Account
@@ -18,6 +19,7 @@ from providers.aws.api import CONNECTIONS, Api, SdkApi
 from providers.aws.doctor import examine
 from providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_GROUP, NO_SUCH_THING, Settling
 from providers.aws.listing import Listing
+from providers.aws.obtainability import PlacementScores
 from providers.aws.preflight import checks
 from providers.aws.prices import Live
 from providers.aws.quotas import closed_regions, quota_text, shortfalls
@@ -52,7 +54,8 @@ from providers.stores.settings import StoreSettings
 from providers.values import resolution_of
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer, OfferQuery
+    from pricing.obtainability import MachinePlace, Obtainability
+    from pricing.offers import Offer
     from providers.base import Check, LaunchRequest, RunStore, SetupStep, VendorRequest
 
 LISTING_LAG = timedelta(minutes=2)
@@ -223,7 +226,11 @@ class AwsProvider:
 
     def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
         """What AWS's placement score hints (providers.base.SpotScout)."""
-        return Live(self.account, self.now_of).has_spot(offer, zone)
+        return self._placement_scores().has_spot(offer, zone)
+
+    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
+        """By placement scores (providers.cloud.obtainability.ObtainabilityTeller)."""
+        return self._placement_scores().of(offers)
 
     def stop(self, ref: InstanceRef) -> None:
         with contextlib.suppress(InstanceNotFoundError):
@@ -268,6 +275,11 @@ class AwsProvider:
         self.let_go()
         if isinstance(self.api, SdkApi):
             self.api.close()
+
+    def _placement_scores(self) -> PlacementScores:
+        query, today = OfferQuery(markets=frozenset({Market.SPOT})), self.now_of().date()
+        spot_offers = partial(offers_of, PROVIDER, query, self.account.settings.home, today)
+        return PlacementScores(self.account, self.now_of, spot_offers)
 
     def _ec2(self, region: str, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         return self.api.call("ec2", region, operation, parameters)

@@ -7,15 +7,18 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from pricing.obtainability import Obtainability
 from pricing.offers import Offer, PriceGrade
 from providers.base import Check, Preflight, PreflightState, SetupStep, VendorRequest
+from providers.cloud.obtainability import place_of
 from tests.builders import TODAY
 from tests.doubles.fake_provider import FakeProvider
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from pricing.obtainability import MachinePlace
     from providers.base import ProviderSettings
 
 IDENTITY = Check(name="identity", state=PreflightState.OK, detail="account 123456789012")
@@ -34,7 +37,7 @@ def a_step(name: str) -> SetupStep:
 class FakeCloud(FakeProvider):
     """`account` are the doctor's lines, `judge` the checks of an offer's preflight, `made` the names of the steps that
     are set up, of `needs`. `live` gives the prices of an offer by zone ("": the whole region); an offer without any is
-    not to be had. `closed` counts how often it has let go."""
+    not to be had. `closed` counts how often it has let go. `score` is what the vendor says of an offer."""
 
     name: str = "aws"
     account: tuple[Check, ...] = (IDENTITY,)
@@ -43,6 +46,7 @@ class FakeCloud(FakeProvider):
     made: list[str] = field(default_factory=list)
     live: Callable[[Offer], dict[str, str] | None] = lambda _: None
     closed: int = 0
+    score: Callable[[Offer], Obtainability | None] = lambda _: None
 
     def now(self) -> datetime:
         return self.clock.now()
@@ -73,6 +77,10 @@ class FakeCloud(FakeProvider):
                 self.made.remove(step.name)
             else:
                 self.made.append(step.name)
+
+    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
+        with self._call("obtainability", f"{len(offers)}"):
+            return {place_of(offer): score for offer in offers if (score := self.score(offer)) is not None}
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
         with self._call("refine", f"{len(offers)}"):

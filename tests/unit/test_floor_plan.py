@@ -32,6 +32,7 @@ PLAN = {
     "doctor": "what every launch needs",
     "errors": "the vendor's codes, and the reaction each calls for",
     "listing": "what of ours there is, by label",
+    "obtainability": "how likely the vendor says a machine is obtained",
     "permissions": "roles and policies as data",
     "preflight": "whether an offer may be launched",
     "prices": "live prices, and what a thing that was listed costs",
@@ -147,13 +148,18 @@ BESIDES = {
 }
 _PROJECTS = "the project's, in providers/gcp"
 WITHOUT = {
+    "azure": {
+        "obtainability": "spot placement scores are not asked for",
+    },
     "gcp": {
+        "obtainability": "Google's capacity advice is not asked for",
         "deadline": "Compute Engine ends machines itself: maxRunDuration, in request.py",
     },
     "gcp/tpu": {
         **dict.fromkeys(
             ("account", "bill", "doctor", "permissions", "quotas", "settings", "setup", "store"), _PROJECTS
         ),
+        "obtainability": "Google's advice is about machines of Compute Engine",
         "prices": "the API tells none; providers/gcp/prices.py has the catalog's",
         "setup_steps": _PROJECTS,
     },

@@ -221,15 +221,22 @@ def spot_has_prices_and_scores(world: Callable[[], World]) -> None:
         return ActionResult({"SpotPriceHistory": rows})
 
     def get_spot_placement_scores(self: Any) -> Any:
-        w, region = world(), self.ec2_backend.region_name
+        from moto.ec2.models import ec2_backends
+
+        w, by_zone = world(), self._get_param("SingleAvailabilityZone", False)
         kinds = self._get_param("InstanceTypes", [])
         rows = []
-        for zone in self.ec2_backend.describe_availability_zones():
-            where = {"region": region, "zone": zone.name, "instance_type": kinds[0], "market": "spot"}
-            score = last_that_fits(w.scenario.places, "score", **where)
-            full = w.stock(region, zone.name, kinds[0], "spot") <= 0
-            told = {"Region": region, "AvailabilityZoneId": zone.zone_id}
-            rows.append({**told, "Score": score if score is not None else (1 if full else 9)})
+        for region in self._get_param("RegionNames", []) or [self.ec2_backend.region_name]:
+            scores = {}
+            for zone in ec2_backends[self.current_account][region].describe_availability_zones():
+                where = {"region": region, "zone": zone.name, "instance_type": kinds[0], "market": "spot"}
+                score = last_that_fits(w.scenario.places, "score", **where)
+                full = w.stock(region, zone.name, kinds[0], "spot") <= 0
+                scores[zone.zone_id] = score if score is not None else (1 if full else 9)
+                if len(set(kinds)) < 3:
+                    scores[zone.zone_id] = 1
+            told = [{"Region": region, "AvailabilityZoneId": zone, "Score": scores[zone]} for zone in scores]
+            rows += told if by_zone else [{"Region": region, "Score": max(scores.values())}]
         return ActionResult({"SpotPlacementScores": rows})
 
     SpotInstances.describe_spot_price_history = describe_spot_price_history

@@ -7,13 +7,14 @@ import os
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Outcome, Phase
+from pricing.obtainability import Obtainability, ObtainabilityGrade
 from providers import registry
 from providers.base import Check, PreflightState
 from providers.cloud.sign_ins import TRACES, may_be_signed_in
@@ -264,6 +265,37 @@ def test_rows_of_a_cloud_that_nobody_is_signed_in_to_cost_no_call(nobody: FakeCl
     said = plan("estimate", "job.yaml", "--catalog", catalog, "--check", "--provider", "aws")
     assert "no: identity: there is no sign-in for aws on this computer (aws configure, or aws sso login)" in said.out
     assert nobody.calls == []
+
+
+def a_score(grade: str) -> Obtainability:
+    return Obtainability(
+        grade=ObtainabilityGrade(grade), ground="score 2 of 10", as_of=date(2026, 11, 23), source="the vendor"
+    )
+
+
+def test_the_vendors_scores_change_the_order_of_the_rows(aws: FakeCloud, catalog: Path) -> None:
+    arguments = ("estimate", "job.yaml", "--catalog", catalog, "--provider", "aws", "--json", "--check")
+    first = plan(*arguments).json["candidates"][0]
+    place = [first[key] for key in ("region", "instance_type", "market")]
+    aws.score = lambda offer: a_score("poor") if [offer.region, offer.instance_type, offer.market] == place else None
+    said = plan(*arguments)
+    assert said.err == ""
+    rows = said.json["candidates"]
+    moved = next(row for row in rows if [row[key] for key in ("region", "instance_type", "market")] == place)
+    assert moved["obtainability"]["ground"] == "score 2 of 10"
+    assert moved["total_seconds"] > first["total_seconds"]
+    assert [row["obtainability"] for row in rows if row is not moved] == [None] * (len(rows) - 1)
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionDeniedError("ec2:GetSpotPlacementScores is denied"), TransientError("no answer")]
+)
+def test_scores_that_cannot_be_read_are_told_in_one_line(aws: FakeCloud, catalog: Path, error: Exception) -> None:
+    aws.down["obtainability"] = error
+    said = plan("estimate", "job.yaml", "--catalog", catalog, "--check", "--provider", "aws")
+    assert said.code == 0
+    assert said.err == f"aws: whether its offers are obtained stays unknown: {error}\n"
+    assert [call for call in aws.calls if "obtainability" in str(call)] != []
 
 
 # --- where nobody is signed in -----------------------------------------------------------------------------------

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pricing.obtainability import MachinePlace
 from pricing.offers import PriceGrade
 from providers.aws.preflight import quota
 from providers.base import PreflightState
-from providers.errors import (
-    CredentialsError,
-)
+from providers.errors import CredentialsError, PermissionDeniedError
 from tests.unit.providers.aws.ec2.places import another, offer, states, the
 
 if TYPE_CHECKING:
@@ -157,3 +156,33 @@ def test_a_placement_score_hints_of_spot(
     assert provider.has_spot(asked, "us-east-1a") is says
     double.script(operation="GetSpotPlacementScores", code="MaxConfigLimitExceeded", times=None)
     assert provider.has_spot(asked, "us-east-1a") is None
+
+
+# --- placement scores --------------------------------------------------------------------------------------------
+
+
+def test_offers_have_the_placement_score_of_their_region(double: remote.Double, provider: TimedAws) -> None:
+    double.reset(places=[{"region": "us-east-1", "score": 9}, {"region": "us-west-2", "score": 2}])
+    east, west = (offer(provider, "g4dn.xlarge", "spot", region) for region in ("us-east-1", "us-west-2"))
+    told = provider.obtainability([east, west, offer(provider, "g4dn.xlarge")])
+    assert {place.region: known.grade for place, known in told.items()} == {"us-east-1": "good", "us-west-2": "poor"}
+    assert {place.market for place in told} == {"spot"}
+    known = told[MachinePlace("aws", "us-west-2", "g4dn.xlarge", "spot")]
+    assert known.ground == ("placement score 2 of 10 for one spot machine of g4dn.xlarge, g4dn.2xlarge, g4dn.4xlarge")
+    assert known.as_of == provider.now().date()
+
+
+def test_a_type_whose_family_has_fewer_than_three_is_not_scored(double: remote.Double, provider: TimedAws) -> None:
+    """EC2 scores one or two types low, whatever there is."""
+    asked = offer(provider, "p4d.24xlarge", "spot")
+    assert provider.obtainability([asked]) == {}
+    assert provider.has_spot(asked, "us-east-1a") is None
+    alone = {"InstanceTypes": ["g4dn.xlarge"], "TargetCapacity": 1, "RegionNames": ["us-east-1"]}
+    (row,) = provider.account.api.call("ec2", "us-east-1", "GetSpotPlacementScores", alone)["SpotPlacementScores"]
+    assert row["Score"] == 1
+
+
+def test_what_ec2_refuses_to_score_is_an_error(double: remote.Double, provider: TimedAws) -> None:
+    double.script(operation="GetSpotPlacementScores", code="UnauthorizedOperation", times=None)
+    with pytest.raises(PermissionDeniedError):
+        provider.obtainability([offer(provider, "g4dn.xlarge", "spot")])
