@@ -13,7 +13,7 @@ provider.
    128; times 90 epochs: 4,492,800 images.
 3. Memory: `workloads/memory.py` `footprint` adds weights, gradients, optimizer, activations, and workspace: 0.4 GiB
    of the 15.8 GiB that XLA can use. An offer whose devices have less is rejected.
-4. Throughput: `throughput/predict.py` `Predictor` gives 8,702 images/s, with an 80 % interval from 5,422 to 13,967.
+4. Throughput: `throughput/predict.py` `Predictor` gives 8,702 images/s, with an 80 % interval from 5,410 to 13,997.
    The basis is `modelled`: no measurement of a TPU v5e is in the table.
 5. Feeding: `forecast/feeding.py` `feed_images_per_second` computes that 24 vCPU can supply 975,039 images/s. `pace`
    takes the slower of the two: the throughput stays 8,702 images/s.
@@ -23,9 +23,9 @@ provider.
    from measurements of 2022. `forecast/interruption.py` `expected_run` turns that into 0.022 expected interruptions,
    which add 18 s: 19m 41s, of which 19m 36s are billed.
 8. Cost: `pricing/planning.py` `planning_micro` makes 0.312 USD/h of the 0.298 that were listed 145 days before.
-   `pricing/money.py` `Billing` turns the billed time into billed seconds; boot time of this TPU is free, so that 726
+   `pricing/money.py` `Billing` turns the billed time into billed seconds; boot time of this TPU is free, so that 727
    s at 0.312214 USD/h cost 0.0630 USD. `forecast/side_costs.py` `SideCosts` adds disk (0.0045), address (0.0016),
-   transfer (0.0072) and traffic between regions (0.00): 0.0763 USD. The ends of the throughput's interval and of the
+   transfer (0.0072) and traffic between regions (0.00): 0.0764 USD. The ends of the throughput's interval and of the
    price's give 0.0570 and 0.14 USD.
 9. `forecast/choose.py` orders the candidates by the job's objective, `forecast/advice.py` `advice` adds what would
    make the job cheaper or faster, and `forecast/this_machine.py` `quote_this_machine` estimates the same job on this

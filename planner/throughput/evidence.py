@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from planner.throughput.nets import convolutions
 from planner.throughput.rates import Precision
-from planner.throughput.setup import Family, Link
+from planner.throughput.setup import Family, Library, Link
 from planner.throughput.values import Basis
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class EvidenceRow:
     device: str
     architecture: str
     link: Link
+    library: Library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +69,16 @@ class Evidence:
     """How far the net's depth is from the nearest that this source measured on this device: the logarithm of the ratio
     of their convolutions."""
     several: bool = False
-    scattered: bool = False
-    """Whether the sharing is torch's `nn.DataParallel`."""
+    link: Link = Link.ONE
+    library: Library = Library.ONE
+    library_seen: bool = True
+    """Whether anything that this library shared was seen, on any device."""
 
     @property
     def key(self) -> str:
         """The name of the interval that fits."""
+        if not self.library_seen:
+            return UNSEEN_LIBRARY
         if not self.sharing_seen:
             return f"{self.nearness}+{SCATTERING if self.scattered else SHARING}"
         if self.several:
@@ -81,29 +86,41 @@ class Evidence:
         return f"{self.nearness}+{OTHER_DEPTH}" if self.depth_gap else str(self.nearness)
 
     @property
+    def scattered(self) -> bool:
+        """Whether the sharing is torch's `nn.DataParallel`."""
+        return self.library is Library.DATA_PARALLEL
+
+    @property
+    def place(self) -> str:
+        """The name of the link and the library whose own spread counts; empty where it does not."""
+        return f"{self.link}/{self.library}" if self.key.endswith(f"+{SHARING}") else ""
+
+    @property
     def scale(self) -> float:
         """What the half width of this kind is multiplied by: an unseen depth costs with the square of how far it is, as
         whatever curves does between and beyond the points it is known at."""
         return self.depth_gap**2 if self.key == _OTHER_DEPTH_KEY else 1.0
 
-    def half_width(self, half_widths: Mapping[str, float]) -> float:
-        """The half width of the interval, in logarithms, from those of each kind."""
-        value = half_widths.get(self.key)
-        if value is None:
+    def half_width(self, half_widths: Mapping[str, float], sharing_scales: Mapping[str, float]) -> float:
+        """The half width of the interval, in logarithms, from those of each kind; `sharing_scales` is how much farther
+        off than others the sharing over a link by a library is."""
+        nearest, kind = half_widths[str(self.nearness)], half_widths.get(self.key)
+        if kind is None:
             # Sharing that no fold tried beside this evidence: its own doubt comes on top.
             sharing = half_widths[f"{Nearness.SAME_SOURCE}+{SHARING}"]
-            return math.hypot(half_widths[str(self.nearness)], sharing)
+            return math.hypot(nearest, sharing * sharing_scales.get(self.place, 1.0))
+        if self.key == UNSEEN_LIBRARY:
+            return max(kind, nearest)
         if self.key != _OTHER_DEPTH_KEY:
-            return value
+            return kind * sharing_scales.get(self.place, 1.0)
         # However near its depth, a net is known no better than one of that depth; however far, no worse than from
         # another source.
-        nearest, farthest = half_widths[str(Nearness.SAME_SOURCE)], half_widths[str(Nearness.SAME_DEVICE)]
-        return min(max(value * self.scale, nearest), farthest)
+        return min(max(kind * self.scale, nearest), half_widths[str(Nearness.SAME_DEVICE)])
 
 
 OTHER_DEPTH = "other_depth"
 _OTHER_DEPTH_KEY = f"{Nearness.SAME_SOURCE}+{OTHER_DEPTH}"
-SHARING, SCATTERING = "sharing", "scattering"
+SHARING, SCATTERING, UNSEEN_LIBRARY = "sharing", "scattering", "unseen_library"
 _NAMED_ROWS = 3
 _ORDER = tuple(Nearness)
 
@@ -131,27 +148,40 @@ def seen_of(setup: Setup, id_: str, model: str) -> EvidenceRow:
         device=setup.device,
         architecture=setup.rates.architecture,
         link=setup.link,
+        library=setup.library,
     )
 
 
-def evidence(configuration: EvidenceRow, rows: Sequence[EvidenceRow], architectures: frozenset[str]) -> Evidence:
-    """The evidence for `configuration` among the rows of its device; `architectures` are those with any row at all."""
+def evidence(
+    configuration: EvidenceRow,
+    rows: Sequence[EvidenceRow],
+    architectures: frozenset[str],
+    libraries: frozenset[str] = frozenset(Library),
+) -> Evidence:
+    """The evidence for `configuration` among the rows of its device; `architectures` and `libraries` are those with any
+    row at all."""
     several = configuration.count > 1
-    scattered = configuration.link is Link.DATA_PARALLEL
     places = [_place(configuration, row) for row in rows]
+    sharing = Evidence(
+        nearness=Nearness.NONE,
+        ids=(),
+        sharing_seen=not several,
+        several=several,
+        link=configuration.link,
+        library=configuration.library,
+        library_seen=not several or configuration.library in libraries,
+    )
     if not places:
         is_known = configuration.architecture in architectures
-        nearness = Nearness.SAME_ARCHITECTURE if is_known else Nearness.NONE
-        return Evidence(nearness=nearness, ids=(), sharing_seen=not several, several=several, scattered=scattered)
+        return replace(sharing, nearness=Nearness.SAME_ARCHITECTURE if is_known else Nearness.NONE)
     best = min(places)
     nearest = [row for row, place in zip(rows, places, strict=True) if place == best]
     nearest.sort(key=lambda row: (_distance(configuration, row), row.id))
     nearness = _ORDER[best // 2]
-    return Evidence(
+    return replace(
+        sharing,
         nearness=nearness,
         depth_gap=_depth_gap(configuration, rows) if nearness is Nearness.SAME_SOURCE else 0.0,
-        several=several,
-        scattered=scattered,
         ids=tuple(row.id for row in nearest[:_NAMED_ROWS]),
         sharing_seen=not several or best % 2 == 0,
     )
@@ -169,7 +199,8 @@ def _depth_gap(configuration: EvidenceRow, rows: Sequence[EvidenceRow]) -> float
 
 def _place(configuration: EvidenceRow, row: EvidenceRow) -> int:
     """Twice the place of the nearness, plus one where several devices share the step in another way."""
-    other_sharing = configuration.count > 1 and (row.count == 1 or row.link is not configuration.link)
+    shares_alike = (row.link, row.library) == (configuration.link, configuration.library)
+    other_sharing = configuration.count > 1 and not shares_alike
     if row.precision is not configuration.precision:
         return _OTHER_PRECISION + other_sharing
     if row.source != configuration.source:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.throughput.physics import Constants, LinkConstants, step
-from planner.throughput.setup import Link
+from planner.throughput.physics import Constants, LibraryConstants, LinkConstants, step
+from planner.throughput.setup import Library, Link
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,13 +41,17 @@ class Correction:
 class Model:
     """`left_out` maps a measurement to the change of its own prediction (in logarithms of the step time) when it is
     taken out of the evidence. `half_widths` maps a kind of evidence to the half width of the 80 % interval in
-    logarithms; `version_shift` is what a new version of a framework adds to it."""
+    logarithms, `sharing_scales` the link and library of several devices to how much wider theirs is. Steps that
+    `measured_libraries` share are among the measurements; `version_shift` is what a new version of a framework adds to
+    the half width."""
 
     constants: Constants
     links: LinkConstants
     corrections: Mapping[Group, Correction]
     left_out: Mapping[str, float]
     half_widths: Mapping[str, float]
+    sharing_scales: Mapping[str, float]
+    measured_libraries: frozenset[str]
     version_shift: float
 
     def seconds(self, setup: Setup) -> float:
@@ -87,12 +91,13 @@ def load_model(path: Path = MODEL_FILE) -> Model:
         constants=Constants(**values["constants"]),
         links=LinkConstants(
             bytes_per_second={Link(name): speed for name, speed in values["links"]["bytes_per_second"].items()},
-            hop_seconds=values["links"]["hop_seconds"],
-            jitter=values["links"]["jitter"],
+            libraries={Library(name): LibraryConstants(**row) for name, row in values["links"]["libraries"].items()},
         ),
         corrections={tuple(key.split(" / ")): _correction(row) for key, row in values["corrections"].items()},
         left_out=values["left_out"],
         half_widths=values["half_widths"],
+        sharing_scales=values["sharing_scales"],
+        measured_libraries=frozenset(values["measured_libraries"]),
         version_shift=values["version_shift"],
     )
 

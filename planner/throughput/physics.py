@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from planner.throughput.grid import DENSE_NODES, OTHER_NODES, Node, batch_nodes, conv_nodes
 from planner.throughput.rates import Precision
 from planner.throughput.remember import per_net
-from planner.throughput.setup import Link
+from planner.throughput.setup import Library, Link
 from workloads.layers import figures
 
 if TYPE_CHECKING:
@@ -53,14 +53,23 @@ class Constants:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkConstants:
-    """The fitted constants of sharing a step among devices."""
+class LibraryConstants:
+    """The fitted constants of one library that shares a step among devices."""
 
-    bytes_per_second: dict[Link, float]
+    reach: float
+    """Share of the link's speed that counts: above one where gradients travel while the backward pass goes on."""
     hop_seconds: float
     """Per doubling of the devices."""
     jitter: float
     """Share of the step lost per doubling: the slowest device is waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkConstants:
+    """The fitted constants of sharing a step among devices: of each link, and of each library over any of them."""
+
+    bytes_per_second: dict[Link, float]
+    libraries: dict[Library, LibraryConstants]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +127,8 @@ def step(setup: Setup, constants: Constants, links: LinkConstants) -> Step:
     parts = _parts(setup, constants)
     alone = sum(part.seconds for part in parts)
     waiting = _waiting_seconds(setup, links)
-    together = (alone + waiting) * (1 + links.jitter * math.log2(setup.count))
+    jitter = links.libraries[setup.library].jitter
+    together = (alone + waiting) * (1 + jitter * math.log2(setup.count))
     return Step(parts=parts, device_seconds=alone, seconds=together, memory_pressure=_pressure(setup))
 
 
@@ -210,29 +220,33 @@ _FEW_CHANNELS = 4
 
 
 def _waiting_seconds(setup: Setup, links: LinkConstants) -> float:
-    """Seconds the gradients travel: a ring for NVLink and PCIe, one shared bus through the host, a broadcast and a
-    gather for `DataParallel`."""
+    """Seconds the gradients travel."""
     if setup.count == 1:
         return 0.0
+    library = links.libraries[setup.library]
+    speed = links.bytes_per_second[setup.link] * library.reach
     sent = float(_totals(setup.net, 0, 0)[0] * setup.gradient_bytes)
+    return volume(setup, sent) / speed + library.hop_seconds * math.log2(setup.count)
+
+
+def volume(setup: Setup, sent: float) -> float:
+    """Bytes that a link carries for a step with `sent` bytes of gradients: a ring for NVLink and PCIe, one shared bus
+    through the host, a server's gradients and weights, a broadcast and a gather for `DataParallel`; none on one device.
+    """
     count = setup.count
-    speed = links.bytes_per_second[setup.link]
-    ring = 2 * sent * (count - 1) / count
-    volume = ring
+    wide = setup.link in (Link.NVLINK, Link.NVSWITCH)
+    generation = _NVLINK_GENERATION.get(setup.rates.architecture, 1.0) if wide else 1.0
+    if setup.library is Library.SERVER:
+        return sent * count / 2 / generation
     match setup.link:
-        case Link.NVLINK:
-            volume = ring / _NVLINK_GENERATION.get(setup.rates.architecture, 1.0)
         case Link.HOST:
             # Each of a ring's messages is written to the host and read from it, all over one bus.
-            volume = 4 * sent * (count - 1)
-        case Link.SERVER:
-            volume = sent * count / 2
+            return 4 * sent * (count - 1)
         case Link.DATA_PARALLEL:
             # The copies go over NVLink where the boards have it, as data centre Ampere has.
-            volume = 2 * sent * (count - 1) / (3.5 if setup.device == "A100" else 1.0)
-        case Link.ONE | Link.PAIRS | Link.PCIE | Link.NETWORK:
-            pass
-    return volume / speed + links.hop_seconds * math.log2(count)
+            return 2 * sent * (count - 1) / (3.5 if setup.device == "A100" else 1.0)
+        case _:
+            return 2 * sent * (count - 1) / count / generation
 
 
 @per_net

@@ -15,8 +15,11 @@ from planner.throughput.rates import KnownRates, known_rates
 from planner.throughput.setup import (
     KERAS_REFERENCE,
     Family,
+    Library,
+    Link,
     Setup,
     family_of,
+    library_of,
     link_of,
     precision_of,
     setup_of_row,
@@ -98,7 +101,7 @@ class Predictor:
         for row in without:
             seconds *= math.exp(self._model.left_out.get(row, 0.0))
         rate = setup.batch * setup.count / seconds
-        return self._throughput(rate, near, near.half_width(self._model.half_widths))
+        return self._throughput(rate, near, self._half_width(near))
 
     def rates(self, device: str) -> KnownRates | None:
         """The peak rates of a device; None where it is unknown, or they are."""
@@ -119,7 +122,7 @@ class Predictor:
         key = model_key(question.net)
         near = self._evidence(setup, key, frozenset())
         rate = setup.batch * setup.count / self._model.seconds(setup)
-        width = near.half_width(self._model.half_widths)
+        width = self._half_width(near)
         if not is_vgg(key):
             # Folds try VGG nets only; another net is at least as unsure as another source.
             width = max(width, self._model.half_widths[str(Nearness.SAME_DEVICE)])
@@ -142,7 +145,7 @@ class Predictor:
         rows = self._seen_of(setup.rates)
         if without:
             rows = [row for row in rows if row.id not in without]
-        return evidence(seen_of(setup, "", model), rows, self._architectures)
+        return evidence(seen_of(setup, "", model), rows, self._architectures, self._model.measured_libraries)
 
     def _seen_of(self, rates: Rates) -> list[EvidenceRow]:
         if rates.group not in self._rows_by_group:
@@ -150,12 +153,20 @@ class Predictor:
             self._rows_by_group[rates.group] = seen_on(self._database, names, rates.group, rates.architecture)
         return self._rows_by_group[rates.group]
 
+    def _half_width(self, near: Evidence) -> float:
+        return near.half_width(self._model.half_widths, self._model.sharing_scales)
+
     def _throughput(self, rate: float, near: Evidence, half_width: float) -> Throughput:
         factor = math.exp(half_width)
         basis = basis_of(near.nearness)
         ids = near.ids or ("no measurement of this device: its peak rates and what the model learnt of others",)
         return Throughput(
-            images_per_second=rate, low=rate / factor, high=rate * factor, basis=basis, evidence=ids, note=_NOTES[basis]
+            images_per_second=rate,
+            low=rate / factor,
+            high=rate * factor,
+            basis=basis,
+            evidence=ids,
+            note="; ".join(filter(None, (_NOTES[basis], _sharing_note(near)))),
         )
 
 
@@ -164,6 +175,44 @@ _NOTES = {
     Basis.SCALED: "this device was measured in another configuration",
     Basis.MODELLED: "no measurement of this device",
 }
+_LINKS = {
+    Link.ONE: "nothing",
+    Link.NVLINK: "NVLink",
+    Link.NVSWITCH: "NVSwitch",
+    Link.PAIRS: "NVLink between pairs",
+    Link.PCIE: "PCIe",
+    Link.HOST: "PCIe through the host",
+    Link.DATA_PARALLEL: "an unknown link",
+    Link.NETWORK: "the network",
+}
+_LIBRARIES = {
+    Library.ONE: "no library",
+    Library.NCCL: "NCCL",
+    Library.HOROVOD: "Horovod",
+    Library.MIRRORED: "MirroredStrategy",
+    Library.DDP: "DistributedDataParallel",
+    Library.KVSTORE: "MXNet's key-value store",
+    Library.XLA: "XLA's collectives",
+    Library.SERVER: "a parameter server",
+    Library.DATA_PARALLEL: "nn.DataParallel",
+}
+
+
+def _sharing_note(near: Evidence) -> str:
+    """What is said of several devices of which one alone was measured."""
+    if near.sharing_seen:
+        return ""
+    link, library = _LINKS[near.link], _LIBRARIES[near.library]
+    known = "one device alone was measured" if near.ids else "no device of this kind was measured"
+    if near.library_seen:
+        return (
+            f"{known}: how several share a step over {link} with {library} is known from other devices, "
+            "and the interval is as wide as such predictions were off"
+        )
+    return (
+        f"{known}, and no step over any link that {library} shared: "
+        f"over {link} the interval is as wide as predictions for a library left out were off"
+    )
 
 
 def _setup(question: Question, rates: KnownRates) -> Setup:
@@ -181,5 +230,6 @@ def _setup(question: Question, rates: KnownRates) -> Setup:
         source=KERAS_REFERENCE if family is Family.KERAS else "",
         optimizer_step=True,
         link=link_of(question.device_count, 1, interconnect, Parallelism.UNSTATED, question.device),
+        library=library_of(question.device_count, Parallelism.UNSTATED, question.framework),
         gradient_bytes=4,
     )

@@ -26,17 +26,52 @@ class Family(StrEnum):
 
 
 class Link(StrEnum):
-    """What gradients travel over. `host` is PCIe between consumer cards that may not address each other."""
+    """What gradients travel over. `host` is PCIe between consumer cards that may not address each other; `nvlink` joins
+    some pairs of a machine's cards directly, `nvswitch` all of them at full speed."""
 
     ONE = "one"
     NVLINK = "nvlink"
+    NVSWITCH = "nvswitch"
     PAIRS = "nvlink_pairs"
     PCIE = "pcie"
     HOST = "host"
-    SERVER = "parameter_server"
     DATA_PARALLEL = "data_parallel"
+    """Between devices under torch's `nn.DataParallel`: no source of such rows states what joins them."""
     NETWORK = "network"
 
+
+class Library(StrEnum):
+    """What sums the gradients of several devices, or copies them."""
+
+    ONE = "one"
+    NCCL = "nccl"
+    """The program's own calls of NCCL: `tf_cnn_benchmarks` with replicated variables, MindSpore."""
+    HOROVOD = "horovod"
+    MIRRORED = "mirrored_strategy"
+    """TensorFlow's MirroredStrategy: NCCL within a machine."""
+    DDP = "ddp"
+    """torch's DistributedDataParallel: NCCL, in buckets while the backward pass goes on."""
+    KVSTORE = "kvstore"
+    """MXNet's key-value store on the devices."""
+    XLA = "xla"
+    """Collectives that JAX compiles into the step."""
+    SERVER = "parameter_server"
+    DATA_PARALLEL = "data_parallel"
+    """torch's `nn.DataParallel`: one process copies weights out and gradients in."""
+
+
+_LIBRARY_OF = {
+    Parallelism.REPLICATED: Library.NCCL,
+    Parallelism.HOROVOD: Library.HOROVOD,
+    Parallelism.MIRRORED: Library.MIRRORED,
+    Parallelism.DDP: Library.DDP,
+    Parallelism.KVSTORE: Library.KVSTORE,
+    Parallelism.PARAMETER_SERVER: Library.SERVER,
+    Parallelism.DATA_PARALLEL: Library.DATA_PARALLEL,
+}
+_SWITCHED = re.compile(r"(A100|A800|H100|H200|H20|B200|B300|GB200)\b(?!-PCIe)")
+"""SXM boards whose machines join them by NVSwitch: Ampere and later. Machines of four A100 have direct links of the
+same width."""
 
 # The source whose setup is our trainer's: Keras' own loop, SGD, images copied from the host at each step.
 KERAS_REFERENCE = "profet|TensorFlow Keras|2.x (repo requirements: 2.5.0)"
@@ -61,6 +96,7 @@ class Setup:
     source: str
     optimizer_step: bool
     link: Link
+    library: Library
     gradient_bytes: int
 
     @property
@@ -77,7 +113,9 @@ class Setup:
             ("source", self.source),
             ("source_device", self.source, self.device),
             ("series", self.source, self.device, half, xla),
+            ("library", str(self.library)),
             ("link", str(self.link)),
+            ("link_library", str(self.link), str(self.library)),
             ("link_architecture", str(self.link), self.rates.architecture),
             ("link_source_device", str(self.link), self.source, self.device),
             ("link_series", str(self.link), self.source, self.device, half, xla),
@@ -128,11 +166,27 @@ def link_of(count: int, nodes: int, interconnect: str, parallelism: Parallelism,
         return Link.NETWORK
     if "pair" in text:
         return Link.PAIRS
-    if ("nvlink" in text or "nvswitch" in text or text.startswith("ici")) and "bridge" not in text:
+    if "nvswitch" in text or ("nvlink" in text and "bridge" not in text and _SWITCHED.match(device)):
+        return Link.NVSWITCH
+    if ("nvlink" in text or text.startswith("ici")) and "bridge" not in text:
         return Link.NVLINK
-    if parallelism is Parallelism.PARAMETER_SERVER:
-        return Link.SERVER
     return Link.HOST if _WITHOUT_PEER_ACCESS.match(device) else Link.PCIE
+
+
+def library_of(count: int, parallelism: Parallelism, framework: str) -> Library:
+    """What shares the step of `count` devices: as it is stated, else what the framework does by itself. The trainer's
+    own is MirroredStrategy under TensorFlow."""
+    if count == 1:
+        return Library.ONE
+    if parallelism is not Parallelism.UNSTATED:
+        return _LIBRARY_OF[parallelism]
+    name = framework.lower()
+    if name == "jax":
+        return Library.XLA
+    family = family_of(framework)
+    if family is Family.TORCH:
+        return Library.DDP
+    return Library.MIRRORED if family is Family.KERAS else Library.NCCL
 
 
 def setup_of_row(row: Measurement, net: Net, rates: Rates) -> Setup | None:
@@ -151,6 +205,7 @@ def setup_of_row(row: Measurement, net: Net, rates: Rates) -> Setup | None:
         source=source_of(row),
         optimizer_step=row.optimizer_step,
         link=link_of(row.device_count, row.node_count, row.interconnect, row.parallelism, row.device),
+        library=library_of(row.device_count, row.parallelism, row.framework),
         # Only a net that is wholly in 16 bits has gradients in 16 bits; mixed precision keeps weights in 32.
         gradient_bytes=2 if row.precision in ("fp16", "bf16") else 4,
     )

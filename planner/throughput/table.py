@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.throughput.evidence import EvidenceRow
 from planner.throughput.nets import convolutions_of
-from planner.throughput.setup import family_of, link_of, precision_of, source_name
+from planner.throughput.setup import family_of, library_of, link_of, precision_of, source_name
 from planner.throughput.values import Parallelism
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def _evidence_row(row: tuple[object, ...], group: str, architecture: str) -> Evi
         device=group,
         architecture=architecture,
         link=link_of(int(count), int(nodes), link, Parallelism(parallelism), device),
+        library=library_of(int(count), Parallelism(parallelism), framework),
     )
 
 

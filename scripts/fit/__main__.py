@@ -9,10 +9,12 @@ from dataclasses import replace
 from scripts.fit.evaluate import fit, run_folds
 from scripts.fit.folds import folds
 from scripts.fit.influence import influence, influence_lines
-from scripts.fit.report import figures, moved_figures, write_report
+from scripts.fit.others import other_arrays, read_others
+from scripts.fit.pairs import read_pairs
+from scripts.fit.report import figures, moved_figures, summary, write_report
 from scripts.fit.rows import arithmetic, read_rows
 from scripts.fit.store import rounded, write_model
-from scripts.fit.widths import half_widths, version_shift
+from scripts.fit.widths import half_widths, sharing_scales, version_shift
 
 
 def main() -> int:
@@ -22,18 +24,27 @@ def main() -> int:
     chosen = options.parse_args()
     rows = read_rows()
     data = arithmetic(rows)
+    pairs, others = read_pairs(), other_arrays(read_others())
     wanted = folds(rows)
-    sys.stderr.write(f"{len(rows)} rows, {len(wanted)} folds\n")
-    tested = run_folds(data, wanted, chosen.workers)
+    sys.stderr.write(
+        f"{len(rows)} rows, {len(pairs)} pairs and {len(others.others)} series of other nets, {len(wanted)} folds\n"
+    )
+    tested = run_folds(data, pairs, others, wanted, chosen.workers)
     if not chosen.report_only:
-        model, left_out = fit(data)
+        model, left_out = fit(data, pairs, others)
         model = replace(
-            rounded(model), left_out=left_out, half_widths=half_widths(tested), version_shift=version_shift(rows)
+            rounded(model),
+            left_out=left_out,
+            half_widths=half_widths(tested),
+            sharing_scales=sharing_scales(tested),
+            version_shift=version_shift(rows),
         )
         write_model(model, {"rows": len(rows), "tests": figures(tested)})
     for line in influence_lines(influence(rows, tested, moved_figures)):
         sys.stderr.write(f"{line}\n")
     write_report(rows, tested)
+    for line in summary(tested):
+        sys.stdout.write(f"{line}\n")
     return 0
 
 

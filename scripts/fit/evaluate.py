@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from planner.throughput.evidence import Evidence, EvidenceRow, basis_of, evidence, seen_of
 from planner.throughput.model import Model
 from scripts.fit.constants import fit_constants
-from scripts.fit.folds import CONFIGURATION, CONFIGURATION_SEVERAL
+from scripts.fit.folds import CONFIGURATION, CONFIGURATION_SEVERAL, trained_others, trained_pairs
 from scripts.fit.process import fit_variances, posterior, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scripts.fit.folds import Fold
+    from scripts.fit.others import OtherArrays
+    from scripts.fit.pairs import Pair
     from scripts.fit.rows import Arithmetic, Row
 
 COVERAGE = 0.8
@@ -46,10 +48,10 @@ class Tested:
         return math.expm1(self.off)
 
 
-def fit(data: Arithmetic) -> tuple[Model, Mapping[str, float]]:
-    """The model of these rows, without intervals, and what leaving each row out changes."""
-    fitted = fit_constants(data)
-    prepared = prepare(data, fitted)
+def fit(data: Arithmetic, pairs: Sequence[Pair], others: OtherArrays) -> tuple[Model, Mapping[str, float]]:
+    """The model of these rows, pairs and other nets, without intervals, and what leaving each row out changes."""
+    fitted = fit_constants(data, pairs)
+    prepared = prepare(data, fitted, others)
     found = posterior(prepared, fit_variances(prepared))
     left_out = {row.measurement.id: float(change) for row, change in zip(data.rows, found.left_out, strict=True)}
     model = Model(
@@ -58,24 +60,30 @@ def fit(data: Arithmetic) -> tuple[Model, Mapping[str, float]]:
         corrections=found.corrections,
         left_out=left_out,
         half_widths={},
+        sharing_scales={},
+        measured_libraries=frozenset(str(row.setup.library) for row in data.rows),
         version_shift=0.0,
     )
     return model, left_out
 
 
-def run_fold(data: Arithmetic, fold: Fold) -> list[Tested]:
-    """Fitted on the fold's training rows alone: constants, variances and corrections."""
+def run_fold(data: Arithmetic, pairs: Sequence[Pair], others: OtherArrays, fold: Fold) -> list[Tested]:
+    """Fitted on the fold's training rows alone, and on the pairs that go with them: constants, variances and
+    corrections."""
     train = data.take([place for place, row in enumerate(data.rows) if row.measurement.id in fold.trained])
-    model, _ = fit(train)
+    known = others.take(trained_others(fold, data.rows, others.others))
+    model, _ = fit(train, trained_pairs(fold, data.rows, pairs), known)
     return [_tested(fold, row, model, train.rows) for row in data.rows if row.measurement.id in fold.tested]
 
 
-def run_folds(data: Arithmetic, wanted: Sequence[Fold], workers: int) -> list[Tested]:
+def run_folds(
+    data: Arithmetic, pairs: Sequence[Pair], others: OtherArrays, wanted: Sequence[Fold], workers: int
+) -> list[Tested]:
     """Every fold; the same folds give the same answers whatever the number of workers."""
     if workers < 2:
-        return [row for fold in wanted for row in run_fold(data, fold)]
+        return [row for fold in wanted for row in run_fold(data, pairs, others, fold)]
     with ProcessPoolExecutor(max_workers=workers) as pool:
-        answers = pool.map(run_fold, [data] * len(wanted), wanted)
+        answers = pool.map(run_fold, [data] * len(wanted), [pairs] * len(wanted), [others] * len(wanted), wanted)
         return [row for answer in answers for row in answer]
 
 
@@ -93,8 +101,12 @@ def quantile(values: Sequence[float], weights: Sequence[float] | None = None) ->
 
 
 def _tested(fold: Fold, row: Row, model: Model, train: Sequence[Row]) -> Tested:
-    near = evidence(seen(row), [seen(other) for other in train if other.setup.device == row.setup.device],
-                    frozenset(other.setup.rates.architecture for other in train))  # fmt: skip
+    near = evidence(
+        seen(row),
+        [seen(other) for other in train if other.setup.device == row.setup.device],
+        frozenset(other.setup.rates.architecture for other in train),
+        model.measured_libraries,
+    )
     return Tested(
         test=CONFIGURATION_SEVERAL if fold.test == CONFIGURATION and row.setup.count > 1 else fold.test,
         fold=fold.name,

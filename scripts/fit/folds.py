@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planner.throughput.setup import Library
 from planner.throughput.values import Parallelism
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from scripts.fit.others import Other
+    from scripts.fit.pairs import Pair
     from scripts.fit.rows import Row
 
 FILE = Path(__file__).parent / "folds.json"
@@ -20,12 +23,14 @@ FILE = Path(__file__).parent / "folds.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Fold:
-    """`test` names the table it belongs to, `name` what is left out; `tested` and `trained` are ids."""
+    """`test` names the table it belongs to, `name` what is left out; `tested` and `trained` are ids. `hidden` are the
+    sources and devices whose other nets are left out too."""
 
     test: str
     name: str
     tested: frozenset[str]
     trained: frozenset[str]
+    hidden: frozenset[tuple[str, str]] = frozenset()
 
 
 UNSEEN_NET = "unseen_vgg"
@@ -37,11 +42,12 @@ DEVICE = "unseen_gpu"
 ARCHITECTURE = "unseen_architecture"
 SHARING = "several_gpus"
 SHARING_STRICT = "several_gpus_source_and_gpu_unseen"
+LIBRARY = "several_gpus_library_unseen"
 DATA_PARALLEL = "several_gpus_dataparallel"
 PRECISION = "unseen_precision"
 TESTS = (
     *(UNSEEN_NET, BETWEEN, CONFIGURATION, CONFIGURATION_SEVERAL, SOURCE, DEVICE, ARCHITECTURE),
-    *(SHARING, SHARING_STRICT, DATA_PARALLEL, PRECISION),
+    *(SHARING, SHARING_STRICT, LIBRARY, DATA_PARALLEL, PRECISION),
 )
 EC2 = "profet"
 
@@ -55,8 +61,50 @@ def folds(rows: Sequence[Row]) -> list[Fold]:
         *_devices(rows),
         *_architectures(rows),
         *_sharing(rows),
+        *_libraries(rows),
         *_precisions(rows),
     ]
+
+
+def trained_pairs(fold: Fold, rows: Sequence[Row], pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs of other nets that a fold is fitted to: none of a source, a device, a library, or several devices of a
+    source and a device, of which the fold leaves every row out."""
+
+    sources = _gone(fold, rows, _source)
+    devices = _gone(fold, rows, lambda row: row.setup.device)
+    libraries = _gone(fold, rows, lambda row: row.setup.library)
+    several = _gone(fold, rows, lambda row: (_source(row), row.setup.device, row.setup.count > 1))
+    return [
+        pair
+        for pair in pairs
+        if pair.source not in sources
+        and pair.device not in devices
+        and pair.library not in libraries
+        and (pair.source, pair.device, True) not in several
+    ]
+
+
+def trained_others(fold: Fold, rows: Sequence[Row], others: Sequence[Other]) -> list[int]:
+    """The places of the other nets' series that a fold is fitted to: none of a source, a device, or a precision of a
+    device of which it leaves every row out, and none of what it hides."""
+    sources = _gone(fold, rows, _source)
+    devices = _gone(fold, rows, lambda row: row.setup.device)
+    precisions = _gone(fold, rows, lambda row: (row.setup.device, row.setup.precision))
+    alone = _gone(fold, rows, lambda row: (_source(row), row.setup.device, row.setup.count > 1))
+    return [
+        place
+        for place, other in enumerate(others)
+        if other.source not in sources
+        and other.setup.device not in devices
+        and (other.setup.device, other.setup.precision) not in precisions
+        and (other.source, other.setup.device, False) not in alone
+        and (other.source, other.setup.device) not in fold.hidden
+    ]
+
+
+def _gone(fold: Fold, rows: Sequence[Row], key: Callable[[Row], object]) -> set[object]:
+    """The keys of which a fold leaves every row out."""
+    return {key(row) for row in rows} - {key(row) for row in rows if row.measurement.id in fold.trained}
 
 
 def _fold(test: str, name: str, tested: Sequence[Row], out: Sequence[Row], rows: Sequence[Row]) -> Fold:
@@ -124,9 +172,22 @@ def _sharing(rows: Sequence[Row]) -> Iterator[Fold]:
         name = f"{source}, {device}"
         if replicas:
             yield _fold(SHARING, name, replicas, several, rows)
-            yield _fold(SHARING_STRICT, name, replicas, pair, rows)
+            yield replace(_fold(SHARING_STRICT, name, replicas, pair, rows), hidden=frozenset({(source, device)}))
         if scattered:
             yield _fold(DATA_PARALLEL, name, scattered, several, rows)
+
+
+def _libraries(rows: Sequence[Row]) -> Iterator[Fold]:
+    """A library out on every device and link; tested on each source and device. What one device alone did is kept.
+
+    `nn.DataParallel` is not tested here: it copies weights at every step, as no other does.
+    """
+    shared = [row for row in rows if row.setup.count > 1 and row.setup.library is not Library.DATA_PARALLEL]
+    for library in sorted({row.setup.library for row in shared}):
+        out = [row for row in shared if row.setup.library is library]
+        for source, device in sorted({(_source(row), row.setup.device) for row in out}):
+            tested = [row for row in out if (_source(row), row.setup.device) == (source, device)]
+            yield _fold(LIBRARY, f"{library}: {source}, {device}", tested, out, rows)
 
 
 def _precisions(rows: Sequence[Row]) -> Iterator[Fold]:

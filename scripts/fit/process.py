@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cholesky
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
@@ -21,14 +22,13 @@ from planner.throughput.grid import (
     SMALL_NODES,
 )
 from planner.throughput.model import Correction, Group
-from scripts.fit.rows import NOISES, Arithmetic, Floats
+from scripts.fit.rows import NOISES, OTHER_NET, Arithmetic, Floats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from scripts.fit.constants import Fitted
+    from scripts.fit.others import OtherArrays
 
 # What is corrected at which level. Levels are those of Setup.groups; a level that bought nothing was left out.
 TERMS: tuple[tuple[str, str], ...] = (
@@ -54,10 +54,13 @@ TERMS: tuple[tuple[str, str], ...] = (
     ("link_series", "waiting"),
     ("link", "doubling"),
     ("link_source_device", "doubling"),
+    ("net", "other_net"),
 )
+_LEVEL_OF_OTHERS = "net"
+"""What another net takes more than VGG16: no level of a VGG's step, and not kept."""
 # Where each variance is looked for, before any row is seen, and how far it may be from there (logarithms).
-_PLAUSIBLE = {"nodes": 0.03, "constant": 0.02, "pressure": 0.1, "waiting": 0.1, "doubling": 0.001}
-_PLAUSIBLE_NOISE = (4e-4, 9e-4, 9e-4, 3e-3, 1e-2, 0.25)
+_PLAUSIBLE = {"nodes": 0.03, "constant": 0.02, "pressure": 0.1, "waiting": 0.1, "doubling": 0.001, "other_net": 0.1}
+_PLAUSIBLE_NOISE = (4e-4, 9e-4, 9e-4, 3e-3, 1e-2, 0.25, 2e-2)
 _VARIANCE_SPREAD = 2.0
 # How far along the grid a correction carries, in doublings of channels, side and batch.
 _REACH = (1.0, 1.0, 1.5)
@@ -65,9 +68,11 @@ _REACH = (1.0, 1.0, 1.5)
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Rows with the physics taken off: `missed`, and what each term's correction multiplies."""
+    """Rows with the physics taken off, and behind them other nets: `missed`, and what each term's correction
+    multiplies. `count` are the rows."""
 
-    data: Arithmetic
+    count: int
+    noise: NDArray[np.int64]
     missed: Floats
     features: dict[str, Floats]
     groups: dict[str, list[Group]]
@@ -81,19 +86,32 @@ class Posterior:
     left_out: Floats
 
 
-def prepare(data: Arithmetic, fitted: Fitted) -> Prepared:
+def prepare(data: Arithmetic, fitted: Fitted, others: OtherArrays) -> Prepared:
+    """Another net tells what concerns whole steps: it has none of VGG16's parts, and one device alone."""
     seconds = fitted.seconds(data)
-    count = len(data.rows)
+    rows, more = len(data.rows), len(others.others)
     features = {
         "nodes": (data.nodes @ fitted.coefficients) / seconds[:, None],
-        "constant": np.ones((count, 1)),
         "pressure": data.pressure[:, None],
         "waiting": np.maximum(0.0, 1 - fitted.alone(data) / seconds)[:, None],
         "doubling": data.doublings[:, None],
     }
-    by_row = [{group[0]: group for group in row.setup.groups} for row in data.rows]
-    groups = {level: [row[level] for row in by_row] for level, _ in TERMS}
-    return Prepared(data=data, missed=data.log_seconds - np.log(seconds), features=features, groups=groups)
+    features = {kind: np.vstack([found, np.zeros((more, found.shape[1]))]) for kind, found in features.items()}
+    features["constant"] = np.ones((rows + more, 1))
+    features["other_net"] = np.concatenate([np.zeros(rows), np.ones(more)])[:, None]
+    nobody = {_LEVEL_OF_OTHERS: (_LEVEL_OF_OTHERS,)}
+    by_row = [{group[0]: group for group in row.setup.groups} | nobody for row in data.rows]
+    by_row += [{group[0]: group for group in (*other.setup.groups, other.own_group)} for other in others.others]
+    missed = data.log_seconds - np.log(seconds)
+    if more:
+        missed = np.concatenate([missed, others.missed(fitted.alone(others.data))])
+    return Prepared(
+        count=rows,
+        noise=np.concatenate([data.noise, np.full(more, OTHER_NET)]),
+        missed=missed,
+        features=features,
+        groups={level: [row[level] for row in by_row] for level, _ in TERMS},
+    )
 
 
 def node_prior() -> Floats:
@@ -110,7 +128,7 @@ def fit_variances(prepared: Prepared, rounds: int = 30) -> Floats:
     """The logarithms of the variance of each term, then of each kind of noise, by penalised marginal likelihood."""
     kernels = _kernels(prepared)
     start = _start()
-    noise = prepared.data.noise
+    noise = prepared.noise
     missed = prepared.missed
 
     def objective(values: Floats) -> tuple[float, Floats]:
@@ -133,13 +151,13 @@ def fit_variances(prepared: Prepared, rounds: int = 30) -> Floats:
 
 def posterior(prepared: Prepared, variances: Floats) -> Posterior:
     """The corrections that follow from the rows under these variances."""
-    noise = prepared.data.noise
+    noise = prepared.noise
     _, inverse = _inverse(_kernels(prepared), variances, noise)
     weights = inverse @ prepared.missed
     scatter = np.exp(variances[len(TERMS) :])[noise]
     return Posterior(
         corrections=_corrections(prepared, variances, weights),
-        left_out=scatter * weights - weights / np.diag(inverse),
+        left_out=(scatter * weights - weights / np.diag(inverse))[: prepared.count],
     )
 
 
@@ -147,6 +165,8 @@ def _corrections(prepared: Prepared, variances: Floats, weights: Floats) -> dict
     prior = node_prior()
     values: dict[Group, dict[str, Floats]] = {}
     for (level, kind), log_variance in zip(TERMS, variances, strict=False):
+        if level == _LEVEL_OF_OTHERS:
+            continue
         sums: dict[Group, Floats] = {}
         for group, feature, weight in zip(prepared.groups[level], prepared.features[kind], weights, strict=True):
             sums[group] = sums.get(group, 0.0) + weight * feature

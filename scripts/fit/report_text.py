@@ -11,7 +11,10 @@ fold its constants, its variances and its corrections are fitted anew without th
 the rows' model, source, device and precision (`scripts/fit/folds.py`); the shuffle of single configurations is in
 `scripts/fit/folds.json`. Rows: VGG, training, quality A and B, on a device with known rates. An error is
 (predicted - measured) / measured; MAPE is the mean of its absolute value. The interval that a fold is held against
-comes from the errors of the other folds, and no error of a row of the fold in another test is among them.
+comes from the errors of the other folds, and no error of a row of the fold in another test is among them. Steps of
+other nets say how links and libraries share (`scripts/fit/pairs.py`) and how far versions of a program are apart on a
+device (`scripts/fit/others.py`); of a source, a device or a library that is left out, they are left out too. "One alone
+known" may therefore be another net on one device under the same version.
 """
 
 # Why the worst rows are off: how the id begins, what the fold's name holds, and the reason; the first that fits.
@@ -53,6 +56,13 @@ COVERAGE = {
     "unseen_gpu": "A card is off as a whole, so each counts once in the width, and 80 % of cards stay within it; of the rows fewer do, since K80, V100 and RTX 3090 have most of them. Each row counted once instead, 75 % of the rows would be covered, at a width of 2.05.",
     "unseen_architecture": "The three that are tested are nearer than cards in general: whether a sibling was measured says too little of the error to have a width of its own, and K80, which is the farthest off, widens all.",
 }
+
+SHARING = """A step of several devices takes what one takes, plus the bytes of its gradients over the link's speed times the library's
+reach, plus a time and a share of the step for each doubling of the devices. NVLink's speed is that of its first
+generation. The constants are of the shipped model; steps of other nets on one device and on several count in them
+(`scripts/fit/pairs.py`). A library without rows has the plausible constants and the interval of a library left out.
+The spread is the root of the mean square of the logarithms of the errors, each fold once.
+"""
 
 MOVES = """Each figure with the held-out predictions of a source's rows, less the figure without them. A source of fewer than ten
 rows may not move "unseen GPU" by more than 1 point, "unseen source" by more than 2, or the width of `modelled` by more

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from planner.throughput.compile import DATA
 from planner.throughput.grid import NODE_COUNT
 from planner.throughput.nets import net_of
-from planner.throughput.physics import Constants, LinkConstants, step
+from planner.throughput.physics import Constants, LibraryConstants, LinkConstants, step
 from planner.throughput.rates import known_rates
-from planner.throughput.setup import Link, Setup, setup_of_row
+from planner.throughput.setup import Library, Link, Setup, setup_of_row
 from planner.throughput.values import Measurement, Parallelism, Quality
 from pricing.device_text import read_devices
 
@@ -54,8 +54,16 @@ class Row:
         return 1 if self.measurement.quality is Quality.A else 2
 
 
-NOISES = ("EC2 medians of nine", "quality A", "quality B", "several devices", "nn.DataParallel", "a tiny batch")
-TINY_BATCH = 5
+NOISES = (
+    "EC2 medians of nine",
+    "quality A",
+    "quality B",
+    "several devices",
+    "nn.DataParallel",
+    "a tiny batch",
+    "another net",
+)
+TINY_BATCH, OTHER_NET = 5, 6
 # Below this batch a step is mostly the framework's: TensorFlow slim on V100 takes 65, 72 and 84 ms for 1, 2 and 4
 # images (justus-0001 to -0003), where the device is busy for 5 to 20.
 _TINY = 8
@@ -67,7 +75,7 @@ def read_rows() -> list[Row]:
     rows = []
     with (DATA / "measurements.csv").open(newline="", encoding="utf-8") as file:
         for cells in csv.DictReader(file):
-            measurement = _measurement(cells)
+            measurement = measurement_of(cells)
             net = net_of(measurement.model, measurement.image_size_px, measurement.parameters_million)
             rates = known_rates(devices.get(measurement.device))
             if net is None or rates is None or measurement.mode != "train" or measurement.quality is Quality.C:
@@ -78,7 +86,8 @@ def read_rows() -> list[Row]:
     return rows
 
 
-def _measurement(cells: dict[str, str]) -> Measurement:
+def measurement_of(cells: dict[str, str]) -> Measurement:
+    """A line of the table."""
     return Measurement(
         id=cells["id"],
         model=cells["model"],
@@ -106,12 +115,14 @@ def _measurement(cells: dict[str, str]) -> Measurement:
 @dataclass(frozen=True, kw_only=True)
 class Arithmetic:
     """Rows as arrays. `nodes[row, node, constant]`: seconds at a node of the grid per unit of a constant's coefficient
-    (its value, or one over it where it divides). `volume[row, link]`: bytes that travel; `doublings[row]`."""
+    (its value, or one over it where it divides). `volume[row, link]`: bytes that travel; `library[row]`: its place in
+    LIBRARIES; `doublings[row]`."""
 
     rows: Sequence[Row]
     log_seconds: Floats
     nodes: Floats
     volume: Floats
+    library: NDArray[np.int64]
     doublings: Floats
     pressure: Floats
     noise: NDArray[np.int64]
@@ -123,6 +134,7 @@ class Arithmetic:
             log_seconds=self.log_seconds[at],
             nodes=self.nodes[at],
             volume=self.volume[at],
+            library=self.library[at],
             doublings=self.doublings[at],
             pressure=self.pressure[at],
             noise=self.noise[at],
@@ -130,6 +142,7 @@ class Arithmetic:
 
 
 LINKS = tuple(link for link in Link if link is not Link.ONE)
+LIBRARIES = tuple(Library)
 
 
 def arithmetic(rows: Sequence[Row]) -> Arithmetic:
@@ -138,7 +151,8 @@ def arithmetic(rows: Sequence[Row]) -> Arithmetic:
     nodes = np.zeros((count, NODE_COUNT, len(CONSTANTS)))
     volume = np.zeros((count, len(LINKS)))
     pressure = np.zeros(count)
-    silent = LinkConstants(bytes_per_second=dict.fromkeys(Link, np.inf), hop_seconds=0.0, jitter=0.0)
+    whole = LibraryConstants(reach=1.0, hop_seconds=0.0, jitter=0.0)
+    silent = LinkConstants(bytes_per_second=dict.fromkeys(Link, np.inf), libraries=dict.fromkeys(Library, whole))
     for column, name in enumerate(CONSTANTS):
         constants = _only(name)
         for place, row in enumerate(rows):
@@ -157,6 +171,7 @@ def arithmetic(rows: Sequence[Row]) -> Arithmetic:
         log_seconds=np.log([row.seconds for row in rows]),
         nodes=nodes,
         volume=volume,
+        library=np.array([LIBRARIES.index(row.setup.library) for row in rows], dtype=np.int64),
         doublings=np.log2([row.setup.count for row in rows]),
         pressure=pressure,
         noise=np.array([row.noise for row in rows]),

@@ -32,11 +32,12 @@ def write_model(model: Model, summary: Mapping[str, object], path: Path = MODEL_
         "constants": _rounded(asdict(model.constants)),
         "links": {
             "bytes_per_second": _rounded({str(link): speed for link, speed in model.links.bytes_per_second.items()}),
-            "hop_seconds": _significant(model.links.hop_seconds),
-            "jitter": _significant(model.links.jitter),
+            "libraries": {str(library): _rounded(asdict(one)) for library, one in model.links.libraries.items()},
         },
         "version_shift": round(model.version_shift, _DIGITS),
         "half_widths": {key: round(value, _DIGITS) for key, value in model.half_widths.items()},
+        "sharing_scales": {key: round(value, _DIGITS) for key, value in model.sharing_scales.items()},
+        "measured_libraries": sorted(map(str, model.measured_libraries)),
         "correction_columns": [
             "constant",
             "pressure",

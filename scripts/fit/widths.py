@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from statistics import mean
 from typing import TYPE_CHECKING
 
-from planner.throughput.evidence import SHARING, Nearness
+from planner.throughput.evidence import SHARING, UNSEEN_LIBRARY, Nearness
 from scripts.fit.evaluate import Tested, quantile
+from scripts.fit.folds import SHARING as SHARED_TEST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scripts.fit.rows import Row
 
@@ -21,13 +23,33 @@ _ENOUGH = 20
 _UNMEASURED = (str(Nearness.SAME_ARCHITECTURE), str(Nearness.NONE))
 # Kinds of which a fold is off as a whole, since the card, or how its machine shares a step, was never seen: each fold
 # counts once, however many rows it has.
-_BY_FOLD = (*_UNMEASURED, *(f"{nearness}+{SHARING}" for nearness in Nearness))
+_BY_FOLD = (*_UNMEASURED, UNSEEN_LIBRARY, *(f"{nearness}+{SHARING}" for nearness in Nearness))
+# A link and a library count as if so many folds more had shown what all of them show together.
+_FOLDS_OF_ALL = 2.0
 
 
 def half_widths(tested: Sequence[Tested]) -> dict[str, float]:
     """For each kind of evidence, the half width that 80 % of its held-out errors stay within; of a kind with a scale,
     the half width at a scale of one."""
-    return {kind: _half_width(rows) for kind, rows in sorted(_kinds(tested).items())}
+    scales = sharing_scales(tested)
+    return {kind: _half_width(rows, scales) for kind, rows in sorted(_kinds(tested).items())}
+
+
+def sharing_scales(tested: Sequence[Tested]) -> dict[str, float]:
+    """For each link and library, how far off its sharing is on devices where it was never seen, as a multiple of what
+    all are: the root of the mean square over folds, drawn towards that of all folds."""
+    squares: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in tested:
+        if row.test == SHARED_TEST and row.near.place:
+            squares[row.near.place][row.fold].append(row.off**2)
+    by_fold = {place: [mean(values) for values in found.values()] for place, found in squares.items()}
+    if not by_fold:
+        return {}
+    whole = mean(value for values in by_fold.values() for value in values)
+    return {
+        place: math.sqrt((sum(values) / whole + _FOLDS_OF_ALL) / (len(values) + _FOLDS_OF_ALL))
+        for place, values in sorted(by_fold.items())
+    }
 
 
 def crossed_half_widths(tested: Sequence[Tested]) -> list[float]:
@@ -37,13 +59,19 @@ def crossed_half_widths(tested: Sequence[Tested]) -> list[float]:
     ids: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in tested:
         ids[row.test, row.fold].add(row.id)
-    known = {fold: {**everything, **_without(tested, own)} for fold, own in ids.items()}
-    return [row.near.half_width(known[row.test, row.fold]) for row in tested]
+    known = {fold: _without(tested, own) for fold, own in ids.items()}
+    found = []
+    for row in tested:
+        widths, scales = known[row.test, row.fold]
+        found.append(row.near.half_width({**everything, **widths}, scales))
+    return found
 
 
-def _without(tested: Sequence[Tested], ids: set[str]) -> dict[str, float]:
-    kinds = _kinds([row for row in tested if row.id not in ids])
-    return {kind: _half_width(rows) for kind, rows in kinds.items() if len(rows) >= _ENOUGH}
+def _without(tested: Sequence[Tested], ids: set[str]) -> tuple[dict[str, float], dict[str, float]]:
+    others = [row for row in tested if row.id not in ids]
+    scales = sharing_scales(others)
+    widths = {kind: _half_width(rows, scales) for kind, rows in _kinds(others).items() if len(rows) >= _ENOUGH}
+    return widths, scales
 
 
 def _kinds(tested: Sequence[Tested]) -> dict[str, list[Tested]]:
@@ -54,12 +82,12 @@ def _kinds(tested: Sequence[Tested]) -> dict[str, list[Tested]]:
     return kinds
 
 
-def _half_width(rows: Sequence[Tested]) -> float:
+def _half_width(rows: Sequence[Tested], scales: Mapping[str, float]) -> float:
     """Of rows that are all of one kind, or of kinds that are one."""
     sizes = Counter((row.test, row.fold) for row in rows)
     by_fold = rows[0].evidence in _BY_FOLD
     weights = [1 / sizes[row.test, row.fold] if by_fold else 1.0 for row in rows]
-    return quantile([abs(row.off) / row.near.scale for row in rows], weights)
+    return quantile([abs(row.off) / row.near.scale / scales.get(row.near.place, 1.0) for row in rows], weights)
 
 
 def version_shift(rows: Sequence[Row]) -> float:

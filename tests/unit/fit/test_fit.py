@@ -12,7 +12,7 @@ from scripts.fit.constants import _slope, _soft, fit_constants
 from scripts.fit.decision import Candidate, decided, decision_lines, one_at_a_time
 from scripts.fit.folds import folds
 from scripts.fit.hosts import host_lines
-from scripts.fit.rows import NOISES, TINY_BATCH, arithmetic, read_rows
+from scripts.fit.rows import NOISES, OTHER_NET, TINY_BATCH, arithmetic, read_rows
 from scripts.fit.widths import crossed_half_widths, half_widths
 
 
@@ -88,7 +88,7 @@ def test_rows_that_disagree_do_not_buy_an_implausible_constant() -> None:
     data = arithmetic([row for row in rows if row.measurement.id in fold.trained])
     assert 20e-6 < fit_constants(data).constants().launch_seconds < 160e-6
     assert {row.noise for row in rows if row.setup.count == 1 and row.setup.batch < 8} == {TINY_BATCH}
-    assert len(NOISES) == TINY_BATCH + 1
+    assert len(NOISES) == OTHER_NET + 1
 
 
 def test_folds_test_nothing_that_they_are_trained_on() -> None:

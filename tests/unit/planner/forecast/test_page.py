@@ -21,8 +21,8 @@ PAGE = " ".join((planner.forecast.__doc__ or "").split())
 FIGURES = {
     "4,492,800 images": "4,492,800 images over the throughput",
     "0.4 GiB of the 15.8 GiB": "0.4 GiB of 15.8 GiB for 128 images a device",
-    "8,702 images/s": "8,702.3 images/s over all devices, modelled",
-    "from 5,422 to 13,967": "80 % interval 5,421.9 to 13,967.4",
+    "8,702 images/s": "8,701.5 images/s over all devices, modelled",
+    "from 5,410 to 13,997": "80 % interval 5,409.7 to 13,996.5",
     "24 vCPU can supply 975,039 images/s": "975,039 images/s: images held in memory as arrays, copied by 24 vCPU",
     "450 s to boot, 90 s for the image": "boot 450 s, image 90 s, framework and first step 45 s",
     "9m 47s": "setup 9m 47s",
@@ -32,12 +32,12 @@ FIGURES = {
     "0.022 expected interruptions": "0.022 interruptions expected",
     "19m 36s are billed": "expected: 19m 41s, of which billed 19m 36s",
     "0.312 USD/h of the 0.298": "$0.298/h, stale, 2026-07-01",
-    "726 s at 0.312214 USD/h cost 0.0630 USD": "compute $0.0630: 726 s at $0.312214/h",
+    "727 s at 0.312214 USD/h cost 0.0630 USD": "compute $0.0630: 727 s at $0.312214/h",
     "disk (0.0045)": "disk $0.0045",
     "address (0.0016)": "address $0.0016",
     "transfer (0.0072)": "transfer $0.0072",
     "regions (0.00)": "between regions $0.00",
-    "0.0570 and 0.14 USD": "total $0.0763 ($0.0570 to $0.14",
+    "0.0570 and 0.14 USD": "total $0.0764 ($0.0570 to $0.14",
 }
 """Words of the page, and the line of `plan estimate --explain` that they rest on."""
 

@@ -17,7 +17,7 @@ from planner.throughput.model import MODEL_FILE, load_model
 from planner.throughput.nets import net_of
 from planner.throughput.physics import step
 from planner.throughput.rates import Precision, known_rates
-from planner.throughput.setup import Family, Link, Setup, family_of, link_of, precision_of
+from planner.throughput.setup import Family, Library, Link, Setup, family_of, library_of, link_of, precision_of
 from planner.throughput.table import open_table
 from planner.throughput.values import Basis, Parallelism
 
@@ -36,7 +36,8 @@ def setup(devices: DeviceTable, **changes: object) -> Setup:
     assert rates is not None
     base = Setup(
         net=net, batch=32, count=1, rates=rates, device="V100", precision=Precision.FP32, xla=False,
-        family=Family.KERAS, source="", optimizer_step=True, link=Link.ONE, gradient_bytes=4,
+        family=Family.KERAS, source="", optimizer_step=True, link=Link.ONE, library=Library.ONE,
+        gradient_bytes=4,
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
 
@@ -70,10 +71,10 @@ def test_a_step_is_the_sum_of_its_parts_and_of_waiting(devices: DeviceTable) -> 
     alone = step(setup(devices), model.constants, model.links)
     assert math.isclose(alone.device_seconds, sum(part.seconds for part in alone.parts))
     assert alone.waiting_share == pytest.approx(0)
-    many = step(setup(devices, count=8, link=Link.PCIE), model.constants, model.links)
+    many = step(setup(devices, count=8, link=Link.PCIE, library=Library.NCCL), model.constants, model.links)
     assert many.device_seconds == alone.device_seconds
     assert 0 < many.waiting_share < 1
-    host = step(setup(devices, count=8, link=Link.HOST), model.constants, model.links)
+    host = step(setup(devices, count=8, link=Link.HOST, library=Library.NCCL), model.constants, model.links)
     assert host.seconds > many.seconds
 
 
@@ -91,7 +92,11 @@ def test_the_optimizer_and_half_precision_count(devices: DeviceTable) -> None:
         ("NVLink pairs", Parallelism.REPLICATED, "RTX 2080 Ti", Link.PAIRS),
         ("PCIe4 / NVLink bridge", Parallelism.UNSTATED, "RTX A6000", Link.PCIE),
         ("PCIe", Parallelism.REPLICATED, "RTX 3090", Link.HOST),
-        ("PCIe3", Parallelism.PARAMETER_SERVER, "K80", Link.SERVER),
+        ("PCIe3", Parallelism.PARAMETER_SERVER, "K80", Link.PCIE),
+        ("NVSwitch DGX-2", Parallelism.HOROVOD, "V100-SXM3", Link.NVSWITCH),
+        ("NVLink3", Parallelism.UNSTATED, "A100-80GB", Link.NVSWITCH),
+        ("NVLink3", Parallelism.UNSTATED, "A100-PCIe-80GB", Link.NVLINK),
+        ("NVLink2", Parallelism.UNSTATED, "V100", Link.NVLINK),
         ("", Parallelism.DATA_PARALLEL, "V100", Link.DATA_PARALLEL),
         ("ICI", Parallelism.UNSTATED, "TPU v3", Link.NVLINK),
     ],
@@ -99,6 +104,35 @@ def test_the_optimizer_and_half_precision_count(devices: DeviceTable) -> None:
 def test_links(text: str, parallelism: Parallelism, device: str, link: Link) -> None:
     assert link_of(4, 1, text, parallelism, device) is link
     assert link_of(1, 1, text, parallelism, device) is Link.ONE
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "framework", "library"),
+    [
+        (Parallelism.REPLICATED, "TensorFlow tf_cnn_benchmarks", Library.NCCL),
+        (Parallelism.HOROVOD, "TensorFlow", Library.HOROVOD),
+        (Parallelism.KVSTORE, "MXNet", Library.KVSTORE),
+        (Parallelism.UNSTATED, "tensorflow", Library.MIRRORED),
+        (Parallelism.UNSTATED, "jax", Library.XLA),
+        (Parallelism.UNSTATED, "torch", Library.DDP),
+        (Parallelism.UNSTATED, "Chainer", Library.NCCL),
+    ],
+)
+def test_libraries(parallelism: Parallelism, framework: str, library: Library) -> None:
+    assert library_of(4, parallelism, framework) is library
+    assert library_of(1, parallelism, framework) is Library.ONE
+
+
+def test_a_library_that_reaches_more_of_a_link_waits_less(devices: DeviceTable) -> None:
+    model = load_model()
+    half = replace(model.links.libraries[Library.NCCL], reach=model.links.libraries[Library.NCCL].reach / 2)
+    slower = replace(model.links, libraries={**model.links.libraries, Library.NCCL: half})
+    many = setup(devices, count=8, link=Link.NVLINK, library=Library.NCCL)
+    fast, slow = (step(many, model.constants, links) for links in (model.links, slower))
+    assert fast.device_seconds == slow.device_seconds
+    assert fast.seconds < slow.seconds
+    assert set(model.links.libraries) == {*Library}
+    assert set(model.links.bytes_per_second) == {*Link}
 
 
 def test_frameworks_and_precisions() -> None:
@@ -127,7 +161,7 @@ def row(**changes: object) -> EvidenceRow:
     base = EvidenceRow(
         id="a", model="vgg16", convolutions=13, image_size_px=224, batch=32, count=1,
         precision=Precision.FP32, xla=False,
-        family=Family.KERAS, source="s", device="V100", architecture="volta", link=Link.ONE,
+        family=Family.KERAS, source="s", device="V100", architecture="volta", link=Link.ONE, library=Library.ONE,
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
 
@@ -150,8 +184,26 @@ def test_nearness(changes: dict[str, object], nearness: Nearness, basis: Basis) 
 def test_no_row_of_the_device_is_modelled_and_unseen_sharing_is_told() -> None:
     assert evidence(row(), [], frozenset({"volta"})).nearness is Nearness.SAME_ARCHITECTURE
     assert evidence(row(), [], frozenset()).nearness is Nearness.NONE
-    assert evidence(row(count=2, link=Link.PCIE), [row()], frozenset()).key == "same_source+sharing"
-    assert evidence(row(count=2, link=Link.DATA_PARALLEL), [row()], frozenset()).key == "same_source+scattering"
+    ring, scattered = (
+        row(count=2, link=Link.PCIE, library=Library.NCCL),
+        row(count=2, link=Link.DATA_PARALLEL, library=Library.DATA_PARALLEL),
+    )
+    assert evidence(ring, [row()], frozenset()).key == "same_source+sharing"
+    assert evidence(scattered, [row()], frozenset()).key == "same_source+scattering"
+    assert evidence(ring, [replace(ring, library=Library.SERVER)], frozenset()).key == "same_source+sharing"
+    assert evidence(ring, [ring], frozenset()).key == "repeated+shared"
+    assert evidence(ring, [row()], frozenset(), frozenset({"horovod"})).key == "unseen_library"
+    assert evidence(row(), [row()], frozenset(), frozenset({"horovod"})).key == "repeated"
+
+
+def test_each_link_and_library_is_as_sure_as_it_was_right() -> None:
+    near = evidence(row(count=2, link=Link.PCIE, library=Library.NCCL), [row()], frozenset())
+    widths = {"same_source": 0.1, "same_source+sharing": 0.2, "unseen_library": 0.3, "same_device": 0.4}
+    assert near.half_width(widths, {}) == 0.2
+    assert near.half_width(widths, {"pcie/nccl": 1.5, "host/nccl": 9.0}) == pytest.approx(0.3)
+    unseen = replace(near, library_seen=False)
+    assert unseen.half_width(widths, {"pcie/nccl": 1.5}) == 0.3
+    assert replace(unseen, nearness=Nearness.SAME_DEVICE).half_width(widths, {}) == 0.4
 
 
 def test_an_unseen_depth_is_less_sure_the_farther_it_is() -> None:
@@ -162,7 +214,7 @@ def test_an_unseen_depth_is_less_sure_the_farther_it_is() -> None:
     beyond = evidence(row(model="net-1", convolutions=0), [row()], frozenset())
     assert (known.key, near.key, far.key) == ("same_source", "same_source+other_depth", "same_source+other_depth")
     assert near.depth_gap == pytest.approx(math.log(16 / 13))
-    found = [one.half_width(widths) for one in (known, near, far, beyond)]
+    found = [one.half_width(widths, {}) for one in (known, near, far, beyond)]
     assert found == sorted(found)
     assert found[1] < found[2]
     # However far, it is known no worse than from another source.
@@ -172,9 +224,9 @@ def test_an_unseen_depth_is_less_sure_the_farther_it_is() -> None:
 def test_sharing_that_no_fold_tried_doubts_on_top() -> None:
     near = evidence(row(count=2, link=Link.PCIE), [row(count=1)], frozenset())
     widths = {"same_source": 0.3, "same_source+sharing": 0.4, "same_device": 1.0}
-    assert near.half_width(widths) == 0.4
+    assert near.half_width(widths, {}) == 0.4
     other = replace(near, nearness=Nearness.SAME_DEVICE)
-    assert other.half_width({**widths, "same_device": 0.3}) == pytest.approx(0.5)
+    assert other.half_width({**widths, "same_device": 0.3}, {}) == pytest.approx(0.5)
 
 
 HEADER = "id,model,image_size,mode,device,device_memory_gb,n_devices,precision,xla,batch_per_device,framework,framework_version,images_per_second,source_repo_or_url,notes"  # noqa: E501

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from planner.throughput.model import load_model
 from planner.throughput.nets import model_key, net_of
 from planner.throughput.predict import Predictor, Question
 from planner.throughput.table import MissingTableError
@@ -53,6 +55,18 @@ def test_the_same_configuration_is_measured(predictor: Predictor) -> None:
 )
 def test_another_configuration_of_a_measured_device_is_scaled(predictor: Predictor, changes: dict[str, object]) -> None:
     assert answer(predictor, question(**changes)).basis is Basis.SCALED  # type: ignore[arg-type]
+
+
+def test_several_devices_of_which_one_was_measured_are_told_and_as_wide_as_a_library_left_out(
+    predictor: Predictor,
+) -> None:
+    one, eight = (answer(predictor, question("V100", device_count=count)) for count in (1, 8))
+    assert "MirroredStrategy" not in one.note
+    assert "one device alone was measured, and no step over any link that MirroredStrategy shared" in eight.note
+    assert "over NVLink the interval" in eight.note
+    widths = load_model().half_widths
+    assert eight.high / eight.images_per_second >= math.exp(widths["unseen_library"]) > 1.1
+    assert one.high / one.images_per_second < eight.high / eight.images_per_second
 
 
 @pytest.mark.parametrize("device", ["L4", "A10G", "H100", "H200", "TPU v3", "GTX 1080 Ti"])

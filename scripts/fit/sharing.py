@@ -1,0 +1,62 @@
+"""What docs/accuracy.md says of each link and library: their constants, and how far off they were where held out."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from statistics import mean
+from typing import TYPE_CHECKING
+
+from planner.throughput.model import load_model
+from planner.throughput.setup import Library, Link
+from scripts.fit import folds as names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scripts.fit.evaluate import Tested
+    from scripts.fit.rows import Row
+
+_ASSUMED = "no row: as plausible"
+
+
+def sharing_lines(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
+    """Two tables: of the shipped constants, and of the held-out errors of each link with each library."""
+    links = load_model().links
+    lines = ["| link | GB/s | VGG rows |", "|---|---|---|"]
+    for link in Link:
+        if link is not Link.ONE:
+            count = sum(row.setup.link is link for row in rows)
+            lines.append(f"| {link} | {links.bytes_per_second[link] / 1e9:.1f} | {count or _ASSUMED} |")
+    lines += [
+        "",
+        "| library | reach of the link | ms a doubling | jitter a doubling | VGG rows |",
+        "|---|---|---|---|---|",
+    ]
+    for library in Library:
+        if library is not Library.ONE:
+            one = links.libraries[library]
+            count = sum(row.setup.library is library for row in rows)
+            known = count or ("other nets alone" if library is Library.DDP else _ASSUMED)
+            lines.append(f"| {library} | {one.reach:.2f} | {one.hop_seconds * 1e3:.1f} | {one.jitter:.1%} | {known} |")
+    lines += ["", "| link | library | test | folds | rows | MAPE | spread (factor) |", "|---|---|---|---|---|---|---|"]
+    return [*lines, *_errors(rows, tested)]
+
+
+def _errors(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
+    setups = {row.measurement.id: row.setup for row in rows}
+    found: dict[tuple[Link, Library, str], dict[str, list[Tested]]] = defaultdict(lambda: defaultdict(list))
+    for row in tested:
+        if row.test in (names.SHARING, names.LIBRARY, names.DATA_PARALLEL):
+            setup = setups[row.id]
+            found[setup.link, setup.library, row.test][row.fold].append(row)
+    lines = []
+    for (link, library, test), folds in sorted(found.items()):
+        every = [row for part in folds.values() for row in part]
+        # Each fold once: a card and its source are off as a whole.
+        spread = math.sqrt(mean(mean(row.off**2 for row in part) for part in folds.values()))
+        lines.append(
+            f"| {link} | {library} | {test} | {len(folds)} | {len(every)} "
+            f"| {mean(abs(row.error) for row in every):.1%} | {math.exp(spread):.2f} |"
+        )
+    return lines
