@@ -18,15 +18,17 @@ provider.
 5. Feeding: `forecast/feeding.py` `feed_images_per_second` computes that 24 vCPU can supply 975,039 images/s. `pace`
    takes the slower of the two: the throughput stays 8,702 images/s.
 6. Time: `forecast/estimate.py` `cloud_time` adds the set-up (450 s to boot, 90 s for the image, 45 s for the
-   framework, 2 s for the data: 9m 47s), the training (4,492,800 / 8,702 s: 8m 36s) and the end (60 s): 19m 23s.
+   framework, 2 s for the data: 9m 47s), the training (4,492,800 images and the tests between epochs, of 450,000 images
+   at a third of a step, at 8,702 images/s: 8m 54s) and the end (60 s): 19m 41s. `forecast/whole_run.py` `widened` makes
+   the interval wider than that of the step.
 7. Checkpoints and interruptions: `forecast/spot.py` `spot_rate` has one interruption in 15 h for TPUs at spot prices,
    from measurements of 2022. `forecast/interruption.py` `expected_run` turns that into 0.022 expected interruptions,
-   which add 18 s: 19m 41s, of which 19m 36s are billed.
+   which add 17 s: 19m 58s, of which 19m 54s are billed.
 8. Cost: `pricing/planning.py` `planning_micro` makes 0.312 USD/h of the 0.298 that were listed 145 days before.
-   `pricing/money.py` `Billing` turns the billed time into billed seconds; boot time of this TPU is free, so that 727
-   s at 0.312214 USD/h cost 0.0630 USD. `forecast/side_costs.py` `SideCosts` adds disk (0.0045), address (0.0016),
-   transfer (0.0072) and traffic between regions (0.00): 0.0764 USD. The ends of the throughput's interval and of the
-   price's give 0.0570 and 0.14 USD.
+   `pricing/money.py` `Billing` turns the billed time into billed seconds; boot time of this TPU is free, so that 744
+   s at 0.312214 USD/h cost 0.0645 USD. `forecast/side_costs.py` `SideCosts` adds disk (0.0045), address (0.0017),
+   transfer (0.0072) and traffic between regions (0.00): 0.0779 USD. The ends of the throughput's interval and of the
+   price's give 0.0571 and 0.14 USD.
 9. `forecast/choose.py` orders the candidates by the job's objective, `forecast/advice.py` `advice` adds what would
    make the job cheaper or faster, and `forecast/this_machine.py` `quote_this_machine` estimates the same job on this
    computer: from its own runs, else from two seconds of training (`forecast/calibration.py`), else from the model, and

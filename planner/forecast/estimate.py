@@ -19,9 +19,11 @@ from planner.forecast.spot import (
     spot_time,
     with_checkpoints,
 )
+from planner.forecast.whole_run import whole_run_half_width, widened
 from pricing.cost import RunUsage
 from pricing.devices import CPU_DEVICE, data_disk_gib, has_fixed_disk
 from pricing.offers import Market
+from workloads.hold_out import test_every
 from workloads.layers import moving_statistics, parameters
 from workloads.memory import footprint
 from workloads.terms import DataName, Framework
@@ -45,7 +47,9 @@ PULL_SECONDS = {"cpu": 60, "gpu": 270, "tpu": 90}
 # Charged from the moment that the machine is there, not from the request: charges for nodes of the Cloud TPU API accrue
 # while they are READY (https://cloud.google.com/tpu/pricing, read 2026-11-22).
 BILLED_FROM_READY = frozenset({"tpu-v2", "tpu-v3", "tpu-v4", "tpu-v5litepod"})
-# Importing the framework, building the net and compiling the first step: an allowance, seen as 10-60 s.
+# Importing the framework, building the net, compiling the first step, and what the first epoch is slower by: an
+# allowance, seen as 10-60 s. The first of 100 epochs took 5 to 13 s more than the others in four published logs of VGG
+# on eight V100 under MXNet (planner/throughput/data/totals.csv, 2018-07-23).
 START_SECONDS = 45
 # Asking for the end, looking until nothing is left, fetching the model.
 END_SECONDS = 60
@@ -55,7 +59,8 @@ DOWNLOAD_BYTES_PER_SECOND = 100_000_000
 # on 2 cores, 2026-11-21.
 UNPACK_BYTES_PER_SECOND = 600_000_000
 UNPACK_FILE_SECONDS = 0.00013
-# Evaluation is the forward pass alone, about a third of a training step (forward, and two backward passes).
+# Evaluation is the forward pass alone, about a third of a training step (forward, and two backward passes). The same
+# four logs have 14 to 17 s for 50,000 images beside steps of 740 to 807 images/s: 4 times as fast.
 EVALUATION_SPEEDUP = 3.0
 
 NEVER_SECONDS = 1000 * 365 * 86_400
@@ -81,7 +86,7 @@ class Workload:
         self._usage: dict[str, RunUsage] = {}
         self.hold_out_images = job.known_data.hold_out_images if job.known_data else 0
         self.validations = job.epochs // job.validation.every_epochs if job.validation.every_epochs else 0
-        self.validated_images = self.validations * validation_images(job)
+        self.validated_images = self.validations * validation_images(job) or images_tested_between(job)
         self.earliest_share = job.validation.earliest_end(job.epochs) / job.epochs
         self.download_seconds = fetch_seconds(job)
         self.model_bytes = 4 * (parameters(self.net) + moving_statistics(self.net))
@@ -255,16 +260,21 @@ def _fed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Thro
 
 
 def cloud_time(work: Workload, kind: str, throughput: Throughput) -> RunTime:
-    """The whole run on a rented machine of a kind (`cpu`, `gpu`, `tpu`), but for the writing of checkpoints."""
+    """The whole run on a rented machine of a kind (`cpu`, `gpu`, `tpu`), but for the writing of checkpoints.
+
+    Its interval is wider than that of the throughput, by what published whole runs ask for (`forecast/whole_run.py`).
+    """
     setup = BOOT_SECONDS[kind] + PULL_SECONDS[kind] + START_SECONDS + work.download_seconds
-    return run_time(work, throughput, timedelta(seconds=setup), timedelta(seconds=END_SECONDS))
+    whole = widened(throughput, whole_run_half_width())
+    return run_time(work, whole, timedelta(seconds=setup), timedelta(seconds=END_SECONDS))
 
 
 def run_time(
     work: Workload, throughput: Throughput, setup: timedelta, end: timedelta, *, validates: bool = True
 ) -> RunTime:
-    """The whole run from setup, the trained images over the throughput with the validations that the job asks for, one
-    evaluation, and the end. The lower end is that of a run that early stopping ends as early as it can.
+    """The whole run from setup, the trained images over the throughput with the validations that the job asks for, or
+    the tests between epochs that the trainer makes where it asks for none, one evaluation, and the end. The lower end
+    is that of a run that early stopping ends as early as it can.
 
     Without `validates` the validations are counted elsewhere.
     """
@@ -285,6 +295,14 @@ def validation_images(job: TrainingJob) -> int:
     if job.known_data is not None:
         return job.known_data.hold_out_images
     return -(-(job.train_images or 0) // 9)
+
+
+def images_tested_between(job: TrainingJob) -> int:
+    """Images of the hold-out that the trainer tests between epochs where the job asks for no validation: so often that
+    it costs little (workloads/hold_out.py); 0 where the job does not tell how many images an epoch has."""
+    tested = validation_images(job)
+    every = test_every(job.train_images, tested) if job.train_images and tested else None
+    return 0 if every is None else job.epochs // every * tested
 
 
 def more_weights(job: TrainingJob) -> int:

@@ -19,7 +19,7 @@ from planner.forecast.calibration import (
     newest,
     processor_key,
 )
-from planner.forecast.estimate import EVALUATION_SPEEDUP, NEVER_SECONDS, START_SECONDS, Workload, run_time
+from planner.forecast.estimate import START_SECONDS, Workload, run_time
 from planner.forecast.load import Load, under_load
 from planner.forecast.own_measurements import OwnMeasurement, load_measurements
 from planner.forecast.plan import MachineEstimate, RunTime
@@ -30,7 +30,6 @@ from planner.throughput.values import THIS_MACHINE, Basis, Throughput
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.money import PER_SECOND, UsdPerHour, amount
 from providers.hardware import canonical_device
-from workloads.hold_out import test_every
 from workloads.job import Constraints, job_from_json
 from workloads.memory import FRAMEWORK_BYTES, GIB
 from workloads.recipe import AugmentSpec
@@ -341,27 +340,10 @@ def _faster(answer: Throughput, times: float) -> Throughput:
 
 
 def _first_time(work: Workload, throughput: Throughput, start_seconds: float) -> RunTime:
-    """The run of which nothing is known but its throughput: with the tests of the hold-out between epochs."""
+    """The run of which nothing is known but its throughput."""
     # A folder of the person's own is here already.
     setup = timedelta(seconds=start_seconds + (work.download_seconds if work.job.known_data else 0.0))
-    time = run_time(work, throughput, setup, timedelta(seconds=LOCAL_END_SECONDS))
-    images = work.job.train_images
-    if work.validations:  # run_time has them
-        return time
-    every = test_every(images, work.hold_out_images) if images and work.hold_out_images else None
-    if every is None:
-        return time
-    tested = work.job.epochs // every * work.hold_out_images / EVALUATION_SPEEDUP
-
-    def testing(rate: float) -> timedelta:
-        return timedelta(seconds=min(tested / rate, NEVER_SECONDS))
-
-    return replace(
-        time,
-        train=time.train + testing(throughput.images_per_second),
-        train_low=time.train_low + testing(throughput.high),
-        train_high=time.train_high + testing(throughput.low),
-    )
+    return run_time(work, throughput, setup, timedelta(seconds=LOCAL_END_SECONDS))
 
 
 def _own_time(work: Workload, own: OwnMeasurement, first: RunTime, throughput: Throughput) -> RunTime:

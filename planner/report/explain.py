@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from math import exp
 from typing import TYPE_CHECKING
 
 from planner.forecast.advice import early_end_text
@@ -23,6 +24,7 @@ from planner.forecast.estimate import (
 from planner.forecast.obtainability import explain_obtainability
 from planner.forecast.price_notes import explain_price
 from planner.forecast.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
+from planner.forecast.whole_run import whole_run_half_width
 from planner.report.estimate_columns import device_text
 from planner.report.tables import TIGHT_TEXT, unproven_text
 from pricing.devices import cores_of, has_fixed_disk
@@ -131,6 +133,8 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
         f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed){unpacked}",
         f"training {_exact(timedelta(seconds=training))}: {trained_images(plan.job):,} images over the "
         f"throughput ({format_duration(time.train_low)} to {format_duration(time.train_high)})",
+        f"the interval is that of the throughput, joined with a factor of {exp(whole_run_half_width()):.2f} that "
+        "published whole runs ask for (docs/accuracy.md)",
         *_validation_lines(plan),
         f"end {_exact(time.after)}: evaluation, fetching the model, teardown ({END_SECONDS} s allowed)",
         *_writing_lines(plan, writing),
@@ -159,6 +163,9 @@ def _validation_lines(plan: Plan) -> list[str]:
         lines.append(
             f"of it {work.validations:,} validations on {images:,} images{assumed}, each a third of a training step"
         )
+    elif work.validated_images:
+        tests = f"of it {work.validated_images:,} images of the hold-out tested between epochs"
+        lines.append(f"{tests}, each a third of a training step")
     if work.earliest_share < 1:
         lines.append(early_end_text(job) or "")
     return lines

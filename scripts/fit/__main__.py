@@ -14,6 +14,7 @@ from scripts.fit.pairs import read_pairs
 from scripts.fit.report import figures, moved_figures, summary, write_report
 from scripts.fit.rows import arithmetic, read_rows
 from scripts.fit.store import rounded, write_model
+from scripts.fit.totals import predict_totals, write_totals
 from scripts.fit.widths import half_widths, sharing_scales, version_shift
 
 
@@ -42,7 +43,9 @@ def main() -> int:
         write_model(model, {"rows": len(rows), "tests": figures(tested)})
     for line in influence_lines(influence(rows, tested, moved_figures)):
         sys.stderr.write(f"{line}\n")
-    write_report(rows, tested)
+    totals = predict_totals(rows, pairs, others)
+    write_totals(totals)
+    write_report(rows, tested, totals)
     for line in summary(tested):
         sys.stdout.write(f"{line}\n")
     return 0

@@ -16,12 +16,26 @@ from scripts.fit.evaluate import Tested
 from scripts.fit.hosts import host_lines
 from scripts.fit.influence import influence, influence_lines
 from scripts.fit.processors import processor_lines
-from scripts.fit.report_text import BEGINNING, COVERAGE, DECISION, HOSTS, MISSING, MOVES, PUBLISHED, SHARING, WHY
+from scripts.fit.report_text import (
+    BEGINNING,
+    COVERAGE,
+    DECISION,
+    HOSTS,
+    MISSING,
+    MOVES,
+    PUBLISHED,
+    SHARING,
+    WHOLE_RUN_PARTS,
+    WHOLE_RUNS,
+    WHY,
+)
 from scripts.fit.sharing import sharing_lines
+from scripts.fit.totals import total_lines
 from scripts.fit.widths import crossed_half_widths, half_widths
 
 if TYPE_CHECKING:
     from scripts.fit.rows import Row
+    from scripts.fit.totals import Total
 
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "docs" / "accuracy.md"
@@ -81,7 +95,7 @@ def figures(tested: Sequence[Tested]) -> dict[str, float]:
     return {line.test: round(line.of(_parts(tested, line.test)), 4) for line in LINES}
 
 
-def write_report(rows: Sequence[Row], tested: Sequence[Tested], target: Path = TARGET) -> None:
+def write_report(rows: Sequence[Row], tested: Sequence[Tested], totals: Sequence[Total], target: Path = TARGET) -> None:
     """The whole document, from the beginning."""
     widths = dict(zip(map(id, tested), crossed_half_widths(tested), strict=True))
     decided = decisions(rows, tested)
@@ -104,6 +118,7 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], target: Path = T
     ):
         lines += [f"## {title}", "", *_by_fold(rows, tested, test), ""]
     lines += ["## The worst rows, and why", "", *_worst(rows, tested), "", PUBLISHED]
+    lines += ["## Whole runs", "", WHOLE_RUNS, *total_lines(totals), "", WHOLE_RUN_PARTS]
     lines += ["## Hosts without accelerator", "", HOSTS, *host_lines(), "", *processor_lines(), ""]
     lines += ["## What is missing", "", *_missed(tested, widths), *_missed_decisions(decided), MISSING]
     target.parent.mkdir(exist_ok=True)

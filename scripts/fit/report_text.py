@@ -82,6 +82,27 @@ processors of this machine are scaled by clock and instruction set, and their in
 processors below, to which nothing was fitted; two seconds of training before the first launch, or a run, replace it.
 """
 
+WHOLE_RUNS = """Published times of whole runs (`planner/throughput/data/totals.csv` has the source and date of each), predicted by a
+model fitted without the run's source, through the functions of an estimate. The interval joins that of the step with
+the width that the other sources' runs ask for beyond theirs; estimates of rented machines add the width of all three
+sources. Runs of quality C have no part in it. "Beside its steps" is what a run took more than its images over the rate
+that its source states for its steps.
+"""
+
+WHOLE_RUN_PARTS = """What a run takes beside its steps is small where its source tells both: at most 1 %, with a validation of 50,000 images
+after each epoch, and a first epoch of 5 to 13 s more than the others. The errors above are errors of the step of several
+devices under another source's program, and not time that is lost between steps; no high / low can be below that of such
+a step, which alone is above 2.0. What an estimate counts, and from where:
+
+| part | counted as | source |
+|---|---|---|
+| start and first epoch | 45 s on a rented machine, 7 s on this machine's processor | `planner/forecast/estimate.py` `START_SECONDS`, `this_machine.py` `CPU_START_SECONDS` |
+| validation, or tests between epochs | each image a third of a training step; between epochs as often as the trainer does | `EVALUATION_SPEEDUP`; the four logs above have a quarter |
+| input | the slower of decoding, copying and computing; files that fit memory are decoded in the first epoch only | `planner/forecast/feeding.py`, `benchmarks/feeding.py` of 2026-11-21 |
+| checkpoints | one after each interval, at a disk's speed | `planner/forecast/spot.py` `checkpoint_seconds` |
+| restarts | on spot, by the place's rate of interruption; none on demand, where nobody publishes one (assumed) | `planner/forecast/spot.py` `spot_rate` |
+"""
+
 MISSING = """- A step of several devices repeats itself within 13 % only, and the model is nearer to the next one (9 %) than the
   measurement itself; what widens `scaled` are a precision or a framework that was never seen on the card.
 - The decisions that go wrong take a K80 for a V100, where T4 was not timed: Kepler has no sibling, and is predicted

@@ -267,17 +267,17 @@ def test_each_refusal_says_whose_it_is() -> None:
 
 
 def test_the_deadline_holds_for_the_whole_run_and_not_for_training_alone() -> None:
-    """629.9 s, of which 99.8 are training."""
+    """633.2 s, of which 103.2 are training and the test between its epochs."""
     row = rented(a_rental())
-    assert chosen(row, deadline=timedelta(seconds=630)).candidates
-    assert not chosen(row, deadline=timedelta(seconds=629)).candidates
+    assert chosen(row, deadline=timedelta(seconds=634)).candidates
+    assert not chosen(row, deadline=timedelta(seconds=633)).candidates
 
 
 def test_the_budget_holds_for_the_whole_cost_and_not_for_compute_alone() -> None:
-    """0.175 of compute and 0.017016 of disk, address and transfer."""
+    """634 s: 0.176111 of compute and 0.017038 of disk, address and transfer."""
     row = rented(a_rental())
-    assert chosen(row, budget_usd=Decimal("0.192016")).candidates
-    assert not chosen(row, budget_usd=Decimal("0.192015")).candidates
+    assert chosen(row, budget_usd=Decimal("0.193149")).candidates
+    assert not chosen(row, budget_usd=Decimal("0.193148")).candidates
 
 
 def test_a_budget_leaves_the_places_that_meet_it() -> None:
@@ -287,7 +287,7 @@ def test_a_budget_leaves_the_places_that_meet_it() -> None:
 
 
 def test_more_than_a_month_needs_a_deadline() -> None:
-    month = a_job(epochs=52_000)
+    month = a_job(epochs=50_500)
     row = rented(a_rental())
     assert reasons(chosen(row, job=month)) == {Reason.TOO_SLOW: 1}
     (candidate,) = chosen(row, job=month, deadline=timedelta(days=31)).candidates

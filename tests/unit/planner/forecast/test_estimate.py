@@ -25,6 +25,7 @@ from planner.forecast.estimate import (
     trained_images,
 )
 from planner.forecast.plan import Candidate, RankedOffer
+from planner.forecast.whole_run import whole_run_half_width
 from pricing.money import Billing, to_micro
 from pricing.offers import Market, Placement
 from providers.cloud.images import table
@@ -64,14 +65,17 @@ def test_kinds_of_devices(device: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu", "tpu"])
 def test_the_time_of_a_rented_machine_by_hand(kind: str) -> None:
-    """99,840 images at 1,000 a second (500 to 2,000); 170,498,071 bytes at 100 MB/s; 10,000 tested at 3,000."""
+    """99,840 images at 1,000 a second (500 to 2,000); 170,498,071 bytes at 100 MB/s; 10,000 tested at 3,000, once
+    between the epochs and once at the end. The interval is that of whole runs."""
     time = cloud_time(Workload(a_job()), kind, a_throughput(1000.0))
     boot = {"cpu": 60 + 60, "gpu": 150 + 270, "tpu": 450 + 90}[kind]
     assert boot == BOOT_SECONDS[kind] + PULL_SECONDS[kind]
     assert time.setup.total_seconds() == pytest.approx(boot + START_SECONDS + 1.70498)
-    assert time.train.total_seconds() == pytest.approx(99.84)
-    assert time.train_low.total_seconds() == pytest.approx(49.92)
-    assert time.train_high.total_seconds() == pytest.approx(199.68)
+    train, factor = 99.84 + 10 / 3, math.exp(math.hypot(math.log(2), whole_run_half_width()))
+    assert factor > 2
+    assert time.train.total_seconds() == pytest.approx(train)
+    assert time.train_low.total_seconds() == pytest.approx(train / factor)
+    assert time.train_high.total_seconds() == pytest.approx(train * factor)
     assert time.after.total_seconds() == pytest.approx(END_SECONDS + 10 / 3)
     assert time.total == time.setup + time.train + time.after
     assert time.low == time.setup + time.train_low + time.after
@@ -120,16 +124,18 @@ def test_the_disk_is_the_least_that_launches_make() -> None:
 def test_the_cost_by_hand() -> None:
     """A dollar an hour, disk a ten-thousandth of a dollar per GB and hour, address a cent, ten cents a GB out."""
     made = estimate(Workload(a_job()), a_rental(), a_throughput(1000.0), some_rates("aws"))
-    # 150 + 270 + 45 + 1.705 setup, 99.84 training, 60 + 3.333 after: 629.878 s, the begun one is paid.
-    assert made.billed_seconds == (630, 580, 730)
+    # 150 + 270 + 45 + 1.705 setup, 99.84 + 3.333 training, 60 + 3.333 after: 633.211 s, the begun one is paid.
+    factor = math.exp(math.hypot(math.log(2), whole_run_half_width()))
+    ends = [math.ceil(530.0384 + 103.1733 * power) for power in (1 / factor, factor)]
+    assert made.billed_seconds == (634, *ends)
     fixed = made.fixed(HERE)
-    assert fixed.disk == Decimal("100.9") * Decimal("0.0001") * 630 / 3600
-    assert fixed.address == Decimal("0.01") * 630 / 3600
+    assert fixed.disk == Decimal("100.9") * Decimal("0.0001") * 634 / 3600
+    assert fixed.address == Decimal("0.01") * 634 / 3600
     assert fixed.transfer == Decimal("0.135") * Decimal("0.1")
     assert fixed.compute == fixed.between_regions == 0
-    assert made.side.micro_usd(HERE) == 1766 + 1750 + 13500
+    assert made.side.micro_usd(HERE) == 1777 + 1761 + 13500
     costs = [made.cost_micro_usd(1_000_000, HERE, which) for which in range(3)]
-    billed = [1_000_000 * seconds // 3600 for seconds in (630, 580, 730)]
+    billed = [1_000_000 * seconds // 3600 for seconds in (634, *ends)]
     assert costs == [compute + made.side.micro_usd(HERE, which) for which, compute in enumerate(billed)]
     assert made.side.micro_usd(HERE, 1) < made.side.micro_usd(HERE) < made.side.micro_usd(HERE, 2)
 
@@ -139,7 +145,7 @@ def test_no_rental_is_shorter_than_its_minimum() -> None:
     made = estimate(Workload(a_job()), a_rental(billing=billing), a_throughput(), some_rates("aws"))
     assert made.billed_seconds == (3600, 3600, 3600)
     # The rates of the side costs have their own billing.
-    assert made.fixed(HERE).address == Decimal("0.01") * 630 / 3600
+    assert made.fixed(HERE).address == Decimal("0.01") * 634 / 3600
 
 
 def test_the_parts_of_a_row_add_up_to_its_cost() -> None:
@@ -148,17 +154,18 @@ def test_the_parts_of_a_row_add_up_to_its_cost() -> None:
     row = RankedOffer(1, Candidate(made, place, made.cost_micro_usd(526_000, "us-east-1")), an_offer())
     parts = row.compute_usd + row.fixed.disk + row.fixed.address + row.fixed.transfer
     assert abs(row.cost_usd - parts) <= Decimal("0.000001")
-    assert row.compute_usd == Decimal("0.526") * 630 / 3600
+    assert row.compute_usd == Decimal("0.092634")  # 0.526 x 634 / 3600
     assert row.cost_low_usd < row.cost_usd < row.cost_high_usd
 
 
 def test_on_demand_waits_for_its_checkpoints() -> None:
-    """998,400 images at ten a second and 393 s after them: 167 checkpoints in 10 minutes each; each takes 2.7 s."""
+    """998,400 images at ten a second, ten tests of 10,000 at 30 a second, and 393 s after them: 172 checkpoints in 10
+    minutes each; each takes 2.7 s."""
     work = Workload(a_job(epochs=20))
     made = estimate(work, a_rental(), a_throughput(10.0), some_rates("aws"))
-    assert made.plain.train.total_seconds() == pytest.approx(99_840)
+    assert made.plain.train.total_seconds() == pytest.approx(99_840 + 100_000 / 30)
     assert work.checkpoints.seconds == pytest.approx(2.691, rel=0.001)
-    assert (made.time.train - made.plain.train).total_seconds() == pytest.approx(167 * work.checkpoints.seconds)
+    assert (made.time.train - made.plain.train).total_seconds() == pytest.approx(172 * work.checkpoints.seconds)
     assert made.time == made.steady
     assert made.billed_seconds[0] == math.ceil(made.time.total.total_seconds())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from planner.forecast.advice import early_end_text
 from planner.forecast.estimate import Workload, cloud_time, estimate, run_usage
 from planner.forecast.this_machine import shape_of
+from planner.forecast.whole_run import whole_run_half_width
 from tests.builders import a_job, a_rental, a_throughput, some_rates
 
 if TYPE_CHECKING:
@@ -27,14 +29,24 @@ def seconds(job: TrainingJob) -> tuple[float, float, float]:
 
 def test_each_validation_takes_a_third_of_a_step_for_each_held_out_image() -> None:
     """20 epochs of 49,920 images, and 10 validations on the 10,000 held-out images of CIFAR-10."""
-    assert seconds(validated()) == pytest.approx((998.4 + 33.333, 499.2 + 16.667, 1996.8 + 66.667), abs=0.01)
-    assert seconds(a_job(epochs=20)) == pytest.approx((998.4, 499.2, 1996.8))
+    factor = math.exp(math.hypot(math.log(2), whole_run_half_width()))
+    train = 998.4 + 33.333
+    assert seconds(validated()) == pytest.approx((train, train / factor, train * factor), abs=0.01)
+
+
+def test_a_job_that_asks_for_no_validation_is_tested_as_often_as_the_trainer_does() -> None:
+    """The hold-out of CIFAR-10 after every second epoch, a folder's of a tenth after each, that of ImageNet never."""
+    assert seconds(a_job(epochs=20)) == pytest.approx(seconds(validated()))
+    own = {"data": {"path": "images", "images": 900}, "model": {"preset": "vgg11", "image_size": 32, "classes": 3}}
+    job = a_job(**own, epochs=4, global_batch_size=100)
+    assert seconds(job)[0] == pytest.approx((4 * 900 + 4 * 100 / 3) / 1000)
+    assert Workload(a_job(data={"name": "imagenet"}, epochs=3)).validated_images == 0
 
 
 def test_validation_costs_what_its_time_costs() -> None:
-    plain, more = (estimate(Workload(job), a_rental(), a_throughput(1000.0), some_rates("aws"))
-                   for job in (a_job(epochs=20), validated()))  # fmt: skip
-    assert more.billed_seconds[0] - plain.billed_seconds[0] in (33, 34)
+    fewer, more = (estimate(Workload(job), a_rental(), a_throughput(1000.0), some_rates("aws"))
+                   for job in (validated(), validated(every_epochs=1)))  # fmt: skip
+    assert more.billed_seconds[0] - fewer.billed_seconds[0] in (33, 34)
 
 
 def test_of_a_persons_own_data_a_tenth_is_taken_to_be_held_out() -> None:
