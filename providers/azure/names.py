@@ -35,6 +35,7 @@ API = {
     "identity": "2023-01-31",
     "network": "2024-05-01",
     "policy": "2022-06-01",
+    "recommender": "2025-06-05",
     "resources": "2021-04-01",
     "schedule": "2025-05-01",
     "skus": "2021-07-01",

@@ -54,6 +54,7 @@ CLIENT_ACTIONS = (
     "Microsoft.Authorization/roleDefinitions/read",
     "Microsoft.Compute/disks/delete",
     "Microsoft.Compute/locations/operations/read",
+    "Microsoft.Compute/locations/placementScores/generate/action",
     "Microsoft.Compute/locations/publishers/artifacttypes/offers/skus/versions/read",
     "Microsoft.Compute/locations/usages/read",
     "Microsoft.Compute/skus/read",

@@ -15,6 +15,7 @@ from providers.azure.api import ArmClient, Call, recorded
 from providers.azure.deadline import end_of, timer_of
 from providers.azure.launch import VIEW, Launcher, Pace
 from providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
+from providers.azure.obtainability import PlacementScores
 from providers.azure.preflight import checks
 from providers.azure.quotas import closed, shortfalls
 from providers.azure.reply import instance
@@ -29,6 +30,7 @@ from providers.errors import InstanceNotFoundError
 from providers.values import resolution_of
 
 if TYPE_CHECKING:
+    from pricing.obtainability import MachinePlace, Obtainability
     from pricing.offers import Offer, OfferQuery
     from providers.azure.setup import AzureSetUp
     from providers.base import (
@@ -138,6 +140,10 @@ class AzureProvider:
         from providers.azure.prices import Live
 
         return Live(self.account, self.now).refined(offers)
+
+    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
+        """By spot placement scores (providers.cloud.obtainability.ObtainabilityTeller)."""
+        return PlacementScores(self.account, self.now).of(offers)
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
         """By the subscription's own quotas (providers.cloud.quotas.QuotaTeller)."""

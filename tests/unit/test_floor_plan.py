@@ -148,9 +148,6 @@ BESIDES = {
 }
 _PROJECTS = "the project's, in providers/gcp"
 WITHOUT = {
-    "azure": {
-        "obtainability": "spot placement scores are not asked for",
-    },
     "gcp": {
         "obtainability": "Google's capacity advice is not asked for",
         "deadline": "Compute Engine ends machines itself: maxRunDuration, in request.py",

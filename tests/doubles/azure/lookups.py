@@ -53,6 +53,7 @@ def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
         ("POST", home + r"/providers/(?P<namespace>[^/]+)/register", _register),
         ("GET", compute + "/skus", _sizes),
         ("GET", compute + "/locations/(?P<region>[^/]+)/usages", _usages),
+        ("POST", compute + "/locations/(?P<region>[^/]+)/placementScores/spot/generate", _spot_scores),
         ("GET", compute + versions + "/versions", _versions),
         ("GET", compute + versions + "/versions/(?P<version>[^/]+)", _version),
         ("PUT", identity, _put_identity),
@@ -142,6 +143,23 @@ def _usages(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
         for name in names
     ]  # fmt: skip
     return Answer(200, {"value": rows})
+
+
+SCORE_INPUT = {"desiredLocations", "desiredSizes", "desiredCount", "availabilityZones"}
+"""Of SpotPlacementScoresInput in azure-mgmt-computerecommender 1.0.0b3."""
+
+
+def _spot_scores(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+    more = set(asked.body) - SCORE_INPUT
+    if more or len(asked.body["desiredSizes"]) > 5 or len(asked.body["desiredLocations"]) > 8:
+        raise ArmError(400, "InvalidParameter", f"the request has too much of something: {sorted(more)}")
+    rows = [
+        {"sku": size["sku"], "region": region, "isQuotaAvailable": limit_of(arm.world, region, "lowPriorityCores") > 0,
+         "score": arm.world.rules.spot_scores.get(f"{region}/{size['sku']}", "High")}
+        for size in asked.body["desiredSizes"]
+        for region in asked.body["desiredLocations"]
+    ]  # fmt: skip
+    return Answer(200, {**asked.body, "placementScores": rows})
 
 
 def _versions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:

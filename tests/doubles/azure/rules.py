@@ -136,6 +136,8 @@ class Rules:
     """That have machines."""
     allowed_regions: tuple[str, ...] = ()
     """The only ones in which a policy lets resources be created; empty where no policy limits them."""
+    spot_scores: dict[str, str] = field(default_factory=dict)
+    """Azure's word for how likely spot is allocated, by `region/size`; High where it is not named."""
     restricted: tuple[tuple[str, str], ...] = ()
     others: tuple[dict[str, Any], ...] = ()
     """What somebody else made in the subscription: rows as Azure lists them, with id, name, type and location."""

@@ -75,6 +75,7 @@ def use(world: Client) -> None:
     asked = world.provider
     asked.doctor()
     asked.preflight(an_offer("eastus", Market.ON_DEMAND))
+    asked.obtainability([an_offer("eastus", Market.SPOT)])
     run = world.request()
     with pytest.raises(CapacityError):
         asked.launch(

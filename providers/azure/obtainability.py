@@ -1,0 +1,85 @@
+"""How likely Azure says a spot machine is to be allocated: spot placement scores, High, Medium or Low.
+
+The call is that of `Invoke-AzSpotPlacementScore`
+(learn.microsoft.com/powershell/module/az.compute/invoke-azspotplacementscore); names and forms are those of
+azure-mgmt-computerecommender 1.0.0b3 (SpotPlacementScoresInput, PlacementScore), read 2026-11-23. It is sent by REST:
+that package is a preview.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pricing.obtainability import MachinePlace, Obtainability, ObtainabilityGrade
+from pricing.offers import Market
+from providers.azure.account import Account
+from providers.azure.api import Call
+from providers.azure.names import API, PROVIDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pricing.offers import Offer
+
+GRADES = {
+    "High": ObtainabilityGrade.GOOD,
+    "Medium": ObtainabilityGrade.UNCERTAIN,
+    "Low": ObtainabilityGrade.POOR,
+}
+"""Azure's words beside these (`DataNotFoundOrStale`, `RestrictedSkuNotAvailable`) tell nothing of how likely it is."""
+MOST_SIZES, MOST_REGIONS = 5, 8
+"""Of one request (reported by its users: github az-scout has 5 sizes; 8 regions is assumed)."""
+SOURCE = "Azure spot placement score (learn.microsoft.com/powershell/module/az.compute/invoke-azspotplacementscore)"
+
+
+@dataclass(frozen=True)
+class PlacementScores:
+    """Asks for the scores of a subscription."""
+
+    account: Account
+    now: Callable[[], datetime]
+
+    def of(self, offers: Sequence[Offer]) -> dict[MachinePlace, Obtainability]:
+        """`providers.cloud.obtainability.ObtainabilityTeller.obtainability`: each request is about every size in every
+        region of it, so that few are sent."""
+        spot = [offer for offer in offers if offer.market is Market.SPOT]
+        asked_places = {(offer.instance_type.lower(), offer.region): offer for offer in spot}
+        result: dict[MachinePlace, Obtainability] = {}
+        for sizes in _parts(list(dict.fromkeys(offer.instance_type for offer in spot)), MOST_SIZES):
+            regions = list(dict.fromkeys(offer.region for offer in spot if offer.instance_type in sizes))
+            for some_regions in _parts(regions, MOST_REGIONS):
+                for row in self._scores(sizes, some_regions):
+                    region = str(row.get("region", "")).replace(" ", "").lower()
+                    offer = asked_places.get((str(row.get("sku", "")).lower(), region))
+                    grade = GRADES.get(str(row.get("score", "")))
+                    if offer is not None and grade is not None:
+                        place = MachinePlace(PROVIDER, offer.region, offer.instance_type, Market.SPOT)
+                        result[place] = self._obtainability(grade, row)
+        return result
+
+    def _scores(self, sizes: Sequence[str], regions: Sequence[str]) -> Sequence[dict[str, Any]]:
+        path = f"{self.account.home}/providers/Microsoft.Compute/locations/{regions[0]}/placementScores/spot/generate"
+        body = {
+            "desiredLocations": list(regions),
+            "desiredSizes": [{"sku": size} for size in sizes],
+            "desiredCount": 1,
+            "availabilityZones": False,
+        }
+        reply = self.account.ask(Call(method="POST", path=path, api=API["recommender"], body=body)).body
+        return list((reply or {}).get("placementScores") or ())
+
+    def _obtainability(self, grade: ObtainabilityGrade, row: dict[str, Any]) -> Obtainability:
+        quota = "" if row.get("isQuotaAvailable", True) else ", and its quota does not allow it"
+        return Obtainability(
+            grade=grade,
+            ground=f"placement score {row['score']} for one spot machine in the region{quota}",
+            as_of=self.now().date(),
+            source=SOURCE,
+        )
+
+
+def _parts(names: list[str], size: int) -> Iterator[list[str]]:
+    return (names[start : start + size] for start in range(0, len(names), size))
