@@ -14,6 +14,7 @@ from providers.registry import CLOUDS, account_in_use, is_here, is_simulated
 from providers.stores.places import bucket_region
 
 if TYPE_CHECKING:
+    from pricing.credits import Credit
     from pricing.own_rates import OwnRate
 
 Engine = Literal["auto", "docker", "podman", "process"]
@@ -73,6 +74,19 @@ class Settings:
 
         try:
             return parse_own_rates(self.prices)
+        except OwnRateError as error:
+            raise BadInputError(f"{self.home / 'settings.toml'}: {error}", error.hint) from None
+
+    @property
+    def own_credits(self) -> tuple[Credit, ...]:
+        """The person's credits, out of the table `prices`. Raises BadInputError naming the entry."""
+        if not self.prices:
+            return ()
+        from pricing.credits import parse_credits
+        from pricing.own_rates import OwnRateError
+
+        try:
+            return parse_credits(self.prices)
         except OwnRateError as error:
             raise BadInputError(f"{self.home / 'settings.toml'}: {error}", error.hint) from None
 

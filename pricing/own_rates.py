@@ -25,12 +25,15 @@ _KEYS = (
 )
 _MOST_USD = 2000
 _MOST_HOURS = 10_000_000
+_HINT = 'for example {provider = "aws", family = "p5", discount_percent = 30, note = "our contract of 2026"}'
 
 
 class OwnRateError(ValueError):
-    """An entry of `prices.override` that cannot be; `hint` says how one looks."""
+    """An entry of `prices` in the settings that cannot be; `hint` says how one looks."""
 
-    hint = 'for example {provider = "aws", family = "p5", discount_percent = 30, note = "our contract of 2026"}'
+    def __init__(self, message: str, hint: str = _HINT) -> None:
+        self.hint = hint
+        super().__init__(message)
 
 
 class OwnRate(NamedTuple):
@@ -135,9 +138,9 @@ def current_rates(
 
 
 def parse_own_rates(table: object) -> tuple[OwnRate, ...]:
-    """The `[prices]` table of the settings: `override` is a list of tables. Raises OwnRateError naming the entry."""
-    if not isinstance(table, Mapping) or table.keys() - {"override"}:
-        raise OwnRateError("prices: the one thing that can be set is prices.override")
+    """`override` in the table `prices` of the settings: a list of tables. Raises OwnRateError naming the entry."""
+    if not isinstance(table, Mapping) or table.keys() - {"override", "credit"}:
+        raise OwnRateError("prices: what can be set is prices.override and prices.credit")
     listing = table.get("override", [])
     if not isinstance(listing, list):
         raise OwnRateError("prices.override is a list of tables")
@@ -162,17 +165,19 @@ def _rate(entry: object, name: str) -> OwnRate:
     return OwnRate(
         provider=entry["provider"],
         market=market,
-        usd_per_hour=None if price is None else _number(price, f"{name}: usd_per_hour", Decimal("0.000001"), _MOST_USD),
-        discount_percent=_number(percent, f"{name}: discount_percent", Decimal(0), 99),
-        hours_left=None if hours is None else _number(hours, f"{name}: hours_left", Decimal(0), _MOST_HOURS),
-        until=_day(entry, "until", name),
-        as_of=_day(entry, "as_of", name),
+        usd_per_hour=None
+        if price is None
+        else parse_number(price, f"{name}: usd_per_hour", Decimal("0.000001"), _MOST_USD),
+        discount_percent=parse_number(percent, f"{name}: discount_percent", Decimal(0), 99),
+        hours_left=None if hours is None else parse_number(hours, f"{name}: hours_left", Decimal(0), _MOST_HOURS),
+        until=parse_day(entry, "until", name),
+        as_of=parse_day(entry, "as_of", name),
         **{key: str(entry[key]) for key in _TEXTS if key in entry},
     )
 
 
-def _day(entry: Mapping[str, object], key: str, name: str) -> date | None:
-    """A day, as TOML has it or as text."""
+def parse_day(entry: Mapping[str, object], key: str, name: str) -> date | None:
+    """A day, as TOML has it or as text; None where there is none. Raises OwnRateError."""
     value = entry.get(key)
     if value is None:
         return None
@@ -182,7 +187,8 @@ def _day(entry: Mapping[str, object], key: str, name: str) -> date | None:
         raise OwnRateError(f"{name}: {key} {value!r} is not a day, for example 2026-12-31") from None
 
 
-def _number(value: object, name: str, least: Decimal, most: int) -> Decimal:
+def parse_number(value: object, name: str, least: Decimal, most: int) -> Decimal:
+    """A number between two ends, as TOML has it or as text. Raises OwnRateError."""
     try:
         number = Decimal(str(value))
     except InvalidOperation:

@@ -75,9 +75,9 @@ def command(
         catalog=catalog,
     )
     if settings.prices:
-        from planner.runs.own_use import own_rates_now
+        from planner.runs.own_use import own_prices_now
 
-        query = query._replace(own_rates=own_rates_now(settings, SystemClock().now()))
+        query = query._replace(own_prices=own_prices_now(settings, SystemClock().now()))
     query = with_simulated_offers(query, lambda name: _provider(name, settings))
     now = SystemClock().now()
     query = query._replace(evidence=_evidence(settings, now))

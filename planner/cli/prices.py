@@ -26,12 +26,12 @@ from planner.report.prices import (
     standing_json,
     standing_text,
 )
-from planner.runs.own_use import own_rates_now
+from planner.runs.own_use import own_prices_now
 from pricing.catalog import REFRESHED, Catalog, CatalogError
 from pricing.changes import Key, compare
 from pricing.current import current_catalog
 from pricing.money import format_usd
-from pricing.own_rates import CurrentRates
+from pricing.own_prices import OwnPrices
 from pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays, refresh
 from pricing.sources import READERS
 from pricing.sources.http import TRIES, UrllibHttp
@@ -66,16 +66,17 @@ def _show(
     today = SystemClock().now().date()
     with errors_in_words():
         standings = [one for one in _standings(settings.home, today) if one.summary.provider in names]
-    own = own_rates_now(settings, SystemClock().now()) or CurrentRates()
+    own = own_prices_now(settings, SystemClock().now()) or OwnPrices()
     if as_json:
         whole = {
             "currency": "USD",
             "prices": "list, before tax, discounts and commitments",
             "providers": [standing_json(standing) for standing in standings],
             "own_rates": [rate.text for rate in own.rates],
-            "own_rates_not_used": [*own.lines, *own.other_accounts],
+            "credits": [{**credit._asdict(), "usd_left": float(credit.usd_left)} for credit in own.credits],
+            "own_prices_not_used": [*own.lines, *own.other_accounts],
         }
-        sys.stdout.write(json.dumps(whole) + "\n")
+        sys.stdout.write(json.dumps(whole, default=str) + "\n")
         return
     sys.stdout.write(standing_text(standings, own) + "\n")
 

@@ -138,7 +138,7 @@ def _input_bound(best: Candidate) -> str | None:
 
 def _far_bucket(best: Candidate) -> str | None:
     """Where a bucket beside the machine would cut the bill."""
-    estimate, place, _ = best
+    estimate, place = best.estimate, best.place
     crossing = estimate.fixed(place.region).between_regions
     if to_micro(crossing) < WORTH_SAYING * best.cost_micro_usd or not crossing:
         return None

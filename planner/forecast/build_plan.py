@@ -28,6 +28,7 @@ from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.money import from_micro
 from pricing.obtainability import Evidence, MachinePlace, Obtainability, had_on_spot, shipped_notes
 from pricing.offers import OfferQuery
+from pricing.own_prices import OwnPrices
 from pricing.own_rates import WithOwnRates, current_rates
 from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError
@@ -36,7 +37,7 @@ from providers.registry import SIMULATED, THIS_MACHINE, rates_told_by
 from workloads.layers import macs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from pricing.devices import Device, DeviceTable
     from pricing.offer_source import OfferSource
     from pricing.offers import Offer, Rental
-    from pricing.own_rates import CurrentRates
     from providers.base import Provider
     from workloads.job import TrainingJob
 
@@ -57,7 +57,7 @@ class PlanQuery(NamedTuple):
     place; `limit` is how many are looked up in full (None: all);
     `prices` reads the prices of all of them. `evidence` is what this home's launches met, `scores` what vendors told
     this account of places.
-    `own_rates` are the person's own that hold now (None: those of the settings, whose hours nobody has counted).
+    `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
     `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
     provider lists itself in the place of those of the catalog.
     """
@@ -71,7 +71,7 @@ class PlanQuery(NamedTuple):
     every_place: bool = False
     limit: int | None = None
     prices: bool = False
-    own_rates: CurrentRates | None = None
+    own_prices: OwnPrices | None = None
     catalog: Path | None = None
     offer_source: Callable[[OfferSource], OfferSource] | None = None
     evidence: tuple[Evidence, ...] = ()
@@ -102,11 +102,11 @@ def make_plan(
         with Catalog.open(query.catalog or current_catalog(settings.home, say)) as catalog:
             catalog.assume(as_listed=query.assume_available, had=had_on_spot(query.evidence, now))
             source: OfferSource = catalog if query.offer_source is None else query.offer_source(catalog)
-            if settings.own_rates and query.own_rates is None:
-                own_rates = current_rates(settings.own_rates, now.date(), settings.accounts)
-                query = query._replace(own_rates=own_rates)
-            if query.own_rates is not None and query.own_rates.rates:
-                source = WithOwnRates(source, query.own_rates.rates)
+            if settings.own_rates and query.own_prices is None:
+                own = current_rates(settings.own_rates, now.date(), settings.accounts)
+                query = query._replace(own_prices=OwnPrices(rates=own.rates, lines=own.lines))
+            if query.own_prices is not None and query.own_prices.rates:
+                source = WithOwnRates(source, query.own_prices.rates)
             return _plan(job, query, settings, source, now)
     except (CatalogError, MissingTableError) as error:
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
@@ -117,8 +117,10 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
     predictor = Predictor.open(catalog.devices)
     try:
+        own = query.own_prices or OwnPrices()
         obtainability = Obtainabilities(now, shipped_notes(), query.evidence, query.scores)
-        world = _world(job, predictor, settings, catalog)._replace(obtainability=obtainability)
+        world = _world(job, predictor, settings, catalog)
+        world = world._replace(obtainability=obtainability, credit_usd=own.credit_usd)
         everything = OfferQuery(include_retired=True)
         rented = catalog.rentals(everything, now.date())
         try:
@@ -146,20 +148,19 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         predictor.close()
     candidates = choice.candidates[: query.limit]
     offers = catalog.offers([candidate.place.row_id for candidate in candidates], now.date())
-    pairs = zip(candidates, map(_at_planning_price, candidates, offers), strict=True)
-    ranked = (RankedOffer(rank, *pair) for rank, pair in enumerate(pairs, start=1))
     return Plan(
         job=job,
         made_at=now,
         ranking=choice.candidates,
-        candidates=tuple(ranked),
+        candidates=_ranked(candidates, offers),
         prices=catalog.quotes(OfferQuery(include_retired=query.include_retired), now.date()) if query.prices else {},
         rejections=choice.rejections,
         filtered_last=choice.filtered_last,
         this_machine=machine,
         advice=lines,
         offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
-        own_notes=query.own_rates.lines if query.own_rates is not None else (),
+        credit_usd=own.credit_usd,
+        own_notes=own.lines,
     )
 
 
@@ -171,6 +172,11 @@ def _world(job: TrainingJob, predictor: Predictor, settings: Settings, catalog: 
         buckets=settings.bucket_regions,
     )
     return world._replace(within_hours=catalog.within_hours) if isinstance(catalog, WithOwnRates) else world
+
+
+def _ranked(candidates: Sequence[Candidate], offers: Sequence[Offer]) -> tuple[RankedOffer, ...]:
+    pairs = zip(candidates, map(_at_planning_price, candidates, offers), strict=True)
+    return tuple(RankedOffer(rank, *pair) for rank, pair in enumerate(pairs, start=1))
 
 
 def _at_planning_price(candidate: Candidate, offer: Offer) -> Offer:

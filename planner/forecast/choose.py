@@ -13,7 +13,7 @@ from planner.forecast.accumulation import can_accumulate
 from planner.forecast.estimate import Workload, estimate
 from planner.forecast.memory import memory_need
 from planner.forecast.obtainability import Obtainabilities, elsewhere_micro, expected_search
-from planner.forecast.plan import Candidate, Choice, Reason, RejectionKey
+from planner.forecast.plan import Candidate, Choice, Reason, RejectionKey, paid_by_credit
 from pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
 from pricing.money import to_micro
 from pricing.offers import LifecycleState, Rental
@@ -59,7 +59,7 @@ class World(NamedTuple):
     `buckets` are the regions of the buckets that runs at each provider would use; one that is not in it is taken to be
     in the machine's region. `within_hours` gives places the prices that a run of so many billed seconds pays there:
     others where fewer hours are left of the person's own rate. `obtainability` is what is known of places that refuse
-    or do not.
+    or do not. `credit_usd` is what is left of the person's credits, by provider.
     """
 
     devices: Mapping[str, Device]
@@ -68,6 +68,7 @@ class World(NamedTuple):
     buckets: Mapping[str, str] = MappingProxyType({})
     within_hours: Callable[[Sequence[Placement], int], Sequence[Placement]] = lambda places, _: places
     obtainability: Obtainabilities = Obtainabilities()
+    credit_usd: Mapping[str, Decimal] = MappingProxyType({})
 
     def estimate(
         self, work: Workload, rental: Rental, speed: Throughput, software: ChosenSoftware | None = None
@@ -109,6 +110,8 @@ def choose(
             for reason in beyond:
                 rejected[RejectionKey(row.rental.provider, row.rental.instance_type, row.rental.market, reason)] += 1
                 progress = max(progress, _ORDER[reason])
+    if world.credit_usd:
+        priced = paid_by_credit(priced, world.credit_usd)
     ordered = _in_order(priced, _KEYS[job.objective])
     candidates = ordered if every_place else _best_of_each(ordered)
     last = None if candidates or progress < 0 else list(Reason)[progress]

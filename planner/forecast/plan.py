@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.feeding import Feed
@@ -15,7 +16,7 @@ from planner.forecast.obtainability import ExpectedSearch
 from planner.forecast.side_costs import SideCosts
 from planner.forecast.spot import SpotTime
 from planner.throughput.values import Throughput
-from pricing.money import from_micro
+from pricing.money import from_micro, to_micro
 from pricing.obtainability import UNKNOWN, Obtainability
 from pricing.offers import Offer, Placement, Rental
 from pricing.offers import Quote as PlacePrice
@@ -23,7 +24,7 @@ from pricing.planning import AS_LISTED, PriceSpread
 from providers.cloud.images import table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pricing.cost import RunCost
     from workloads.job import TrainingJob
@@ -172,20 +173,47 @@ class Estimate:
         return self.search.added_micro_usd(rate_micro_usd_per_hour, self.billed_seconds[which], which)
 
 
+COVERED_SHARE = 1e-9
+"""What a cost that a credit covers counts for in the ranking: next to nothing, and still in its order."""
+
+
 class Candidate(NamedTuple):
-    """An estimate at a place; a tuple since thousands are made per command."""
+    """An estimate at a place; a tuple since thousands are made per command. `is_covered`: a credit of the person's pays
+    for all of it, also at the high end of its time."""
 
     estimate: Estimate
     place: Placement
     cost_micro_usd: int
+    is_covered: bool = False
 
     @property
     def ranked_micro_usd(self) -> float:
         """The cost by which it is ranked: that of an unproven combination is multiplied, so that a proven one at about
-        the same cost goes first."""
+        the same cost goes first. What a credit covers costs the person nothing: it goes before everything else, and
+        among such the cheapest goes first."""
+        if self.is_covered:
+            return self._cost_with_risk * COVERED_SHARE
+        return self._cost_with_risk
+
+    @property
+    def _cost_with_risk(self) -> float:
         if not self.estimate.unproven:
             return self.cost_micro_usd
         return self.cost_micro_usd * table().unproven_cost_factor
+
+
+def paid_by_credit(candidates: Iterable[Candidate], credit_usd: Mapping[str, Decimal]) -> list[Candidate]:
+    """The candidates, each marked where a credit covers it; `credit_usd` is what is left, by provider."""
+    credit_micro = {provider: to_micro(usd) for provider, usd in credit_usd.items()}
+    return [
+        one._replace(
+            is_covered=one.estimate.cost_micro_usd(one.place.planning_micro_usd_per_hour, one.place.region, 2)
+            <= credit_micro[one.estimate.rental.provider]
+        )
+        if one.estimate.rental.provider in credit_micro
+        else one
+        for one in candidates
+    ]
 
 
 class RejectionKey(NamedTuple):
@@ -248,13 +276,13 @@ class RankedOffer(NamedTuple):
     @property
     def compute_usd(self) -> Decimal:
         """The cost without disk, address and transfer, and without what going elsewhere would add."""
-        estimate, place, cost = self.candidate
+        estimate, place, cost, _ = self.candidate
         return from_micro(cost - estimate.side.micro_usd(place.region)) - self.elsewhere_usd
 
     @property
     def elsewhere_usd(self) -> Decimal:
         """What going elsewhere adds to the expected cost, where the place may refuse."""
-        estimate, place, _ = self.candidate
+        estimate, place, _, _ = self.candidate
         return from_micro(estimate.elsewhere_micro_usd(place.planning_micro_usd_per_hour))
 
     @property
@@ -272,7 +300,8 @@ class Plan(NamedTuple):
 
     `ranking` has every candidate in order, `candidates` the first of them in full. `prices` holds the prices of the
     ranking's places by row id, where they were asked for. `offers_seen` counts a row and a market each. `own_notes` are
-    lines on the person's own prices, for instance which of them have ended.
+    lines on the person's own prices, for instance which of them have ended; `credit_usd` is what is left of the
+    person's credits, by provider.
     """
 
     job: TrainingJob
@@ -286,3 +315,8 @@ class Plan(NamedTuple):
     advice: tuple[str, ...]
     offers_seen: int
     own_notes: tuple[str, ...] = ()
+    credit_usd: Mapping[str, Decimal] = MappingProxyType({})
+
+    def credit_of(self, ranked: RankedOffer) -> Decimal:
+        """What a credit of the person's pays of an offer's cost."""
+        return min(self.credit_usd.get(ranked.offer.provider, Decimal(0)), ranked.cost_usd)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from pricing.grades import Market, PriceGrade, is_old
-from pricing.money import format_usd_per_hour
+from pricing.money import format_usd, format_usd_per_hour
 from pricing.own_rates import hours_text
 from pricing.planning import PlannedAs
 from pricing.sources import NEEDED_TO_READ
@@ -60,6 +60,9 @@ def price_notes(plan: Plan) -> list[str]:
     if any(offer.own_rate for offer in offers):
         lines.append("own rate: your own, of prices.override in settings.toml; list: what the vendor lists")
     lines += _beyond_hours(plan)
+    if plan.credit_usd:
+        left = ", ".join(f"{format_usd(usd)} at {provider}" for provider, usd in sorted(plan.credit_usd.items()))
+        lines.append(f"credit left: {left}; what it covers up to the high end of its time is ranked before the rest")
     return [*lines, *_what_a_refresh_settles(offers, today), _availability(offers)]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planner.forecast.price_notes import price_text
 from pricing.grades import is_old
-from pricing.money import format_usd
+from pricing.money import format_usd, to_micro
 from pricing.offers import LifecycleState, Market
 from providers.registry import is_estimated_only
 from workloads.durations import format_duration
@@ -31,7 +31,7 @@ MICRO = 1_000_000
 
 class Priced(NamedTuple):
     """A row of the JSON: a candidate, what its place asks for (millionths of a dollar an hour), and the parts of its
-    cost beside compute, in dollars."""
+    cost beside compute, in dollars. `credit_usd` is what is left of the person's credits at its provider."""
 
     rank: int
     candidate: Candidate
@@ -39,10 +39,16 @@ class Priced(NamedTuple):
     stamp: PriceStamp
     fixed: Mapping[str, float]
     today: date
+    credit_usd: Decimal
+
+    @property
+    def credit_micro(self) -> int:
+        """What a credit of the person's pays of it, in millionths of a dollar."""
+        return min(self.candidate.cost_micro_usd, to_micro(self.credit_usd))
 
     def cost_usd(self, end: int) -> float:
         """The low (1) or the high (2) end of the cost."""
-        estimate, place, _ = self.candidate
+        estimate, place, _, _ = self.candidate
         return estimate.cost_micro_usd(place.planning_micro_usd_per_hour, place.region, end, self.stamp.spread) / MICRO
 
 
@@ -155,7 +161,7 @@ def _memory(need: MemoryNeed | None) -> dict[str, Any] | None:
 
 
 def _cost_parts(row: Priced) -> dict[str, float]:
-    estimate, place, cost = row.candidate
+    estimate, place, cost, _ = row.candidate
     elsewhere = estimate.elsewhere_micro_usd(place.planning_micro_usd_per_hour)
     compute = cost - estimate.side.micro_usd(place.region) - elsewhere
     return {"compute": compute / MICRO, **row.fixed, "elsewhere": elsewhere / MICRO}
@@ -269,6 +275,13 @@ COLUMNS = (
             "cost_low_usd": lambda row: row.cost_usd(1),
             "cost_high_usd": lambda row: row.cost_usd(2),
             "cost_parts": _cost_parts,
+        },
+    ),
+    EstimateColumn(
+        "`credit_usd`: what the person's credits pay of it; `paid_usd`: the rest (in the table where there is one)",
+        of_place={
+            "credit_usd": lambda row: row.credit_micro / MICRO,
+            "paid_usd": lambda row: (row.candidate.cost_micro_usd - row.credit_micro) / MICRO,
         },
     ),
     EstimateColumn(

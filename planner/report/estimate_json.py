@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from planner.report.estimate_columns import (
@@ -49,18 +50,22 @@ def _rows(plan: Plan, checked: Mapping[int, Judged] | None) -> Iterator[dict[str
     beside: dict[tuple[int, int], dict[str, float]] = {}
     today = plan.made_at.date()
     for rank, candidate in enumerate(plan.ranking, start=1):
-        estimate, place, _ = candidate
+        estimate, place, _, _ = candidate
         machine = machines.get(id(estimate)) or machines.setdefault(
             id(estimate), {key: value(estimate) for key, value in OF_MACHINE.items()}
         )
         at = id(estimate), estimate.side.classes[place.region]
         fixed = beside.get(at) or beside.setdefault(at, _fixed(estimate, place.region))
+        credit_usd = plan.credit_usd.get(estimate.rental.provider, NO_CREDIT)
         usd, stamp = plan.prices[place.row_id]
-        priced = Priced(rank, candidate, usd, stamp, fixed, today)
+        priced = Priced(rank, candidate, usd, stamp, fixed, today, credit_usd)
         row = {**machine, **{key: value(priced) for key, value in OF_PLACE.items()}}
         if checked is not None or is_estimated_only(estimate.rental.provider):
             row[LAUNCHABLE] = _launchable(estimate.rental.provider, (checked or {}).get(rank))
         yield row
+
+
+NO_CREDIT = Decimal(0)
 
 
 def _launchable(provider: str, judged: Judged | None) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planner.report.tables import Column, table
-from pricing.money import format_usd_per_hour, from_micro
+from pricing.money import format_usd, format_usd_per_hour, from_micro
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pricing.catalog import ProviderSummary
     from pricing.changes import Change, Changes
     from pricing.held_prices import HeldPrice
-    from pricing.own_rates import CurrentRates
+    from pricing.own_prices import OwnPrices
     from pricing.refresh import Outcome
 
 _MOST_LINES = 5
@@ -46,13 +46,15 @@ _COLUMNS = (
 )
 
 
-def standing_text(standings: Sequence[PriceState], own: CurrentRates) -> str:
+def standing_text(standings: Sequence[PriceState], own: OwnPrices) -> str:
     """The table, then sources, failed readings and changes of each provider."""
     blocks = [table(_COLUMNS, [_row(price_state) for price_state in standings])]
     blocks += ["\n".join([f"{price_state.summary.provider}:", *_details(price_state)]) for price_state in standings]
-    own_lines = [*(rate.text for rate in own.rates), *own.lines, *own.other_accounts]
+    own_lines = [rate.text for rate in own.rates]
+    own_lines += [f"credit at {credit.text}: {format_usd(credit.usd_left)} left" for credit in own.credits]
+    own_lines += [*own.lines, *own.other_accounts]
     if own_lines:
-        blocks.append("\n".join(["your own rates:", *(f"  {line}" for line in own_lines)]))
+        blocks.append("\n".join(["your own rates and credits:", *(f"  {line}" for line in own_lines)]))
     blocks.append(
         "USD an hour, list prices before tax, discounts and commitments; old: read more than a month ago; plan prices "
         "refresh reads anew"

@@ -52,14 +52,25 @@ def estimate_table(plan: Plan, checked: Mapping[int, Judged] | None = None) -> s
     `checked` tells by rank which rows the account could launch.
     """
     parts, today = [_heading(plan)], plan.made_at.date()
-    if plan.candidates and checked is None:
-        parts.append(table(TABLE, [cells(ranked, today) for ranked in plan.candidates]))
-    elif plan.candidates and checked is not None:
-        rows = [(*cells(ranked, today), _launchable(checked.get(ranked.rank))) for ranked in plan.candidates]
-        parts.append(table((*TABLE, Column("launch")), rows))
-        parts.append("\n".join(_why_not(checked)))
+    columns: tuple[Column | EstimateColumn, ...] = TABLE
+    rows = [cells(ranked, today) for ranked in plan.candidates]
+    if plan.credit_usd:
+        columns = (*columns, Column("you pay", right=True))
+        rows = [(*row, _paid(plan, ranked)) for row, ranked in zip(rows, plan.candidates, strict=True)]
+    if checked is not None:
+        columns = (*columns, Column("launch"))
+        rows = [
+            (*row, _launchable(checked.get(ranked.rank))) for row, ranked in zip(rows, plan.candidates, strict=True)
+        ]
+    if rows:
+        parts.append(table(columns, rows))
+        parts.append("\n".join(_why_not(checked or {})))
     parts.append("\n".join(_under(plan)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _paid(plan: Plan, ranked: RankedOffer) -> str:
+    return format_usd(ranked.cost_usd - plan.credit_of(ranked))
 
 
 def _launchable(judged: Judged | None) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from planner.errors import NothingLeftError
-from planner.forecast.plan import Candidate, RankedOffer
+from planner.forecast.plan import Candidate, RankedOffer, paid_by_credit
 from planner.runs.targets import DearerError, above, agreed
 from pricing.money import format_usd, format_usd_per_hour, to_micro
 from pricing.offers import Offer, Placement, PriceGrade
@@ -197,7 +197,8 @@ def _ranked_again(plan: Plan, live: dict[_Machine, list[Offer]]) -> Plan:
             candidates.append((ranked.candidate, ranked.offer))
         elif machine not in placed:  # its places may be several rows, and the live ones take the place of all
             placed.add(machine)
-            candidates += [(_at(ranked.candidate, offer), offer) for offer in live[machine]]
+            at_live = paid_by_credit([_at(ranked.candidate, offer) for offer in live[machine]], plan.credit_usd)
+            candidates += zip(at_live, live[machine], strict=True)
     budget = plan.job.constraints.budget_usd
     within_budget = [pair for pair in candidates if budget is None or pair[0].cost_micro_usd <= to_micro(budget)]
     if not within_budget:

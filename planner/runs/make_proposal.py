@@ -18,7 +18,7 @@ from planner.report.tables import machine_line
 from planner.runs.calibrate import calibrate
 from planner.runs.journal.evidence import read_evidence
 from planner.runs.live_prices import dearer, refined
-from planner.runs.own_use import own_rates_now
+from planner.runs.own_use import own_prices_now
 from planner.runs.proposal import MOST_TARGETS, here, limits_text, rented
 from planner.settings import Settings
 from pricing.offers import OfferQuery
@@ -66,7 +66,7 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
         query = query._replace(providers=_signed_in(around))
     now = around.now()
     query = query._replace(
-        every_place=True, limit=MOST_TARGETS, own_rates=own_rates_now(around.settings, now),
+        every_place=True, limit=MOST_TARGETS, own_prices=own_prices_now(around.settings, now),
         evidence=read_evidence(around.settings.journal, now, around.say),
     )  # fmt: skip
     everywhere = with_simulated_offers(query, around.provider_of)

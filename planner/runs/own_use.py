@@ -1,4 +1,4 @@
-"""What runs of this home have used of the person's own prices: machine hours of rates that are limited to some."""
+"""What runs of this home have used of the person's own prices: hours of rates, and money of credits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from planner.errors import StateError, ThisMachineError
 from planner.runs.journal.reader import readable_runs
-from pricing.own_rates import CurrentRates, current_rates
+from pricing.credits import Bill, current_credits, payments
+from pricing.own_prices import OwnPrices
+from pricing.own_rates import current_rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,22 +20,57 @@ if TYPE_CHECKING:
     from planner.settings import Settings
     from pricing.own_rates import OwnRate
 
-UNREADABLE = "own rates: the journal cannot be read, so that the hours of this home's runs are not taken off"
+UNREADABLE = "own prices: the journal cannot be read, so that what this home's runs have used is not taken off"
 
 
-def own_rates_now(settings: Settings, now: datetime) -> CurrentRates | None:
-    """The person's own rates that hold now, less the hours that this home's runs have used; None without any.
+def own_prices_now(settings: Settings, now: datetime) -> OwnPrices | None:
+    """The person's own rates and credits that hold now, less what this home's runs have used; None without any.
 
-    The journal is read only where a rate has hours. Raises BadInputError for a rate that cannot be.
+    The journal is read only where something can be used up. Raises BadInputError for an entry that cannot be.
     """
-    rates = settings.own_rates
-    if not rates:
+    rates, credits_of_person = settings.own_rates, settings.own_credits
+    if not rates and not credits_of_person:
         return None
-    runs, lines = _runs(settings) if any(rate.hours_left is not None for rate in rates) else ((), ())
-    current = current_rates(
-        rates, now.astimezone(UTC).date(), settings.accounts, lambda rate: hours_used(rate, runs, now)
+    is_limited = bool(credits_of_person) or any(rate.hours_left is not None for rate in rates)
+    runs, lines = _runs(settings) if is_limited else ((), ())
+    today = now.astimezone(UTC).date()
+    own = current_rates(rates, today, settings.accounts, lambda rate: hours_used(rate, runs, now))
+    credit = current_credits(credits_of_person, today, settings.accounts, bills_of(runs, now))
+    return OwnPrices(
+        rates=own.rates,
+        credits=credit.credits,
+        lines=(*own.lines, *credit.lines, *lines),
+        other_accounts=(*own.other_accounts, *credit.other_accounts),
     )
-    return current._replace(lines=(*current.lines, *lines))
+
+
+def bills_of(runs: Iterable[Run], now: datetime) -> list[Bill]:
+    """What each run has cost until now at the person's own rates, from when its first machine began."""
+    return [
+        Bill(run.run_id, run.provider, began_at, run.total_usd(now))
+        for run in runs
+        if (began_at := _began_at(run)) is not None
+    ]
+
+
+def _began_at(run: Run) -> datetime | None:
+    return min((at for attempt in run.attempts if (at := attempt.billing_began_at) is not None), default=None)
+
+
+def credit_paid_usd(settings: Settings, runs: Iterable[Run], run: Run, now: datetime) -> Decimal | None:
+    """What credits pay of a run, after the other runs of this home; None without a credit for it.
+
+    Raises BadInputError for a credit that cannot be.
+    """
+    credits_of_person = [
+        credit
+        for credit in settings.own_credits
+        if credit.provider == run.provider and credit.account in ("", settings.accounts.get(credit.provider, ""))
+    ]
+    if not credits_of_person:
+        return None
+    others = [other for other in runs if other.run_id != run.run_id]
+    return payments(credits_of_person, bills_of([*others, run], now)).paid_usd.get(run.run_id, Decimal(0))
 
 
 def hours_used(rate: OwnRate, runs: Iterable[Run], now: datetime) -> Decimal:

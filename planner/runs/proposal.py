@@ -80,6 +80,9 @@ def rented(plan: Plan, dearer: str = "") -> Proposal:
         f"({price_text(best.offer, plan.made_at.date())}): "
         f"{format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)}), {cost}"
     )
+    credit_usd = plan.credit_of(best)
+    if credit_usd:
+        text += f"; a credit pays {format_usd(credit_usd)} of it, you {format_usd(best.cost_usd - credit_usd)}"
     if best.candidate.estimate.unproven:
         text += f"; {unproven_text(best)}"
     return Proposal(targets=tuple(targets), record=record, slow_end=time.high, text=text, plan=plan, dearer=dearer)

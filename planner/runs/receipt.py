@@ -34,7 +34,8 @@ class Receipt:
     What stays stored is that of the run directory and, as `data`, of what was uploaded for it; None where nobody
     charges for it, or the store did not answer. `places` are the machines that it had (planner.runs.legs), and the
     estimated figures those of the places where it trained. `actual_usd` is at the person's own rates (`own_rate`, in
-    words), `list_usd` the same at list prices; both None where every price was a list price.
+    words), `list_usd` the same at list prices; both None where every price was a list price. `credit_usd` is what
+    credits pay of `actual_usd`, None where the person has none there.
     """
 
     run_id: str
@@ -69,6 +70,7 @@ class Receipt:
     early_end_epoch: int | None = None
     list_usd: float | None = None
     own_rate: str | None = None
+    credit_usd: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The fields as the journal keeps them and as `--json` prints them."""
@@ -153,12 +155,16 @@ def estimate_record(quote: MachineEstimate | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """When a run's first attempt was asked for, when nothing was left of it; where the model went, and what stays."""
+    """When a run's first attempt was asked for, when nothing was left of it; where the model went, and what stays.
+
+    `credit_usd` is what credits of the person's pay of the run (None: there are none).
+    """
 
     asked_at: datetime
     ended_at: datetime
     model_folder: str | None
     stays: Stays | None = None
+    credit_usd: Decimal | None = None
 
 
 def write_receipt(
@@ -201,6 +207,7 @@ def write_receipt(
         early_end_epoch=story.early_end["epoch"] if story.early_end else None,
         list_usd=float(run.list_usd(ending.ended_at)) if run.own_rates else None,
         own_rate="; ".join(run.own_rates) or None,
+        credit_usd=None if ending.credit_usd is None else float(ending.credit_usd),
         **_stored(ending.stays),
     )
 
@@ -297,6 +304,9 @@ def receipt_text(receipt: Receipt) -> str:
     lines.append(_line("cost", _usd(receipt.estimated_usd), _usd(receipt.actual_usd)))
     if receipt.own_rate:
         lines.append(f"  {'list price':12}{_usd(receipt.list_usd):>28}   own rate: {receipt.own_rate}")
+    if receipt.credit_usd is not None:
+        paid_usd = receipt.actual_usd - receipt.credit_usd
+        lines.append(f"  {'credit':12}{_usd(receipt.credit_usd):>28}   you pay {_usd(paid_usd)}")
     rates = _rate(receipt.estimated_images_per_second), _rate(receipt.actual_images_per_second)
     basis = f"   estimate was {receipt.basis}" if receipt.basis else ""
     lines.append(_line("images/s", *rates) + basis)

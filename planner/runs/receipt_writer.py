@@ -13,6 +13,7 @@ from planner.forecast.this_machine import shape_of, trained_job
 from planner.runs.events import Message
 from planner.runs.execution.end import unchecked
 from planner.runs.journal.reader import recorded_job
+from planner.runs.own_use import credit_paid_usd
 from planner.runs.progress import Story, story_of
 from planner.runs.proofs import Vouched
 from planner.runs.receipt import Ending, Receipt, measurement_of, receipt_from, write_receipt
@@ -22,6 +23,8 @@ from providers.registry import is_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import datetime
+    from decimal import Decimal
 
     from planner.clock import Clock
     from planner.runs.events import Event
@@ -75,7 +78,10 @@ class Receipts:
         asked_at = new_attempts[0].asked_at if new_attempts and new_attempts[0].asked_at else run.created_at
         folder = run.model_folder or None if run.outcome is Outcome.SUCCEEDED else None
         ended_at = self._clock.now()
-        ending = Ending(asked_at=asked_at, ended_at=ended_at, model_folder=folder, stays=self._stays(run))
+        ending = Ending(
+            asked_at=asked_at, ended_at=ended_at, model_folder=folder, stays=self._stays(run),
+            credit_usd=self._credit_usd(run, ended_at),
+        )  # fmt: skip
         story = self._story(run)
         receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending, before)
         try:
@@ -84,6 +90,16 @@ class Receipts:
             self._listen(Message(f"this receipt is not recorded: {error.message}"))
         self._learn(run, story, ending)
         return receipt
+
+    def _credit_usd(self, run: Run, now: datetime) -> Decimal | None:
+        """What credits of the person's pay of the run; None without any, or where nobody can tell."""
+        try:
+            if not self._settings.own_credits:
+                return None
+            return credit_paid_usd(self._settings, self._journal.runs(lambda _: None), run, now)
+        except PlanError as error:
+            self._listen(Message(f"the receipt lacks what credits pay: {error.message}"))
+            return None
 
     def _story(self, run: Run) -> Story:
         """What the newest attempt that said anything has said; a store that does not answer has nothing to tell."""

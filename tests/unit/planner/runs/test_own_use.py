@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from planner.runs.journal.journal import Journal
-from planner.runs.own_use import UNREADABLE, hours_used, own_rates_now
+from planner.runs.own_use import UNREADABLE, hours_used, own_prices_now
 from planner.settings import Settings
 from pricing.own_rates import parse_own_rates
 from providers.base import RunId
@@ -61,17 +61,17 @@ def settings(home: Path) -> Settings:
 
 def test_the_journal_of_the_home_tells_what_is_left(tmp_path: Path) -> None:
     now = NOON + timedelta(days=1)
-    before = own_rates_now(settings(tmp_path), now)
+    before = own_prices_now(settings(tmp_path), now)
     assert before is not None
     assert [rate.hours_left for rate in before.rates] == [5]
     with Journal.open(tmp_path / "journal.sqlite") as journal:
         journal.add_run(a_run_of(2), "{}", {}, NOON)
-    after = own_rates_now(settings(tmp_path), now)
+    after = own_prices_now(settings(tmp_path), now)
     assert after is not None
     assert [rate.hours_left for rate in after.rates] == [3]
     with Journal.open(tmp_path / "journal.sqlite") as journal:
         journal.add_run(a_run_of(3, number=2), "{}", {}, NOON)
-    used_up = own_rates_now(settings(tmp_path), now)
+    used_up = own_prices_now(settings(tmp_path), now)
     assert used_up is not None
     assert used_up.rates == ()
     assert "runs of this home have used 5 h since 2026-11-21" in used_up.lines[0]
@@ -79,10 +79,10 @@ def test_the_journal_of_the_home_tells_what_is_left(tmp_path: Path) -> None:
 
 def test_a_journal_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").write_text("no database, and long enough to be taken for one" * 50)
-    own = own_rates_now(settings(tmp_path), NOON)
+    own = own_prices_now(settings(tmp_path), NOON)
     assert own is not None
     assert own.lines == (UNREADABLE,)
 
 
 def test_without_rates_there_is_nothing_to_hold(tmp_path: Path) -> None:
-    assert own_rates_now(Settings(home=tmp_path), NOON) is None
+    assert own_prices_now(Settings(home=tmp_path), NOON) is None

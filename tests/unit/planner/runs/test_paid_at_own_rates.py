@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner.runs.events import Message
 from planner.runs.live_prices import Watchful
+from planner.runs.own_use import credit_paid_usd
 from planner.runs.progress import Story
 from planner.runs.receipt import Ending, Receipt, receipt_from, receipt_record, receipt_text, write_receipt
 from planner.runs.run import Outcome, Phase, Run, attempt_deadline
 from planner.runs.targets import Target, agreed
+from planner.settings import Settings
 from pricing.offers import Market
-from tests.builders import a_run, a_target, an_attempt
+from providers.base import RunId
+from tests.builders import a_job, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.fake_cloud import FakeCloud
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.doubles.desk import Desk
+
 HOUR = timedelta(hours=1)
+CREDIT = {"provider": "aws", "as_of": NOON.date()}
 RATE = "aws g4dn, on demand: 50 % off (our contract)"
 
 
@@ -73,6 +84,48 @@ def test_hours_beyond_those_that_are_left_cost_the_list_price_over_all_attempts(
     run = went(*hours, target=ours("3"))
     assert run.cost_usd(NOON + 9 * HOUR) == Decimal(usd)
     assert sum(place["actual_usd"] for place in a_receipt(run).places) == float(usd)
+
+
+def with_credit(home: Path, usd: str) -> Settings:
+    return Settings(home=home, prices={"credit": [CREDIT | {"usd_left": usd}]})
+
+
+def test_a_credit_pays_what_the_own_rate_costs_after_what_earlier_runs_have_used(tmp_path: Path) -> None:
+    run, now = went(3, target=ours()), NOON + 9 * HOUR
+    earlier = replace(went(2, target=ours()), run_id=RunId("261121-0000abcd"))
+    assert credit_paid_usd(with_credit(tmp_path, "300"), [run, earlier], run, now) == 3
+    assert credit_paid_usd(with_credit(tmp_path, "4"), [run, earlier], run, now) == 2
+    assert credit_paid_usd(Settings(home=tmp_path), [run], run, now) is None
+    elsewhere = replace(run, provider="gcp")
+    assert credit_paid_usd(with_credit(tmp_path, "300"), [elsewhere], elsewhere, now) is None
+
+
+def test_the_receipt_says_list_price_own_rate_and_credit() -> None:
+    ending = Ending(asked_at=NOON, ended_at=NOON + 9 * HOUR, model_folder=None, credit_usd=Decimal("2.5"))
+    receipt = write_receipt(went(3, target=ours()), Story(), {}, ending)
+    assert (receipt.list_usd, receipt.actual_usd, receipt.credit_usd) == (6.0, 3.0, 2.5)
+    lines = [" ".join(line.split()) for line in receipt_text(receipt).splitlines()]
+    assert lines[4:6] == [f"list price $6.00 own rate: {RATE}", "credit $2.50 you pay $0.50"]
+
+
+def test_a_launch_writes_what_credits_pay_into_the_receipt_and_the_next_one_gets_what_is_left(desk: Desk) -> None:
+    desk.provider.name = "aws"
+    first_at = desk.clock.now()
+    desk.settings = replace(desk.settings, prices={"credit": [CREDIT | {"usd_left": "0.05"}]})
+    _, first = desk.launch(provider="aws", usd_per_hour=Decimal(6))
+    assert desk.clock.now() > first_at
+    assert first.credit_usd == pytest.approx(min(first.actual_usd, 0.05))
+    _, second = desk.launch(a_job(epochs=3), provider="aws", usd_per_hour=Decimal(6))
+    assert second.credit_usd == pytest.approx(min(second.actual_usd, 0.05 - first.credit_usd))
+    assert second.credit_usd < second.actual_usd
+
+
+def test_a_credit_that_cannot_be_read_costs_the_receipt_a_line(desk: Desk) -> None:
+    desk.provider.name = "aws"
+    desk.settings = replace(desk.settings, prices={"credit": 7})
+    _, receipt = desk.launch(provider="aws")
+    assert receipt.credit_usd is None
+    assert any("lacks what credits pay" in event.text for event in desk.told(Message))
 
 
 def test_a_budget_lasts_as_long_as_the_own_rate_allows() -> None:
