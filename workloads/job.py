@@ -23,6 +23,7 @@ from pydantic import (
 from workloads.datasets import DATASETS, DataSet
 from workloads.durations import parse_duration
 from workloads.layers import ImageTooSmallError, Net, figures
+from workloads.model_spec import ModelSpec, check_fine_tuning
 from workloads.recipe import AugmentSpec, OptimizerSpec, ScheduleSpec, ValidationSpec, uses_recipe, without_unused
 from workloads.terms import (
     MAX_DATA_BYTES,
@@ -40,8 +41,8 @@ from workloads.terms import (
     Preset,
     ScheduleName,
 )
-from workloads.values import Number, Value, not_a_truth
-from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
+from workloads.values import Value, not_a_truth
+from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg, with_frozen_blocks
 
 __all__ = [
     "MAX_DATA_BYTES",
@@ -88,47 +89,9 @@ Duration = Annotated[
     PlainSerializer(_duration_text),
     WithJsonSchema({"type": "string", "pattern": r"^(\d+(\.\d+)?[dhms])+$", "examples": ["10m", "8h"]}),
 ]
-# Whole numbers are strict: `epochs: yes` is a slip, not one epoch.
-Width = Annotated[int, Field(strict=True, ge=1, le=65_536)]
-Classes = Annotated[int, Field(strict=True, ge=2, le=1_000_000)]
-ImageSize = Annotated[int, Field(strict=True, ge=1, le=MAX_IMAGE_SIZE_PX)]
-Step = Annotated[int, Field(strict=True, ge=1, le=65_536)] | Literal["M"]
 Budget = Annotated[
     Decimal, BeforeValidator(not_a_truth), Field(gt=0, le=MAX_USD), PlainSerializer(float, when_used="json")
 ]
-
-
-class ModelSpec(Value):
-    """The net: a preset, or a layer list of 3x3 filters and `M` for a 2x2 max pool."""
-
-    preset: Preset | None = Field(default=None, description="a net by name")
-    layers: tuple[Step, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=MAX_LAYERS,
-        description="filters of each 3x3 convolution; M is a 2x2 max pool",
-    )
-    batch_norm: bool = Field(default=False, description="batch norm after each convolution (VGG nets)")
-    image_size: ImageSize | None = Field(default=None, description="pixels a side; default: the data set's")
-    image_size_multiplier: Annotated[Number, Field(gt=0, le=64)] = Field(
-        default=1.0, description="scales the image size; images are resized to it"
-    )
-    dense: tuple[Width, ...] | None = Field(
-        default=None, max_length=16, description="widths of the hidden dense layers"
-    )
-    classes: Classes | None = Field(default=None, description="default: the data set's")
-    dropout: Annotated[Number, Field(ge=0, lt=1)] | None = Field(
-        default=None, description="after each hidden dense layer"
-    )
-
-    @model_validator(mode="after")
-    def _one_net(self) -> Self:
-        if (self.preset is None) == (self.layers is None):
-            raise ValueError("give either preset or layers, one of the two")
-        values = {"dense": self.dense is not None, "dropout": self.dropout is not None, "batch_norm": self.batch_norm}
-        for name in (name for name, there in values.items() if there and self.preset is Preset.MNIST_CNN):
-            raise ValueError(f"the preset mnist-cnn is fixed; {name} is for VGG nets")
-        return self
 
 
 class DataSpec(Value):
@@ -254,6 +217,7 @@ class TrainingJob(Value):
             raise ValueError("container must name its digest: registry/name@sha256:…")
         if self.augment.resize is not None and self.augment.resize < self.image_size:
             raise ValueError(f"augment.resize must be at least the net's {self.image_size} px a side")
+        check_fine_tuning(self)
         if self.augment.saturation and self.channels == 1:
             raise ValueError("augment.saturation is for colour images; these have one channel")
         try:
@@ -322,7 +286,11 @@ class TrainingJob(Value):
         return self.data.channels or (self.known_data.channels if self.known_data else 3)
 
     def net(self) -> Net:
-        """The net as a layer list. Raises ImageTooSmallError (a ValueError) where the image vanishes on the way."""
+        """The net as a layer list.
+
+        Raises ImageTooSmallError (a ValueError) where the image vanishes on the way, and ValueError for a block to
+        freeze that the net does not have.
+        """
         image = (self.image_size, self.channels)
         if self.model.preset is Preset.MNIST_CNN:
             return mnist_cnn(self.classes, image)
@@ -333,8 +301,12 @@ class TrainingJob(Value):
         )
         if self.model.preset is not None:
             name = f"{self.model.preset}{'_bn' if self.model.batch_norm else ''}"
-            return vgg(name, VGG_FEATURES[self.model.preset], head, image, batch_norm=self.model.batch_norm)
-        return vgg("custom", self.model.layers or (), head, image, batch_norm=self.model.batch_norm)
+            net = vgg(name, VGG_FEATURES[self.model.preset], head, image, batch_norm=self.model.batch_norm)
+        else:
+            net = vgg("custom", self.model.layers or (), head, image, batch_norm=self.model.batch_norm)
+        return (
+            net if self.model.freeze is None else with_frozen_blocks(net, int(self.model.freeze.removeprefix("block")))
+        )
 
     def to_json(self) -> str:
         """The job as the trainer reads it; the same job gives the same text.

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from workloads.job import TrainingJob
 from workloads.terminal_text import has_control_characters
+from workloads.terms import IMAGENET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,11 +43,11 @@ class JobFileError(Exception):
 
 
 def read_job(path: Path) -> TrainingJob:
-    """The job in the file. A relative `data.path` is taken from the file's own folder.
+    """The job in the file. Relative paths (`data.path`, `model.weights`) are taken from the file's own folder.
 
     Raises JobFileError where there is no file, no YAML in it, or no job in the YAML.
     """
-    job = parse_job(_text(path), str(path))
+    job = _with_weights_found(parse_job(_text(path), str(path)), path)
     if job.data.path is None:
         return job
     folder = _folder(path.parent / job.data.path)
@@ -57,6 +58,18 @@ def read_job(path: Path) -> TrainingJob:
     if has_control_characters(str(folder)):
         raise JobFileError(f"{path}: data.path: {str(folder)!r} holds a control character", _NO_CONTROL)
     return job.model_copy(update={"data": job.data.model_copy(update={"path": str(folder)})})
+
+
+def _with_weights_found(job: TrainingJob, path: Path) -> TrainingJob:
+    """The job with the whole path of the file that its weights are read from. Raises JobFileError."""
+    if job.model.weights in (None, IMAGENET):
+        return job
+    file = path.parent / str(job.model.weights)
+    if not file.is_file():
+        raise JobFileError(f"{path}: model.weights: there is no file {file}", "paths are relative to the job file")
+    if has_control_characters(str(file.resolve())):
+        raise JobFileError(f"{path}: model.weights: {str(file)!r} holds a control character", _NO_CONTROL)
+    return job.model_copy(update={"model": job.model.model_copy(update={"weights": str(file.resolve())})})
 
 
 def parse_job(text: str, source: str) -> TrainingJob:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -68,12 +68,14 @@ class Net:
     """A feed-forward net on square images: what is built, trained and counted.
 
     `image_size` in pixels a side, `channels` of the input, `layers` in order; the last is a softmax of `classes` units.
+    The weights of the first `frozen` layers are not trained, and no gradient is computed for them.
     """
 
     name: str
     image_size: int
     channels: int
     layers: tuple[Layer, ...]
+    frozen: int = 0
 
     @property
     def classes(self) -> int:
@@ -92,7 +94,9 @@ class ImageTooSmallError(ValueError):
 class LayerFigures:
     """Exact arithmetic of one layer for ONE image; one multiply-accumulate is two FLOPs.
 
-    `parameters` are trainable; `moving_statistics` (batch norm) are kept apart.
+    `parameters` are weights that training can change, in a frozen layer too; `moving_statistics` (batch norm) are kept
+    apart. `frozen`: the weights stay as they are, and the layer has no backward pass. `passes_back`: the gradient
+    by its input is computed, because a layer below it is trained.
     `macs` forward multiply-accumulates of the matrix work; `flops_forward` is twice that plus the element-wise
     work (bias, batch norm, ReLU, pooling, softmax), `flops_backward` the gradient by the input (absent for the
     first layer) and by the weights, plus element-wise work.
@@ -111,6 +115,13 @@ class LayerFigures:
     input_elements: int
     output_elements: int
     stored_elements: int
+    frozen: bool = False
+    passes_back: bool = True
+
+    @property
+    def trained_parameters(self) -> int:
+        """Parameters that have a gradient and an optimizer state."""
+        return 0 if self.frozen else self.parameters
 
     def bytes_forward(self, batch: int, bytes_per_element: int) -> int:
         """Bytes that a forward pass over `batch` images must move at least: inputs, outputs, weights once."""
@@ -118,7 +129,9 @@ class LayerFigures:
 
     def bytes_backward(self, batch: int, bytes_per_element: int) -> int:
         """Bytes a backward pass moves at least: output gradient and input read twice (once for each gradient),
-        input gradient written, weights read and their gradient written."""
+        input gradient written, weights read and their gradient written. 0 for a frozen layer."""
+        if self.frozen:
+            return 0
         activations = 2 * self.output_elements + 2 * self.input_elements
         return bytes_per_element * (batch * activations + 2 * self.parameters)
 
@@ -132,10 +145,17 @@ def figures(net: Net) -> tuple[LayerFigures, ...]:
     shape: tuple[int, ...] = (net.image_size, net.image_size, net.channels)
     rows: list[LayerFigures] = []
     counts: dict[str, int] = {}
-    for layer in net.layers:
+    is_trained_below = False
+    for number, layer in enumerate(net.layers):
         kind = type(layer).__name__.lower()
         counts[kind] = counts.get(kind, 0) + 1
-        row = _one(layer, f"{kind}{counts[kind]}", shape, first=not rows)
+        row = _one(layer, f"{kind}{counts[kind]}", shape, first=not is_trained_below)
+        frozen = number < net.frozen
+        if frozen or not (is_trained_below or row.parameters):
+            # Nothing below has a gradient, so the backward pass ends above this layer.
+            row = replace(row, flops_backward=0, stored_elements=0)
+        row = replace(row, frozen=frozen, passes_back=is_trained_below)
+        is_trained_below = is_trained_below or (not frozen and row.parameters > 0)
         rows.append(row)
         shape = row.output_shape
     return tuple(rows)
@@ -149,6 +169,11 @@ def parameters(net: Net) -> int:
 def moving_statistics(net: Net) -> int:
     """Batch norm's running means and variances: kept with the model, not trained, counted apart."""
     return sum(row.moving_statistics for row in figures(net))
+
+
+def trained_parameters(net: Net) -> int:
+    """Parameters of the layers that are not frozen."""
+    return sum(row.trained_parameters for row in figures(net))
 
 
 def macs(net: Net) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workloads.layers import figures
+from workloads.layers import figures, trained_parameters
 
 if TYPE_CHECKING:
     from workloads.layers import LayerFigures, Net
@@ -66,19 +66,22 @@ def footprint(
     moment; ReLU and flatten work in place of their input where a framework can. That is the least a step takes, and
     what frameworks that free as they go come near to. With `xla` (always so on JAX) the step is planned as a whole
     beforehand and may take more; the figures are fitted to what XLA reports in fp32.
+    Of a frozen layer (`Net.frozen`) only the weights are kept: it has no gradient and no optimizer state, and its
+    outputs are freed as the next layer has read them.
     Mixed precision keeps 4-byte weights beside a 2-byte copy, and 2-byte activations. With `accumulate` the sum of the
     gradients of earlier batches is kept too, in 4 bytes each.
     """
     rows = figures(net)
     weights = sum(row.parameters for row in rows)
+    trained = sum(row.trained_parameters for row in rows)
     wide = _ACTIVATION_BYTES[precision]
     kept_count = _kept_elements(net, rows)
     if xla and optimizer.split("+")[0] not in _XLA_LEAN:
         kept_count = max(kept_count, _planned_elements(rows))
     return Footprint(
         weights=4 * weights + 4 * sum(row.moving_statistics for row in rows) + (2 * weights if wide == 2 else 0),
-        gradients=wide * weights + (4 * weights if accumulate else 0),
-        optimizer=4 * weights * _slots(optimizer),
+        gradients=wide * trained + (4 * trained if accumulate else 0),
+        optimizer=4 * trained * _slots(optimizer),
         activations=wide * batch * kept_count,
         workspace=WORKSPACE_BYTES,
         framework=FRAMEWORK_BYTES,
@@ -115,7 +118,7 @@ def accumulation(
     """
     if batch <= largest_batch(net, usable_gib, precision, optimizer, xla=xla):
         return Accumulation(micro_batch=batch, steps=1)
-    sum_gib = 4 * sum(row.parameters for row in figures(net)) / GIB
+    sum_gib = 4 * trained_parameters(net) / GIB
     most = largest_batch(net, usable_gib - sum_gib, precision, optimizer, xla=xla)
     fitting = (part for part in range(min(most, batch // 2), 0, -1) if batch % part == 0)
     part = next(fitting, None)
@@ -129,8 +132,11 @@ def _slots(optimizer: str) -> int:
 
 
 def _planned_elements(rows: tuple[LayerFigures, ...]) -> int:
-    """Elements that XLA's plan of the step holds at once, for one image."""
-    outputs = sum(row.output_elements for row in rows)
+    """Elements that XLA's plan of the step holds at once, for one image.
+
+    No step with frozen layers was compiled; their outputs are taken not to be held (assumed).
+    """
+    outputs = sum(row.output_elements for row in rows if not row.frozen)
     return int(_XLA_OUTPUTS * outputs + _XLA_LARGEST * max(row.output_elements for row in rows))
 
 
@@ -143,6 +149,9 @@ def _kept_elements(net: Net, rows: tuple[LayerFigures, ...]) -> int:
     kept_count = net.image_size**2 * net.channels
     fullest = 0
     for index, row in enumerate(rows):
+        if index and index == net.frozen:
+            kept_count += rows[index - 1].output_elements  # what the first trained layer computes its gradient from
         kept_count += row.stored_elements
-        fullest = max(fullest, kept_count + row.output_elements + (row.input_elements if index else 0))
+        passed = row.input_elements if row.passes_back or row.frozen else 0
+        fullest = max(fullest, kept_count + row.output_elements + passed)
     return fullest

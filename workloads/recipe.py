@@ -69,6 +69,10 @@ class OptimizerSpec(Value):
         default=None,
         description="keep an exponential moving average of the weights, such as 0.999; it is tested and saved",
     )
+    base_rate_share: Annotated[Number, Field(gt=0, le=1)] = Field(
+        default=1.0,
+        description="with model.weights: the rate of the layers whose weights are read, as a share of learning_rate",
+    )
     schedule: ScheduleSpec = ScheduleSpec()
 
     @model_validator(mode="after")
@@ -142,7 +146,10 @@ class AugmentSpec(Value):
 
 _OPTIMIZER = OptimizerSpec()
 _RECIPE: dict[str, dict[str, Any]] = {
-    "optimizer": {key: getattr(_OPTIMIZER, key) for key in ("nesterov", "clip_norm", "ema", "schedule")},
+    "model": {"weights": None, "freeze": None},
+    "optimizer": {
+        key: getattr(_OPTIMIZER, key) for key in ("nesterov", "clip_norm", "ema", "base_rate_share", "schedule")
+    },
 }
 """Keys of a recipe by their part of the job, with their values where a job does not use them."""
 _LATER: dict[str, dict[str, Any]] = {**_RECIPE, "data": {"first_label": 0}}

@@ -21,6 +21,10 @@ class Precision(StrEnum):
     AMP_BF16 = "amp_bf16"
 
 
+IMAGENET = "imagenet"
+"""`model.weights`: the weights that Keras publishes, trained on ImageNet."""
+
+
 class Framework(StrEnum):
     """What Keras runs on."""
 

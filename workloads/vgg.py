@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from workloads.layers import Conv, Dense, Flatten, Layer, MaxPool, Net
@@ -43,6 +43,19 @@ def vgg(name: str, features: FeatureList, head: Head, image: tuple[int, int], *,
     hidden: list[Layer] = [Dense(units=units, dropout=head.dropout) for units in head.dense]
     last = Dense(units=head.classes, softmax=True)
     return Net(name=name, image_size=image[0], channels=image[1], layers=(*body, Flatten(), *hidden, last))
+
+
+def with_frozen_blocks(net: Net, blocks: int) -> Net:
+    """The net whose first `blocks` blocks are not trained; a block ends with a max pool.
+
+    Raises ValueError for more blocks than the net has.
+    """
+    ends = [number + 1 for number, layer in enumerate(net.layers) if isinstance(layer, MaxPool)]
+    if blocks > len(ends):
+        raise ValueError(
+            f"freeze: block{blocks} is not there: the net has {len(ends)} blocks, each ends with a max pool"
+        )
+    return replace(net, frozen=ends[blocks - 1])
 
 
 def mnist_cnn(classes: int, image: tuple[int, int]) -> Net:

@@ -24,8 +24,9 @@ from pricing.cost import RunUsage
 from pricing.devices import CPU_DEVICE, data_disk_gib, has_fixed_disk
 from pricing.offers import Market
 from workloads.hold_out import test_every
-from workloads.layers import moving_statistics, parameters
+from workloads.layers import figures, moving_statistics, parameters
 from workloads.memory import footprint
+from workloads.pretrained import published_weights
 from workloads.terms import DataName, Framework
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pricing.money import Billing
     from pricing.offers import Rental
     from workloads.job import TrainingJob
+    from workloads.layers import Net
     from workloads.runtimes import ChosenSoftware
 
 # From the request to a machine that can start a container, in seconds: middle of the ranges for CPU hosts
@@ -82,6 +84,7 @@ class Workload:
         self.job = job
         self.net = job.net()
         self.images = trained_images(job)
+        self.evaluation_speedup = evaluation_speedup(self.net)
         self.least_disk_bytes = least_disk_bytes(job)
         self._usage: dict[str, RunUsage] = {}
         self.hold_out_images = job.known_data.hold_out_images if job.known_data else 0
@@ -259,6 +262,15 @@ def _fed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Thro
     return fed, expected.input_bound
 
 
+def evaluation_speedup(net: Net) -> float:
+    """How many images are evaluated in the time in which one is trained: a step goes forward once and back twice. With
+    frozen layers it goes back less, by the FLOPs of each layer."""
+    if not net.frozen:
+        return EVALUATION_SPEEDUP
+    rows = figures(net)
+    return 1 + sum(row.flops_backward for row in rows) / sum(row.flops_forward for row in rows)
+
+
 def cloud_time(work: Workload, kind: str, throughput: Throughput) -> RunTime:
     """The whole run on a rented machine of a kind (`cpu`, `gpu`, `tpu`), but for the writing of checkpoints.
 
@@ -278,8 +290,8 @@ def run_time(
 
     Without `validates` the validations are counted elsewhere.
     """
-    evaluation = work.hold_out_images / (EVALUATION_SPEEDUP * throughput.images_per_second)
-    images = work.images + (work.validated_images / EVALUATION_SPEEDUP if validates else 0)
+    evaluation = work.hold_out_images / (work.evaluation_speedup * throughput.images_per_second)
+    images = work.images + (work.validated_images / work.evaluation_speedup if validates else 0)
     return RunTime(
         setup=setup,
         train=_lasting(images / throughput.images_per_second),
@@ -319,7 +331,8 @@ def fetch_seconds(job: TrainingJob) -> float:
     """The data to a rented machine's disk, as far as its size is known; a person's own is taken as archives of one
     file an image, which are unpacked there."""
     size = job.data_bytes or 0
-    fetching = size / DOWNLOAD_BYTES_PER_SECOND
+    published = published_weights(job)
+    fetching = (size + (published.size_bytes if published else 0)) / DOWNLOAD_BYTES_PER_SECOND
     if job.known_data is not None or not size:
         return fetching
     return fetching + size / UNPACK_BYTES_PER_SECOND + (job.train_images or 0) * UNPACK_FILE_SECONDS

@@ -85,6 +85,8 @@ def shape_of(job: TrainingJob) -> str:
         # How many images there are, and their bytes, change nothing of the speed.
         "data": job.model_dump(mode="json", include={"data"})["data"] | {"images": None, "size_bytes": None},
     }
+    if job.net().frozen:
+        parts["frozen"] = job.net().frozen
     if job.augment != AugmentSpec():
         parts["augment"] = job.augment.model_dump(mode="json")
     if job.validation.every_epochs is not None:

@@ -153,19 +153,21 @@ def _exact(duration: timedelta) -> str:
     return f"{format_duration(duration)} ({seconds:,} s)" if seconds >= 60 else f"{seconds} s"
 
 
+_A_THIRD = "each a third of a training step"
+
+
 def _validation_lines(plan: Plan) -> list[str]:
     job = plan.job
     work = Workload(job)
     lines = []
+    share = f"each {1 / work.evaluation_speedup:.0%} of a training step" if work.net.frozen else _A_THIRD
     if work.validations:
         images = validation_images(job)
         assumed = "" if job.known_data else " (assumed: one for every nine that are trained)"
-        lines.append(
-            f"of it {work.validations:,} validations on {images:,} images{assumed}, each a third of a training step"
-        )
+        lines.append(f"of it {work.validations:,} validations on {images:,} images{assumed}, {share}")
     elif work.validated_images:
         tests = f"of it {work.validated_images:,} images of the hold-out tested between epochs"
-        lines.append(f"{tests}, each a third of a training step")
+        lines.append(f"{tests}, {share}")
     if work.earliest_share < 1:
         lines.append(early_end_text(job) or "")
     return lines

@@ -13,7 +13,8 @@ from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from providers.cloud.images import table as table_of_images
 from providers.registry import is_estimated_only
 from workloads.durations import format_duration
-from workloads.layers import macs, parameters
+from workloads.layers import macs, parameters, trained_parameters
+from workloads.pretrained import weights_text
 from workloads.terms import Objective
 
 if TYPE_CHECKING:
@@ -96,11 +97,19 @@ def _heading(plan: Plan) -> str:
     job = plan.job
     net = job.net()
     data = job.data.name or job.data.path or job.data.url
+    trained = f", {trained_parameters(net) / 1e6:.1f} M of them trained" if net.frozen else ""
+    size = f"{parameters(net) / 1e6:.1f} M parameters{trained}, {2 * macs(net) / 1e9:.2f} GFLOPs forward"
     return (
-        f"{job.name}: {net.name} ({parameters(net) / 1e6:.1f} M parameters, {2 * macs(net) / 1e9:.2f} GFLOPs forward) "
+        f"{job.name}: {net.name} ({size}) "
         f"on {data} at {job.image_size} px, {job.epochs} epochs, batch {job.global_batch_size}, {job.precision}"
-        f"{', xla' if job.xla else ''}, {job.framework}\n{_limits(job)}"
+        f"{', xla' if job.xla else ''}, {job.framework}{_weights(job)}\n{_limits(job)}"
     )
+
+
+def _weights(job: TrainingJob) -> str:
+    text = weights_text(job)
+    frozen = f", frozen up to and with {job.model.freeze}" if job.model.freeze else ""
+    return f"\nbegins with {text}{frozen}" if text else ""
 
 
 def _limits(job: TrainingJob) -> str:

@@ -10,7 +10,7 @@ from planner.throughput.values import Basis, Throughput
 from workloads.layers import figures
 
 if TYPE_CHECKING:
-    from workloads.layers import Net
+    from workloads.layers import LayerFigures, Net
 
 # Keras on TensorFlow 2.21 with oneDNN, fp32, the trainer's own step on 2 cores of an AMD EPYC of the Zen 4 generation,
 # 2026-11-21: 21 cases from nets of 8 filters to VGG16, 8 to 128 px, batches of 8 to 128, with and without batch norm,
@@ -45,13 +45,14 @@ def host_step_seconds(net: Net, batch: int, cores: int) -> float:
     """Seconds of one training step of `batch` images on `cores` processor cores."""
     layers = figures(net)
     flops = batch * sum(layer.flops_forward + layer.flops_backward for layer in layers)
-    passed = 4 * batch * sum(layer.input_elements + layer.output_elements for layer in layers)
-    normed = 4 * batch * sum(layer.output_elements for layer in layers if layer.moving_statistics)
+    # Fitted to whole steps; a layer without a backward pass moves a third of it.
+    passed = 4 * batch * sum(_share(layer) * (layer.input_elements + layer.output_elements) for layer in layers)
+    normed = 4 * batch * sum(_share(layer) * layer.output_elements for layer in layers if layer.moving_statistics)
     busy = (
         flops / (GFLOPS_PER_CORE * 1e9)
         + passed / _BYTES_PER_SECOND_PER_CORE
         + normed * _NORM_SECONDS_PER_BYTE_PER_CORE
-        + sum(layer.parameters for layer in layers) * _SECONDS_PER_WEIGHT_PER_CORE
+        + sum(layer.trained_parameters for layer in layers) * _SECONDS_PER_WEIGHT_PER_CORE
     )
     return busy / cores_that_count(cores) + len(layers) * _SECONDS_PER_LAYER
 
@@ -59,6 +60,10 @@ def host_step_seconds(net: Net, batch: int, cores: int) -> float:
 def cores_that_count(cores: int) -> float:
     """How many cores' work so many do together."""
     return float(cores * _DOUBLING_KEEPS ** max(0.0, math.log2(cores / _MEASURED_CORES)))
+
+
+def _share(layer: LayerFigures) -> float:
+    return 1 / 3 if layer.frozen else 1.0
 
 
 def on_host(net: Net, batch: int, vcpus: int, *, rented: bool) -> Throughput:

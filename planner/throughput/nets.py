@@ -25,6 +25,8 @@ def model_key(net: Net) -> str:
 
 @per_net
 def _key(net: Net, _first: int, _second: int) -> str:
+    if net.frozen:  # No measurement has frozen layers: this is another net.
+        return "net-" + hashlib.sha256(repr((net.layers, net.frozen)).encode()).hexdigest()[:12]
     hidden = tuple(layer.units for layer in net.layers[:-1] if isinstance(layer, Dense))
     convs = [layer for layer in net.layers if isinstance(layer, Conv)]
     norms = {conv.batch_norm for conv in convs}

@@ -181,12 +181,15 @@ def _works(net: Net, batch: int, width: int) -> tuple[_Work, ...]:
 def _work(layer: LayerFigures, batch: int, width: int) -> _Work:
     flops = 2.0 * layer.macs * batch
     moved = float(layer.bytes_forward(batch, width) + layer.bytes_backward(batch, width))
+    if layer.frozen:
+        return _frozen(layer, batch, flops, moved, width)
     if layer.kind == "conv":
         return _conv(layer, batch, flops, moved + 4.0 * batch * layer.output_elements * width, width)
     if layer.kind == "dense":
         nodes = tuple(batch_nodes(DENSE_NODES, batch))
         weights = layer.parameters * _WEIGHT_PASS_BYTES
-        return _Work(dense_flops=3 * flops, moved=moved, weights=weights, kernels=4, nodes=nodes)
+        passes = 3 if layer.passes_back else 2
+        return _Work(dense_flops=passes * flops, moved=moved, weights=weights, kernels=4, nodes=nodes)
     return _Work(moved=moved, kernels=2, nodes=tuple(batch_nodes(None, batch)))
 
 
@@ -201,14 +204,35 @@ def _conv(layer: LayerFigures, batch: int, flops: float, moved: float, width: in
     weights = layer.parameters * _WEIGHT_PASS_BYTES
     return _Work(
         first_flops=2 * flops if few else 0.0,
-        conv_flops=0.0 if few else 2 * flops,
+        conv_flops=0.0 if few else (2 if layer.passes_back else 1) * flops,
         weight_flops=0.0 if few else flops,
         moved=moved,
         norm=6.0 * batch * layer.output_elements * width if norm else 0.0,
         weights=weights,
         filters=weights,
         kernels=7 if norm else 4,
-        depth=0.0 if few else depth * (1 + filters / channels),
+        depth=0.0 if few else depth * (1 + (filters / channels if layer.passes_back else 0)),
+        nodes=tuple(batch_nodes(None, batch) if few else conv_nodes(channels, filters, side, batch)),
+    )
+
+
+def _frozen(layer: LayerFigures, batch: int, flops: float, moved: float, width: int) -> _Work:
+    """A layer without a backward pass: the forward share of what `_conv` counts. No frozen step was measured for it."""
+    if layer.kind != "conv":
+        return _Work(moved=moved, kernels=1, nodes=tuple(batch_nodes(None, batch)))
+    side, _, filters = layer.output_shape
+    channels = layer.input_elements / (side * side)
+    few = channels <= _FEW_CHANNELS
+    # Batch norm is one affine map then: its output is read and written once, of the six passes of training.
+    norm = layer.moving_statistics > 0
+    return _Work(
+        first_flops=flops if few else 0.0,
+        conv_flops=0.0 if few else flops,
+        moved=moved + 2.0 * batch * layer.output_elements * width,
+        norm=2.0 * batch * layer.output_elements * width if norm else 0.0,
+        filters=layer.parameters * _WEIGHT_PASS_BYTES / 3,
+        kernels=3 if norm else 2,
+        depth=0.0 if few else layer.macs / layer.output_elements,
         nodes=tuple(batch_nodes(None, batch) if few else conv_nodes(channels, filters, side, batch)),
     )
 
@@ -253,7 +277,7 @@ def volume(setup: Setup, sent: float) -> float:
 def _totals(net: Net, _batch: int, _width: int) -> tuple[int, int]:
     """Trainable parameters, and elements kept from the forward to the backward pass for one image."""
     layers = figures(net)
-    return sum(layer.parameters for layer in layers), sum(layer.stored_elements for layer in layers)
+    return sum(layer.trained_parameters for layer in layers), sum(layer.stored_elements for layer in layers)
 
 
 def _pressure(setup: Setup) -> float:

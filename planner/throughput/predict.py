@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.throughput.evidence import Evidence, Nearness, basis_of, evidence, seen_of
@@ -87,6 +87,12 @@ class Predictor:
 
     def predict(self, question: Question) -> Throughput | Unpredicted:
         """The throughput over all devices, or why none can be told."""
+        answer = self._predicted(question)
+        if isinstance(answer, Unpredicted) or not question.net.frozen:
+            return answer
+        return replace(answer, note=f"{answer.note}; {_FROZEN_NOTE}" if answer.note else _FROZEN_NOTE)
+
+    def _predicted(self, question: Question) -> Throughput | Unpredicted:
         base = self._base(question)
         own = [row for row in self._own if row.device == question.device]
         if isinstance(base, Unpredicted) or not own:
@@ -213,6 +219,9 @@ def _sharing_note(near: Evidence) -> str:
         f"{known}, and no step over any link that {library} shared: "
         f"over {link} the interval is as wide as predictions for a library left out were off"
     )
+
+
+_FROZEN_NOTE = "no step with frozen layers was measured: the computed step leaves out their backward pass"
 
 
 def _setup(question: Question, rates: KnownRates) -> Setup:

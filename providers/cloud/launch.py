@@ -23,6 +23,7 @@ from providers.errors import AnotherVersionError, BadRequestError
 from providers.stores.bucket import DATA
 from providers.stores.store import ObjectStore
 from providers.values import Resolution, resolution_of
+from workloads.pretrained import weights_file
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
@@ -77,6 +78,12 @@ class Rented:
 
     def with_data(self, request: LaunchRequest) -> LaunchRequest:
         """The request with what its machine fetches, looked up: what `resolve` begins with. Raises ProviderError."""
+        weights = weights_file(request.job)
+        if weights is not None:
+            raise BadRequestError(
+                f"model.weights: {weights} is a file of this computer, which no rented machine can read",
+                hint="launch this job with --provider local, or begin with weights: imagenet",
+            )
         if request.data:
             return request
         ours = self.store(request.run_id).beside(DATA)

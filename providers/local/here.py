@@ -19,6 +19,7 @@ from providers.local.settings import LocalSettings
 from providers.local.store import FolderStore
 from providers.local.translate import Folders, image_folder
 from workloads.layers import parameters
+from workloads.pretrained import WEIGHTS_FILE, weights_file
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
@@ -145,6 +146,11 @@ class Here:
                 f"{folders.run_dir}: {error.strerror}", hint="set PLAN_HOME to a folder of yours"
             ) from error
         store.put("job.json", job.to_json().encode())
+        weights = weights_file(request.job)
+        if weights is not None and WEIGHTS_FILE not in store.sizes():
+            if not weights.is_file():
+                raise BadRequestError(f"model.weights: {weights} is no file of this machine")
+            store.put_file(WEIGHTS_FILE, weights)
 
 
 def needed_bytes(job: TrainingJob) -> int:

@@ -12,6 +12,7 @@ from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RU
 from providers.cloud.exit_codes import how_it_ended
 from providers.local.api import ContainerSpec, ContainerStatus, Mount
 from providers.local.records import AttemptKey, AttemptPlace
+from workloads.pretrained import published_weights
 
 if TYPE_CHECKING:
     from providers.base import LaunchRequest
@@ -101,9 +102,10 @@ def own_trainer() -> tuple[str, ...]:
 
 
 def fetches(request: LaunchRequest) -> bool:
-    """Whether the trainer needs the network: for a data set it downloads, or an address."""
+    """Whether the trainer needs the network: for a data set or weights that it downloads, or an address."""
     data_set = request.job.known_data
-    return request.job.data.url is not None or (data_set is not None and data_set.download_bytes > 0)
+    downloads = data_set is not None and data_set.download_bytes > 0
+    return request.job.data.url is not None or downloads or published_weights(request.job) is not None
 
 
 def image_folder(request: LaunchRequest) -> Path | None:

@@ -25,11 +25,12 @@ _ANSWER_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """One file as its publisher serves it. `sha256` is None where the publisher's loader checks none."""
+    """One file as its publisher serves it, with the sum that its loader checks: None where it checks none."""
 
     name: str
     origin: str
     sha256: str | None = None
+    md5: str | None = None
 
 
 _GOOGLE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
@@ -75,14 +76,15 @@ def fetched(name: DataName, data_dir: Path, archives: Mapping[DataName, tuple[Ar
     Raises BadInputError where it can neither be found nor downloaded, or is damaged.
     """
     folder = data_dir / name.value
-    files = [_fetch(archive, folder) for archive in archives[name]]
+    files = [fetched_file(archive, folder) for archive in archives[name]]
     try:
         return published_split(set_in_files(files))
     except DAMAGE as error:
         raise BadInputError(f"{name} in {folder} is damaged ({error}); delete that folder and start again") from error
 
 
-def _fetch(archive: Archive, folder: Path) -> Path:
+def fetched_file(archive: Archive, folder: Path) -> Path:
+    """The file in `folder`, downloaded to there where it is not yet. Raises BadInputError."""
     path = folder / archive.name
     if path.is_file() and _as_served(path, archive):
         return path
@@ -97,12 +99,18 @@ def _fetch(archive: Archive, folder: Path) -> Path:
         ) from error
     if not _as_served(unfinished, archive):
         unfinished.unlink()
-        raise BadInputError(f"{archive.origin} is not what its publisher vouches for (sha256 differs); try again later")
+        which = "sha256" if archive.sha256 else "md5"
+        raise BadInputError(
+            f"{archive.origin} is not what its publisher vouches for ({which} differs); try again later"
+        )
     return unfinished.replace(path)
 
 
 def _as_served(path: Path, archive: Archive) -> bool:
-    if archive.sha256 is None:
+    expected = archive.sha256 or archive.md5
+    if expected is None:
         return True
+    # The sum finds damage; that nobody changed the file at its publisher is what HTTPS is for.
+    digest = hashlib.sha256() if archive.sha256 else hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == archive.sha256
+        return hashlib.file_digest(file, lambda: digest).hexdigest() == expected

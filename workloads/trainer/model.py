@@ -17,6 +17,35 @@ MOST_LIKELY = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Normalisation:
+    """How pixels of 0 to 255 are scaled before the net sees them: `scale` times the value, plus `offset`.
+
+    An offset for each channel is in the order red, green, blue.
+    """
+
+    scale: float
+    offset: float | tuple[float, ...]
+
+
+PLAIN_NORMALISATION = Normalisation(scale=1 / 127.5, offset=-1.0)
+"""From -1 to 1: that of nets which begin at random."""
+IMAGENET_NORMALISATION = Normalisation(scale=1.0, offset=(-123.68, -116.779, -103.939))
+"""The mean of ImageNet taken off, unscaled: `caffe` of keras.applications.imagenet_utils (Keras 3.15.1), as the
+weights of VGG16 and VGG19 that Keras publishes were trained with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preprocessing:
+    """What happens to images before the net sees them, on the device."""
+
+    augment: AugmentSpec = NO_AUGMENTATION
+    normalisation: Normalisation = PLAIN_NORMALISATION
+
+
+PLAIN = Preprocessing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
     """Views of the same weights. `training` and `testing` give logits (float32), `serving` probabilities.
 
@@ -44,25 +73,28 @@ def build(
     stored_size: int,
     seed: int,
     replicas: Replicas | None = None,
-    augment: AugmentSpec = NO_AUGMENTATION,
+    preprocessing: Preprocessing = PLAIN,
 ) -> Models:
     """Build `net` for images stored at `stored_size` px a side; they are scaled and resized on the device.
 
-    With `replicas`, batch norm sees the images of all devices, and each device drops other activations.
+    The first `net.frozen` layers are not trained. With `replicas`, batch norm sees the images of all devices, and each
+    device drops other activations.
     Keras' count_params() of each is workloads.layers' parameters + moving_statistics of the net.
     """
+    augment, normalisation = preprocessing.augment, preprocessing.normalisation
     images = keras.Input((stored_size, stored_size, net.channels), dtype="uint8", name="image")
     kit = _Kit(keras=keras, seed=seed, replicas=replicas)
-    parts = [part for number, layer in enumerate(net.layers) for part in _parts(kit, layer, number)]
+    layers = [_frozen(_parts(kit, layer, number), net, number) for number, layer in enumerate(net.layers)]
+    parts = [part for layer in layers for part in layer]
     size = augment.resize or net.image_size
-    value = _resized(keras, _scaled(keras, images), size)
+    value = _resized(keras, _scaled(keras, images, normalisation), size)
     if size != net.image_size:
         value = keras.layers.CenterCrop(net.image_size, net.image_size, dtype="float32")(value)
     logits = _through(parts, value)
     testing = outputs = logits
     if changes_images(augment):
         changed, share = augmented(keras, augment, _resized(keras, images, size), net.image_size, seed)
-        outputs = _through(parts, _scaled(keras, changed))
+        outputs = _through(parts, _scaled(keras, changed, normalisation))
         if share is not None:
             outputs = keras.layers.Concatenate(dtype="float32", name="mixture")([outputs, share])
     probabilities = keras.layers.Softmax(dtype="float32", name="probability")(logits)
@@ -113,9 +145,19 @@ def _mixture_accuracies(keras: Any, *, top5: bool) -> list[Any]:
     return [metrics.MeanMetricWrapper(accuracy, name="accuracy"), *more]
 
 
-def _scaled(keras: Any, images: Any) -> Any:
+def _scaled(keras: Any, images: Any, normalisation: Normalisation) -> Any:
     # Scaling stays in float32: half precision cannot hold 256 steps between -1 and 1 exactly.
-    return keras.layers.Rescaling(1 / 127.5, offset=-1.0, dtype="float32")(images)
+    offset = normalisation.offset
+    values = list(offset) if isinstance(offset, tuple) else offset
+    return keras.layers.Rescaling(normalisation.scale, offset=values, dtype="float32")(images)
+
+
+def _frozen(parts: list[Any], net: Net, number: int) -> list[Any]:
+    """A frozen batch norm also keeps its moving statistics: Keras runs it as in a test."""
+    if number < net.frozen:
+        for part in parts:
+            part.trainable = False
+    return parts
 
 
 def _resized(keras: Any, images: Any, size: int) -> Any:

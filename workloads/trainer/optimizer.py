@@ -13,7 +13,14 @@ from workloads.trainer.rates import RunSteps, rate_scale, scheduled_rate
 ONE_EPOCH = RunSteps(steps_per_epoch=1, epochs=1)
 
 
-def make_optimizer(keras: Any, spec: OptimizerSpec, run: RunSteps = ONE_EPOCH, *, accumulate: int = 1) -> Any:
+def make_optimizer(
+    keras: Any,
+    spec: OptimizerSpec,
+    run: RunSteps = ONE_EPOCH,
+    *,
+    accumulate: int = 1,
+    base_layers: frozenset[str] = frozenset(),
+) -> Any:
     """Weight decay spares biases and batch norm. `momentum` is for sgd and rmsprop; adam and adamw keep their own two.
 
     For sgd it acts as the L2 term of the papers does, whose gradient momentum lets act 1 / (1 - momentum) times:
@@ -22,10 +29,13 @@ def make_optimizer(keras: Any, spec: OptimizerSpec, run: RunSteps = ONE_EPOCH, *
 
     With `accumulate` it takes the mean gradient of so many batches for one step: of equal parts of a batch that is the
     batch's own gradient, so rate, decay and the count of steps mean what they mean without it. `run` is what a
-    schedule counts in. Raises BadInputError where Keras cannot do that.
+    schedule counts in. Layers named in `base_layers` learn at `base_rate_share` of the rate; their weight decay keeps
+    the whole rate. Raises BadInputError where Keras cannot do that.
     """
     decay = spec.weight_decay or None
     classes = _Averaging(keras.optimizers) if spec.ema else keras.optimizers
+    if spec.base_rate_share != 1:
+        classes = _TwoRates(classes, spec.base_rate_share, base_layers)
     more = {**_accumulating(keras.optimizers, accumulate), **_refinements(keras, spec)}
     scale = rate_scale(keras, spec)
     rate = scheduled_rate(keras, spec, run, scale, accumulate=accumulate)
@@ -83,6 +93,33 @@ def _refinements(keras: Any, spec: OptimizerSpec) -> dict[str, Any]:
     if more or spec.schedule != ScheduleSpec() or spec.name is OptimizerName.ADAMW:
         needs_keras_3(keras, "this optimizer", "write a constant rate and a plain sgd, adam or rmsprop")
     return more
+
+
+class _TwoRates:
+    """Optimizers of Keras that train the layers named `slower` at a share of the rate.
+
+    Keras has one rate for all weights. Each of its optimizers computes a weight's step in `update_step`, which is given
+    the rate.
+    """
+
+    def __init__(self, optimizers: Any, share: float, slower: frozenset[str]) -> None:
+        self._optimizers = optimizers
+        self._share = share
+        self._slower = slower
+
+    def __getattr__(self, name: str) -> Any:
+        plain, share, slower = getattr(self._optimizers, name), self._share, self._slower
+
+        class TwoRates(plain):  # type: ignore[misc,valid-type]
+            def build(self, variables: Any) -> None:
+                super().build(variables)
+                self.slower_keys = {self._var_key(one) for one in variables if one.path.split("/")[0] in slower}
+
+            def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+                is_slower = self._var_key(variable) in self.slower_keys
+                super().update_step(gradient, variable, learning_rate * share if is_slower else learning_rate)
+
+        return TwoRates
 
 
 class _Averaging:

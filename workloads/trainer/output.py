@@ -53,7 +53,7 @@ def plain_model(ready: Ready) -> Any:
     keras.mixed_precision.set_global_policy("float32")
     try:
         job, size = ready.job, ready.split.train.size
-        plain = build(keras, job.net(), size, job.seed, augment=job.augment).serving
+        plain = build(keras, job.net(), size, job.seed, preprocessing=ready.preprocessing).serving
     finally:
         keras.mixed_precision.set_global_policy(policy)
     plain.set_weights(weights)

@@ -19,13 +19,21 @@ from workloads.trainer.devices import Devices, find_devices
 from workloads.trainer.feed import Schedule
 from workloads.trainer.folders import check_records
 from workloads.trainer.images import ArrayImages, Split, available_bytes
-from workloads.trainer.model import MOST_LIKELY, Models, build, compile_for_training
+from workloads.trainer.model import (
+    MOST_LIKELY,
+    PLAIN_NORMALISATION,
+    Models,
+    Preprocessing,
+    build,
+    compile_for_training,
+)
 from workloads.trainer.optimizer import make_optimizer, needs_keras_3
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.rates import RunSteps
 from workloads.trainer.replicas import Replicas
 from workloads.trainer.validation import Validation
 from workloads.trainer.watch import Limits, stop_reason
+from workloads.trainer.weights import put_weights, read_weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +62,7 @@ class Ready:
     schedule: Schedule
     position: Position
     xla: bool
+    preprocessing: Preprocessing
 
 
 def prepare(job: TrainingJob, setting: Setting) -> Ready:
@@ -81,7 +90,7 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
             split = _readable(job, toolkit, split, setting)
         stop_between(setting)
     with phase("build"):
-        ready = _build(job, toolkit, devices, split)
+        ready = _build(job, toolkit, devices, split, setting)
         return _restored(ready, setting)
 
 
@@ -97,7 +106,7 @@ def _readable(job: TrainingJob, toolkit: Toolkit, split: Split, setting: Setting
         return replace(split, train=tfdata.cached(tf, split.train, available_bytes()))
 
 
-def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split) -> Ready:
+def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, setting: Setting) -> Ready:
     if job.uses_recipe:
         needs_keras_3(toolkit.keras, "this job's recipe", "docs/recipes.md says which keys it is made of")
     xla = toolkit.framework is Framework.JAX or (toolkit.framework is Framework.TENSORFLOW and job.xla)
@@ -105,9 +114,14 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split) -
     run = RunSteps(steps_per_epoch=steps_per_epoch, epochs=job.epochs)
     replicas = _replicas(job, toolkit, devices)
     fed_parts = job.accumulate if replicas is None else 1
+    base = read_weights(toolkit.keras, job, setting.run_dir, setting.data_dir)
+    preprocessing = Preprocessing(
+        augment=job.augment, normalisation=base.normalisation if base else PLAIN_NORMALISATION
+    )
     with devices.scope():
-        models = build(toolkit.keras, job.net(), split.train.size, job.seed, replicas, job.augment)
-        optimizer = make_optimizer(toolkit.keras, job.optimizer, run, accumulate=fed_parts)
+        models = build(toolkit.keras, job.net(), split.train.size, job.seed, replicas, preprocessing)
+        base_layers = put_weights(base, models.serving) if base else frozenset[str]()
+        optimizer = make_optimizer(toolkit.keras, job.optimizer, run, accumulate=fed_parts, base_layers=base_layers)
         compile_for_training(
             toolkit.keras, models.training, optimizer, xla=xla, top5=_tests_top5(job), augment=job.augment
         )
@@ -137,6 +151,7 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split) -
         schedule=schedule,
         position=position,
         xla=xla,
+        preprocessing=preprocessing,
     )
 
 

@@ -19,6 +19,7 @@ from workloads.layers import (
     macs,
     moving_statistics,
     parameters,
+    trained_parameters,
 )
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
 
@@ -95,7 +96,7 @@ BY_HAND = [
     replace(
         EMPTY, name="conv1", kind="conv", output_shape=(5, 5, 3), parameters=54 + 6, moving_statistics=6,
         macs=54 * 25, flops_forward=2 * 1350 + 5 * 75, flops_backward=2 * 1350 + 2 * 5 * 75,
-        input_elements=50, output_elements=75, stored_elements=150,
+        input_elements=50, output_elements=75, stored_elements=150, passes_back=False,
     ),
     # 3x3x3x4 weights and 4 biases; 5 px by 2 with padding are 3; bias 1 and ReLU 1 per output; two gradients.
     replace(
@@ -120,6 +121,18 @@ BY_HAND = [
 @pytest.mark.parametrize("index", range(len(BY_HAND)), ids=[row.name for row in BY_HAND])
 def test_each_layer_of_a_tiny_net_is_as_worked_out_by_hand(index: int) -> None:
     assert figures(TINY)[index] == BY_HAND[index]
+
+
+def test_frozen_layers_go_forward_only_and_the_first_trained_one_passes_no_gradient_on() -> None:
+    conv1, conv2, pool, flatten, dense = figures(replace(TINY, frozen=3))
+    for row, whole in zip((conv1, conv2, pool), BY_HAND[:3], strict=True):
+        assert (row.frozen, row.passes_back, row.flops_backward, row.stored_elements) == (True, False, 0, 0)
+        assert (row.parameters, row.flops_forward, row.macs) == (whole.parameters, whole.flops_forward, whole.macs)
+        assert (row.trained_parameters, row.bytes_backward(8, 4)) == (0, 0)
+    assert not flatten.passes_back
+    # The gradient by the weights and that of the bias and activation; none by the input.
+    assert (dense.frozen, dense.passes_back, dense.flops_backward) == (False, False, 2 * 20 + 2 * 2 * 5)
+    assert trained_parameters(replace(TINY, frozen=3)) == 25 < parameters(TINY) == parameters(replace(TINY, frozen=3))
 
 
 def test_the_sums_of_a_tiny_net_are_those_of_its_layers() -> None:

@@ -194,6 +194,13 @@ def test_data_is_looked_up_once_and_its_machine_has_the_time_to_fetch_it() -> No
     assert str(job.data.path).startswith("/data/")
 
 
+def test_weights_of_this_computer_are_refused_before_anything_is_rented(tmp_path: Path) -> None:
+    job = a_job(model={"preset": "vgg16", "weights": str(tmp_path / "model.keras")})
+    with pytest.raises(BadRequestError, match="no rented machine can read") as refusal:
+        rented(Kept(), Registries()).with_data(a_request(job=job))
+    assert "weights: imagenet" in refusal.value.hint
+
+
 def test_data_that_nobody_brings_and_secrets_of_another_cloud_are_refused() -> None:
     made = rented(Kept(), Registries())
     with pytest.raises(BadRequestError, match="is not brought"):

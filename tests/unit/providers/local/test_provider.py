@@ -171,6 +171,26 @@ def test_a_folder_of_images_is_mounted_read_only(
     assert json.loads(provider.store(run.run_id).get("job.json"))["data"]["path"] == "/images"
 
 
+def with_weights(run: LaunchRequest, weights: str) -> LaunchRequest:
+    values = run.job.model_dump()
+    values["model"] = {"preset": "vgg16", "weights": weights, "image_size": 32}
+    return replace(run, job=TrainingJob.model_validate(values | {"data": {"name": "cifar10"}}))
+
+
+def test_the_weights_that_a_run_begins_with_lie_in_its_run_directory(provider: LocalProvider, tmp_path: Path) -> None:
+    file = tmp_path / "before.keras"
+    file.write_bytes(b"weights")
+    run = with_weights(request(provider), str(file))
+    provider.launch(run)
+    assert provider.store(run.run_id).get("weights.keras") == b"weights"
+
+
+def test_a_file_of_weights_that_is_not_there_is_named(provider: LocalProvider, tmp_path: Path) -> None:
+    with pytest.raises(BadRequestError, match=r"none\.keras"):
+        provider.launch(with_weights(request(provider), str(tmp_path / "none.keras")))
+    assert provider.list_owned() == []
+
+
 @pytest.mark.parametrize("path", ["images", "/no/such/folder"])
 def test_a_folder_that_is_not_there_is_named(provider: LocalProvider, path: str) -> None:
     with pytest.raises(BadRequestError, match=path):

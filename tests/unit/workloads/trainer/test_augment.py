@@ -12,7 +12,7 @@ from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_
 from workloads.layers import Dense, Flatten, Net
 from workloads.recipe import AugmentSpec
 from workloads.trainer.augment import make_loss
-from workloads.trainer.model import Models, build, compile_for_training
+from workloads.trainer.model import Models, Preprocessing, build, compile_for_training
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,9 @@ pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 def seen(tensorflow: Any, images: Any, size: int, *, training: bool, **spec: Any) -> Any:
     """What the net's first layer sees of images, in pixels of 0 to 255: the net is nothing but a flatten layer."""
     net = Net(name="eye", image_size=size, channels=images.shape[-1], layers=(Flatten(),))
-    models = build(tensorflow.keras, net, images.shape[1], 0, augment=AugmentSpec.model_validate(spec))
+    models = build(
+        tensorflow.keras, net, images.shape[1], 0, preprocessing=Preprocessing(augment=AugmentSpec.model_validate(spec))
+    )
     model = models.training if training else models.testing
     flat = np.asarray(model(images, training=training))[:, : size * size * images.shape[-1]]
     return (flat.reshape(-1, size, size, images.shape[-1]) + 1) * 127.5
@@ -92,7 +94,7 @@ def test_mixup_mixes_images_from_both_ends_by_one_share(tensorflow: Any) -> None
     images = np.zeros((4, 2, 2, 1), np.uint8)
     images[:, ...] = np.array([0, 100, 200, 40], np.uint8)[:, None, None, None]
     net = Net(name="eye", image_size=2, channels=1, layers=(Flatten(),))
-    model = build(tensorflow.keras, net, 2, 0, augment=AugmentSpec(mixup=1.0)).training
+    model = build(tensorflow.keras, net, 2, 0, preprocessing=Preprocessing(augment=AugmentSpec(mixup=1.0))).training
     outputs = np.asarray(model(images, training=True))
     shown, shares = (outputs[:, 0] + 1) * 127.5, outputs[:, -1]
     assert shares == pytest.approx(np.full(4, shares[0]))
@@ -122,7 +124,7 @@ def test_the_accuracy_of_mixtures_is_that_of_their_logits(tensorflow: Any) -> No
     keras = tensorflow.keras
     net = Net(name="flat", image_size=2, channels=1, layers=(Flatten(), Dense(units=7, softmax=True)))
     spec = AugmentSpec(mixup=0.2)
-    models: Models = build(keras, net, 2, 0, augment=spec)
+    models: Models = build(keras, net, 2, 0, preprocessing=Preprocessing(augment=spec))
     compile_for_training(keras, models.training, keras.optimizers.SGD(), xla=False, top5=True, augment=spec)
     images = np.arange(32 * 4, dtype=np.uint8).reshape(32, 2, 2, 1)
     taken = np.asarray(models.testing(images)).argmax(axis=1)

@@ -38,6 +38,29 @@ def compare(folder: Path) -> None:
         np.testing.assert_array_equal(gone_on, undisturbed)
     whole, cut = (events(folder / name, number, "end")[0] for name, number in (("whole", 1), ("cut", 2)))
     assert (whole["best_epoch"], whole["hold_out_accuracy"]) == (cut["best_epoch"], cut["hold_out_accuracy"])
+    compare_fine_tuning(folder)
+
+
+def compare_fine_tuning(folder: Path) -> None:
+    """The base learns at its share of the rate, and a frozen block not at all."""
+    import keras
+
+    file = folder / "whole" / "output" / "model.keras"
+    moves = {}
+    for name, model, share in (("all", {}, 1.0), ("slow", {}, 0.01), ("frozen", {"freeze": "block1"}, 1.0)):
+        optimizer = {"name": "sgd", "learning_rate": 0.001, "momentum": 0.0, "base_rate_share": share}
+        job = a_job(
+            framework="jax", global_batch_size=256, epochs=1, optimizer=optimizer,
+            model={**RECIPE["model"], "weights": str(file), **model},
+        )  # fmt: skip
+        attempt(job, folder / name)
+        old, new = (
+            keras.models.load_model(one, compile=False).get_layer("conv_0").get_weights()[0]
+            for one in (file, folder / name / "output" / "model.keras")
+        )
+        moves[name] = float(np.abs(old - new).mean())
+    assert moves["frozen"] == 0
+    assert 0 < moves["slow"] < 0.05 * moves["all"]
 
 
 @pytest.mark.slow
