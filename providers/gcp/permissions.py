@@ -20,7 +20,8 @@ ACT_AS = "iam.serviceAccounts.actAs"
 
 # Method (its id in Google's description) -> permissions. The letter is the source.
 CALLS: Mapping[str, tuple[str, ...]] = {
-    # Compute Engine [R]
+    # Compute Engine [R]; of the advice the name is in [D]
+    "compute.advice.capacity": ("compute.advice.capacity",),
     "compute.instances.insert": (
         "compute.instances.create",
         "compute.instances.setMetadata",

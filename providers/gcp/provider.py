@@ -21,6 +21,7 @@ from providers.gcp.api import GoogleApi
 from providers.gcp.compute import Machines
 from providers.gcp.doctor import examine
 from providers.gcp.listing import LISTS
+from providers.gcp.obtainability import CapacityAdvice
 from providers.gcp.part import PROVIDER, GcpPart
 from providers.gcp.preflight import checks
 from providers.gcp.settings import GcpSettings
@@ -34,6 +35,7 @@ from providers.stores.store import run_store
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pricing.obtainability import MachinePlace, Obtainability
     from pricing.offers import Offer, OfferQuery
     from providers.base import (
         Check,
@@ -114,6 +116,10 @@ class GcpProvider:
         """Each with the zones that have it (providers.base.Refiner); prices stay those of the catalog."""
         offerss = [(offer, tuple(self._for(offer).zones(offer))) for offer in offers]
         return [replace(offer, zones=zones) for offer, zones in offerss if zones]
+
+    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
+        """By Google's advice on capacity (providers.cloud.obtainability.ObtainabilityTeller)."""
+        return CapacityAdvice(self.account, self.now).of(offers)
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         return self._for(request.offer).requests(request)

@@ -149,7 +149,6 @@ BESIDES = {
 _PROJECTS = "the project's, in providers/gcp"
 WITHOUT = {
     "gcp": {
-        "obtainability": "Google's capacity advice is not asked for",
         "deadline": "Compute Engine ends machines itself: maxRunDuration, in request.py",
     },
     "gcp/tpu": {

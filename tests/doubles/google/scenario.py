@@ -58,6 +58,8 @@ class Scenario(_Frozen):
     """`stock` and `quotas` have no bound where they name none; a place of `stock` is a zone or a region. `quotas` are
     by region, "*" for every region, "global" for all regions together; `tpu_quotas` are those of the Cloud TPU API.
 
+    `advice` is how likely Google says spot is obtained, by region or `region/machine type`; None: it gives no score.
+
     `closed_regions` are those in which a policy of the organisation lets nobody make anything: lists of them answer.
 
     `services_off` are APIs that the project does not use; they refuse every call. `global_seconds` is how long the
@@ -79,6 +81,7 @@ class Scenario(_Frozen):
     notice_seconds: float = 30.0
     token_seconds: float = 3600.0
     page_size: int = 500
+    advice: dict[str, float | None] = Field(default_factory=dict)
     stock: dict[str, int] = Field(default_factory=dict)
     quotas: dict[str, dict[str, float]] = Field(default_factory=dict)
     closed_zones: tuple[str, ...] = ()

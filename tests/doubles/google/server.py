@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from tests.doubles import gcs, in_turn
-from tests.doubles.google import compute, disks, iam, storage, tasks, tpu, unknown
+from tests.doubles.google import advice, compute, disks, iam, storage, tasks, tpu, unknown
 from tests.doubles.google.discovery import Description, Matched, ViolationError, description
 from tests.doubles.google.machines import ledger_rows
 from tests.doubles.google.scenario import FaultRule, Scenario
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 DOCUMENTS = ["compute.v1", "storage.v1", "cloudbilling.v1", "tpu.v2", "cloudtasks.v2", *iam.DOCUMENTS]
 """Which APIs are spoken; the first that has a method for a path answers."""
 HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
+    **advice.HANDLERS,
     **compute.HANDLERS,
     **disks.HANDLERS,
     **tpu.HANDLERS,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pricing.offers import Market
 from providers.base import InstanceRef, InstanceState
 from providers.errors import PermissionDeniedError
 from providers.gcp.permissions import CLIENT_ROLES
@@ -39,6 +41,7 @@ def launched(server: GoogleServer, kind: str, home: Path) -> set[str]:
     run = request(provider, Ask(run_id="r1", lasting=timedelta(hours=1), job=large))
     provider.preflight(run.offer)
     provider.refine([run.offer])
+    provider.obtainability([replace(run.offer, market=Market.SPOT)])
     ref = provider.launch(run).ref
     provider.launch(run)
     wait_for(provider, ref, InstanceState.RUNNING)

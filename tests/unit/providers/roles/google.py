@@ -54,6 +54,8 @@ NEW = frozenset({
     "iam.roles.create", "iam.serviceAccounts.create", "storage.buckets.create", "tpu.nodes.create",
 })  # fmt: skip
 """What makes something that was not there: nothing of somebody else's changes."""
+COMPUTES_ONLY = frozenset({"compute.advice.capacity"})
+"""It is about no resource: a score of a machine type in a region."""
 _PROJECT = Resource("cloudresourcemanager.googleapis.com/Project", "projects/p")
 _ZONE = "projects/p/zones/us-central1-a"
 # Beginning of a permission -> somebody else's things of its kind; one without an entry is judged by the project.
@@ -81,7 +83,8 @@ def reached(folder: Path, roles: Mapping[str, Mapping[str, str]]) -> dict[str, s
 
 def _told(permission: str) -> bool:
     verb = permission.rpartition(".")[2]
-    return permission in CONTENTS or not (verb in _READS or verb in _USES or permission in NEW)
+    shown = verb in _READS or verb in _USES or permission in NEW or permission in COMPUTES_ONLY
+    return permission in CONTENTS or not shown
 
 
 def _reaches(permission: str, condition: str) -> bool:

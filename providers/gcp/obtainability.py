@@ -1,0 +1,96 @@
+"""How likely Google says a spot machine is obtained: the capacity advice of Compute Engine, a score from 0 to 1.
+
+Requests and replies have the form of compute.v1's `CapacityAdviceRequest` and `CapacityAdviceResponse` (discovery
+document, and google-cloud-compute 1.57.0). A TPU of the Cloud TPU API is no machine type, and is not asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pricing.obtainability import Obtainability, grade_of_score
+from pricing.offers import Market
+from providers.cloud.obtainability import place_of
+from providers.errors import ProviderError
+from providers.gcp.account import Account
+from providers.gcp.kinds import TPU_API, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pricing.obtainability import MachinePlace
+    from pricing.offers import Offer
+
+SOURCE = (
+    "Compute Engine advice.capacity (https://cloud.google.com/compute/docs/reference/rest/v1/advice/capacity), "
+    "for this project"
+)
+_THREADS = 8
+
+
+@dataclass(frozen=True)
+class CapacityAdvice:
+    """Asks for the advice that a project gets."""
+
+    account: Account
+    now: Callable[[], datetime]
+
+    def of(self, offers: Sequence[Offer]) -> dict[MachinePlace, Obtainability]:
+        """`providers.cloud.obtainability.ObtainabilityTeller.obtainability`: one request for each machine type and
+        region, several at a time."""
+        spot = {
+            place_of(offer): offer
+            for offer in offers
+            if offer.market is Market.SPOT and not offer.instance_type.startswith(TPU_API)
+        }
+        with ThreadPoolExecutor(_THREADS) as threads:
+            answers = list(threads.map(self._advice, spot.values()))
+        result = {
+            place: answer for place, answer in zip(spot, answers, strict=True) if isinstance(answer, Obtainability)
+        }
+        failures = [answer for answer in answers if isinstance(answer, ProviderError)]
+        if failures and not result:
+            raise failures[0]
+        return result
+
+    def _advice(self, offer: Offer) -> Obtainability | ProviderError | None:
+        """The advice on one machine; None where Google gives no score, and the error where it refuses to."""
+        path = f"/compute/v1/projects/{self.account.project}/regions/{offer.region}/advice/capacity"
+        try:
+            reply = self.account.ask("POST", "compute", path, None, request_of(offer))
+        except ProviderError as error:
+            return error
+        scores = [row.get("scores") or {} for row in reply.get("recommendations") or ()]
+        scores = [row for row in scores if "obtainability" in row]
+        if not scores:
+            return None
+        return self._obtainability(max(scores, key=lambda row: float(row["obtainability"])))
+
+    def _obtainability(self, scores: Mapping[str, Any]) -> Obtainability:
+        score = float(scores["obtainability"])
+        uptime = str(scores.get("estimatedUptime", "")).removesuffix("s")
+        lasting = f"; most run {float(uptime) / 3600:.1f} h and more before they are preempted" if uptime else ""
+        return Obtainability(
+            grade=grade_of_score(score),
+            ground=f"obtainability {score:.2f} of 1 for one spot machine in the region{lasting}",
+            as_of=self.now().date(),
+            source=SOURCE,
+        )
+
+
+def request_of(offer: Offer) -> dict[str, Any]:
+    """The body of a request about one machine of an offer, anywhere in its region."""
+    kind = kind_of(offer)
+    selection: dict[str, Any] = {"machineTypes": [kind.machine_type]}
+    if kind.accelerator is not None:
+        selection["guestAccelerators"] = [{"acceleratorType": kind.accelerator, "acceleratorCount": kind.count}]
+    return {
+        "size": 1,
+        "instanceProperties": {"scheduling": {"provisioningModel": "SPOT"}},
+        "distributionPolicy": {"targetShape": "ANY"},
+        "instanceFlexibilityPolicy": {"instanceSelections": {"machine": selection}},
+    }
