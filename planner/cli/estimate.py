@@ -114,7 +114,7 @@ def _tell(line: str) -> None:
 
 def _is_refreshed(plan: Plan, settings: Settings) -> bool:
     """Whether somebody was asked, once in a home, and has let the price lists be read."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not sys.stdout.isatty():
         return False
     from planner.cli.first_refresh import may_ask, refreshed_at_first
 

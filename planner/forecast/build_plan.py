@@ -102,14 +102,24 @@ def make_plan(
         with Catalog.open(query.catalog or current_catalog(settings.home, say)) as catalog:
             catalog.assume(as_listed=query.assume_available, had=had_on_spot(query.evidence, now))
             source: OfferSource = catalog if query.offer_source is None else query.offer_source(catalog)
-            if settings.own_rates and query.own_prices is None:
-                own = current_rates(settings.own_rates, now.date(), settings.accounts)
-                query = query._replace(own_prices=OwnPrices(rates=own.rates, lines=own.lines))
+            if settings.prices:
+                query = _with_own_prices(query, settings, catalog, now)
             if query.own_prices is not None and query.own_prices.rates:
                 source = WithOwnRates(source, query.own_prices.rates)
             return _plan(job, query, settings, source, now)
     except (CatalogError, MissingTableError) as error:
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
+
+
+def _with_own_prices(query: PlanQuery, settings: Settings, catalog: Catalog, now: datetime) -> PlanQuery:
+    """The query with the person's own rates, where it has none. Raises BadInputError for a provider that is not known:
+    what was written for it would never be used."""
+    providers = {rate.provider for rate in settings.own_rates} | {one.provider for one in settings.own_credits}
+    _checked_names("provider (prices in settings.toml)", providers, {*catalog.rates, SIMULATED, THIS_MACHINE})
+    if query.own_prices is not None or not settings.own_rates:
+        return query
+    own = current_rates(settings.own_rates, now.date(), settings.accounts)
+    return query._replace(own_prices=OwnPrices(rates=own.rates, lines=own.lines))
 
 
 def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:

@@ -165,4 +165,10 @@ def explain_price(offer: Offer) -> list[str]:
         lines.append(f"in the week before it was {week}; the higher of now and the mean is planned with")
     if offer.own_rate:
         lines.append(f"your own rate: {offer.own_rate}")
+    own, planning = offer.own_usd_per_hour, offer.planning_usd_per_hour
+    if own is not None and planning is not None and own != planning:
+        lines.append(
+            f"the run takes more hours than are left of it: {format_usd_per_hour(planning)} is the mean of "
+            f"{format_usd_per_hour(own)} and of the price without it"
+        )
     return lines

@@ -56,7 +56,7 @@ def explain(plan: Plan, ranked: RankedOffer) -> str:
         ("interruptions", _spot_lines(plan, ranked)),
         ("obtainability", _obtainability_lines(ranked)),
         ("memory", _memory_lines(plan, ranked)),
-        ("cost", _cost_lines(ranked)),
+        ("cost", [*_cost_lines(ranked), *_credit_lines(plan, ranked)]),
     ]
     texts = (f"\n{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in blocks if lines)
     return "\n".join([head, *texts])
@@ -244,6 +244,14 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     if memory_need is not None and memory_need.is_tight:
         lines.append(TIGHT_TEXT)
     return lines
+
+
+def _credit_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
+    credit_usd = plan.credit_of(ranked)
+    if not credit_usd:
+        return []
+    line = f"credit {format_usd(credit_usd)}; you pay {format_usd(ranked.cost_usd - credit_usd)}"
+    return [f"{line}: the credit covers it up to the high end of its time" if ranked.candidate.is_covered else line]
 
 
 def _cost_lines(ranked: RankedOffer) -> list[str]:

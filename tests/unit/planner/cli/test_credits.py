@@ -76,6 +76,21 @@ def test_a_credit_that_covers_a_part_lowers_what_is_paid_and_not_the_rank(home: 
         assert row["paid_usd"] == pytest.approx(row["cost_usd"] - float(credit))
 
 
+def test_explain_says_what_the_credit_pays(home: Path) -> None:
+    write_credit(home, not_first(candidates()), "300")
+    text = plan("estimate", *BOTH, "--explain", "1").out
+    assert "; you pay $0.00: the credit covers it up to the high end of its time" in text
+
+
+@pytest.mark.parametrize("table", ["override", "credit"])
+def test_a_provider_that_nobody_knows_is_an_error(home: Path, table: str) -> None:
+    rest = "usd_per_hour = 1" if table == "override" else "usd_left = 1\nas_of = 2026-11-21"
+    (home / "settings.toml").write_text(f'[[prices.{table}]]\nprovider = "asw"\n{rest}\n', encoding="utf-8")
+    said = plan("estimate", *BOTH)
+    assert (said.code, said.error) == (2, "there is no provider (prices in settings.toml) 'asw'")
+    assert said.hint == "did you mean aws?"
+
+
 def test_what_is_left_is_shown_with_the_prices(home: Path) -> None:
     write_credit(home, "gcp", "300")
     assert "credit at gcp: $300.00 left" in plan("prices", "show").out

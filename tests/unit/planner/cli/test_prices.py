@@ -72,6 +72,8 @@ def test_a_rate_with_fewer_hours_than_the_run_takes_costs_more_for_the_rest(home
     assert whole["cost_usd"] < mixed["cost_usd"]
     table = plan("estimate", *JOB, "--market", "on_demand").out
     assert "0.1 h are left of the own rate; the rest of the run is planned at the price without it" in table
+    explained = plan("estimate", *JOB, "--market", "on_demand", "--explain", "1").out
+    assert "is the mean of $0.210/h and of the price without it" in explained
     (row,) = [line for line in table.splitlines() if line.startswith("1 ")]
     assert f"{mixed['planning_usd_per_hour']:.3f} (list 0.526)" in row
 
