@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 # Seconds that a step of a calibration may take at most by the model: eight of them within two seconds.
 STEP_SECONDS = 0.25
-# The same net and batch for two seconds and then for 40: 1,068 and 1,054 images/s, 1,129 and 1,275 (2 cores of an AMD
-# EPYC (Zen 4), of which other programs had half, 2026-11-23); an allowance above those two.
+# The same net and batch for two seconds and then for 40, on 2 cores of an AMD EPYC (Zen 4) of which other programs had
+# half to three quarters, 2026-11-23: 1,068 and 1,054 images/s, 1,129 and 1,275, 1,112 and 1,187. Where the load changed
+# in between (a mean of 6 to 10 threads), 0.59 to 1.36 times as many; the interval has the load apart from this.
 SAME_NET_SPREAD = 1.2
 # Once a processor's speed is known, a shape is met within 20 % four times out of five (planner/throughput/host.py).
 SHAPE_SPREAD = 1.25
@@ -49,8 +50,15 @@ class Calibration:
 
     @property
     def idle_images_per_second(self) -> float:
-        """What it would have been on an idle machine, if others cost what they had."""
-        return self.images_per_second / (1 - min(self.others, 0.9))
+        """What it would have been on an idle machine, if the scheduler shares the processors out evenly: others that
+        keep half of them busy are half as many threads as there are processors, and leave two thirds to a training
+        with a thread on each."""
+        return self.images_per_second / self.free_share
+
+    @property
+    def free_share(self) -> float:
+        """The share of the processors, 0 to 1, that others left to the training."""
+        return 1 / (1 + self.others)
 
 
 def load_calibrations(path: Path) -> list[Calibration]:
@@ -148,13 +156,13 @@ def calibrated(
         return answer
     factor = row.idle_images_per_second / prediction.images_per_second
     same = base.net.layers == work.net.layers and base.job.global_batch_size == work.job.global_batch_size
-    # What others had of the machine is known, what that cost the training is not.
-    spread = (SAME_NET_SPREAD if same else SHAPE_SPREAD) * (1 + row.others)
+    spread = SAME_NET_SPREAD if same else SHAPE_SPREAD
     rate = answer.images_per_second * factor
     return replace(
         answer,
         images_per_second=rate,
-        low=rate / spread,
+        # What others had of the machine is known, what that cost the training is less so.
+        low=rate / spread * row.free_share,
         high=rate * spread,
         basis=Basis.SCALED,
         evidence=evidence_of(row),

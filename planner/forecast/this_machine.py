@@ -128,7 +128,7 @@ def quote_this_machine(
             row = newest(calibrations, processor_key(cores, machine), job.framework)
             answer = _for_this_processor(work, answer, _rows_of(machine, rows), row, predict)
             if row is not None and is_fresh(row, processor.now):
-                load = Load(free_share=1 - row.others)
+                load = Load(free_share=row.free_share)
             answer = under_load(answer, load)
     time = None
     if answer is not None and fits:

@@ -216,7 +216,7 @@ def test_a_calibration_scales_what_the_model_says_until_an_own_run_does(tmp_path
     other = a_job(global_batch_size=64)
     key = processor_key(cores_of(ZEN4), MACHINE)
     kept = Calibration(
-        processor=key, images_per_second=40.0, others=0.2, framework="tensorflow 2.21.0", measured_at=NOON,
+        processor=key, images_per_second=40.0, others=0.25, framework="tensorflow 2.21.0", measured_at=NOON,
         job=trained_job(other),
     )  # fmt: skip
     add_calibration(Settings(home=tmp_path).calibrations, kept)
@@ -224,7 +224,7 @@ def test_a_calibration_scales_what_the_model_says_until_an_own_run_does(tmp_path
     assert found is not None
     # 40 with four fifths of the machine are 50 on all of it; another batch than the calibration's.
     assert (found.basis, found.images_per_second) == (Basis.SCALED, 50.0)
-    assert (found.low, found.high) == (pytest.approx(50 / 1.5), pytest.approx(75.0))
+    assert (found.low, found.high) == (40 / 1.25, 50 * 1.25)
     row = a_row(shape=shape_of(other), images_per_second=70.0, job=trained_job(other))
     own = quote(tmp_path, row).throughput
     assert own is not None
@@ -235,7 +235,7 @@ def test_right_after_a_calibration_the_load_is_the_one_that_it_met(tmp_path: Pat
     job = a_job()
     settings = Settings(home=tmp_path)
     kept = Calibration(
-        processor=processor_key(cores_of(ZEN4), MACHINE), images_per_second=50.0, others=0.5,
+        processor=processor_key(cores_of(ZEN4), MACHINE), images_per_second=50.0, others=1.0,
         framework="tensorflow 2.21.0", measured_at=NOON, job=trained_job(job),
     )  # fmt: skip
     add_calibration(settings.calibrations, kept)
