@@ -96,6 +96,7 @@ def _machine(machine: MachineEstimate | None) -> dict[str, Any] | None:
         "cost_usd": float(machine.cost_usd) if machine.cost_usd is not None else None,
         "fits": machine.fits,
         "reason": machine.reason or None,
+        "load": machine.load or None,
     }
 
 
