@@ -1,7 +1,9 @@
 """How likely Google says a spot machine is obtained: the capacity advice of Compute Engine, a score from 0 to 1.
 
 Requests and replies have the form of compute.v1's `CapacityAdviceRequest` and `CapacityAdviceResponse` (discovery
-document, and google-cloud-compute 1.57.0). A TPU of the Cloud TPU API is no machine type, and is not asked about.
+document, and google-cloud-compute 1.57.0), and those of the history of `CapacityHistoryRequest`. The history says which
+share of the spot machines that stopped were preempted; that is no rate over time, so it is told and not counted with. A
+TPU of the Cloud TPU API is no machine type, and is not asked about.
 """
 
 from __future__ import annotations
@@ -59,24 +61,41 @@ class CapacityAdvice:
 
     def _advice(self, offer: Offer) -> Obtainability | ProviderError | None:
         """The advice on one machine; None where Google gives no score, and the error where it refuses to."""
-        path = f"/compute/v1/projects/{self.account.project}/regions/{offer.region}/advice/capacity"
         try:
-            reply = self.account.ask("POST", "compute", path, None, request_of(offer))
+            reply = self._ask("capacity", offer.region, request_of(offer))
         except ProviderError as error:
             return error
         scores = [row.get("scores") or {} for row in reply.get("recommendations") or ()]
         scores = [row for row in scores if "obtainability" in row]
         if not scores:
             return None
-        return self._obtainability(max(scores, key=lambda row: float(row["obtainability"])))
+        return self._obtainability(offer, max(scores, key=lambda row: float(row["obtainability"])))
 
-    def _obtainability(self, scores: Mapping[str, Any]) -> Obtainability:
+    def _ask(self, method: str, region: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        path = f"/compute/v1/projects/{self.account.project}/regions/{region}/advice/{method}"
+        return self.account.ask("POST", "compute", path, None, body)
+
+    def _preempted(self, offer: Offer) -> str:
+        """The share of spot machines that were preempted lately, in words; why it is not known, or "" for no record."""
+        try:
+            records = self._ask("capacityHistory", offer.region, history_of(offer)).get("preemptionHistory") or ()
+        except ProviderError as error:
+            return f"; its preemptions are not known: {error.message}"
+        rates = [float(record["preemptionRate"]) for record in records if "preemptionRate" in record]
+        if not rates:
+            return ""
+        days = sorted(str((record.get("interval") or {}).get("startTime", ""))[:10] for record in records)
+        since = f" since {days[0]}" if days[0] else ""
+        return f"; of those that stopped{since}, {sum(rates) / len(rates):.0%} were preempted (mean of {len(rates)})"
+
+    def _obtainability(self, offer: Offer, scores: Mapping[str, Any]) -> Obtainability:
         score = float(scores["obtainability"])
         uptime = str(scores.get("estimatedUptime", "")).removesuffix("s")
         lasting = f"; most run {float(uptime) / 3600:.1f} h and more before they are preempted" if uptime else ""
+        history = self._preempted(offer)
         return Obtainability(
             grade=grade_of_score(score),
-            ground=f"obtainability {score:.2f} of 1 for one spot machine in the region{lasting}",
+            ground=f"obtainability {score:.2f} of 1 for one spot machine in the region{lasting}{history}",
             as_of=self.now().date(),
             source=SOURCE,
         )
@@ -84,13 +103,23 @@ class CapacityAdvice:
 
 def request_of(offer: Offer) -> dict[str, Any]:
     """The body of a request about one machine of an offer, anywhere in its region."""
-    kind = kind_of(offer)
-    selection: dict[str, Any] = {"machineTypes": [kind.machine_type]}
-    if kind.accelerator is not None:
-        selection["guestAccelerators"] = [{"acceleratorType": kind.accelerator, "acceleratorCount": kind.count}]
+    selection = {"machineTypes": [kind_of(offer).machine_type], **_attached(offer)}
     return {
         "size": 1,
         "instanceProperties": {"scheduling": {"provisioningModel": "SPOT"}},
         "distributionPolicy": {"targetShape": "ANY"},
         "instanceFlexibilityPolicy": {"instanceSelections": {"machine": selection}},
     }
+
+
+def history_of(offer: Offer) -> dict[str, Any]:
+    """The body of a request for the preemptions of an offer's machine type in its region."""
+    properties = {"machineType": kind_of(offer).machine_type, "scheduling": {"provisioningModel": "SPOT"}}
+    return {"instanceProperties": {**properties, **_attached(offer)}, "types": ["PREEMPTION"]}
+
+
+def _attached(offer: Offer) -> dict[str, Any]:
+    kind = kind_of(offer)
+    if kind.accelerator is None:
+        return {}
+    return {"guestAccelerators": [{"acceleratorType": kind.accelerator, "acceleratorCount": kind.count}]}

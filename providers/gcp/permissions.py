@@ -22,6 +22,7 @@ ACT_AS = "iam.serviceAccounts.actAs"
 CALLS: Mapping[str, tuple[str, ...]] = {
     # Compute Engine [R]; of the advice the name is in [D]
     "compute.advice.capacity": ("compute.advice.capacity",),
+    "compute.advice.capacityHistory": ("compute.advice.capacityHistory",),
     "compute.instances.insert": (
         "compute.instances.create",
         "compute.instances.setMetadata",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.google.compute import ZONES
@@ -33,4 +34,20 @@ def capacity(world: World, call: Call) -> dict[str, Any]:
     return {"recommendations": [{"scores": scores, "shards": [shard]}]}
 
 
-HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {"compute.advice.capacity": capacity}
+def history(world: World, call: Call) -> dict[str, Any]:
+    """Two days of preemptions before the world's time; prices are not asked for."""
+    properties = call.body["instanceProperties"]
+    if properties["scheduling"]["provisioningModel"] != "SPOT" or call.body["types"] != ["PREEMPTION"]:
+        raise RefusedError(400, "invalid", "the double has the preemptions of SPOT alone")
+    days = [world.now - timedelta(days=back) for back in (2, 1, 0)]
+    records = [
+        {"interval": {"startTime": start.isoformat(), "endTime": end.isoformat()}, "preemptionRate": rate}
+        for start, end, rate in zip(days[:-1], days[1:], (0.2, 0.4), strict=True)
+    ]
+    return {"machineType": properties["machineType"], "preemptionHistory": records}
+
+
+HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
+    "compute.advice.capacity": capacity,
+    "compute.advice.capacityHistory": history,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,8 +32,10 @@ def test_spot_offers_have_the_score_of_their_region(make_world: Callable[..., Wo
         "us-central1": "poor", "us-east1": "uncertain", "europe-west4": "good",
     }  # fmt: skip
     known = told[MachinePlace("gcp", "us-central1", L4, "spot")]
+    since = world.provider.now() - timedelta(days=2)
     assert known.ground == (
-        "obtainability 0.10 of 1 for one spot machine in the region; most run 2.0 h and more before they are preempted"
+        "obtainability 0.10 of 1 for one spot machine in the region; most run 2.0 h and more before they are "
+        f"preempted; of those that stopped since {since:%Y-%m-%d}, 30% were preempted (mean of 2)"
     )
     assert known.as_of == world.provider.now().date()
     assert len(world.calls(METHOD)) == 3
@@ -44,6 +47,13 @@ def test_an_attached_accelerator_is_part_of_the_request(world: World) -> None:
     ((_, selection),) = call["body"]["instanceFlexibilityPolicy"]["instanceSelections"].items()
     accelerator = {"acceleratorType": "nvidia-tesla-t4", "acceleratorCount": 1}
     assert selection == {"machineTypes": ["n1-standard-4"], "guestAccelerators": [accelerator]}
+
+
+def test_a_history_that_is_refused_is_told_and_the_score_stays(world: World) -> None:
+    world.script("compute.advice.capacityHistory", status=403, code="forbidden", message="no history", times=None)
+    (known,) = world.provider.obtainability([an_offer(L4, Market.SPOT)]).values()
+    assert known.grade == "good"
+    assert "; its preemptions are not known: " in known.ground
 
 
 def test_tpus_of_the_other_api_and_on_demand_are_not_asked_about(world: World) -> None:

@@ -54,8 +54,8 @@ NEW = frozenset({
     "iam.roles.create", "iam.serviceAccounts.create", "storage.buckets.create", "tpu.nodes.create",
 })  # fmt: skip
 """What makes something that was not there: nothing of somebody else's changes."""
-COMPUTES_ONLY = frozenset({"compute.advice.capacity"})
-"""It is about no resource: a score of a machine type in a region."""
+COMPUTES_ONLY = frozenset({"compute.advice.capacity", "compute.advice.capacityHistory"})
+"""They are about no resource: a score and a history of a machine type in a region."""
 _PROJECT = Resource("cloudresourcemanager.googleapis.com/Project", "projects/p")
 _ZONE = "projects/p/zones/us-central1-a"
 # Beginning of a permission -> somebody else's things of its kind; one without an entry is judged by the project.
