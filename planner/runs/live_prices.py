@@ -154,6 +154,7 @@ def _live(
             say(f"{name} tells no live prices ({error.message}): those of the catalog stand")
             continue
         live_offers |= {_machine(offer): [] for offer in own_offers}
+        # Reversed, so that of several rows of a machine the one that ranks first is kept.
         listed_offers = {_machine(offer): offer for offer in reversed(own_offers)}
         for offer in dict.fromkeys(answers):
             live_offers.setdefault(_machine(offer), []).append(

@@ -75,6 +75,7 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
         around.say(line)
     if not plan.candidates:
         raise nothing_left(plan)
+    # Before live prices are asked for: they are read for the first places alone, which have to be usable ones.
     plan = within_quotas(_let_in(plan, around), around.provider_of, around.say)
     live = _first_let_in(refined(plan, around.provider_of, around.say), around)
     return rented(live, dearer(plan, live))

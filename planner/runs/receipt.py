@@ -237,6 +237,7 @@ def measurement_of(
     steps (of `batch` images) at the steady rate is shared out over the epochs.
     """
     start, end = story.start, story.end
+    # A resumed run has no setup from the request to step 0, and its last rate is that of a part of the run.
     if start is None or end is None or not end.get("images_per_second") or start.get("resumed_from_step"):
         return None
     rate = float(end["images_per_second"])

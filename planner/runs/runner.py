@@ -300,6 +300,7 @@ class Runner:
                 watcher = Watcher(store, run.attempt.number, self._listen)
             self._show(watcher, run)
             self._clock.sleep(LOCAL_POLL_SECONDS)
+            # Taken only to learn whether its holder is still there: `follow` takes it again itself.
             with self._locks.holding(run.run_id) as has_lock:
                 pass
             if has_lock and self._journal.run(run.run_id).phase is not Phase.DONE:

@@ -35,6 +35,7 @@ def stop_by_label(
     """
     machines = [resource for resource in owned if resource.instance]
     _ask_for_checkpoint(provider, machines, clock, say)
+    # Before the end: a command that follows the run and finds the machine gone looks for this note first.
     for machine in machines:
         _note(provider, machine, clock)
     remaining = end(provider, owned, clock)

@@ -142,9 +142,11 @@ def _ours(resource: OwnedResource, run: Run | None, clients: Collection[str]) ->
 
 
 def _in_use(resource: OwnedResource, run: Run) -> bool:
+    # What a run has left whose teardown is over, or could not be confirmed, is to be deleted.
     if not run.live or run.unverified is not None:
         return False
     attempt = run.attempt
+    # What bears no attempt's number may belong to the one that runs now.
     return attempt is not None and not attempt.cleared and resource.attempt in (None, attempt.number)
 
 

@@ -163,6 +163,7 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
     ]
     if run.targets and not payable:
         return End(Outcome.BUDGET, f"the rest of the budget of ${run.budget_usd} is not enough for any offer")
+    # Under a deadline of the person's own, full spot places must not keep the run from asking on demand.
     by_market = has_choice(run)
     refusals = look.refusals
     searches = _searches(run, payable, refusals, now, by_market=by_market)
@@ -174,6 +175,7 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
         refusals = tuple(refusal for refusal in refusals if refusal.at >= since)
         searches = _searches(run, payable, refusals, now, by_market=by_market)
         places = open_targets(payable, (*refusals, *_held_refusals(searches)), now)
+    # Asked before the open places count: the policy may wait for spot though a place on demand is open.
     action = _by_policy(run, look, payable, refusals, now) if by_market else None
     if action is not None:
         return action
@@ -277,6 +279,7 @@ def _got_somewhere(run: Run) -> bool:
 def _nowhere(run: Run, refusals: tuple[Refusal, ...], searches: tuple[Search, ...], now: datetime) -> End:
     current = [each for each in refusals if each.until > now and any(each.covers(place) for place in run.targets)]
     quotas = sorted({refusal.quota for refusal in current if refusal.quota})
+    # Room may come back by itself, a quota has to be raised by a person: the outcome tells which of the two it is.
     if quotas and all(refusal.quota for refusal in current):
         return End(Outcome.REFUSED, f"the account's quota is too small: {', '.join(quotas)}")
     why = next((refusal.why for refusal in reversed(current) if refusal.why), "none is in the plan")
@@ -308,6 +311,7 @@ def _while_training(run: Run, look: Look, now: datetime) -> Action:
         )
     if instance is None:
         instant = run.attempts[-1].sent_at or run.attempts[-1].asked_at
+        # No list need show a new instance at once: within the lag its absence proves nothing.
         young = instant is not None and now - instant < look.lag
         return Wait() if young else _after_training(run, EndKind.LOST, "the instance disappeared")
     return _after_training(run, instance.end or EndKind.LOST, instance.reason or instance.end or "ended")
@@ -315,6 +319,7 @@ def _while_training(run: Run, look: Look, now: datetime) -> Action:
 
 def _after_training(run: Run, end: EndKind, reason: str) -> Action:
     if end is EndKind.DONE:
+        # A measuring run leaves no model to fetch.
         return Collect() if run.model_folder else End(Outcome.SUCCEEDED, "")
     if end is EndKind.STOPPED and run.stop_asked is None:
         if run.moving is not None:
@@ -325,6 +330,7 @@ def _after_training(run: Run, end: EndKind, reason: str) -> Action:
     if outcome is None:
         if run.stop_asked is not None:
             return End(Outcome.STOPPED, reason)
+        # A run that was resumed measures nothing (receipt.measurement_of), so a measuring run is not continued.
         goes_on = run.model_folder or end is EndKind.NO_CAPACITY
         return Interrupt(end, reason) if goes_on else End(Outcome.FAILED, reason)
     if outcome is Outcome.DEADLINE and _by_budget(run):
@@ -345,6 +351,7 @@ def _still_training(run: Run, look: Look, instance: Instance, now: datetime) -> 
         if disobedience:
             return End(Outcome.STOPPED, disobedience)
     wants_end = run.stop_asked is not None or run.moving is not None or run.slow in (OnSlow.STOP, OnSlow.REPLAN)
+    # It waits in the provider's queue: no trainer is there that could write a checkpoint.
     if wants_end and not instance.bills:
         return _after_training(run, EndKind.STOPPED, "stopped while it waited for a machine")
     if wants_end and instance.state is not InstanceState.STOPPING:

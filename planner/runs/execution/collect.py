@@ -61,6 +61,7 @@ class _Manifest(NamedTuple):
 
 def _manifest(store: RunStore, vouched: Vouched | None) -> _Manifest:
     try:
+        # One byte more than is allowed tells a manifest that is too large, and bounds what is read of it.
         data = vouched.manifest(store) if vouched else store.get(MANIFEST, size=MANIFEST_BYTES + 1)
     except KeyError:
         data = b""

@@ -26,6 +26,7 @@ MakeRequest = Callable[[Run, int, Target], LaunchRequest]
 
 MOST_TRIES = 5
 """How often a create without a clear answer is sent, with the same token, before it is looked up."""
+# More than of unclear answers: the same call will do later, so that the vendor only asks for patience.
 MOST_THROTTLED = 10
 _LONGEST_PAUSE = timedelta(minutes=1)
 FORGOTTEN = "its create was cut off and made nothing, and {provider} may have forgotten its token: it is not sent again"
@@ -175,6 +176,7 @@ def adopt(run: Run, provider: Provider, recorder: Recorder, poll_seconds: float)
     """
     attempt, began_at = run.attempts[-1], recorder.clock.now()
     while True:
+        # Taken before the request: what was created while the reply was on its way may not be in it.
         asked_at = recorder.clock.now()
         try:
             for resource in provider.list_owned(run.run_id):
@@ -214,6 +216,8 @@ def adopt_or_give_up(run: Run, provider: Provider, recorder: Recorder, poll_seco
 
 def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, recorder: Recorder) -> Run | None:
     """Nothing is there: nothing was made, or it has ended by itself and left word in the run directory."""
+    # A machine that has ended by itself may be in no list any more though it trained to the end:
+    # its files tell.
     store = provider.store(run.run_id)
     before = f"attempts/{attempt.number}/machine/"  # put there ahead of the create
     if all(path.startswith(before) for path in store.list(f"attempts/{attempt.number}")):

@@ -67,6 +67,7 @@ class Finisher:
         try:
             self._fetch(run, vouched)
         except (PlanError, ProviderError) as error:
+            # Its checkpoints stay: only a success deletes them, and the same job can go on from them.
             self.end(run, End(Outcome.FAILED, error.message))
             raise
         return self.end(run, End(Outcome.SUCCEEDED, ""))

@@ -148,6 +148,7 @@ class Executor:
             run = self._adopted(run)
         while run.phase not in (Phase.DONE, Phase.LAUNCHING):
             run, action = self._next(run)
+            # A command that only reads the state must not start something that bills (ADR 6).
             if isinstance(action, Launch | Wait) and run.phase in (Phase.PLANNED, Phase.INTERRUPTED):
                 action = End(Outcome.INTERRUPTED, _why_interrupted(run))
             if isinstance(action, AskToStop) and run.stop_asked is not None:

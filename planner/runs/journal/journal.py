@@ -48,11 +48,14 @@ class Journal:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with ExitStack() as on_failure:
+                # No isolation level: Python would begin transactions of its own beside those of `_write`.
                 db = sqlite3.connect(path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None)
                 on_failure.callback(db.close)
                 db.row_factory = sqlite3.Row
+                # A create is sent right after a commit: the record has to survive a power cut too.
                 db.execute("PRAGMA synchronous = FULL")
                 migrate(db, path, say)
+                # Only after the migration, in which new tables take the place of old ones.
                 db.execute("PRAGMA foreign_keys = ON")
                 on_failure.pop_all()
         except (sqlite3.Error, OSError) as error:
@@ -221,6 +224,7 @@ class Journal:
 
     def unverified(self) -> Sequence[Run]:
         """The runs that are not done and whose teardown could not be verified."""
+        # IS NOT, since a document that cannot be read has no phase: such a run is told, not hidden (ADR 23).
         rows = self._rows("SELECT run_id FROM runs WHERE unverified IS NOT NULL AND phase IS NOT ?", Phase.DONE)
         return [self._run(RunId(row["run_id"])) for row in rows]
 
@@ -328,6 +332,7 @@ class Journal:
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
         try:
+            # The write lock before the first read: what is read and written back cannot change in between.
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
