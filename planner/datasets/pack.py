@@ -141,6 +141,7 @@ def pack(folder: Path, items: Iterable[Item], to: Writes) -> None:
 
     Raises ThisMachineError where a file cannot be read or has changed its size.
     """
+    # PAX holds paths of any length; written as a stream, an archive is never in memory as a whole.
     with tarfile.open(fileobj=to, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8") as archive:  # type: ignore[call-overload]
         for item in items:
             path = folder / item.path

@@ -92,6 +92,7 @@ def looked_at(folder: Path, home: Path, report: Callable[[int], None]) -> DataSe
     scanned = scan(folder)
     items = scanned.items
     note = _note(str(folder.resolve()), home)
+    # Size and time of change stand for the bytes: reading them all again would take as long as the first time.
     stamp = hashlib.sha256(repr([(item.path, item.size_bytes, item.changed_ns) for item in items]).encode()).hexdigest()
     data_set = _noted_data_set(note, stamp)
     data_set_with_items = _with_items(data_set, items) if data_set else None
@@ -144,8 +145,10 @@ def upload(plan: Upload, folder: Path, store: DataStore, report: Callable[[int],
             except DamagedError as error:
                 raise ThisMachineError(error.message, error.hint) from error
         if sha256 != shard.sha256:
+            # Other bytes of the same size would be taken for this shard by the next upload.
             store.delete(f"{plan.data.content}/{shard.name}")
             raise ThisMachineError(f"{folder} has changed since it was read", "run the same command again")
+    # Last: without its index a data set counts as unfinished.
     if not plan.complete:
         store.put(f"{plan.data.content}/{INDEX}", index_bytes(plan.data))
 

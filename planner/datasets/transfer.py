@@ -90,6 +90,7 @@ def plan_transfer(
     there. Sends and makes nothing. Raises BadInputError, ThisMachineError and ProviderError, also for secrets that no
     machine there could resolve.
     """
+    # Before the folder is read, which may take minutes: secrets that cannot be resolved there end the launch.
     secrets = references(job, provider)
     if store is None:
         return DataTransfer(job=job)

@@ -55,12 +55,14 @@ def _run_every_step(tools: Tools) -> list[str]:
     before: frozenset[tuple[str, str, str]] = frozenset()
     try:
         with _breakable(tools):
+            # What an earlier command has left is not the drill's: only what comes to it is held against the drill.
             before = keys_of(ours(tools))
             first = try_first(tools)
             if first is None:  # what is left of it is not paid for while others are watched
                 _end_all_runs(tools)
             try_timers(tools, first)
     finally:
+        # Whatever was raised: the machines bill until they are ended.
         rest = _end_all_runs_at_last(tools)
     if not tools.sheet.broken_off:
         with _breakable(tools):
@@ -154,6 +156,7 @@ def result_of(tools: Tools) -> DrillResult:
             "steps": _steps(tools, runs),
         }
     )
+    # Redaction may take any word for a name: the provider and the day stay as they are.
     return DrillResult.model_validate({**result, "provider": tools.provider.name, "day": tools.began.date()})
 
 

@@ -65,6 +65,7 @@ def _refs(tools: Tools) -> list[InstanceRef]:
 
 def _deleted(tools: Tools, refs: list[InstanceRef]) -> str:
     for ref in refs:
+        # They have ended: deleting once more has to be no error, since a teardown repeats what was cut off.
         tools.provider.delete(ref)
     until = tools.now() + GONE_PATIENCE
     while True:

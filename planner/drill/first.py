@@ -73,6 +73,7 @@ def _replayed(tools: Tools, run: Run, ref: InstanceRef) -> None:
     again = tools.provider.launch(tools.request(run))
     if again.ref != ref:
         raise FailedError("the same create request returned another machine")
+    # A list need not show the machine at once.
     until = tools.now() + tools.provider.listing_lag + tools.limits.end
     while True:
         machines = [owned.id for owned in tools.provider.list_owned(run.run_id) if owned.instance]
@@ -92,6 +93,7 @@ def _read_back(tools: Tools, run: Run) -> str:
         raise FailedError("job.json is not listed")
     try:
         data = store.get("job.json")
+        # Also in part, as a machine's progress is read while it grows.
         if json.loads(data)["name"] != NAME or store.get("job.json", start=1, size=8) != data[1:9]:
             raise FailedError("job.json was read back with other contents")
     except (KeyError, ValueError, TypeError):
@@ -120,6 +122,7 @@ def _until(tools: Tools, run: Run, holds: Callable[[Run], bool], lacking: str) -
             raise FailedError(run.message or f"the run ended: {run.outcome}")
         if holds(run):
             return run
+        # The rest of the time is for ending the machine before its deadline does.
         if tools.now() + last > run.deadline:
             raise FailedError(f"{lacking} within {format_duration(tools.now() - began)}{_says(tools, run)}")
         tools.pause()

@@ -90,5 +90,6 @@ def within(targets: tuple[Target, ...], limits: Limits) -> tuple[Target, ...]:
 
 
 def _cost(target: Target, lasting: timedelta) -> Decimal:
+    # The dearest that can come to be payable: the limit is said to be the most that a drill costs.
     rate = max(target.ceiling_usd_per_hour, target.offer.planning_usd_per_hour or Decimal(0))
     return cost_of(rate + EXTRAS_USD_PER_HOUR, target.offer, lasting)

@@ -47,6 +47,7 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 
     A mark in square brackets stands in the place of each. Doing it again changes nothing.
     """
+    # The longest first: a shorter name inside a longer one would leave the rest of it.
     for secret in sorted({secret for secret in secrets if len(secret) >= LEAST_SECRET}, key=len, reverse=True):
         text = re.sub(re.escape(secret), "[name]", text, flags=re.IGNORECASE)
     for _ in range(_MOST_ROUNDS):

@@ -68,6 +68,7 @@ class Sheet:
     def leave_out(self, steps: tuple[Step, ...], why: str) -> None:
         """These will not be tried, for this reason."""
         for step in steps:
+            # The first reason is the cause, later ones follow from it.
             self._why.setdefault(step, why)
 
     def break_off(self, why: str) -> None:

@@ -46,6 +46,7 @@ class Watched:
         try:
             is_over = tools.provider.get(self.ref).state is InstanceState.ENDED
         except InstanceNotFoundError:
+            # Right after its create a machine may not be known yet: that is no end of it.
             instant = self.run.attempts[-1].sent_at or tools.now()
             is_over = tools.now() - instant > tools.provider.listing_lag
         except ProviderError:
@@ -83,6 +84,7 @@ class Watch:
 def try_timers(tools: Tools, first: Run | None) -> None:
     """Tries the steps of B, where there is a checkpoint to go on from, and of C, both at the same time."""
     watch = Watch(tools)
+    # Both are launched before either is watched: together they take the time of one.
     second = _watched_machine(tools, watch, MACHINES["B"], lambda: _launch_second(tools, first))
     third = _watched_machine(tools, watch, MACHINES["C"], lambda: _launch_third(tools, second))
     if second is not None:
@@ -113,6 +115,7 @@ def _launch_second(tools: Tools, first: Run | None) -> Run:
         raise SkippedError("there is no checkpoint to continue from")
     limits = tools.limits
     usd = limits.usd_first(tools.targets[0])
+    # Time for B and C, which run at once; what B costs is part of the limit of A's run (Limits.usd_first).
     tools.check_room(max(limits.second, limits.third), Decimal(0))
     with tools.sheet.fails_only(Step.RESUME):
         again = tools.runner.again(first, tools.draft(limits.second, usd), None)
@@ -196,10 +199,12 @@ def _ended_by_the_cloud(tools: Tools, watch: Watch, third: Watched) -> None:
 
 def _check_end(tools: Tools, machine: Watched, due: datetime, latest: datetime) -> None:
     """Raises FailedError where the machine did not end in this time, or its trainer had ended it."""
+    # An end is seen at a look, up to one pause after it.
     if machine.ended_at is None or machine.ended_at > latest + timedelta(seconds=tools.limits.poll_seconds):
         raise FailedError(f"the machine still existed {format_duration(tools.now() - due)} after its timer was due")
     if machine.ended_at < due - EARLY:
         raise FailedError(f"the machine ended {format_duration(due - machine.ended_at)} before its timer was due")
+    # A trainer that has ended by itself proves nothing of the timer.
     state = status_of(tools.store(machine.run.run_id), machine.run.attempts[-1].number).get("state")
     if state in _FINAL:
         raise FailedError(f"its trainer had already ended: {state}")

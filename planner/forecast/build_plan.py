@@ -123,6 +123,7 @@ def _with_own_prices(query: PlanQuery, settings: Settings, catalog: Catalog, now
 
 
 def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
+    # The first of two readings: what other programs take is seen while the plan is made, and nobody waits for it.
     before = read_system()
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
     predictor = Predictor.open(catalog.devices)

@@ -190,6 +190,7 @@ def at_once(
     if settles is None or not (futures[0].done() and settles(futures[0].result())):
         wait(futures, timeout=max(0.0, until - monotonic()))
     answers = [future.result() if future.done() else None for future in futures]
+    # A call that hangs must not keep the command: its answer is unknown.
     pool.shutdown(wait=False, cancel_futures=True)
     return answers
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from workloads.job import TrainingJob
     from workloads.runtimes import ChosenSoftware
 
+# A launch gives a run without a deadline no more than that either (planner.runs.runner.LONGEST_PATIENCE).
 LONGEST = timedelta(days=30)
 
 
@@ -100,6 +101,7 @@ def choose(
             progress = max(progress, _ORDER[judged.last])
         elif judged.estimate is None:
             continue
+        # Nothing is known of most machines: only places of which something is known pay for estimates of their own.
         elif not world.obtainability.concerns(row.rental):
             priced.extend(_priced(judged.estimate, judged.places if every_place else (judged.places[0],)))
         else:
@@ -118,6 +120,7 @@ def choose(
     return Choice(candidates=tuple(candidates), rejections=dict(rejected), filtered_last=last)
 
 
+# Reasons are declared in the order of the filters: the furthest one that was reached is what a person can relax.
 _ORDER = {reason: index for index, reason in enumerate(Reason)}
 
 
@@ -219,6 +222,7 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
         return Reason.CANNOT_RUN
     if rental.hosts > 1:
         return Reason.MULTI_HOST
+    # The trainer uses one device with PyTorch: the others would be paid for and idle.
     if rental.device_count > 1 and software.framework is Framework.TORCH:
         return Reason.ONE_DEVICE
     if not splits(work.job, rental):

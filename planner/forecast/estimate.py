@@ -248,6 +248,7 @@ def _timed(rental_work: _OnRental, plain: RunTime, rate: SpotRate | None, classe
         time, durations, interruptions = spot.run_time(plain), spot.billed_durations, spot.expected.interruptions
     expected, low, high = (rental_work.billing.billed_seconds(lasting - rental_work.free) for lasting in durations)
     usages = work.usages(rental_work.device, plain, interruptions)
+    # The steady run fetches its data once: without interruptions nothing is fetched again.
     side = SideCosts(classes, usages, durations, usages[0]._replace(fetched_gb=_gigabytes(work.bucket_bytes)))
     return _Timed(plain, steady, time, spot, (expected, low, high), side)
 
@@ -255,6 +256,7 @@ def _timed(rental_work: _OnRental, plain: RunTime, rate: SpotRate | None, classe
 def _fed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Throughput, bool]:
     """What is left of a throughput and of the ends of its interval, and whether feeding holds it up."""
     expected = pace(computed.images_per_second, feed, on_cpu=on_cpu)
+    # Feeding that keeps up with the fast end of the interval holds no part of it up.
     if not on_cpu and (feed is None or feed.images_per_second >= computed.high):
         return computed, expected.input_bound
     low, high = (pace(end, feed, on_cpu=on_cpu).images_per_second for end in (computed.low, computed.high))
@@ -306,6 +308,7 @@ def validation_images(job: TrainingJob) -> int:
     folder is set apart."""
     if job.known_data is not None:
         return job.known_data.hold_out_images
+    # A ninth of what is left for training is a tenth of all, rounded up.
     return -(-(job.train_images or 0) // 9)
 
 

@@ -109,6 +109,7 @@ class InterruptibleRun:
 
 def checkpoint_count(work_seconds: float, interval_seconds: float) -> int:
     """Checkpoints of uninterrupted work: one after each interval, none at the very end."""
+    # Less a trifle: rounding must not add a checkpoint to work that ends with an interval.
     return max(0, math.ceil(work_seconds / interval_seconds - 1e-9) - 1)
 
 
@@ -182,6 +183,7 @@ def _segment(up: Spells, seconds: float, restart_seconds: float) -> _Segment | N
     """None: no spell is likely to last that long."""
     share, means = up.short_share, (up.short_seconds, up.long_seconds)
     whole = restart_seconds + seconds
+    # expm1, since 1 - exp(-x) loses its digits where an interval is short beside a spell.
     short_misses, long_misses = -math.expm1(-whole / means[0]), -math.expm1(-whole / means[1])
     through_short = share * math.exp(-whole / means[0])
     through = through_short + (1 - share) * math.exp(-whole / means[1])
@@ -269,6 +271,7 @@ def ends(run: InterruptibleRun, place: SpotPlace, expected: ExpectedRun, work: E
     again = (expected.billed_seconds - run.plain_seconds) / stops if stops > 0 else 0.0
     # Interruptions as they come in a renewal process, each after some part of an interval.
     scatter = stops * up.variance / up.mean_seconds**2
+    # An interruption comes anywhere in an interval: the variance of an even spread is a twelfth of its square.
     within = stops * min(run.interval_seconds + run.checkpoint_seconds, run.work_seconds) ** 2 / 12
     waits = stops * down.variance + _first_wait_variance(place) + _drift_variance(place, expected.waiting_seconds)
     billed = _ends(run, expected.billed_seconds, scatter * again**2 + within, work)

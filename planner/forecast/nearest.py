@@ -57,11 +57,13 @@ def _line(what: str, one: Candidate, option: Callable[[Candidate], str]) -> str:
 
 
 def _budget(one: Candidate) -> str:
+    # Rounded up: the limit that is named has to let the offer in.
     cents = math.ceil(one.cost_micro_usd / 10_000)
     return f"--budget {cents / 100:.2f}"
 
 
 def _deadline(one: Candidate) -> str:
+    # Rounded up, as the budget is.
     return f"--deadline {math.ceil(_time(one) / timedelta(minutes=1))}m"
 
 

@@ -59,6 +59,7 @@ def go_through(run: InterruptibleRun, spells: Iterable[Spell], work_seconds: flo
 
 def drawn_spells(place: SpotPlace, random: Random) -> Iterator[Spell]:
     """Spells of the place from a random moment on; the first one is what is left of the spell at that moment."""
+    # Shifted by half the variance, so that the factor's mean is 1 and expectations stay as they are.
     outages = math.exp(random.gauss(-(place.drift**2) / 2, place.drift))
     up = random.random() < place.availability
     first = place.up if up else place.down
@@ -72,6 +73,7 @@ def drawn_spells(place: SpotPlace, random: Random) -> Iterator[Spell]:
 
 def _drawn(spells: Spells, short_share: float, random: Random) -> float:
     mean = spells.short_seconds if random.random() < short_share else spells.long_seconds
+    # One minus: random() may be 0, which has no logarithm, and is never 1.
     return -mean * math.log(1.0 - random.random())
 
 

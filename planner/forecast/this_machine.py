@@ -217,6 +217,7 @@ def _gpus(machine: HostHardware, devices: DeviceTable, job: TrainingJob) -> tupl
     alike = sum(gpu.name == name for gpu in machine.gpus)
     counts = [alike, *(1 << power for power in reversed(range(alike.bit_length())))]
     if job.framework is Framework.TORCH:
+        # The trainer uses one device with PyTorch.
         counts = [1]
     return device, next(count for count in counts if job.micro_batch_size % count == 0)
 
@@ -232,6 +233,7 @@ def _fits(work: Workload, machine: HostHardware, device: Device | None, count: i
     if device:
         usable_gib = device.usable_memory(machine.gpus[0].memory_gib, jax=work.job.framework is Framework.JAX).high_gib
     else:
+        # On a host the framework lies in the same memory; what a GPU reports as usable is without it (ADR 9).
         usable_gib = machine.memory_gib - FRAMEWORK_BYTES / GIB
     needed_gib = work.device_bytes(work.job.micro_batch_size // count) / GIB
     if needed_gib > usable_gib:
@@ -270,6 +272,7 @@ def _scaled_by_own(
     The interval is what is left between shapes once a machine is known; it reaches half-way to the model's own
     answer (as a factor), because what held the measured shape up need not hold up another.
     """
+    # Rows come oldest first: of each shape the newest stays.
     newest = {row.shape: row for row in rows if row.job and row.images_per_second > 0}
     ratios = []
     for row in list(newest.values())[-SHAPES_KEPT_IN_MIND:]:

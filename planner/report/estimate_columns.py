@@ -237,6 +237,7 @@ COLUMNS = (
         "images per second over all devices, with the ends of the 80 % interval", "images/s (80 %)",
         lambda ranked, _: speed_text(ranked.candidate.estimate.throughput), right=True,
         of_machine={
+            # `value=value` binds each key's own function: a closure would see the last one.
             key: lambda estimate, value=value: value(estimate.throughput)  # type: ignore[misc]
             for key, value in SPEED.items() if key != "basis"
         },

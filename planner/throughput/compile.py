@@ -52,6 +52,7 @@ def compile_measurements(text_dir: Path, target: Path) -> None:
     partial = Path(name)
     try:
         _write(partial, rows, sources, text_digest(text_dir))
+        # mkstemp makes a file that its owner alone may read: a package is read by others too.
         partial.chmod(0o644)
         partial.replace(target)
     finally:

@@ -32,6 +32,7 @@ def from_own(
     """
     same = [row for row in rows if _distance(question, model, row) == 0]
     if same:
+        # The middle one, so that a run which was disturbed is outvoted.
         rate = sorted(row.images_per_second for row in same)[len(same) // 2]
         throughput = _around(rate, _REPEAT_FACTOR, Basis.MEASURED, tuple(row.id for row in same))
         return replace(throughput, note="measured by an own run")

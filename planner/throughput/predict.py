@@ -105,6 +105,7 @@ class Predictor:
         seconds = self._model.seconds(setup)
         near = self._evidence(setup, model, without)
         for row in without:
+            # For a Gaussian process the effect of leaving one row out is exact: no fit is made anew (ADR 7).
             seconds *= math.exp(self._model.left_out.get(row, 0.0))
         rate = setup.batch * setup.count / seconds
         return self._throughput(rate, near, self._half_width(near))
@@ -236,6 +237,7 @@ def _setup(question: Question, rates: KnownRates) -> Setup:
         precision=precision_of(question.precision),
         xla=question.xla,
         family=family,
+        # A job has no source: Keras' rows on EC2 stand for our trainer (ADR 7).
         source=KERAS_REFERENCE if family is Family.KERAS else "",
         optimizer_step=True,
         link=link_of(question.device_count, 1, interconnect, Parallelism.UNSTATED, question.device),
