@@ -10,6 +10,7 @@ from pricing.grades import Market
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# A vendor that renames a product must not empty the catalog (ADR 16).
 MOST_GONE = Decimal("0.2")
 MOST_CHANGED = Decimal("0.25")
 A_LOT = Decimal("1.5")
@@ -87,6 +88,7 @@ def unbelievable(changes: Changes, on_demand_before: int) -> tuple[str, ...]:
     reasons = []
     if changes.before >= ENOUGH and len(changes.removed_offers) > MOST_GONE * changes.before:
         reasons.append(f"{len(changes.removed_offers):,} of {changes.before:,} offers would be gone")
+    # On-demand prices move rarely, spot prices every week (ADR 2).
     far = sum(one.key.market == Market.ON_DEMAND and one.factor > A_LOT for one in changes.moved)
     if on_demand_before >= ENOUGH and far > MOST_CHANGED * on_demand_before:
         reasons.append(f"{far:,} of {on_demand_before:,} on-demand prices would move by more than half")

@@ -105,6 +105,7 @@ def compile_catalog(text_dir: Path, target: Path, overlays: Sequence[Overlay] = 
     true, OSError for files.
     """
     tables = without_restricted(overlaid(read_tables(text_dir), overlays))
+    # With the process's number: two commands may compile a catalog anew at once (pricing/current.py).
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
@@ -156,6 +157,7 @@ def main() -> int:
 
 
 def _write(connection: sqlite3.Connection, tables: Tables, sha256: str, overlays: Sequence[Overlay]) -> int:
+    # The file is temporary: one that is cut off is thrown away, so that nothing has to be rolled back.
     connection.execute("PRAGMA journal_mode = OFF")
     connection.executescript(_SCHEMA)
     connection.execute("BEGIN")
@@ -288,6 +290,7 @@ def _rentals(offers: Iterable[OfferRow]) -> Iterator[tuple[Market, list[tuple[Of
             if price is not None:
                 bucket, (offered, as_of) = _bucket(row, market), row.availability
                 there = (-1 if offered is None else int(offered), as_of.toordinal() if as_of else 0)
+                # -1 for what is not known: None cannot be sorted among numbers.
                 key = (row.type.provider, row.type.name, market, -1 if bucket is None else bucket, there)
                 groups[key].append((row, price))
     for (_, _, market, _, _), places in sorted(groups.items(), key=lambda group: group[0]):
@@ -314,6 +317,7 @@ def _rental(rental_id: int, place: OfferRow, market: Market, rows: tuple[int, in
 def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys) -> tuple[Any, ...]:
     on_demand = keys.on_demand_here(row)
     if on_demand is None:
+        # Where the machine has no on-demand price there, the cheapest of its provider stands in for it (ADR 2).
         on_demand = keys.cheapest.get((row.type.provider, row.type.name))
     ground = keys.grounds.of(row, price, market)
     region_id = keys.regions[row.region]

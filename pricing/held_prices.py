@@ -84,6 +84,7 @@ class Check:
         self._type_of = type_of
         # A family that was not known before is held against itself.
         new = ((kind, one.market, one.usd_per_hour) for one in read if (kind := type_of(one.instance_type)))
+        # Medians of known prices first: those of a misread list would let the list itself through.
         self._medians = Medians.of(_priced(offers)).over(Medians.of(new))
 
     def passes(self, place: PriceKey, one: PriceFound, last: Entry | None) -> bool:

@@ -80,6 +80,7 @@ def merge(catalog_state: KnownPrices, news: News) -> Merged:
         skipped[Count.UNKNOWN_TYPE.value] += sum(types.get(one.instance_type) is None for one in part.parsed.prices)
         if not part.error:
             kept_count += _take_over(entries, part, types, catalog_state, check)
+    # Before the Spot Advisor's savings, which take the place of prices that are not there.
     skipped["a spot price of next to nothing"] += _drop_nothing(entries)
     if news.advice is not None:
         _advise(entries, news.advice, catalog_state, news.on)
@@ -132,6 +133,7 @@ class _Types:
 
     def _is_accelerated(self, name: str) -> bool:
         type_row = self._type_rows_by_name.get(name)
+        # Azure's list does not describe machines; its sizes with accelerators are the series that begin with N.
         return name.startswith("Standard_N") if type_row is None else type_row.device_count > 0
 
     def _like_its_family(self, name: str) -> InstanceType | None:
@@ -287,6 +289,7 @@ class _There(NamedTuple):
     offered: Offered | None
 
     def of(self, kind: InstanceType, region: str) -> Availability:
+        # Google's list of machine types has no TPUs (sources/offerings.py): that one is not in it says nothing.
         if self.offered is None or region not in self.offered.regions or kind.name.startswith("tpu-"):
             return self.before.get((region, kind.name), BY_LIFECYCLE)
         return Availability((region, kind.name) in self.offered.zones, self.offered.on)

@@ -40,6 +40,7 @@ class Billing:
             raise ValueError(f"a rental cannot last {duration}")
         if not duration:
             return 0
+        # Whole microseconds: seconds as a float could begin an increment that nobody used.
         microseconds = duration // _ONE_MICROSECOND
         increments = -(-microseconds // (self.increment_seconds * 1_000_000))
         return max(self.minimum_seconds, increments * self.increment_seconds)

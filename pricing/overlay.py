@@ -65,6 +65,7 @@ def _over(tables: Tables, overlay: Overlay) -> Tables:
     name = f"{overlay.provider} as read on {overlay.read_on}"
     sources = {source.id: source for source in (*tables.sources, *parse_sources(overlay.sources, name))}
     new_types = {(kind.provider, kind.name): kind for kind in parse_types(overlay.types, name, tables.devices)}
+    # This version's own row of a type goes before one that an earlier refresh derived from its family.
     types: Mapping[tuple[str, str], InstanceType] = {**new_types, **tables.types}
     offers = parse_offers(overlay.offers, name, OffersOf(overlay.provider, types, sources))
     refuse_duplicates(offers)

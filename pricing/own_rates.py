@@ -23,6 +23,7 @@ _KEYS = (
     *("provider", "region", "instance_type", "family", "market", "usd_per_hour", "discount_percent"),
     *("account", "until", "hours_left", "as_of", "note"),
 )
+# As for prices of lists (sources/reading.py): what the compiled format can hold ends a little above.
 _MOST_USD = 2000
 _MOST_HOURS = 10_000_000
 _HINT = 'for example {provider = "aws", family = "p5", discount_percent = 30, note = "our contract of 2026"}'

@@ -32,11 +32,13 @@ were places that refuse every create: H100 in europe-north1 at 0.27 of it (a fie
 OUTLIER_QUANTILE = Decimal("0.25")
 SHARE_QUANTILE = Decimal("0.75")
 """Of the shares of on demand within a family: errs to the side where the receipt is a pleasant surprise."""
+# AWS's savings of 2025 are admitted, Azure's list of about 2024 is not (ADR 24).
 ADMITTED_FOR = timedelta(days=730)
 LEAST_SHARE = Decimal("0.05")
 """What lies below cannot be true: the least share of on demand in the dated lists of the tables is 0.09 (c2, n2)."""
 MOST_AGE_DAYS = 365
 """Beyond that nothing was fitted: older prices count as a year old, with the spread of their own age."""
+# The fitted ends are those after so many days; they widen with the root of the age (ADR 24).
 SPREAD_DAYS = 90
 _MOST_SPREAD_DAYS = 3 * MOST_AGE_DAYS
 OTHER_VENDORS_WIDER = 2.0
@@ -199,6 +201,7 @@ def planning_micro(
         return None
     if grounded.until_day >= day:
         return base
+    # Rounded in whole numbers as pricing/queries.py does it: a test holds the two together.
     grown = (base * (MILLION + drift.ppm_per_day * aged_days(grounded.read_day, day)) + MILLION // 2) // MILLION
     return grown if on_demand_micro is None else max(base, min(grown, on_demand_micro))
 

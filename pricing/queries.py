@@ -90,6 +90,7 @@ def conditions(query: OfferQuery, today: date, assumed: Assumed) -> Conditions:
     }
     names = [_is_in(name, values, parameters) for name, values in columns.items() if values is not None]
     if not query.include_retired:
+        # IS NOT, since offered is NULL where no offerings were read: the lifecycle alone decides then.
         names.append(f"NOT {_RETIRED} AND r.offered IS NOT 0")
     place = "1"
     if query.regions is not None:

@@ -39,6 +39,7 @@ SOURCES = (
 _INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
 # Not those of governments and of China, nor Local Zones and Wavelength Zones.
 _PUBLIC = re.compile(r"(?!cn-)[a-z]{2}-[a-z]+-\d")
+# What has no line ends is no price list, and must not fill the memory.
 _LONGEST_LINE = 1 << 20
 _LINES_BEFORE_HEADER = 20
 _HEADER = b'"SKU"'
@@ -151,7 +152,7 @@ class _Table(NamedTuple):
 
     @classmethod
     def find(cls, rows: Iterator[bytes]) -> _Table:
-        """Some lines of the file's own come before the header."""
+        """Some lines of the file's own come before the header. Raises SourceError where that or a column is missing."""
         first, published = b"", None
         for _ in range(_LINES_BEFORE_HEADER):
             line = next(rows, None)
@@ -170,6 +171,7 @@ class _Table(NamedTuple):
         raise SourceError(f"the price list has no header: {came_instead(first)}")
 
     def fields(self, line: bytes) -> dict[str, str]:
+        """A row by column. Raises SourceError where the file was cut off within it."""
         values = _fields(line)
         if len(values) != self.width:
             raise SourceError(f"a row has {len(values)} of {self.width} columns: the file was cut off or is damaged")

@@ -36,6 +36,7 @@ SOURCES = (
     (QUERY_ID, "listed", "AWS Price List Query API (AmazonEC2, Linux, shared tenancy)"),
     (HISTORY_ID, "observed", "EC2 DescribeSpotPriceHistory (Linux/UNIX), by zone, over seven days"),
 )
+# A run of hours meets the week before, not the moment in which its price is read (ADR 16).
 HISTORY = timedelta(days=7)
 QUERY_REGION = "us-east-1"
 """One of the three places that answer price queries."""
@@ -117,6 +118,7 @@ def read_offered(account: Account, regions: Collection[str], now: datetime) -> O
             pages = account.client("ec2", region).get_paginator("describe_instance_type_offerings")
             entries = parse_offered(pages.paginate(LocationType="availability-zone"))
         except account.errors as error:
+            # A region that is not enabled refuses; where nobody answers, the next region would take as long.
             if isinstance(error, account.unreachable):
                 break
             continue

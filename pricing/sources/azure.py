@@ -33,6 +33,7 @@ SOURCES = (
     (LIST_ID, "listed", "Azure Retail Prices API (Virtual Machines, Consumption)"),
     (FLOOR_ID, "estimated", "Azure Retail Prices API: exactly a tenth of on demand, which may be a floor and no price"),
 )
+# A list whose pages lead in a circle has to end.
 MOST_PAGES = 500
 _IN_REGION = "serviceName eq 'Virtual Machines' and priceType eq 'Consumption' and armRegionName eq '{region}'"
 _FLOOR = Decimal("0.1")
@@ -103,6 +104,7 @@ def _all_pages(get: Callable[[str], bytes], endpoints: Endpoints, question: str,
         if not page.next_url:
             parsed.prices = settled(rows, parsed)
             return parsed
+        # The link comes with the reply: it must not lead to another server.
         if _origin(page.next_url) != _origin(endpoints.prices):
             raise SourceError(f"the next page of prices is said to be at {_origin(page.next_url)[1]}, somewhere else")
         url = page.next_url

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 LIST_ID = "gcp-billing-catalog"
 SOURCES = ((LIST_ID, "listed", "Google Cloud Billing Catalog API (SKUs of Compute Engine and Cloud TPU)"),)
+# Google's ids of the services: Compute Engine and Cloud TPU.
 COMPUTE, TPU = "6F81-5844-456A", "E000-3F24-B8AA"
+# A list whose pages lead in a circle has to end.
 MOST_PAGES = 200
 
 _USAGE = frozenset({"OnDemand", "Preemptible"})
@@ -157,6 +159,7 @@ def _price(sku: dict[str, Any]) -> Price | Count:
     listing = sku.get("serviceRegions")
     regions = tuple(region for region in listing if is_name(region)) if isinstance(listing, list) else ()
     infos = items(sku.get("pricingInfo"))
+    # Google's reference calls it a timeline in chronological order: the last entry holds now.
     as_of = day_of(infos[-1].get("effectiveTime")) if infos else None
     return Price(thing, market, regions, rate, as_of) if regions else Count.INCOMPLETE
 
@@ -234,6 +237,7 @@ def machines(prices: Iterable[Price], types: Iterable[InstanceType], parsed: Par
             before = here.get(region)
             if before is not None and before.usd_per_hour != price.usd_per_hour:
                 parsed.skipped[Count.TWO_PRICES] += 1
+            # Whichever it is, nobody pays more than the dearer one.
             if before is None or before.usd_per_hour < price.usd_per_hour:
                 here[region] = _Rate(price.usd_per_hour, price.as_of)
     price_founds: list[PriceFound] = []

@@ -21,6 +21,7 @@ MOST_BYTES = 64 << 20
 TRIES = 4
 _TIMEOUT_SECONDS = 60
 _CHUNK = 1 << 18
+# Answers of a server that is busy, or away for a moment.
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_SECONDS = 60.0
 
@@ -85,6 +86,7 @@ class UrllibHttp:
 
     def _pieces(self, url: str, headers: Mapping[str, str] | None, most: int | None) -> Iterator[bytes]:
         """Raises _AgainError for what may pass, SourceError for the rest."""
+        # Not compressed, so that Content-Length tells whether all of it came.
         request_body = {"User-Agent": self._agent, "Accept-Encoding": "identity", **(headers or {})}
         place = where(url)
         try:
@@ -162,6 +164,7 @@ def _whole(response: http.client.HTTPResponse, place: str, most: int | None) -> 
 
 def _status_error(error: urllib.error.HTTPError, place: str) -> Exception:
     if error.code in _AGAIN:
+        # It may be a date too (RFC 9110, 10.2.3): then our own pause counts.
         question = error.headers.get("Retry-After", "") if error.headers else ""
         return _AgainError(f"{place} answers {error.code}", float(question) if question.isdecimal() else None)
     hint = "look at the key or the account it was asked with" if error.code in (400, 401, 403) else ""

@@ -90,6 +90,7 @@ def read_gcp(catalog_state: KnownPrices, asking: Asking) -> News:
     types = [kind for (provider, _), kind in sorted(catalog_state.types.items()) if provider == catalog_state.provider]
     parts = _parts_read(gcp.read(asking.http, endpoints, headers, types, asking.regions), asking)
     offered = None
+    # Without a project there is no list of offerings that could be read.
     if account is not None and account.scope:
         place = offerings.Endpoints()._replace(
             google=asking.environment.get("PLAN_GCP_OFFERINGS_URL") or offerings.Endpoints().google

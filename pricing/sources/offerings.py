@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pricing.sources.http import Http
     from pricing.tables import InstanceType
 
+# A list whose pages lead in a circle has to end.
 MOST_PAGES = 500
 _ATTACHED = {
     "T4": "nvidia-tesla-t4",
@@ -74,6 +75,7 @@ def read_azure(http: Http, endpoints: Endpoints, account: Account, regions: Coll
             page = json_object(http.get(url, _bearer(account)), "Azure's list of sizes")
             entries |= {(region, name): zones for name, zones in parse_azure(page, region).items()}
             following = page.get("nextLink")
+            # The account's token goes with each request: no link of a reply may take it to another server.
             if not isinstance(following, str) or not following.startswith(endpoints.azure):
                 break
             url = following
