@@ -32,6 +32,7 @@ def command(
         runner = build.runner(journal, settings, view.show, run.provider, other_client, factory)
         if anyone:
             run = take_over(runner, run)
+        # A run that was taken away with nobody there goes on; any other end stands, and its receipt is shown.
         if run.phase is Phase.DONE and run.outcome is not Outcome.INTERRUPTED:
             if journal.owes_receipt(run):
                 runner.settle(run)
@@ -42,5 +43,6 @@ def command(
             return
         request = build.further_requests(runner, run, factory, settings)
         if run.phase is Phase.DONE:
+            # Under its own limits and in its own places: these are what somebody has agreed to.
             run = runner.again(run, run, None)
         follow(runner, run, request, as_json)

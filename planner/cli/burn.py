@@ -53,6 +53,7 @@ def command(
     else:
         sys.stdout.write(_text(things, accounts) + "\n")
     silent = [account for account in accounts if account.error is not None]
+    # Where one account was read, the others' errors are lines of the answer.
     if silent and all(account.bill is None for account in accounts):
         text = "; ".join(f"{account.name}: {account.error.message}" for account in silent if account.error)
         raise RefusedError(f"no account could be read: {text}", "plan doctor shows what is missing")

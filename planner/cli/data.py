@@ -60,6 +60,7 @@ _COLUMNS = (
     Column("size", right=True),
     Column("a month", right=True),
 )
+# Letters of a content's hash in the table: as many as a launch names for `plan data remove`.
 _MOST_FILES = 12
 _IMAGES_BETWEEN_LINES = 10_000
 MOST_DECODED_AT_LAUNCH = 500

@@ -80,6 +80,7 @@ def command(
             if just_clean:
                 _clean(tools)
                 return
+            # Before anything is rented: a result that cannot be written would have to be paid for again.
             check_folder(folder)
             tools.targets = within(targets(cloud, _tell, _device(device), region or ()), limits)
             _show(tools)

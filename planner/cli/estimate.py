@@ -82,6 +82,7 @@ def command(
     now = SystemClock().now()
     query = query._replace(evidence=_evidence(settings, now))
     plan = make_plan(job, query, settings, now, _tell)
+    # Asked after the first plan: its rows tell which price lists would settle them.
     if not as_json and catalog is None and _is_refreshed(plan, settings):
         plan = make_plan(job, query, settings, SystemClock().now(), _tell)
     if check:

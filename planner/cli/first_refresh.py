@@ -48,6 +48,7 @@ def refreshed_at_first(plan: Plan, home: Path) -> bool:
     reply = ask(_question_text(regions), terminal, clock, default=False)
     if reply is not Reply.YES:
         return False
+    # A list, which `any` cannot cut short: the lists of every provider are read.
     return any([_is_read(provider, names, home) for provider, names in regions.items()])
 
 

@@ -67,6 +67,7 @@ def _recipe(name: str) -> str:
 
 def _write(target: Path, text: str) -> None:
     try:
+        # The person's own umask: the file lies outside the home, which alone is private.
         with persons_files(), target.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:

@@ -160,6 +160,7 @@ def _ask(
         return
     question = "launch with the image, data and secrets above?" if foreign else "launch?"
     hint = "--yes launches without asking"
+    # Enter alone does not agree to parts that others made.
     confirm(question, default=not foreign, hint=hint, left_alone="nothing was launched")
 
 

@@ -87,4 +87,5 @@ def _rounds(run: Run, journal: Journal, follow: bool) -> Iterator[Run]:
     while follow and (now := journal.run(run.run_id)).phase is not Phase.DONE:
         yield now
         clock.sleep(FOLLOW_SECONDS)
+    # Once more after the end: what was written since the last round is still unread.
     yield journal.run(run.run_id)

@@ -28,6 +28,7 @@ def _unverified(journal: Path) -> list[str]:
     from contextlib import closing
 
     try:
+        # Read by hand: the journal's own modules would slow down the end of every command.
         with closing(sqlite3.connect(f"{journal.absolute().as_uri()}?mode=ro", uri=True)) as db:
             rows = db.execute("SELECT unverified FROM runs WHERE unverified IS NOT NULL AND phase <> 'done'").fetchall()
     except sqlite3.Error:

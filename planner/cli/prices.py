@@ -229,7 +229,7 @@ def refresh_lock(home: Path) -> Iterator[None]:
 
 @contextmanager
 def errors_in_words() -> Iterator[None]:
-    """Files that cannot be read or written are errors in words."""
+    """Files that cannot be read or written are errors in words: ThisMachineError."""
     try:
         yield
     except CatalogError as error:

@@ -51,6 +51,7 @@ def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | Non
         if _matches(resource.resource.run_id, query)
     ]
     silent = _silent(looks)
+    # Nothing found is no answer as long as a place has not answered: the machine may be there.
     if not resources and silent:
         raise TeardownUnverifiedError(
             f"no machine of run {query.name} was found where somebody answered; {'; '.join(silent)}",

@@ -86,6 +86,7 @@ def command(
             sys.stderr.write(f"{one.name}: not read: {one.left_out}\n")
     stored_runs = _stored(swept, settings)
     _show(swept, stored_runs, settings, as_json)
+    # Only a look at all of them, each with an answer, may say later that nothing was left.
     if provider is None and all(one.is_whole for one in looks):
         keep_sweep(settings.home, LastSweep(build.clock().now(), tuple(swept)))
     ending = {name: _ending(sweep, client, everything=everything) for name, sweep in swept.items()}
@@ -95,6 +96,7 @@ def command(
         rest = [line for name, resources in ending.items() for line in _end(name, resources, settings)]
     if stored and not dry_run:
         _remove_stored(removable(stored_runs), settings, assume_yes=yes)
+    # After the deletions: what could not be confirmed before may be gone by now.
     _settle_unverified(settings, dry_run)
     _complain(rest, looks)
 

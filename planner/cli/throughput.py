@@ -61,6 +61,7 @@ def _rows(file: Path) -> list[dict[str, str]]:
     try:
         if file.stat().st_size > MAX_BYTES:
             raise BadInputError(f"{file} is larger than {MAX_BYTES // 1_000_000} MB", "is this the right file?")
+        # Spreadsheets write a byte order mark, which would become part of the first column's name.
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -15,6 +15,7 @@ from pricing.money import format_usd
 if TYPE_CHECKING:
     from planner.runs.targets import Target
 
+# docs/drill.md promises these two as the most.
 MOST_MINUTES = 45
 MOST_USD = Decimal("0.15")
 SIM_MOST_USD = Decimal("0.50")

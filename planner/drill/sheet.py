@@ -54,7 +54,10 @@ class Sheet:
 
     @contextmanager
     def fails_only(self, step: Step) -> Iterator[None]:
-        """What has to go before a step can be tried: an error in the block fails the step, its end proves nothing."""
+        """What has to go before a step can be tried: an error in the block fails the step, its end proves nothing.
+
+        Raises SkippedError in the place of such an error.
+        """
         began = self._clock.now()
         try:
             yield

@@ -123,7 +123,7 @@ class Tools:
         return Watchful(lambda _: self.provider, self.now, offers).over(request_of)
 
     def launched(self, run: Run, make: MakeRequest) -> Run:
-        """The run with a machine that boots. Raises PlanError, FailedError, SkippedError."""
+        """The run with a machine that boots. Raises PlanError, FailedError, SkippedError, BrokenOffError."""
         try:
             the_run, _ = self.runner.follow(run, make, until_launched=True)
         except Detached as left:

@@ -31,6 +31,7 @@ SAME_NET_SPREAD = 1.2
 SHAPE_SPREAD = 1.25
 # A calibration while others had more than this share of the processors is made anew at the next launch.
 MOST_OTHERS = 0.25
+# More than two seconds of training can use up.
 _EPOCHS = 1_000
 _BATCHES = 4
 """Images of a calibration, in batches: enough that they do not all stay in a cache."""

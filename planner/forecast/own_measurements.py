@@ -36,7 +36,10 @@ class OwnMeasurement:
 
 
 def load_measurements(path: Path) -> list[OwnMeasurement]:
-    """Every readable row, oldest first; a line that was cut off by a crash is passed over."""
+    """Every readable row, oldest first; a line that was cut off by a crash is passed over.
+
+    Raises ThisMachineError where the file cannot be read.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:

@@ -21,7 +21,7 @@ def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Calla
 
     Raises RefusedError where none is left, with the region or the quota of the first place.
     """
-    # Before quotas are asked about: a closed region has none that anybody can raise.
+    # First: nobody need be asked about the quotas of a region that is closed.
     plan = _in_open_regions(plan, provider_of, say)
     short: dict[Offer, str] = {}
     for name in dict.fromkeys(ranked.offer.provider for ranked in plan.candidates):

@@ -296,6 +296,7 @@ def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _ClientFi
             file.flush()
             os.fsync(file.fileno())
         if first:
+            # A link fails where the name is taken: of two first commands one succeeds, and the other reads (ADR 17).
             path.hardlink_to(partial)
         else:
             partial.replace(path)

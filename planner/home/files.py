@@ -93,6 +93,7 @@ def _closed(path: Path) -> bool:
     if path.is_symlink() or not path.is_dir():
         return is_done
     for folder, folders, files in os.walk(path):
+        # A list, which `all` cannot cut short: every entry is closed, also behind one that could not be.
         is_done = all([_closed_alone(Path(folder) / name) for name in (*folders, *files)]) and is_done
     return is_done
 

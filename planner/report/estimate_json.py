@@ -51,6 +51,7 @@ def _rows(plan: Plan, checked: Mapping[int, Judged] | None) -> Iterator[dict[str
     today = plan.made_at.date()
     for rank, candidate in enumerate(plan.ranking, start=1):
         estimate, place, _, _ = candidate
+        # By its id: the plan holds every estimate, so that no other object can come by it.
         machine = machines.get(id(estimate)) or machines.setdefault(
             id(estimate), {key: value(estimate) for key, value in OF_MACHINE.items()}
         )

@@ -188,7 +188,9 @@ def _spot_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     if estimate.spot is None:
         return []
     checkpoints = Workload(plan.job).checkpoints
+    # The same row shows the same figures each time it is explained.
     seed = f"{offer.provider} {offer.instance_type} {offer.region}"
+    # Simulated for the one row that is explained: it takes milliseconds (ADR 8).
     lines = explain_spot(with_quantiles(estimate.spot, estimate.plain, checkpoints, seed), estimate.plain, checkpoints)
     if offer.interruption_bucket is not None:
         dated = f", {offer.price_as_of or offer.price_as_of_text or 'undated'}: {offer.price_source}"
@@ -222,6 +224,7 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     job, offer = plan.job, ranked.offer
     cores = cores_of(offer.device)
     share = job.micro_batch_size // (offer.device_count * cores)
+    # A TPU's step is always planned as a whole by XLA, whatever the framework (ADR 9).
     planned = uses_xla(job) or device_kind(offer.device) == "tpu"
     memory_need = ranked.candidate.estimate.memory
     in_parts = job.accumulate > 1

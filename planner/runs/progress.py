@@ -19,6 +19,7 @@ Line = dict[str, Any]
 MOST_BYTES = 64 * 1024 * 1024
 """Of one attempt's progress; the agent of a rented machine sends at most 8 MiB (providers/agent/progress.py)."""
 _PIECE_BYTES = 1024 * 1024
+# A rented machine writes these lines: what is kept of them in memory has to be bounded.
 _MOST_PHASES = 50
 _MOST_EPOCHS = 100_000
 

@@ -328,7 +328,7 @@ def total_steps(job: TrainingJob) -> int | None:
 
 
 def request_none(run: Run, number: int, target: Target) -> LaunchRequest:
-    """For runs that are only followed: they launch nothing."""
+    """For runs that are only followed: they launch nothing. Raises BadInputError."""
     raise BadInputError(
         f"attempt {number} of run {run.run_id} was never launched in {target.where}", "plan attach continues it"
     )

@@ -189,6 +189,7 @@ def _machine(target: Target) -> tuple[str, str, str, str]:
     return offer.provider, offer.region, offer.instance_type, offer.market
 
 
+# No run is given longer (runner.LONGEST_PATIENCE), and a large budget would pay for more hours than a timedelta holds.
 _LONGEST_HOURS = 24 * 30
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 200
 """Newest runs that are looked through: a home may have ten thousand, and older ones tell nothing of today."""
+# An estimate waits for nobody: a journal that is written for longer gives no evidence this time.
 _WAIT_SECONDS = 1.0
 _REFUSALS = "SELECT refusal_json FROM refusals ORDER BY id"
 # Attempts that had a machine; what an attempt was not given is left out of its document.
