@@ -111,6 +111,7 @@ def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: Plac
     """
     disk_rate, address_rate = _hourly(usage, rates)
     transfer, between = _transfer(usage, rates)
+    # Nothing was rented, but what leaves the vendor's storage is paid all the same.
     if not duration:
         nothing = ZERO_USD
         return RunCost(compute=nothing, disk=nothing, address=nothing, transfer=transfer, between_regions=between)

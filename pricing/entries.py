@@ -45,6 +45,7 @@ def entries_of(offers: Iterable[OfferRow]) -> dict[PriceKey, Entry]:
             entry = Entry(row.on_demand, row.zones, None, None, *parts, row.note)
             entries[PriceKey(row.region, row.type.name, Market.ON_DEMAND, "")] = entry
         if row.spot is not None:
+            # A row without an on-demand price is the spot price of a single zone (tables.OfferRow).
             zone = row.zones[0] if row.on_demand is None and len(row.zones) == 1 else ""
             entry = Entry(row.spot, row.zones, row.interruption_bucket, row.history, None, None, row.note)
             entries[PriceKey(row.region, row.type.name, Market.SPOT, zone)] = entry

@@ -36,6 +36,7 @@ class Grounds:
     def _known_shares(self, spot: Sequence[tuple[OfferRow, Price]]) -> dict[tuple[str, ...], int]:
         """Shares of the on-demand price, of prices that are admitted: by family, by device, and of all with or without
         an accelerator."""
+        # In the place of today, which a compilation does not know: the same text gives the same catalog on any day.
         newest = max((price.as_of for _, price in spot if price.as_of is not None), default=None)
         shares_of_group: defaultdict[tuple[str, ...], list[Decimal]] = defaultdict(list)
         for row, price in spot:

@@ -218,6 +218,7 @@ def _known_prices(part: PricePart, types: _Types) -> dict[PriceKey, PriceFound]:
 def _entry(one: PriceFound, before: Entry | None, catalog_state: KnownPrices) -> Entry:
     """The zones and the interruption bucket that were known stay; so does a later date of the same price."""
     price = Price(
+        # In the unit of the compiled catalog, so that a price that was read again equals itself.
         usd_per_hour=one.usd_per_hour.quantize(_MICRO),
         as_of=one.as_of,
         as_of_text=NO_DATE if one.as_of is None else "",

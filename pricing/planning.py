@@ -184,6 +184,7 @@ def outlier_floors(by_region: Mapping[str, int]) -> dict[str, int]:
         return {}
     prices = [Decimal(micro) for micro in by_region.values()]
     middle, quartile = percentile(prices, Decimal("0.5")), percentile(prices, OUTLIER_QUANTILE)
+    # The greater of the two: where many prices are doubted, the quartile may lie below some of them.
     return {region: max(micro, int(quartile)) for region, micro in by_region.items() if micro < OUTLIER_SHARE * middle}
 
 

@@ -77,6 +77,7 @@ class StandardTerminal:
             number = sys.stdin.fileno()
             if not _has_text(number, seconds):
                 return None
+            # Not through sys.stdin, whose buffer the poll knows nothing of: typed text could wait there unseen.
             return os.read(number, 4096).decode(errors="replace")
         except (OSError, ValueError):  # the terminal has gone
             return ""
@@ -124,6 +125,7 @@ def ask(
             terminal.write("\n")
             return Reply.CLOSED
         line, newline, rest = (typed + (text or "")).partition("\n")
+        # What was typed of a line is kept until its end comes.
         typed = rest if newline else line
         answer = _reply_of(line, default) if newline else None
         if answer is not None:

@@ -137,6 +137,7 @@ def _breaking_off(signals: list[str]) -> Iterator[None]:
         signals.append(signal.Signals(number).name)
         raise BrokenOffError(f"the drill was interrupted ({signals[0]})")
 
+    # Ctrl-C too: as KeyboardInterrupt it would be taken by the runner for the wish to stop one run.
     kinds = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     before = {kind: signal.signal(kind, break_off) for kind in kinds}
     try:

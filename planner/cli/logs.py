@@ -47,6 +47,7 @@ def command(
 def _progress(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
     readers: dict[int, ProgressReader] = {}
     for now in _rounds(run, journal, follow):
+        # Anew in each round: an interrupted run may go on at another provider.
         store = build.provider(now.provider, settings).store(run.run_id)
         for attempt in now.attempts:
             reader = readers.setdefault(attempt.number, ProgressReader(store, attempt.number))

@@ -26,6 +26,7 @@ def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, unt
         print_left(left.run, as_json)
         return
     except TeardownUnverifiedError:
+        # What may still bill, and until when, stands before the error.
         sys.stderr.write(f"{bills_line(runner.now(run))}\n")
         raise
     print_receipt(receipt, as_json)

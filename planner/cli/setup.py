@@ -63,6 +63,7 @@ def _ask(steps: Sequence[SetupStep], *, remove: bool, assume_yes: bool) -> None:
     count = "it" if len(steps) == 1 else f"these {len(steps)}"
     confirm(
         f"{'remove' if remove else 'make'} {count}?",
+        # Enter alone removes nothing.
         default=not remove,
         hint="--yes does not ask, --dry-run prints the calls",
         left_alone=f"nothing was {'removed' if remove else 'made'}",

@@ -82,6 +82,7 @@ def command(
     if others:
         sys.stderr.write(f"{others_line(others, desk.client)}\n")
     for standing_resources in standings:
+        # Raised below the table: one run's trouble does not keep the others from being shown.
         if standing_resources.error is not None:
             raise standing_resources.error
     if desk.unreadable:

@@ -62,6 +62,7 @@ def _stop(name: str, settings: Settings, *, anyone: bool, as_json: bool) -> None
         runner = build.runner(journal, settings, view.show, run.provider)
         if anyone:
             run = take_over(runner, run)
+        # It may have ended since anybody looked: then there is nothing left to ask.
         run = runner.settle(run)
         if run.phase is Phase.DONE:
             sys.stderr.write(f"run {run.run_id} had ended: {run.outcome}\n")

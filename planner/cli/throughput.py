@@ -72,6 +72,7 @@ def _rows(file: Path) -> list[dict[str, str]]:
         hint = f"needed: {', '.join(NEEDED_COLUMNS)}; all columns: docs/measurements.md"
         raise BadInputError(f"{file} has no column {missing_names[0]!r}", hint)
     try:
+        # DictReader keeps the cells beyond the header under None.
         return [{key: value or "" for key, value in row.items() if key is not None} for row in reader]
     except csv.Error as error:
         raise BadInputError(f"{file}:{reader.line_num}: {error}", "is this a CSV file?") from None

@@ -98,6 +98,7 @@ def folder_bytes(folder: Path, most: int = MOST_LOOKED_AT) -> int | None:
 
 def read(folder: Path, items: tuple[Item, ...], report: Callable[[int], None]) -> DataSet:
     """Read every file once; `report` hears of the bytes. Raises ThisMachineError."""
+    # Packed in another way, the same files are another data set: shards of the two do not fit together.
     content = hashlib.sha256(_FORMAT.encode())
     shards = []
     for number, group in enumerate(grouped(items)):

@@ -270,6 +270,7 @@ def _remember(note: Path, stamp: str, data: DataSet) -> None:
 
 def _note(place: str, home: Path) -> Path:
     """What was seen at a folder or an address is kept there."""
+    # A path may be longer than the name of a file can be, and need not be UTF-8.
     return home / "data_sets" / f"{hashlib.sha256(os.fsencode(place)).hexdigest()[:32]}.json"
 
 

@@ -118,6 +118,7 @@ def left_over(tools: Tools) -> list[Run]:
     return [
         run
         for run in (*tools.journal.live(), *tools.journal.unverified())
+        # A copied journal has the drills of the home that it was copied from (ADR 17).
         if run.job_digest == DIGEST and run.provider == tools.provider.name and tools.runner.owns(run)
     ]
 

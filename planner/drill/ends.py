@@ -81,6 +81,7 @@ def _wait_until_gone(tools: Tools, refs: list[InstanceRef]) -> str:
     unknown = 0
     for ref in refs:
         try:
+            # A vendor may forget a machine that was deleted, or go on showing it as ended for a while.
             state = tools.provider.get(ref).state
         except InstanceNotFoundError:
             unknown += 1

@@ -142,6 +142,7 @@ def _stopped(tools: Tools, run: Run) -> Run:
     before = _step_of(tools, run)
     run, _ = tools.runner.stop(run)
     state = status_of(tools.store(run.run_id), run.attempts[-1].number).get("state")
+    # The machine has to say so itself: a run counts as stopped too where the command ended a machine that did not obey.
     if run.outcome is not Outcome.STOPPED or state != "stopped":
         raise FailedError(run.message or f"the run ended as {run.outcome}, its machine says {state}")
     if _step_of(tools, run) < before:

@@ -133,6 +133,7 @@ def parse_offers(rows: Iterable[bytes], region: str) -> Parsed:
             last = None
             _take(table, line, region, prices, parsed)
         else:
+            # Of rows that are not taken apart the last one is looked at: where it is not whole, the file was cut off.
             last = [line.decode("utf-8", "replace")]
     if last is not None:
         table.fields(last[0].encode())  # a file that was cut off ends in the middle of a row

@@ -94,6 +94,7 @@ class UrllibHttp:
             with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
                 self._last_modified = response.headers.get("Last-Modified")
                 yield from _whole(response, place, most)
+        # HTTPError is a URLError, and that an OSError: the handlers go from the special to the general.
         except urllib.error.HTTPError as error:
             error.close()
             raise _status_error(error, place) from None

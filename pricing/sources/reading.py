@@ -146,6 +146,7 @@ class Offered(NamedTuple):
 
 def usd(value: object) -> Decimal | None:
     """A price that can be: finite, above nothing, not beyond everything. None for whatever else it is."""
+    # True is an int in Python, and no price.
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return None
     text = str(value).strip()
@@ -190,6 +191,7 @@ def json_object(content: bytes, what: str) -> dict[str, Any]:
     """The JSON object that `content` is. Raises SourceError saying what came instead."""
     try:
         value = json.loads(content)
+    # json raises RecursionError for what is nested too deeply.
     except (ValueError, RecursionError):
         raise SourceError(f"{what}: {came_instead(content)}", "try again later") from None
     if not isinstance(value, dict):

@@ -23,6 +23,7 @@ def google_account(environment: Mapping[str, str]) -> Account | None:
         return None
     try:
         credentials, project = google.auth.default(scopes=[_GOOGLE_SCOPE])
+        # What is found has no token yet.
         credentials.refresh(Request())
     except google.auth.exceptions.GoogleAuthError:
         return None

@@ -174,6 +174,7 @@ class Journal:
         rows = self._rows(query, len(name), name) if name.isascii() else []
         if not rows or not name:
             raise UnknownRunError(f"there is no run {name!r}", "plan history lists them")
+        # A whole id that others begin with comes first in the order, and is meant.
         if len(rows) > 1 and rows[0]["run_id"] != name:
             raise BadInputError(f"{name!r} is the beginning of {len(rows)} runs", "give more of the id")
         return self._run(RunId(rows[0]["run_id"]))
