@@ -305,6 +305,7 @@ def _rental(rental_id: int, place: OfferRow, market: Market, rows: tuple[int, in
     kind = place.type
     cycle = kind.lifecycle
     day = cycle.date.toordinal() if cycle.date is not None else None
+    # Day 0 for what is retired already, so that it is on whichever day the catalog is asked about.
     retired_from = {LifecycleState.RETIRED: NEVER, LifecycleState.DEPRECATED: day}.get(cycle.state)
     offered, as_of = place.availability
     row: tuple[Any, ...] = (rental_id, kind.provider, kind.name, kind.family, kind.cpu_architecture, kind.device)

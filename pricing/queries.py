@@ -48,6 +48,7 @@ _SPREAD = f"""p.ground_micro, p.until_day, p.read_day, p.old_micro, p.is_share, 
     p.on_demand_micro, s.ppm_per_day, s.low_90_days, s.high_90_days"""
 """What rows.planned makes ground, spread and basis of."""
 
+# NULL where no end was announced.
 _RETIRED = "coalesce(r.retired_from_day <= :today, 0)"
 
 # CROSS JOIN keeps SQLite from turning the join round: rentals in order, and the places of each are one run of rows.

@@ -62,6 +62,7 @@ def _told_apart(provider: str | None, job_file: Path | None) -> tuple[str | None
 
 
 def _provider_names(only: str | None) -> tuple[str, ...]:
+    # The simulated cloud has no account that could lack anything: it is looked at where it is named.
     return tuple(name for name in build.provider_names(only) if only or not is_simulated(name))
 
 

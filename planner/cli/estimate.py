@@ -84,6 +84,7 @@ def command(
     plan = make_plan(job, query, settings, now, _tell)
     # Asked after the first plan: its rows tell which price lists would settle them.
     if not as_json and catalog is None and _is_refreshed(plan, settings):
+        # At the time of now: the question and the lists took theirs.
         plan = make_plan(job, query, settings, SystemClock().now(), _tell)
     if check:
         plan = _scored(plan, query, settings, now)

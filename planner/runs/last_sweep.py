@@ -19,7 +19,7 @@ _FILE = "last-sweep.json"
 
 @dataclass(frozen=True, slots=True)
 class LastSweep:
-    """`asked` are the providers that told all they have of ours; the others had no sign-in here."""
+    """`providers` are those that told all they have of ours; the others had no sign-in here."""
 
     at: datetime
     providers: tuple[str, ...]
@@ -29,6 +29,7 @@ def keep_sweep(home: Path, sweep: LastSweep) -> None:
     """A home that cannot be written is no reason to fail: the next sweep writes it."""
     with contextlib.suppress(OSError):
         home.mkdir(parents=True, exist_ok=True)
+        # The providers stand under the key that earlier versions wrote.
         write_atomically(home / _FILE, json.dumps({"at": sweep.at.isoformat(), "asked": list(sweep.providers)}))
 
 

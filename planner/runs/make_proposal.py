@@ -127,6 +127,7 @@ def _let_in(plan: Plan, around: Surroundings) -> Plan:
 
     Raises RefusedError where none is left.
     """
+    # Reversed, so that of each provider's offers the one that ranks first is kept.
     best = {ranked.offer.provider: ranked.offer for ranked in reversed(plan.candidates)}
     judged = judge(list(best.values()), around.provider_of)
     closed = {place.offer.provider: place for place in judged if place.is_closed}

@@ -41,6 +41,7 @@ COMPUTE, TPU = "6F81-5844-456A", "E000-3F24-B8AA"
 MOST_PAGES = 200
 
 _USAGE = frozenset({"OnDemand", "Preemptible"})
+# Commitments, reservations and whole hosts are other products than a machine by the hour.
 _NOT_PLAIN = re.compile(r"custom|sole tenancy|reserved|reservation|premium|commit|suspended|calendar|dws|flex", re.I)
 _SPOT = re.compile(r"^(spot )?preemptible ", re.I)
 _HOST = re.compile(r"^(?P<name>.+?)( instance)? (?P<what>core|ram) running in ", re.I)

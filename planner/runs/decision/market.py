@@ -101,6 +101,7 @@ def _situation(
         checkpoint_every_seconds=run.checkpoint_seconds,
         running=running,
         running_seconds=_since(run, now) if running is not Running.NOTHING else 0.0,
+        # A refusal is an answer to a create, what a provider hints is not: the refusal counts first.
         spot_up=False if _refused(run, Market.SPOT, refusals, now) else spot_up.up if spot_up else None,
         on_demand_refused=_refused(run, Market.ON_DEMAND, refusals, now),
         price_ratio=float(spot.offer.payable_usd_per_hour / on_demand.offer.payable_usd_per_hour),
