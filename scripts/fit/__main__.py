@@ -22,16 +22,16 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
     options.add_argument("--report-only", action="store_true", help="leave model.json as it is")
-    chosen = options.parse_args()
+    arguments = options.parse_args()
     rows = read_rows()
     data = arithmetic(rows)
     pairs, others = read_pairs(), other_arrays(read_others())
-    wanted = folds(rows)
+    fold_list = folds(rows)
     sys.stderr.write(
-        f"{len(rows)} rows, {len(pairs)} pairs and {len(others.others)} series of other nets, {len(wanted)} folds\n"
+        f"{len(rows)} rows, {len(pairs)} pairs and {len(others.others)} series of other nets, {len(fold_list)} folds\n"
     )
-    tested = run_folds(data, pairs, others, wanted, chosen.workers)
-    if not chosen.report_only:
+    tested = run_folds(data, pairs, others, fold_list, arguments.workers)
+    if not arguments.report_only:
         model, left_out = fit(data, pairs, others)
         model = replace(
             rounded(model),

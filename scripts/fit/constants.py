@@ -127,8 +127,8 @@ class _Problem:
         self.sums = data.nodes.sum(axis=1)
         self.row_spread = np.where(data.noise == TINY_BATCH, _TINY_BATCH_SPREAD, _ROW_SPREAD)
         self.offsets = int(self.architectures.max()) + 1, int(self.series.max()) + 1
-        held = (_ARCHITECTURE_SPREAD, self.offsets[0]), (_SERIES_SPREAD, self.offsets[1])
-        self.own = np.concatenate([self.spreads, *(np.full(count, spread) for spread, count in held)])
+        penalties = (_ARCHITECTURE_SPREAD, self.offsets[0]), (_SERIES_SPREAD, self.offsets[1])
+        self.own = np.concatenate([self.spreads, *(np.full(count, spread) for spread, count in penalties)])
         self.first = np.concatenate([self.start, np.zeros(sum(self.offsets))])
 
     def fitted(self, values: Floats) -> Fitted:
@@ -145,25 +145,25 @@ class _Problem:
         fitted = self.fitted(values)
         rows, pairs = len(self.data.log_seconds), len(self.pairs.log_seconds)
         full = np.zeros((rows + pairs + len(values), len(values)))
-        known = len(self.start)
+        free_count = len(self.start)
         seconds = fitted.seconds(self.data)
         scale = (1 + fitted.jitter[self.data.library] * self.data.doublings) / seconds
         full[:rows, : len(CONSTANTS)] = -self.sums * fitted.coefficients * scale[:, None]
-        full[:rows, len(CONSTANTS) : known] = _sharing_slopes(fitted, self.data, seconds)
-        full[np.arange(rows), known + self.architectures] = -1
-        full[np.arange(rows), known + self.offsets[0] + self.series] = -1
+        full[:rows, len(CONSTANTS) : free_count] = _sharing_slopes(fitted, self.data, seconds)
+        full[np.arange(rows), free_count + self.architectures] = -1
+        full[np.arange(rows), free_count + self.offsets[0] + self.series] = -1
         missed = self._missed(fitted, values) / self.row_spread
         full[:rows] *= (_slope(missed) / self.row_spread)[:, None]
         together = fitted.shared(self.pairs.alone, self.pairs)
         missed = self._missed_pairs(fitted) / self.pairs.spread
         slopes = _sharing_slopes(fitted, self.pairs, together)
-        full[rows : rows + pairs, len(CONSTANTS) : known] = slopes * (_slope(missed) / self.pairs.spread)[:, None]
+        full[rows : rows + pairs, len(CONSTANTS) : free_count] = slopes * (_slope(missed) / self.pairs.spread)[:, None]
         full[rows + pairs + np.arange(len(values)), np.arange(len(values))] = 1 / self.own
         return full
 
     def _missed(self, fitted: Fitted, values: Floats) -> Floats:
-        known, middle = len(self.start), len(self.start) + self.offsets[0]
-        offset = values[known:middle][self.architectures] + values[middle:][self.series]
+        free_count, middle = len(self.start), len(self.start) + self.offsets[0]
+        offset = values[free_count:middle][self.architectures] + values[middle:][self.series]
         return np.asarray(self.data.log_seconds - np.log(fitted.seconds(self.data)) - offset)
 
     def _missed_pairs(self, fitted: Fitted) -> Floats:
@@ -187,8 +187,8 @@ def fit_constants(data: Arithmetic, pairs: Sequence[Pair] = ()) -> Fitted:
     """The constants of `data`, with an offset for each architecture and each series, which is not kept: the
     corrections model those better. `pairs` of other nets count for links and libraries alone."""
     problem = _Problem(data, pair_arrays(pairs, _PAIR_SPREAD))
-    found = least_squares(problem.residuals, problem.first, jac=problem.jacobian, max_nfev=30)
-    return problem.fitted(found.x)
+    solution = least_squares(problem.residuals, problem.first, jac=problem.jacobian, max_nfev=30)
+    return problem.fitted(solution.x)
 
 
 def _constant_spreads() -> list[float]:

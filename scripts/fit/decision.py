@@ -30,7 +30,7 @@ class Candidate:
     """A machine for a configuration: dollars per image as held-out throughput says, and in truth."""
 
     device: str
-    said: float
+    predicted: float
     true: float
 
 
@@ -55,7 +55,7 @@ def decisions(rows: Sequence[Row], tested: Sequence[Tested]) -> list[Decisions]:
     """
     prices = _prices()
     by_id = {row.measurement.id: row for row in rows}
-    found = []
+    results = []
     for test in _TESTS:
         choices: dict[str, list[Candidate]] = defaultdict(list)
         for row in tested:
@@ -63,24 +63,24 @@ def decisions(rows: Sequence[Row], tested: Sequence[Tested]) -> list[Decisions]:
             if row.test == test and stated.source == names.EC2:
                 dollars = prices[_EC2[stated.device]] / stated.images_per_second
                 name = f"{stated.model} {stated.image_size_px} px batch {stated.batch_per_device}"
-                said = dollars / math.exp(row.off)
-                choices[name].append(Candidate(device=stated.device, said=said, true=dollars))
+                predicted = dollars / math.exp(row.off)
+                choices[name].append(Candidate(device=stated.device, predicted=predicted, true=dollars))
         several = [(name, candidates) for name, candidates in choices.items() if len(candidates) > 1]
         if several:
-            found.append(decided(test, "every candidate", several))
-            found.append(decided(test, "one candidate", one_at_a_time(several)))
-    return found
+            results.append(decided(test, "every candidate", several))
+            results.append(decided(test, "one candidate", one_at_a_time(several)))
+    return results
 
 
 def decided(test: str, held_out: str, choices: Iterable[tuple[str, list[Candidate]]]) -> Decisions:
     """What the cheapest by word costs more than the cheapest in truth, for each named choice."""
     extra, wrong = [], []
     for name, candidates in choices:
-        taken = min(candidates, key=lambda one: one.said)
+        choice = min(candidates, key=lambda one: one.predicted)
         best = min(candidates, key=lambda one: one.true)
-        extra.append(taken.true / best.true - 1)
-        if taken is not best:
-            wrong.append(f"{name} ({taken.device} for {best.device})")
+        extra.append(choice.true / best.true - 1)
+        if choice is not best:
+            wrong.append(f"{name} ({choice.device} for {best.device})")
     return Decisions(test=test, held_out=held_out, extra=tuple(extra), wrong=tuple(wrong))
 
 
@@ -88,19 +88,19 @@ def one_at_a_time(choices: Iterable[tuple[str, list[Candidate]]]) -> Iterator[tu
     """Each choice as often as it has candidates: one of them as it is said to be, the others as they are."""
     for name, candidates in choices:
         for unseen in candidates:
-            yield name, [one if one is unseen else replace(one, said=one.true) for one in candidates]
+            yield name, [one if one is unseen else replace(one, predicted=one.true) for one in candidates]
 
 
-def decision_lines(found: Sequence[Decisions]) -> list[str]:
+def decision_lines(results: Sequence[Decisions]) -> list[str]:
     prices = _prices()
     lines = ["| test | held out | choices | right | mean extra cost | worst |", "|---|---|---|---|---|---|"]
-    for one in found:
+    for one in results:
         right = sum(cost == 0 for cost in one.extra)
         extra = f"{mean(one.extra):.1%} | {max(one.extra):.1%}"
         lines.append(f"| {one.test} | {one.held_out} | {len(one.extra)} | {right} | {extra} |")
-    listed = ", ".join(f"{device} {prices[kind]:.3f}" for device, kind in _EC2.items())
-    lines += ["", f"On-demand prices of {_PRICE_REGION} in $/h: {listed}. Target: mean 3 %, worst 20 %."]
-    wrong = next((one.wrong for one in found if one.test == names.DEVICE and one.wrong), ())
+    prices_text = ", ".join(f"{device} {prices[kind]:.3f}" for device, kind in _EC2.items())
+    lines += ["", f"On-demand prices of {_PRICE_REGION} in $/h: {prices_text}. Target: mean 3 %, worst 20 %."]
+    wrong = next((one.wrong for one in results if one.test == names.DEVICE and one.wrong), ())
     if wrong:
         lines += ["", f"Wrong with every GPU unseen: {'; '.join(wrong)}."]
     return lines

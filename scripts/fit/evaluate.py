@@ -52,12 +52,14 @@ def fit(data: Arithmetic, pairs: Sequence[Pair], others: OtherArrays) -> tuple[M
     """The model of these rows, pairs and other nets, without intervals, and what leaving each row out changes."""
     fitted = fit_constants(data, pairs)
     prepared = prepare(data, fitted, others)
-    found = posterior(prepared, fit_variances(prepared))
-    left_out = {row.measurement.id: float(change) for row, change in zip(data.rows, found.left_out, strict=True)}
+    posterior_model = posterior(prepared, fit_variances(prepared))
+    left_out = {
+        row.measurement.id: float(change) for row, change in zip(data.rows, posterior_model.left_out, strict=True)
+    }
     model = Model(
         constants=fitted.constants(),
         links=fitted.links(),
-        corrections=found.corrections,
+        corrections=posterior_model.corrections,
         left_out=left_out,
         half_widths={},
         sharing_scales={},
@@ -71,19 +73,21 @@ def run_fold(data: Arithmetic, pairs: Sequence[Pair], others: OtherArrays, fold:
     """Fitted on the fold's training rows alone, and on the pairs that go with them: constants, variances and
     corrections."""
     train = data.take([place for place, row in enumerate(data.rows) if row.measurement.id in fold.trained])
-    known = others.take(trained_others(fold, data.rows, others.others))
-    model, _ = fit(train, trained_pairs(fold, data.rows, pairs), known)
+    others_of_fold = others.take(trained_others(fold, data.rows, others.others))
+    model, _ = fit(train, trained_pairs(fold, data.rows, pairs), others_of_fold)
     return [_tested(fold, row, model, train.rows) for row in data.rows if row.measurement.id in fold.tested]
 
 
 def run_folds(
-    data: Arithmetic, pairs: Sequence[Pair], others: OtherArrays, wanted: Sequence[Fold], workers: int
+    data: Arithmetic, pairs: Sequence[Pair], others: OtherArrays, fold_list: Sequence[Fold], workers: int
 ) -> list[Tested]:
     """Every fold; the same folds give the same answers whatever the number of workers."""
     if workers < 2:
-        return [row for fold in wanted for row in run_fold(data, pairs, others, fold)]
+        return [row for fold in fold_list for row in run_fold(data, pairs, others, fold)]
     with ProcessPoolExecutor(max_workers=workers) as pool:
-        answers = pool.map(run_fold, [data] * len(wanted), [pairs] * len(wanted), [others] * len(wanted), wanted)
+        answers = pool.map(
+            run_fold, [data] * len(fold_list), [pairs] * len(fold_list), [others] * len(fold_list), fold_list
+        )
         return [row for answer in answers for row in answer]
 
 
@@ -91,19 +95,19 @@ def quantile(values: Sequence[float], weights: Sequence[float] | None = None) ->
     """The conformal quantile: with n values, the one at place ceil(0.8 (n + 1)). With `weights`, the first value that
     0.8 of the weight is at or below, after one more draw of weight 1 beyond them all."""
     counted = weights or [1.0] * len(values)
-    wanted = COVERAGE * (sum(counted) + 1)
+    rank = COVERAGE * (sum(counted) + 1)
     reached = 0.0
     for value, weight in sorted(zip(values, counted, strict=True)):
         reached += weight
-        if reached >= wanted - 1e-9:
+        if reached >= rank - 1e-9:
             return value
     return max(values)
 
 
 def _tested(fold: Fold, row: Row, model: Model, train: Sequence[Row]) -> Tested:
     near = evidence(
-        seen(row),
-        [seen(other) for other in train if other.setup.device == row.setup.device],
+        evidence_of(row),
+        [evidence_of(other) for other in train if other.setup.device == row.setup.device],
         frozenset(other.setup.rates.architecture for other in train),
         model.measured_libraries,
     )
@@ -116,5 +120,5 @@ def _tested(fold: Fold, row: Row, model: Model, train: Sequence[Row]) -> Tested:
     )
 
 
-def seen(row: Row) -> EvidenceRow:
+def evidence_of(row: Row) -> EvidenceRow:
     return seen_of(row.setup, row.measurement.id, row.measurement.model)

@@ -70,10 +70,10 @@ def trained_pairs(fold: Fold, rows: Sequence[Row], pairs: Sequence[Pair]) -> lis
     """The pairs of other nets that a fold is fitted to: none of a source, a device, a library, or several devices of a
     source and a device, of which the fold leaves every row out."""
 
-    sources = _gone(fold, rows, _source)
-    devices = _gone(fold, rows, lambda row: row.setup.device)
-    libraries = _gone(fold, rows, lambda row: row.setup.library)
-    several = _gone(fold, rows, lambda row: (_source(row), row.setup.device, row.setup.count > 1))
+    sources = _keys_left_out(fold, rows, _source)
+    devices = _keys_left_out(fold, rows, lambda row: row.setup.device)
+    libraries = _keys_left_out(fold, rows, lambda row: row.setup.library)
+    several = _keys_left_out(fold, rows, lambda row: (_source(row), row.setup.device, row.setup.count > 1))
     return [
         pair
         for pair in pairs
@@ -87,10 +87,10 @@ def trained_pairs(fold: Fold, rows: Sequence[Row], pairs: Sequence[Pair]) -> lis
 def trained_others(fold: Fold, rows: Sequence[Row], others: Sequence[Other]) -> list[int]:
     """The places of the other nets' series that a fold is fitted to: none of a source, a device, or a precision of a
     device of which it leaves every row out, and none of what it hides."""
-    sources = _gone(fold, rows, _source)
-    devices = _gone(fold, rows, lambda row: row.setup.device)
-    precisions = _gone(fold, rows, lambda row: (row.setup.device, row.setup.precision))
-    alone = _gone(fold, rows, lambda row: (_source(row), row.setup.device, row.setup.count > 1))
+    sources = _keys_left_out(fold, rows, _source)
+    devices = _keys_left_out(fold, rows, lambda row: row.setup.device)
+    precisions = _keys_left_out(fold, rows, lambda row: (row.setup.device, row.setup.precision))
+    alone = _keys_left_out(fold, rows, lambda row: (_source(row), row.setup.device, row.setup.count > 1))
     return [
         place
         for place, other in enumerate(others)
@@ -102,18 +102,18 @@ def trained_others(fold: Fold, rows: Sequence[Row], others: Sequence[Other]) -> 
     ]
 
 
-def _gone(fold: Fold, rows: Sequence[Row], key: Callable[[Row], object]) -> set[object]:
+def _keys_left_out(fold: Fold, rows: Sequence[Row], key: Callable[[Row], object]) -> set[object]:
     """The keys of which a fold leaves every row out."""
     return {key(row) for row in rows} - {key(row) for row in rows if row.measurement.id in fold.trained}
 
 
 def _fold(test: str, name: str, tested: Sequence[Row], out: Sequence[Row], rows: Sequence[Row]) -> Fold:
-    gone = {row.measurement.id for row in out} | {row.measurement.id for row in tested}
+    left_out = {row.measurement.id for row in out} | {row.measurement.id for row in tested}
     return Fold(
         test=test,
         name=name,
         tested=frozenset(row.measurement.id for row in tested),
-        trained=frozenset(row.measurement.id for row in rows if row.measurement.id not in gone),
+        trained=frozenset(row.measurement.id for row in rows if row.measurement.id not in left_out),
     )
 
 

@@ -24,14 +24,14 @@ def host_lines() -> list[str]:
             net = net_of(row["model"], int(row["image_size_px"]), float(row["parameters_million"] or 0) or None)
             if row["device"] != CPU or vcpus is None or net is None or row["quality"] == "C":
                 continue
-            said = on_host(net, int(row["batch_per_device"]), int(vcpus[1]), rented=False)
+            predicted = on_host(net, int(row["batch_per_device"]), int(vcpus[1]), rented=False)
             measured = float(row["images_per_second"])
-            errors.append(said.images_per_second / measured - 1)
-            covered.append(said.low <= measured <= said.high)
+            errors.append(predicted.images_per_second / measured - 1)
+            covered.append(predicted.low <= measured <= predicted.high)
             what = f"{row['model']} {row['image_size_px']} px, batch {row['batch_per_device']}"
             lines.append(
-                f"| {row['id']} | {what} | {measured:.1f} | {said.images_per_second:.1f} "
-                f"| {said.low:.1f} - {said.high:.1f} | {errors[-1]:+.1%} |"
+                f"| {row['id']} | {what} | {measured:.1f} | {predicted.images_per_second:.1f} "
+                f"| {predicted.low:.1f} - {predicted.high:.1f} | {errors[-1]:+.1%} |"
             )
     if not errors:
         return ["No row of such a host with its vCPUs is shipped."]

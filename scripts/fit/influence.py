@@ -54,32 +54,32 @@ def influence(rows: Sequence[Row], tested: Sequence[Tested], figures: Figures) -
     """Each source, the one that moves "unseen GPU" most first; `figures` gives those of `MOST_MOVED`."""
     sources = {row.measurement.id: source_of(row) for row in rows}
     whole = figures(tested)
-    found = []
+    moved_sources = []
     for source, count in Counter(sources.values()).items():
         without = figures([one for one in tested if sources[one.id] != source])
         by = {name: whole[name] - without[name] for name in MOST_MOVED}
-        found.append(Moved(source=source, rows=count, by=by))
+        moved_sources.append(Moved(source=source, rows=count, by=by))
     first, *_ = MOST_MOVED
-    return sorted(found, key=lambda moved: (-abs(moved.by[first]), moved.source))
+    return sorted(moved_sources, key=lambda moved: (-abs(moved.by[first]), moved.source))
 
 
-def influence_lines(found: Sequence[Moved]) -> list[str]:
+def influence_lines(moved_sources: Sequence[Moved]) -> list[str]:
     """A table for the report."""
     lines = [HEADER, f"|---|---|{'---|' * len(MOST_MOVED)}"]
-    for moved in found:
-        shown = [f"{moved.by[name]:+{'.2f' if name.endswith('width') else '.1%'}}" for name in MOST_MOVED]
-        lines.append(f"| {moved.source} | {moved.rows} | {' | '.join(shown)} |")
+    for moved in moved_sources:
+        figures = [f"{moved.by[name]:+{'.2f' if name.endswith('width') else '.1%'}}" for name in MOST_MOVED]
+        lines.append(f"| {moved.source} | {moved.rows} | {' | '.join(figures)} |")
     return lines
 
 
 def read_table(report: str) -> list[Moved]:
     """The table of a report, as `influence_lines` writes it."""
     _, _, after = report.partition(HEADER + "\n")
-    found = []
+    moved_sources = []
     for line in after.splitlines()[1:]:
         if not line.startswith("| "):
             break
         source, rows, *cells = (cell.strip() for cell in line.strip("|").split("|"))
         values = (round(float(cell.rstrip("%")) / (100 if cell.endswith("%") else 1), 4) for cell in cells)
-        found.append(Moved(source=source, rows=int(rows), by=dict(zip(MOST_MOVED, values, strict=True))))
-    return found
+        moved_sources.append(Moved(source=source, rows=int(rows), by=dict(zip(MOST_MOVED, values, strict=True))))
+    return moved_sources

@@ -96,7 +96,7 @@ def prepare(data: Arithmetic, fitted: Fitted, others: OtherArrays) -> Prepared:
         "waiting": np.maximum(0.0, 1 - fitted.alone(data) / seconds)[:, None],
         "doubling": data.doublings[:, None],
     }
-    features = {kind: np.vstack([found, np.zeros((more, found.shape[1]))]) for kind, found in features.items()}
+    features = {kind: np.vstack([columns, np.zeros((more, columns.shape[1]))]) for kind, columns in features.items()}
     features["constant"] = np.ones((rows + more, 1))
     features["other_net"] = np.concatenate([np.zeros(rows), np.ones(more)])[:, None]
     nobody = {_LEVEL_OF_OTHERS: (_LEVEL_OF_OTHERS,)}
@@ -145,8 +145,8 @@ def fit_variances(prepared: Prepared, rounds: int = 30) -> Floats:
         return float(cost), np.concatenate([by_term, by_noise]) + away / _VARIANCE_SPREAD
 
     bounds = [(-14.0, 3.0)] * len(TERMS) + [(-9.0, 0.0)] * len(NOISES)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": rounds})
-    return np.asarray(found.x)
+    solution = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": rounds})
+    return np.asarray(solution.x)
 
 
 def posterior(prepared: Prepared, variances: Floats) -> Posterior:
@@ -173,12 +173,12 @@ def _corrections(prepared: Prepared, variances: Floats, weights: Floats) -> dict
         for group, total in sums.items():
             spread = prior @ total if kind == "nodes" else total
             values.setdefault(group, {})[kind] = np.exp(log_variance) * spread
-    return {group: _correction(found) for group, found in values.items()}
+    return {group: _correction(terms) for group, terms in values.items()}
 
 
-def _correction(found: dict[str, Floats]) -> Correction:
-    single = {kind: float(found[kind][0]) for kind in ("constant", "pressure", "waiting", "doubling") if kind in found}
-    nodes = tuple(float(value) for value in found["nodes"]) if "nodes" in found else ()
+def _correction(terms: dict[str, Floats]) -> Correction:
+    single = {kind: float(terms[kind][0]) for kind in ("constant", "pressure", "waiting", "doubling") if kind in terms}
+    nodes = tuple(float(value) for value in terms["nodes"]) if "nodes" in terms else ()
     return Correction(nodes=nodes, **single)
 
 

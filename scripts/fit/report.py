@@ -136,7 +136,7 @@ def moved_figures(tested: Sequence[Tested]) -> dict[str, float]:
     """The figures that no single source of few rows may move far (scripts/fit/influence.py)."""
     by_test = {line.test: line.of(_parts(tested, line.test)) for line in LINES if line.test in _BOUNDED}
     widths = dict(zip(map(id, tested), crossed_half_widths(tested), strict=True))
-    modelled = [row for row in _asked(tested) if row.basis == "modelled"]
+    modelled = [row for row in _of_targets(tested) if row.basis == "modelled"]
     return {_BOUNDED[test]: figure for test, figure in by_test.items()} | {"modelled width": _width(modelled, widths)}
 
 
@@ -181,9 +181,9 @@ def _basis(tested: Sequence[Tested], widths: dict[int, float]) -> list[str]:
         "| basis | in | median high / low | target | held-out predictions | covered |",
         "|---|---|---|---|---|---|",
     ]
-    asked = _asked(tested)
+    of_targets = _of_targets(tested)
     for basis, target in _BASES:
-        for title, group in (("tests with a target", asked), ("every test", tested)):
+        for title, group in (("tests with a target", of_targets), ("every test", tested)):
             rows = [row for row in group if row.basis == basis]
             width, covered = _width(rows, widths), _covered(rows, widths)
             lines.append(f"| {basis} | {title} | {width:.2f} | {target} | {len(rows)} | {covered:.0%} |")
@@ -193,7 +193,7 @@ def _basis(tested: Sequence[Tested], widths: dict[int, float]) -> list[str]:
     return lines
 
 
-def _asked(tested: Sequence[Tested]) -> list[Tested]:
+def _of_targets(tested: Sequence[Tested]) -> list[Tested]:
     """Those of the tests that have a target."""
     tests = {line.test for line in LINES if line.at_most is not None}
     return [row for row in tested if row.test in tests]
@@ -212,7 +212,7 @@ def _missed(tested: Sequence[Tested], widths: dict[int, float]) -> list[str]:
             lines.append(
                 f"- Coverage is asked to be 75 to 88 %; {line.title}: {covered:.0%}. {COVERAGE.get(line.test, '')}"
             )
-    for title, group in (("tests with a target", _asked(tested)), ("every test", tested)):
+    for title, group in (("tests with a target", _of_targets(tested)), ("every test", tested)):
         for basis, target in _BASES:
             rows = [row for row in group if row.basis == basis]
             if rows and (width := _width(rows, widths)) > target:

@@ -178,9 +178,9 @@ def arithmetic(rows: Sequence[Row]) -> Arithmetic:
     )
 
 
-def _only(wanted: str) -> Constants:
+def _only(constant: str) -> Constants:
     """Constants of which one has the coefficient 1 and the others 0."""
     values = {name: np.inf if name in DIVIDING else 0.0 for name in CONSTANTS}
-    if wanted:
-        values[wanted] = 1.0
+    if constant:
+        values[constant] = 1.0
     return Constants(**values)

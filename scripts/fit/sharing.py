@@ -37,21 +37,21 @@ def sharing_lines(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
         if library is not Library.ONE:
             one = links.libraries[library]
             count = sum(row.setup.library is library for row in rows)
-            known = count or ("other nets alone" if library is Library.DDP else _ASSUMED)
-            lines.append(f"| {library} | {one.reach:.2f} | {one.hop_seconds * 1e3:.1f} | {one.jitter:.1%} | {known} |")
+            ground = count or ("other nets alone" if library is Library.DDP else _ASSUMED)
+            lines.append(f"| {library} | {one.reach:.2f} | {one.hop_seconds * 1e3:.1f} | {one.jitter:.1%} | {ground} |")
     lines += ["", "| link | library | test | folds | rows | MAPE | spread (factor) |", "|---|---|---|---|---|---|---|"]
     return [*lines, *_errors(rows, tested)]
 
 
 def _errors(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
     setups = {row.measurement.id: row.setup for row in rows}
-    found: dict[tuple[Link, Library, str], dict[str, list[Tested]]] = defaultdict(lambda: defaultdict(list))
+    tests: dict[tuple[Link, Library, str], dict[str, list[Tested]]] = defaultdict(lambda: defaultdict(list))
     for row in tested:
         if row.test in (names.SHARING, names.LIBRARY, names.DATA_PARALLEL):
             setup = setups[row.id]
-            found[setup.link, setup.library, row.test][row.fold].append(row)
+            tests[setup.link, setup.library, row.test][row.fold].append(row)
     lines = []
-    for (link, library, test), folds in sorted(found.items()):
+    for (link, library, test), folds in sorted(tests.items()):
         every = [row for part in folds.values() for row in part]
         # Each fold once: a card and its source are off as a whole.
         spread = math.sqrt(mean(mean(row.off**2 for row in part) for part in folds.values()))

@@ -23,7 +23,10 @@ _SILENT = 5e-4
 def write_model(model: Model, summary: Mapping[str, object], path: Path = MODEL_FILE) -> None:
     """One line per group, so that a new fit can be read as a difference."""
     corrections = {
-        key: row for group, found in sorted(model.corrections.items()) if (row := _row(found)) for key in [_key(group)]
+        key: row
+        for group, correction in sorted(model.corrections.items())
+        if (row := _row(correction))
+        for key in [_key(group)]
     }
     head = {
         "about": "Fitted by `make fit` (scripts/fit) to measurements.csv; do not edit.",
@@ -55,7 +58,9 @@ def write_model(model: Model, summary: Mapping[str, object], path: Path = MODEL_
 
 def rounded(model: Model) -> Model:
     """The model as it will be read back."""
-    corrections = {group: _unpacked(row) for group, found in model.corrections.items() if (row := _row(found))}
+    corrections = {
+        group: _unpacked(row) for group, correction in model.corrections.items() if (row := _row(correction))
+    }
     return replace(model, corrections=corrections)
 
 
@@ -63,8 +68,8 @@ def measurements_digest() -> str:
     return hashlib.sha256((DATA / MEASUREMENTS).read_bytes()).hexdigest()
 
 
-def _row(found: Correction) -> list[float]:
-    values = [found.constant, found.pressure, found.waiting, found.doubling, *found.nodes]
+def _row(correction: Correction) -> list[float]:
+    values = [correction.constant, correction.pressure, correction.waiting, correction.doubling, *correction.nodes]
     return [round(value, _DIGITS) + 0.0 for value in values] if max(map(abs, values)) >= _SILENT else []
 
 

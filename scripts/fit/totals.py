@@ -28,7 +28,7 @@ from planner.throughput.rates import known_rates
 from planner.throughput.setup import setup_of_row
 from planner.throughput.values import Basis, Measurement, Parallelism, Quality, Throughput
 from pricing.device_text import read_devices
-from scripts.fit.evaluate import fit, quantile, seen
+from scripts.fit.evaluate import evidence_of, fit, quantile
 from scripts.fit.folds import Fold, trained_others, trained_pairs
 from scripts.fit.others import other_arrays, read_others
 from scripts.fit.pairs import read_pairs
@@ -202,8 +202,8 @@ def _predicted(cells: Cells, rows: Sequence[Row], model_without: Callable[[str],
     model, shipped = model_without(cells["source"]), load_model()
     rate = setup.batch * setup.count / model.seconds(setup)
     nearness = evidence(
-        seen(Row(measurement=measurement, setup=setup)),
-        [seen(row) for row in known if row.setup.device == setup.device],
+        evidence_of(Row(measurement=measurement, setup=setup)),
+        [evidence_of(row) for row in known if row.setup.device == setup.device],
         frozenset(row.setup.rates.architecture for row in known),
         model.measured_libraries,
     )

@@ -42,7 +42,9 @@ def sharing_scales(tested: Sequence[Tested]) -> dict[str, float]:
     for row in tested:
         if row.test == SHARED_TEST and row.near.place:
             squares[row.near.place][row.fold].append(row.off**2)
-    by_fold = {place: [mean(values) for values in found.values()] for place, found in squares.items()}
+    by_fold = {
+        place: [mean(values) for values in squares_of_place.values()] for place, squares_of_place in squares.items()
+    }
     if not by_fold:
         return {}
     whole = mean(value for values in by_fold.values() for value in values)
@@ -59,12 +61,12 @@ def crossed_half_widths(tested: Sequence[Tested]) -> list[float]:
     ids: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in tested:
         ids[row.test, row.fold].add(row.id)
-    known = {fold: _without(tested, own) for fold, own in ids.items()}
-    found = []
+    widths_of_fold = {fold: _without(tested, own) for fold, own in ids.items()}
+    results = []
     for row in tested:
-        widths, scales = known[row.test, row.fold]
-        found.append(row.near.half_width({**everything, **widths}, scales))
-    return found
+        widths, scales = widths_of_fold[row.test, row.fold]
+        results.append(row.near.half_width({**everything, **widths}, scales))
+    return results
 
 
 def _without(tested: Sequence[Tested], ids: set[str]) -> tuple[dict[str, float], dict[str, float]]:

@@ -62,8 +62,8 @@ def test_an_unseen_depth_is_held_against_the_square_of_its_distance() -> None:
 
 
 def test_a_decision_costs_what_the_machine_taken_costs_more() -> None:
-    right = ("a", [Candidate(device="T4", said=1.0, true=1.0), Candidate(device="V100", said=2.0, true=3.0)])
-    wrong = ("b", [Candidate(device="T4", said=2.0, true=2.0), Candidate(device="K80", said=1.0, true=3.0)])
+    right = ("a", [Candidate(device="T4", predicted=1.0, true=1.0), Candidate(device="V100", predicted=2.0, true=3.0)])
+    wrong = ("b", [Candidate(device="T4", predicted=2.0, true=2.0), Candidate(device="K80", predicted=1.0, true=3.0)])
     found = decided("unseen_gpu", "every candidate", [right, wrong])
     assert found.extra == (0.0, 0.5)
     assert found.wrong == ("b (K80 for T4)",)
