@@ -76,6 +76,13 @@ def test_what_needs_no_calibration_gets_none(tmp_path: Path, quote: MachineEstim
     assert meter.jobs == []
 
 
+def test_a_job_with_an_image_of_its_own_says_nothing_of_this_pythons_framework(tmp_path: Path) -> None:
+    meter = Meter(measured())
+    job = a_job(container=f"example.org/trainer@sha256:{'0' * 64}")
+    assert not calibrate(job, QUOTE, meter, Settings(home=tmp_path), lambda: NOON, print)
+    assert meter.jobs == []
+
+
 @pytest.mark.parametrize(("others", "again"), [(0.1, False), (0.5, True)])
 def test_a_calibration_beside_other_programs_is_made_anew(tmp_path: Path, others: float, again: bool) -> None:
     run(tmp_path, Meter(measured(others)))
