@@ -242,6 +242,7 @@ class WithOwnRates:
         own = [rate for rate in self._own if rate.holds_for(row.rental)]
         if not own or not len(row.places):
             return row
+        # Sorted anew: a rate for one region changes the order, and Places have the cheapest first.
         places = sorted(self._own_place(place, own) for place in row.places)
         return RentalPlaces(row.rental, Places(places[0], len(places), row.places.unrankable, lambda: places))
 

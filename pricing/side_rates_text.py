@@ -78,6 +78,7 @@ def _side_rate(row: dict[str, str], sources: Mapping[str, Source]) -> SideRateRo
     usd, as_of = Decimal(row["usd"]), date_of(row, "as_of")
     if row["per"] not in UNITS:
         raise ValueError(f"{row['per']!r} is not one of {', '.join(sorted(UNITS))}")
+    # All three vendors charge nothing between a bucket and a machine of one region (docs/prices.md).
     free = row["kind"] == WITHIN_A_REGION
     if not (usd.is_finite() and (usd > 0 or (free and usd == 0))):
         raise ValueError(f"a rate is above 0, not {row['usd']}")

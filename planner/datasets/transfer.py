@@ -147,6 +147,7 @@ def _of_a_folder(
     folder = Path(str(job.data.path))
     data = looked_at(folder, home, report)
     plan = planned(data, store, rates)
+    # A job's address of Azure's storage begins with az://, the store's own with azblob:// (providers/stores/urls.py).
     job = _with_data(job, plan.uri.replace("azblob://", "az://", 1), data.size_bytes)
     remember_bytes(str(job.data.url), data.size_bytes, home)
     whole, sending = terms(plan)

@@ -154,7 +154,7 @@ class Estimate:
     def cost_micro_usd(
         self, rate_micro_usd_per_hour: int, region: str, which: int = 0, spread: PriceSpread = AS_LISTED
     ) -> int:
-        """Whole-run cost at a rate in a region; `which` 0 expected, 1 low, 2 high.
+        """Whole-run cost at a rate in a region, in millionths of a dollar; `which` 0 expected, 1 low, 2 high.
 
         The ends of the time and those of the price (`spread`) are independent: their logarithms add up in squares.
         """
@@ -167,7 +167,8 @@ class Estimate:
         return compute + self.side.micro_usd(region, which) + self.elsewhere_micro_usd(rate_micro_usd_per_hour, which)
 
     def elsewhere_micro_usd(self, rate_micro_usd_per_hour: int, which: int = 0) -> int:
-        """What of the cost is due to going elsewhere where the place refuses; `which` as above."""
+        """What of the cost, in millionths of a dollar, is due to going elsewhere where the place refuses; `which` as
+        above."""
         if self.search is None:
             return 0
         return self.search.added_micro_usd(rate_micro_usd_per_hour, self.billed_seconds[which], which)

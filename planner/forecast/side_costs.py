@@ -75,12 +75,12 @@ class SideCosts(dict[int, int]):
         return micro_usd
 
     def micro_usd(self, region: str, which: int = 0) -> int:
-        """`which` 0 expected, 1 low, 2 high."""
+        """What it costs with a machine in a region, in millionths of a dollar; `which` 0 expected, 1 low, 2 high."""
         number = self.classes[region]
         return self._micro_usd(number, which) if which else self[number]
 
     def parts(self, region: str) -> RunCost:
-        """The parts of what is expected."""
+        """The parts of what is expected, in USD."""
         return run_cost(NOTHING_PER_HOUR, self._lasting[0], self.usages[0], self.classes.place(region))
 
     def uninterrupted(self, rate: UsdPerHour, lasting: timedelta, region: str) -> RunCost:

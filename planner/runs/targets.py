@@ -137,6 +137,7 @@ def refusal_of(error: ProviderError, target: Target, now: datetime) -> Refusal:
         )  # fmt: skip
     memory = CAPACITY_MEMORY if isinstance(error, CapacityError) else LOST_MEMORY
     refusal = no_capacity(target, now, error.message, memory)
+    # The place had room: nobody's estimate is to count it as one that lacks machines.
     if isinstance(error, DearerError):
         return replace(refusal, usd_per_hour=error.usd_per_hour, lacks_capacity=False)
     return replace(refusal, lacks_capacity=isinstance(error, CapacityError))

@@ -31,12 +31,12 @@ class Rates(Protocol):
 
     @property
     def memory_gib(self) -> float | None:
-        """Its memory; None where nobody states it."""
+        """Its memory in GiB; None where nobody states it."""
         ...
 
     @property
     def bytes_per_second(self) -> float:
-        """The bandwidth of its memory."""
+        """The bandwidth of its memory in bytes a second."""
         ...
 
     @property
@@ -45,12 +45,12 @@ class Rates(Protocol):
         ...
 
     def flops_per_second(self, precision: Precision) -> float:
-        """The peak rate in a precision."""
+        """The peak rate in a precision, in FLOP/s."""
         ...
 
 
 class PeakRates(Protocol):
-    """Dense peak rates by precision, in FLOP/s; None where none is known."""
+    """Dense peak rates by precision, in 10^12 FLOP/s; None where none is known."""
 
     def of(self, precision: str) -> float | None:
         """The peak rate at this precision in TFLOP/s, None where the device has none."""
@@ -88,7 +88,8 @@ class DeviceRow(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRates:
-    """Rates in bytes and FLOPs per second; `tflops` by precision, some of them of tensor cores or matrix units."""
+    """Rates in bytes and FLOPs per second; `tflops` by precision in 10^12 FLOP/s, some of them of tensor
+    cores or matrix units."""
 
     group: str
     architecture: str

@@ -59,6 +59,7 @@ def _refusals(texts: list[str]) -> Iterator[Evidence]:
             refusal = refusal_from_record(json.loads(text))
         except ValueError:
             continue  # a row that cannot be read tells nothing
+        # A quota that is too small, or a price that was too high, says nothing of the stock.
         if refusal.lacks_capacity and refusal.region and refusal.instance_type and refusal.market:
             place = MachinePlace(refusal.provider, refusal.region, refusal.instance_type, refusal.market)
             yield Evidence(place, refusal.at, was_obtained=False)
