@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -58,8 +59,12 @@ def toml_rows(path: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise TableError(f"{path.name}: {error}") from error
-    lines = [number for number, line in enumerate(text.splitlines(), start=1) if line.strip() == f"[[{name}]]"]
-    for line, entry in zip(lines, content.get(name, []), strict=False):
+    header = re.compile(rf"\s*\[\[\s*{re.escape(name)}\s*\]\]\s*(#.*)?")
+    lines = [number for number, line in enumerate(text.splitlines(), start=1) if header.fullmatch(line)]
+    entries = content.get(name, [])
+    if len(lines) != len(entries):
+        raise TableError(f"{path.name}: write each [[{name}]] on a line of its own, so that errors can name the line")
+    for line, entry in zip(lines, entries, strict=True):
         yield f"{path.name}:{line}", entry
 
 

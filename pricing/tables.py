@@ -322,12 +322,12 @@ def _price(row: dict[str, str], market: str, sources: Mapping[str, Source]) -> P
 
 def refuse_duplicates(offers: Iterable[OfferRow]) -> None:
     """Raises TableError for a price that stands twice; spot prices of different zones may stand side by side."""
-    namess: set[tuple[str, ...]] = set()
+    names_of_entries: set[tuple[str, ...]] = set()
     for offer in offers:
         key = (offer.type.provider, offer.region, offer.type.name)
         keys: list[tuple[str, ...]] = [key] if offer.on_demand else []
         if offer.spot:
             keys += [(*key, zone) for zone in offer.zones if offer.on_demand is None] or [(*key, "")]
-        if not namess.isdisjoint(keys):
+        if not names_of_entries.isdisjoint(keys):
             raise TableError(f"two rows for {' '.join(key)}: keep the one with the newer price")
-        namess.update(keys)
+        names_of_entries.update(keys)

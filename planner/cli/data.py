@@ -61,7 +61,7 @@ _COLUMNS = (
     Column("a month", right=True),
 )
 # Letters of a content's hash in the table: as many as a launch names for `plan data remove`.
-_MOST_FILES = 12
+_HASH_LETTERS = 12
 _IMAGES_BETWEEN_LINES = 10_000
 MOST_DECODED_AT_LAUNCH = 500
 """Images of a local folder that a launch decodes, spread over it; plan data check decodes all."""
@@ -293,7 +293,7 @@ def _show(entries: dict[str, list[StoredDataSet]], as_json: bool) -> None:
 def _row(name: str, data_set: StoredDataSet) -> tuple[str, ...]:
     size = format_bytes(data_set.stored.size_bytes)
     called, files = (data_set.data.name, f"{data_set.data.files:,}") if data_set.data else ("(unfinished)", "-")
-    return (called, data_set.content[:_MOST_FILES], name, files, size, data_set.stored.month)
+    return (called, data_set.content[:_HASH_LETTERS], name, files, size, data_set.stored.month)
 
 
 def _json(name: str, data_set: StoredDataSet) -> dict[str, object]:

@@ -74,17 +74,17 @@ def command(
         budget = spending(journal, settings).budget()
         others = [run for run in journal.live(desk.unreadable.add) if not desk.client.owns(run)]
     if as_json:
-        sys.stdout.write(json.dumps([_json(standing_resources) for standing_resources in standings]) + "\n")
+        sys.stdout.write(json.dumps([_json(run_status) for run_status in standings]) + "\n")
     elif standings or not desk.unreadable:
         sys.stdout.write(_text(standings, settings.home) + "\n")
     if budget is not None and not as_json:
         sys.stdout.write(f"{budget.text}\n")
     if others:
         sys.stderr.write(f"{others_line(others, desk.client)}\n")
-    for standing_resources in standings:
+    for run_status in standings:
         # Raised below the table: one run's trouble does not keep the others from being shown.
-        if standing_resources.error is not None:
-            raise standing_resources.error
+        if run_status.error is not None:
+            raise run_status.error
     if desk.unreadable:
         hint = "it may be running and billing; plan sweep lists what exists"
         raise ThisMachineError("; ".join(sorted(desk.unreadable)), hint)
@@ -107,7 +107,7 @@ def _watch(name: str | None, desk: _Desk, first: list[RunStatus]) -> list[RunSta
     standings = first
     console = Console(file=unfiltered(sys.stdout))
     with Live(Text(visible(_text(first, desk.settings.home))), console=console, auto_refresh=False) as live:
-        while any(standing_resources.run.live for standing_resources in standings):
+        while any(run_status.run.live for run_status in standings):
             build.clock().sleep(WATCH_SECONDS)
             standings = _standings(name, desk)
             live.update(Text(visible(_text(standings, desk.settings.home))), refresh=True)
@@ -154,29 +154,29 @@ def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[str, PlanEr
 def _text(standings: list[RunStatus], home: Path) -> str:
     if not standings:
         return no_run_text(last_sweep(home))
-    lines = [table(_COLUMNS, [_row(standing_resources) for standing_resources in standings])]
-    for standing_resources in standings:
-        if standing_resources.run.unverified is not None:
-            lines.append(standing_resources.run.unverified)
-        elif standing_resources.run.live or len(standings) == 1:
-            lines.append(bills_line(standing_resources.run))
-        if standing_resources.run.message and not standing_resources.run.live:
-            lines.append(f"run {standing_resources.run.run_id}: {standing_resources.run.message}")
+    lines = [table(_COLUMNS, [_row(run_status) for run_status in standings])]
+    for run_status in standings:
+        if run_status.run.unverified is not None:
+            lines.append(run_status.run.unverified)
+        elif run_status.run.live or len(standings) == 1:
+            lines.append(bills_line(run_status.run))
+        if run_status.run.message and not run_status.run.live:
+            lines.append(f"run {run_status.run.run_id}: {run_status.run.message}")
     return "\n".join(lines)
 
 
-def _row(standing_resources: RunStatus) -> tuple[str, ...]:
-    run = standing_resources.run
+def _row(run_status: RunStatus) -> tuple[str, ...]:
+    run = run_status.run
     ends = f"{run.deadline.astimezone():%Y-%m-%d %H:%M}"
     target = run.attempt.target if run.attempt else None
     where = target.where if target and not is_here(run.provider) else run.provider
     costs = format_usd_per_hour(run.bills_usd_per_hour) if run.bills else "-"
-    so_far = format_usd(Decimal(str(standing_resources.usd)))
-    return (run.run_id, run.job_name, where, run.phase, standing_resources.progress, so_far, costs, ends)
+    so_far = format_usd(Decimal(str(run_status.usd)))
+    return (run.run_id, run.job_name, where, run.phase, run_status.progress, so_far, costs, ends)
 
 
-def _json(standing_resources: RunStatus) -> dict[str, object]:
-    run = standing_resources.run
+def _json(run_status: RunStatus) -> dict[str, object]:
+    run = run_status.run
     return {
         "run_id": run.run_id,
         "job_name": run.job_name,
@@ -184,10 +184,10 @@ def _json(standing_resources: RunStatus) -> dict[str, object]:
         "phase": run.phase,
         "outcome": run.outcome,
         "message": run.message,
-        "progress": standing_resources.progress,
+        "progress": run_status.progress,
         "deadline": run.deadline.isoformat(),
         "attempts": len(run.attempts),
-        "usd_so_far": standing_resources.usd,
+        "usd_so_far": run_status.usd,
         "bills_usd_per_hour": float(run.bills_usd_per_hour),
         "unverified": run.unverified,
     }

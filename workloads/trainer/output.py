@@ -46,7 +46,7 @@ def plain_model(ready: Ready) -> Any:
     slowly; layers of several devices are of the trainer, and Keras alone could not load them.
     """
     if ready.job.precision in (Precision.FP32, Precision.TF32) and ready.devices.strategy is None:
-        return ready.models.serving
+        return _unfrozen(ready.models.serving)
     keras = ready.toolkit.keras
     weights = ready.models.serving.get_weights()
     policy = keras.mixed_precision.global_policy()
@@ -57,7 +57,14 @@ def plain_model(ready: Ready) -> Any:
     finally:
         keras.mixed_precision.set_global_policy(policy)
     plain.set_weights(weights)
-    return plain
+    return _unfrozen(plain)
+
+
+def _unfrozen(model: Any) -> Any:
+    """The file keeps which layers are trainable; whoever trains it further would not expect some to stand still."""
+    for layer in model.layers:
+        layer.trainable = True
+    return model
 
 
 def _row(path: Path) -> dict[str, object]:

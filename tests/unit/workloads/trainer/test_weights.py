@@ -74,6 +74,8 @@ def test_frozen_blocks_end_the_run_as_they_began_it(tensorflow: Any, before: Pat
         assert all(np.array_equal(a, b) for a, b in zip(old[name], new[name], strict=True)), name
     for name in ("conv_2", "norm_2", "dense_5"):
         assert not np.array_equal(old[name][0], new[name][0]), name
+    saved = tensorflow.keras.models.load_model(tmp_path / "output" / "model.keras", compile=False)
+    assert all(layer.trainable for layer in saved.layers)
 
 
 def test_the_last_layer_is_new_and_all_others_are_read(tensorflow: Any, before: Path, tmp_path: Path) -> None:
