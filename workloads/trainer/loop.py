@@ -47,6 +47,7 @@ def train(job: TrainingJob, setting: Setting) -> None:
         state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
         _end(ready, setting, watch, began, state=state)
         raise
+    watch.training_end()
     _finish(ready, setting, watch, began)
 
 

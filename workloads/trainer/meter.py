@@ -17,7 +17,7 @@ class Meter:
         self._began = monotonic()
         self._first_done: float | None = None
         self._paused = 0.0
-        self._pause_began = self._began
+        self._pause_began: float | None = None
         self._lap: tuple[float, int, float] = (self._began, 0, 0.0)
         self.steps = 0
 
@@ -29,27 +29,30 @@ class Meter:
             self._lap = (self._first_done, 1, self._paused)
 
     def pause(self) -> None:
-        """What comes now is not training: a checkpoint, an evaluation."""
-        self._pause_began = self._now()
+        """What comes now is not training: a checkpoint, an evaluation. The clock stands still until `resume`."""
+        if self._pause_began is None:
+            self._pause_began = self._now()
 
     def resume(self) -> None:
         """Go on measuring: the time since `pause` counts as no training."""
-        self._paused += self._now() - self._pause_began
+        if self._pause_began is not None:
+            self._paused += self._now() - self._pause_began
+            self._pause_began = None
 
     @property
     def first_step_seconds(self) -> float:
         """How long the first step took, compilation among it."""
-        return (self._first_done or self._now()) - self._began
+        return (self._first_done or self._instant()) - self._began
 
     @property
     def train_seconds(self) -> float:
         """From the start of the first step on, pauses left out."""
-        return self._now() - self._began - self._paused
+        return self._instant() - self._began - self._paused
 
     @property
     def steady_seconds(self) -> float:
         """Since the end of the first step, pauses left out; 0 before."""
-        return 0.0 if self._first_done is None else self._now() - self._first_done - self._paused
+        return 0.0 if self._first_done is None else self._instant() - self._first_done - self._paused
 
     @property
     def images_per_second(self) -> float:
@@ -62,7 +65,11 @@ class Meter:
 
     def lap_images_per_second(self) -> float:
         """Since the last call of this; for showing while training."""
-        now, (began, steps, paused) = self._now(), self._lap
+        now, (began, steps, paused) = self._instant(), self._lap
         self._lap = (now, self.steps, self._paused)
         seconds = now - began - (self._paused - paused)
         return (self.steps - steps) * self._batch_size / max(seconds, 1e-9) if self.steps > steps else 0.0
+
+    def _instant(self) -> float:
+        """Now; in a pause the instant at which it began."""
+        return self._now() if self._pause_began is None else self._pause_began

@@ -137,6 +137,11 @@ class Watch:
         """The validation has ended: the meter measures training again."""
         self.meter.resume()
 
+    def training_end(self) -> None:
+        """The last step is done: the test of the hold-out and the output do not count as training."""
+        self._land_all()
+        self.meter.pause()
+
     def checkpoint(self) -> None:
         """Write one now, unless this step has one."""
         self._land_all()

@@ -74,6 +74,9 @@ def test_a_run_tells_what_it_does(done: Path) -> None:
     assert [event["epoch"] for event in events(done, name="epoch")] == [1, 2, 3]
     assert end == {**end, "state": "done", "step": 3 * STEPS_PER_EPOCH, "epoch": 3, "hold_out_images": 360}
     assert end["images_per_second"] > 0
+    metrics = json.loads((done / "output/metrics.json").read_text())
+    rates = ("images_per_second", "train_seconds")
+    assert [end[name] for name in rates] == [metrics[name] for name in rates], "the clock of training stands still"
     assert end["peak_memory_bytes"] > 100 * 2**20
     assert status(done)["state"] == "done"
 

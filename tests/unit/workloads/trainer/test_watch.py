@@ -107,6 +107,27 @@ def test_tests_between_epochs_and_checkpoints_are_left_out_of_the_rate(scene: Ma
     assert made.watch.meter.images_per_second == pytest.approx(20)
 
 
+def test_what_comes_after_the_last_step_is_left_out_of_the_rate(scene: MakeScene) -> None:
+    """A run of 26 s with 7 s of a last test and of writing the model told 38.5 images/s where 50 were trained."""
+    made = scene()
+    made.steps(1)
+    made.steps(40, seconds=0.5)
+    made.watch.training_end()
+    made.clock.now += 1_000
+    assert made.watch.meter.images_per_second == pytest.approx(20)
+    assert made.watch.meter.train_seconds == pytest.approx(20.125)
+
+
+def test_a_checkpoint_in_a_test_is_one_pause(scene: MakeScene) -> None:
+    made = scene()
+    made.steps(1)
+    made.steps(40, seconds=0.5)
+    made.watch.test_begin()
+    made.clock.now += 1_000
+    made.watch.checkpoint()
+    assert made.watch.meter.images_per_second == pytest.approx(20)
+
+
 def test_checkpoints_come_by_time(scene: MakeScene) -> None:
     made = scene(checkpoint_every_seconds=2.0)
     made.steps(65)
