@@ -11,8 +11,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from workloads.job import TrainingJob
+from workloads.pretrained import weights_file
 from workloads.terminal_text import has_control_characters
-from workloads.terms import IMAGENET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,9 +62,10 @@ def read_job(path: Path) -> TrainingJob:
 
 def _with_weights_found(job: TrainingJob, path: Path) -> TrainingJob:
     """The job with the whole path of the file that its weights are read from. Raises JobFileError."""
-    if job.model.weights in (None, IMAGENET):
+    weights = weights_file(job)
+    if weights is None:
         return job
-    file = path.parent / str(job.model.weights)
+    file = path.parent / weights
     if not file.is_file():
         raise JobFileError(f"{path}: model.weights: there is no file {file}", "paths are relative to the job file")
     if has_control_characters(str(file.resolve())):

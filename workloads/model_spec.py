@@ -43,7 +43,10 @@ class ModelSpec(Value):
     )
     weights: Annotated[str, Field(pattern=r"^(imagenet|.+\.keras)$")] | None = Field(
         default=None,
-        description="weights to begin with: imagenet (vgg16, vgg19), or the model.keras of an earlier run",
+        description=(
+            "weights to begin with: imagenet (vgg16, vgg19), or the model.keras of an earlier run: its path or, for "
+            "rented machines, its address (s3://, gs://, az:// or https://)"
+        ),
     )
     freeze: Annotated[str, Field(pattern=r"^block[1-9][0-9]?$")] | None = Field(
         default=None, description="with weights: layers up to and with this block, such as block4, are not trained"

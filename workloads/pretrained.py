@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,10 +51,19 @@ WEIGHTS_FILE = "weights.keras"
 """The file of `model.weights` in a run directory, where a launch on this computer puts it."""
 
 
-def weights_file(job: TrainingJob) -> Path | None:
-    """The file of this computer that a job begins with; None for one that needs none."""
+_ADDRESS = re.compile(r"(s3|gs|az|https)://.+")
+
+
+def weights_address(job: TrainingJob) -> str | None:
+    """The address, in a bucket or on the web, of the file that a job begins with; None for every other job."""
     weights = job.model.weights
-    return None if weights in (None, IMAGENET) else Path(str(weights))
+    return weights if weights is not None and _ADDRESS.fullmatch(weights) else None
+
+
+def weights_file(job: TrainingJob) -> Path | None:
+    """The file of this computer that a job begins with; None for every other job."""
+    weights = job.model.weights
+    return None if weights in (None, IMAGENET) or weights_address(job) else Path(str(weights))
 
 
 def published_weights(job: TrainingJob) -> PublishedWeights | None:
@@ -63,12 +73,18 @@ def published_weights(job: TrainingJob) -> PublishedWeights | None:
     return PUBLISHED_WEIGHTS[job.model.preset]
 
 
+def weights_lines(job: TrainingJob) -> tuple[str, ...]:
+    """`weights_text` as a line of what a person agrees to before a launch; () where all weights begin at random."""
+    text = weights_text(job)
+    return (f"begins with {text}",) if text else ()
+
+
 def weights_text(job: TrainingJob) -> str:
     """With which weights the job begins, in words; "" where all begin at random."""
     if job.model.weights is None:
         return ""
     published = published_weights(job)
     if published is None:
-        return f"weights of {job.model.weights}"
+        return f"weights of {job.model.weights}{' (a rented machine fetches them)' if weights_address(job) else ''}"
     size = f"{published.size_bytes / 1e6:.0f} MB"
     return f"weights of ImageNet, about {size} from {published.origin} (MD5 {published.md5})"

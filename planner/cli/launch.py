@@ -31,6 +31,7 @@ from planner.runs.run import Run
 from planner.runs.run_keys import RunKeys
 from planner.runs.runner import request_for
 from planner.settings import Settings
+from workloads.pretrained import weights_lines
 
 
 def command(
@@ -98,7 +99,7 @@ def command(
             keys = RunKeys(settings.home)
             request = request_for(job, clock, client=build.client(settings).id, data=transfer.files, key=keys.key)
             watchful = Watchful(factory, clock.now, proposal.offers)
-            lines = (*transfer.lines, *limit_lines(draft, request, first_at, clock.now()))
+            lines = (*weights_lines(job), *transfer.lines, *limit_lines(draft, request, first_at, clock.now()))
             view.pause_for(lambda: _ask(job.name, proposal, earlier, lines, foreign, assume_yes=yes))
             if transfer.is_missing:
                 view.pause_for(lambda: send_brought(transfer, first_at))

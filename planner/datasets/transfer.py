@@ -25,6 +25,7 @@ from providers.errors import BadRequestError
 from providers.stores.urls import place
 from workloads.durations import format_duration
 from workloads.job import DataName, DataSpec, TrainingJob
+from workloads.pretrained import weights_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,16 +63,16 @@ class DataTransfer:
 
 
 def providers_of(job: TrainingJob) -> tuple[str, ...]:
-    """The only providers whose machines can read the job's data and resolve its secrets; () for any.
+    """The only providers whose machines can read the job's data and weights and resolve its secrets; () for any.
 
     Raises BadRequestError for no address of a bucket, and where nobody can do both.
     """
     names = clouds_of(job.secrets)
-    if job.data.url is not None and not job.data.url.startswith("https://"):
-        names |= {place(job.data.url).provider}
+    addresses = (job.data.url, weights_address(job))
+    names |= {place(url).provider for url in addresses if url is not None and not url.startswith("https://")}
     if len(names) > 1:
         raise BadRequestError(
-            f"the job's data and secrets are at {' and '.join(sorted(names))}",
+            f"the job's data, weights and secrets are at {' and '.join(sorted(names))}",
             hint="a machine has the identity of one cloud: keep what it needs there",
         )
     return tuple(names)

@@ -26,7 +26,7 @@ from pricing.offers import Market
 from workloads.hold_out import test_every
 from workloads.layers import figures, moving_statistics, parameters
 from workloads.memory import footprint
-from workloads.pretrained import published_weights
+from workloads.pretrained import published_weights, weights_address
 from workloads.terms import DataName, Framework
 
 if TYPE_CHECKING:
@@ -335,7 +335,8 @@ def fetch_seconds(job: TrainingJob) -> float:
     file an image, which are unpacked there."""
     size = job.data_bytes or 0
     published = published_weights(job)
-    fetching = (size + (published.size_bytes if published else 0)) / DOWNLOAD_BYTES_PER_SECOND
+    weights_bytes = published.size_bytes if published else _model_bytes(job) if weights_address(job) else 0
+    fetching = (size + weights_bytes) / DOWNLOAD_BYTES_PER_SECOND
     if job.known_data is not None or not size:
         return fetching
     return fetching + size / UNPACK_BYTES_PER_SECOND + (job.train_images or 0) * UNPACK_FILE_SECONDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from providers.registry import is_here
+from workloads.pretrained import weights_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +29,9 @@ def foreign_parts(job: TrainingJob) -> list[str]:
         lines.append(f"image: {job.container}, named by the job; its program runs with the data and the internet")
     if job.data.url is not None:
         lines.append(f"data: {job.data.url}, named by the job")
+    address = weights_address(job)
+    if address is not None:
+        lines.append(f"weights: {address}, named by the job")
     if job.data.path is not None and job.container is not None:
         lines.append(f"data: the folder {job.data.path} of this computer; the image's program reads all of it")
     lines += [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -19,11 +19,14 @@ from providers.stores.patience import Patience
 from providers.stores.store import ObjectStore
 from providers.stores.urls import entries, opened, place, size_bytes
 from workloads.job import DataName, DataSpec
+from workloads.pretrained import weights_address
 
 if TYPE_CHECKING:
     from providers.base import ProviderSettings
     from providers.stores.bucket import Bucket, Entry
     from providers.stores.urls import BucketAddress
+    from workloads.job import TrainingJob
+    from workloads.model_spec import ModelSpec
 
 DATA_DIR = "/data"
 INDEX = "index.json"
@@ -94,6 +97,28 @@ def data_on_the_machine(data: DataSpec) -> DataSpec:
     if data.url is None:
         return data
     return data.model_copy(update={"url": None, "path": f"{DATA_DIR}/{folder_of(data.url)}"})
+
+
+def weights_files(address: str, files: Finds, ours: ObjectStore) -> tuple[File, ...]:
+    """The one file of weights at an address of `model.weights`, found like data. Raises BadRequestError."""
+    weights = files(DataSpec(url=address), ours)
+    if len(weights) != 1 or weights[0].unpack:
+        raise BadRequestError(f"model.weights: {address} is no single file", hint="give the address of a model.keras")
+    return weights
+
+
+def is_weights(file: File, address: str) -> bool:
+    """Whether a file of a launch is that of the address of `model.weights`."""
+    return file.to.startswith(f"data/{folder_of(address)}/")
+
+
+def model_on_the_machine(job: TrainingJob, files: Iterable[File]) -> ModelSpec:
+    """The job's model as the machine's trainer reads it: weights that were fetched are a file there."""
+    address = weights_address(job)
+    if address is None:
+        return job.model
+    (path,) = (file.to for file in files if is_weights(file, address))
+    return job.model.model_copy(update={"weights": f"{DATA_DIR}/{path.removeprefix('data/')}"})
 
 
 def is_ours(url: str) -> bool:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from pricing.catalog import find_device
 from providers.base import RunId, VendorRequest
 from providers.cloud.agent_archive import AGENT, agent_bytes
-from providers.cloud.data_files import Finds, data_on_the_machine, no_files
+from providers.cloud.data_files import (
+    Finds,
+    data_on_the_machine,
+    is_weights,
+    model_on_the_machine,
+    no_files,
+    weights_files,
+)
 from providers.cloud.image_digest import digest_of, mirrored
 from providers.cloud.images import Hardware, Launchable, launchable
 from providers.cloud.machine import SPEC, CloudContext, MachinePart, StoredObject, machine_part
@@ -23,10 +30,13 @@ from providers.errors import AnotherVersionError, BadRequestError
 from providers.stores.bucket import DATA
 from providers.stores.store import ObjectStore
 from providers.values import Resolution, resolution_of
-from workloads.pretrained import weights_file
+from workloads.pretrained import weights_address, weights_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pricing.offers import Offer
+    from providers.agent.spec import File
     from providers.base import LaunchRequest, ProviderSettings
     from workloads.job import TrainingJob
 
@@ -82,12 +92,20 @@ class Rented:
         if weights is not None:
             raise BadRequestError(
                 f"model.weights: {weights} is a file of this computer, which no rented machine can read",
-                hint="launch this job with --provider local, or begin with weights: imagenet",
+                hint=(
+                    "copy it to a bucket and write its address, launch this job with --provider local, or begin with "
+                    "weights: imagenet"
+                ),
             )
-        if request.data:
+        address = weights_address(request.job)
+        has_weights = address is None or any(is_weights(file, address) for file in request.data)
+        if request.data and has_weights:
             return request
         ours = self.store(request.run_id).beside(DATA)
-        return replace(request, data=self.files(request.job.data, ours))
+        data = request.data or self.files(request.job.data, ours)
+        if address is not None and not has_weights:
+            data = (*data, *weights_files(address, self.files, ours))
+        return replace(request, data=data)
 
     def resolve(self, request: LaunchRequest) -> MachineResolution:
         """What the machine's part leaves open, looked up; creates nothing. Raises ProviderError."""
@@ -115,7 +133,7 @@ class Rented:
         """
         resolution = resolution_of(request, MachineResolution)
         part = self.launchable(request)
-        job = job_on_the_machine(request.job, part)
+        job = job_on_the_machine(request.job, part, request.data)
         place = CloudContext(
             cloud=self.cloud,
             run_uri=resolution.run_uri,
@@ -181,9 +199,10 @@ def hardware(offer: Offer) -> Hardware:
     )
 
 
-def job_on_the_machine(job: TrainingJob, part: Launchable) -> TrainingJob:
-    """The job as the rented machine's trainer reads it: its framework is the one that runs there, its data is there."""
-    return job.model_copy(update={"framework": part.framework, "data": data_on_the_machine(job.data)})
+def job_on_the_machine(job: TrainingJob, part: Launchable, files: Iterable[File]) -> TrainingJob:
+    """The job as the rented machine's trainer reads it: its framework is the one that runs there, `files` are there."""
+    model, data = model_on_the_machine(job, files), data_on_the_machine(job.data)
+    return job.model_copy(update={"framework": part.framework, "model": model, "data": data})
 
 
 def _allowance(request: LaunchRequest) -> timedelta:

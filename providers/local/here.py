@@ -19,7 +19,7 @@ from providers.local.settings import LocalSettings
 from providers.local.store import FolderStore
 from providers.local.translate import Folders, image_folder
 from workloads.layers import parameters
-from workloads.pretrained import WEIGHTS_FILE, weights_file
+from workloads.pretrained import WEIGHTS_FILE, weights_address, weights_file
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
@@ -125,11 +125,17 @@ class Here:
     def make_room(self, request: LaunchRequest, job: TrainingJob, extra_bytes: int = 0) -> None:
         """Make the folders and write the job as its trainer reads it.
 
-        Raises MachineError for a full disk, BadRequestError for a folder of images that is not there.
+        Raises MachineError for a full disk, BadRequestError for images or weights that are not there.
         """
         folder = image_folder(request)
         if folder is not None and not (folder.is_absolute() and folder.is_dir()):
             raise BadRequestError(f"data.path: {folder} is no folder of this machine")
+        address = weights_address(request.job)
+        if address is not None:
+            raise BadRequestError(
+                f"model.weights: {address} is fetched by rented machines only",
+                hint="download the file, and write its path as model.weights",
+            )
         need, free = needed_bytes(request.job) + extra_bytes, self.free_bytes(self.home)
         if free < need:
             raise MachineError(

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from planner.forecast.estimate import evaluation_speedup
+from planner.datasets.transfer import providers_of
+from planner.forecast.estimate import DOWNLOAD_BYTES_PER_SECOND, evaluation_speedup, fetch_seconds
 from planner.forecast.this_machine import shape_of
 from planner.report.tables import estimate_table
+from planner.runs.consent import foreign_parts
 from planner.throughput.host import host_step_seconds
 from planner.throughput.nets import model_key
 from pricing.catalog import Catalog
+from providers.errors import BadRequestError
 from tests.builders import a_job, a_plan, small_catalog
 from workloads.job import job_from_json
 from workloads.jobfile import JobFileError, read_job
 from workloads.layers import MaxPool, figures, parameters, trained_parameters
 from workloads.memory import footprint, largest_batch
-from workloads.pretrained import PUBLISHED_WEIGHTS
+from workloads.pretrained import PUBLISHED_WEIGHTS, weights_address, weights_file, weights_lines
 from workloads.recipe import uses_recipe
 
 if TYPE_CHECKING:
@@ -99,6 +102,30 @@ def test_a_relative_path_of_weights_is_taken_from_the_job_files_folder(tmp_path:
         read_job(tmp_path / "job.yaml")
     (tmp_path / "before.keras").write_bytes(b"x")
     assert read_job(tmp_path / "job.yaml").model.weights == str(tmp_path / "before.keras")
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/run/model.keras", "https://example.org/model.keras"])
+def test_weights_at_an_address_are_no_file_of_this_computer(tmp_path: Path, address: str) -> None:
+    text = f"model: {{preset: vgg16, image_size: 32, classes: 5, weights: '{address}'}}\n"
+    (tmp_path / "job.yaml").write_text(f"name: t\n{text}data: {{name: cifar10}}\nepochs: 1\nglobal_batch_size: 32\n")
+    job = read_job(tmp_path / "job.yaml")
+    assert (job.model.weights, weights_address(job), weights_file(job)) == (address, address, None)
+    assert f"begins with weights of {address} (a rented machine fetches them)" in weights_lines(job)
+    assert foreign_parts(job) == [f"weights: {address}, named by the job"]
+    assert providers_of(job) == (("aws",) if address.startswith("s3:") else ())
+    # VGG16 of five classes at 32 px: 4 bytes of each weight, at what an estimate assumes of a download.
+    without = job.model_copy(update={"model": job.model.model_copy(update={"weights": None})})
+    more = fetch_seconds(job) - fetch_seconds(without)
+    assert more == pytest.approx(4 * (parameters(job.net())) / DOWNLOAD_BYTES_PER_SECOND, rel=0.01)
+
+
+def test_data_and_weights_of_two_clouds_have_no_machine() -> None:
+    job = a_job(
+        model={"preset": "vgg16", "image_size": 32, "classes": 5, "weights": "gs://b/model.keras"},
+        data={"url": "s3://b/data", "images": 100},
+    )
+    with pytest.raises(BadRequestError, match="data, weights and secrets are at aws and gcp"):
+        providers_of(job)
 
 
 def test_frozen_layers_ask_for_weights_alone_of_the_memory() -> None:

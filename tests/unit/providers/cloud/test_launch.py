@@ -15,6 +15,7 @@ from planner.runs.journal.records import request_from_record, request_record
 from providers.agent.spec import File, read_spec
 from providers.base import LaunchRequest, ProviderSettings, RunId
 from providers.cloud.agent_archive import AGENT, agent_bytes
+from providers.cloud.data_files import folder_of
 from providers.cloud.launch import STOP, MachineResolution, Rented, hardware, known_options, mirrors_of
 from providers.errors import BadRequestError
 from tests.builders import RUN_ID, a_job, an_offer
@@ -23,7 +24,7 @@ from tests.doubles.fake_provider import FakeProvider
 from workloads.job import DataSpec, job_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pricing.offers import Offer
 
@@ -198,7 +199,44 @@ def test_weights_of_this_computer_are_refused_before_anything_is_rented(tmp_path
     job = a_job(model={"preset": "vgg16", "weights": str(tmp_path / "model.keras")})
     with pytest.raises(BadRequestError, match="no rented machine can read") as refusal:
         rented(Kept(), Registries()).with_data(a_request(job=job))
+    assert "copy it to a bucket" in refusal.value.hint
     assert "weights: imagenet" in refusal.value.hint
+
+
+WEIGHTS = "s3://mine/earlier/model.keras"
+FINE_TUNED = {"preset": "vgg16", "image_size": 32, "classes": 2, "weights": WEIGHTS}
+
+
+def finds(*others: File) -> Callable[[DataSpec, object], tuple[File, ...]]:
+    """A look-up that knows one file at the address of the weights, and `others` at that of the data."""
+
+    def files(data: DataSpec, ours: object) -> tuple[File, ...]:
+        if data.url != WEIGHTS:
+            return others
+        return (File(path="", uri=WEIGHTS, to=f"data/{folder_of(WEIGHTS)}/model.keras", sha256="", size_bytes=9),)
+
+    return files
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["all looked up here", "data looked up before"])
+def test_weights_of_a_bucket_are_fetched_beside_the_data(*, before: bool) -> None:
+    shard = File(path="", uri=f"{ADDRESS}/s.tar", to="data/x/s.tar", sha256="a" * 64, size_bytes=7, unpack=True)
+    made = rented(Kept(), Registries(), files=finds(shard))
+    job = a_job(**OWN_DATA | {"model": FINE_TUNED})
+    request = made.with_data(made.with_data(a_request(job=job, data=(shard,) if before else ())))
+    assert [file.uri for file in request.data] == [shard.uri, WEIGHTS]
+    part = made.machine(replace(request, resolution=made.resolve(request)), END)
+    stored = {one.path: one.data.decode() for one in part.objects if one.path.endswith(".json")}
+    there = job_from_json(stored["job.json"]).model.weights
+    assert there == f"/data/{folder_of(WEIGHTS)}/model.keras"
+    (file,) = (file for file in read_spec(stored["attempts/1/machine/spec.json"]).files if file.uri == WEIGHTS)
+    assert f"/{file.to}" == there
+
+
+def test_weights_that_are_no_single_file_are_refused() -> None:
+    made = rented(Kept(), Registries(), files=lambda *_: ())
+    with pytest.raises(BadRequestError, match="no single file"):
+        made.with_data(a_request(job=a_job(model=FINE_TUNED)))
 
 
 def test_data_that_nobody_brings_and_secrets_of_another_cloud_are_refused() -> None:

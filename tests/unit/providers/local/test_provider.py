@@ -64,6 +64,17 @@ def test_a_lost_reply_is_made_good_by_asking_again(
     assert [call for call, _ in harness.engine.calls].count("create") == 1
 
 
+def test_weights_at_an_address_are_refused_before_a_container_is_created(
+    provider: LocalProvider, harness: EngineDoubleHarness
+) -> None:
+    run = request(provider)
+    model = run.job.model.model_copy(update={"weights": "s3://bucket/run/model.keras"})
+    with pytest.raises(BadRequestError, match="fetched by rented machines only") as refusal:
+        provider.launch(replace(run, job=run.job.model_copy(update={"model": model})))
+    assert "download the file" in refusal.value.hint
+    assert [call for call, _ in harness.engine.calls].count("create") == 0
+
+
 def _spec(provider: LocalProvider, run: LaunchRequest) -> object:
     provider.here.make_room(run, run.job)
     host = provider._host_of_launches()
