@@ -4,15 +4,18 @@
     python -m benchmarks.side_by_side speed [FOLDER]
 
 `accuracy` trains on the digits of scikit-learn and on a folder of images that it makes. `speed` trains VGG11 at 64 px
-in alternating runs, on an idle computer. Every run is a process of its own. Needs the train extra.
+in alternating runs, on an idle computer; where PyTorch is installed, a plain script of PyTorch (channels last) too.
+Every run is a process of its own. Needs the train extra.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
@@ -86,16 +89,23 @@ def by_trainer(kind: str, seed: int, folder: Path) -> dict[str, float]:
 
 
 def by_keras(kind: str, seed: int, folder: Path) -> dict[str, float]:
-    """The plain script, in a process of its own."""
-    words = [sys.executable, "-m", "benchmarks.side_by_side", "plain", str(folder), kind, str(seed)]
+    """The plain script of Keras, in a process of its own."""
+    return _by_script("plain", kind, seed, folder)
+
+
+def by_torch(kind: str, seed: int, folder: Path) -> dict[str, float]:
+    """The plain script of PyTorch, in a process of its own."""
+    return _by_script("torch", kind, seed, folder)
+
+
+def _by_script(script: str, kind: str, seed: int, folder: Path) -> dict[str, float]:
+    words = [sys.executable, "-m", "benchmarks.side_by_side", script, str(folder), kind, str(seed)]
     output = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     return dict(json.loads(output.splitlines()[-1]))
 
 
 def plain(kind: str, seed: int, folder: Path) -> dict[str, float]:
     """What somebody writes who knows Keras: its layers, its initial weights, tf.data, compile and fit."""
-    import time
-
     import keras
     import tensorflow as tf
 
@@ -156,6 +166,54 @@ def _plain_model(keras: Any, net: Net) -> Any:
     return model
 
 
+def plain_torch(kind: str, seed: int, folder: Path) -> dict[str, float]:
+    """The same recipe in PyTorch, images and net in the channels-last layout; speed only, without a test."""
+    import torch
+
+    job = JOBS[kind](seed, folder)
+    torch.manual_seed(seed)
+    split: Any = synthetic(job)
+    pixels = torch.from_numpy(split.train.pixels).permute(0, 3, 1, 2)
+    labels = torch.from_numpy(split.train.labels).long()
+    model: Any = _torch_model(torch.nn, job.net()).to(memory_format=torch.channels_last)
+    optimizer, loss = torch.optim.Adam(model.parameters(), lr=0.001), torch.nn.CrossEntropyLoss()
+    times: list[float] = []
+    for _ in range(job.epochs):
+        for rows in torch.randperm(len(labels)).split(job.global_batch_size):
+            images = pixels[rows].float().div(127.5).sub(1).contiguous(memory_format=torch.channels_last)
+            optimizer.zero_grad()
+            value = loss(model(images), labels[rows])
+            value.backward()
+            optimizer.step()
+            value.item()
+            times.append(time.perf_counter())
+    return {"images_per_second": (len(times) - 1) * job.global_batch_size / (times[-1] - times[0])}
+
+
+def _torch_model(nn: Any, net: Net) -> Any:
+    parts: list[Any] = []
+    channels, side = net.channels, net.image_size
+    width = 0
+    for layer in net.layers:
+        if isinstance(layer, Conv):
+            parts.append(nn.Conv2d(channels, layer.filters, 3, padding=1, bias=layer.bias))
+            parts += [nn.BatchNorm2d(layer.filters)] if layer.batch_norm else []
+            parts.append(nn.ReLU())
+            channels = layer.filters
+        elif isinstance(layer, Dense):
+            parts.append(nn.Linear(width, layer.units))
+            parts += [] if layer.softmax else [nn.ReLU()]
+            parts += [nn.Dropout(layer.dropout)] if layer.dropout else []
+            width = layer.units
+        elif isinstance(layer, Flatten):
+            parts.append(nn.Flatten())
+            width = channels * side**2
+        else:
+            parts.append(nn.MaxPool2d(2))
+            side //= 2
+    return nn.Sequential(*parts)
+
+
 def compare_accuracy(folder: Path) -> None:
     """Print both accuracies for each seed, and whether the trainer's mean lies within the script's spread."""
     write_images(folder)
@@ -171,13 +229,17 @@ def compare_accuracy(folder: Path) -> None:
 
 def compare_speed(folder: Path) -> None:
     """Print images a second of both, in alternating runs, and the ratio of the medians."""
-    rates: dict[str, list[float]] = {"trainer": [], "Keras script": []}
+    runs = {"trainer": by_trainer, "Keras script": by_keras}
+    if importlib.util.find_spec("torch") is not None:
+        runs["PyTorch script"] = by_torch
+    rates: dict[str, list[float]] = {name: [] for name in runs}
     for repeat in range(REPEATS):
-        for name, run in (("trainer", by_trainer), ("Keras script", by_keras)):
+        for name, run in runs.items():
             rates[name].append(run("speed", repeat, folder)["images_per_second"])
-            print(f"{name:13} {rates[name][-1]:.1f} images/s", flush=True)
-    ratio = median(rates["trainer"]) / median(rates["Keras script"])
-    print(f"ratio of the medians {ratio:.3f}; asked: at least 0.97")
+            print(f"{name:14} {rates[name][-1]:.1f} images/s", flush=True)
+    for name in list(runs)[1:]:
+        ratio = median(rates["trainer"]) / median(rates[name])
+        print(f"trainer to {name}: {ratio:.3f} (medians)")
 
 
 def main(arguments: list[str]) -> None:
@@ -187,6 +249,8 @@ def main(arguments: list[str]) -> None:
         match arguments[0]:
             case "plain":
                 print(json.dumps(plain(arguments[2], int(arguments[3]), folder)))
+            case "torch":
+                print(json.dumps(plain_torch(arguments[2], int(arguments[3]), folder)))
             case "speed":
                 compare_speed(folder)
             case _:
