@@ -177,7 +177,7 @@ class PreflightState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One line of a preflight or a doctor: what was looked at, how it stands, what to do."""
+    """One line of a preflight or of `plan doctor`: what was checked, the result, what to do."""
 
     name: str
     state: PreflightState
@@ -214,7 +214,7 @@ class RunStore(Protocol):
         """Write whole or not at all; a reader never sees half a file."""
 
     def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
-        """At most `size` bytes from `start` on; b"" past the end. Raises KeyError where there is no such file."""
+        """Read at most `size` bytes from `start` on; b"" past the end. Raises KeyError where there is no such file."""
 
     def list(self, prefix: str = "") -> Sequence[str]:
         """Every path under the prefix, sorted."""
@@ -237,7 +237,7 @@ class Provider(Protocol):
 
     @property
     def token_memory(self) -> timedelta:
-        """For how long after a create was first sent the same request is sure to give the same instance, dead or alive.
+        """How long after a create was first sent the same request surely gives the same instance, running or ended.
 
         Later the vendor may have forgotten its token, or given its name anew: the request would make another instance.
         """
@@ -343,7 +343,7 @@ class Doctor(Protocol):
     """What some providers can do besides: look at the account, whatever the offer."""
 
     def doctor(self) -> Sequence[Check]:
-        """One line for each thing that every launch needs: identity, network, permission, stores, set-up.
+        """Return one line for each thing that every launch needs: identity, network, permission, stores, set-up.
 
         In parallel, under 10 s; creates nothing, raises nothing of the vendor's: what does not answer is UNKNOWN.
         Quotas are `preflight`'s, which after the first offer answers from what was looked up already.

@@ -33,7 +33,7 @@ class ProviderError(Exception):
 
 
 class CredentialsError(ProviderError):
-    """Nobody is signed in, or the sign-in has ended."""
+    """No sign-in was found, or it has expired."""
 
 
 class PermissionDeniedError(ProviderError):

@@ -167,7 +167,7 @@ def _total_memory(root: Path) -> int:
 
 
 def installed_memory_bytes() -> int:
-    """All of the machine's memory, where there is no /proc to read; 0 where the system does not tell."""
+    """Return the machine's memory where there is no /proc to read; 0 where the system does not tell."""
     import psutil
 
     try:

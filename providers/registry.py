@@ -191,7 +191,7 @@ CLOUDS = tuple(one.name for one in VENDORS if one.rents)
 
 
 def names() -> tuple[str, ...]:
-    """Of the providers where a run can be launched."""
+    """Return the names of the providers where a run can be launched."""
     return tuple(FACTORIES)
 
 
@@ -241,7 +241,9 @@ def rates_told_by(name: str) -> ProviderRates:
 
 
 def bill_teller(name: str, settings: ProviderSettings) -> BillTeller | None:
-    """Who lists what bills in the account; None for a provider without bills. Raises BadRequestError."""
+    """Return the object that lists what bills in the account; None for a provider without bills. Raises
+    BadRequestError.
+    """
     row = vendor(name)
     return None if row is None or not row.bill else cast("BillTeller", _factory(row.bill)(settings))
 

@@ -124,7 +124,7 @@ class Agent:
         yield from patiently(self.training.logs.go_on)
 
     def _has_come(self, done_count: int, total: int) -> None:
-        """Said with the next heartbeat: a large data set takes its time."""
+        """Report the bytes fetched so far with the next heartbeat, because a large data set takes minutes."""
         self.status.details["fetched_bytes"] = done_count
         self.status.set("fetching", f"fetching: {done_count / 1e9:.1f} of {total / 1e9:.1f} GB are here")
 
@@ -227,7 +227,7 @@ class Agent:
         return self.machine.paths.run_dir / output.FOLDER
 
     def _last_instant(self, ending: Ending) -> float:
-        """Until when anything may be brought home (unix)."""
+        """Return the instant (Unix seconds) until which results may be uploaded."""
         spec, now = self.machine.spec, self.machine.clock.now()
         latest = min(spec.deadline - _LAST_SECONDS, now + spec.store_patience_seconds)
         return latest if ending.by is None else min(latest, ending.by - 2.0)

@@ -69,7 +69,7 @@ def unpack(archive: Path, folder: Path, room: Callable[[], bool], top: Path) -> 
 
 
 def _members(archive: Path) -> Iterator[_Member]:
-    """In the order in which they lie. Raises UnpackError for what is neither file nor folder."""
+    """Yield the members in the order of the archive. Raises UnpackError for what is neither file nor folder."""
     return _of_zip(archive) if archive.name.endswith(".zip") else _of_tar(archive)
 
 
@@ -115,7 +115,7 @@ def _zip_opener(zipped: zipfile.ZipFile, member: zipfile.ZipInfo) -> Callable[[]
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """Of a path below the folder."""
+    """Return the parts of a path below the folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\0" in name or "\\" in name:
         raise UnpackError(f"{name!r} would lead out of its folder")
@@ -123,7 +123,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _folder_of(target: Path, root: Path, paths: set[Path]) -> None:
-    """There, and by no link elsewhere: an earlier container could have left one."""
+    """Create the folder of a file. Raises UnpackError for a link, which an earlier container could have left there."""
     folder = target.parent
     if folder in paths:
         return

@@ -75,7 +75,9 @@ class Checkpoints:
         return newest if newest > self.stored else ""
 
     def push(self, name: str) -> Steps[bool]:
-        """To the store, its mark last; then those before the newest two go. False: taken away meanwhile, or damaged."""
+        """Upload a checkpoint, its mark last, then delete those before the newest two. Return False for a checkpoint
+        that was removed meanwhile or is damaged.
+        """
         self.under_way = name
         try:
             folder = self._linked(name)

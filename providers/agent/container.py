@@ -114,7 +114,7 @@ class Container:
         self._must(("docker", "start", NAME))
 
     def follow(self, since: float = 0.0) -> Running:
-        """Its output from the instant `since` on, and on as it comes."""
+        """Start to read the container's output, from the instant `since` on and as it comes."""
         begin = ("--since", f"{since:.3f}") if since else ()
         return self._processes.start(("docker", "logs", "--follow", *begin, NAME))
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class FetchError(Exception):
-    """It is not there, or not what was promised."""
+    """A file is missing, or its content is not what the specification promised."""
 
 
 def fetch(
@@ -60,7 +60,7 @@ def fetch(
 
 
 def _room_for_all(machine: AgentMachine) -> None:
-    """Told at once, not after an hour."""
+    """Raise FetchError for a disk that is too small before the first byte is fetched, not after an hour."""
     coming = [file for file in machine.spec.files if not _is_here(machine, file)]
     need = bytes_on_disk(coming) + LEAST_FREE_BYTES
     free = machine.free_bytes(machine.paths.root / "data")  # which may be a disk of its own
@@ -111,7 +111,7 @@ def _top(machine: AgentMachine, file: File) -> Path:
 
 
 def _mark(machine: AgentMachine, file: File) -> Path:
-    """Its presence says that the archive is unpacked; the container cannot write it."""
+    """Return the path of the mark of an unpacked archive; the container cannot write there."""
     name = hashlib.sha256(repr(file).encode()).hexdigest()
     return machine.paths.spool / "unpacked" / name
 

@@ -87,5 +87,5 @@ def least_on_host(device: Device) -> int:
 
 
 def count_devices(process: ProcessResult) -> int:
-    """One line for each device."""
+    """Return one line for each device."""
     return sum(1 for line in process.output.splitlines() if line.strip())

@@ -19,7 +19,7 @@ PULL_SECONDS = 1800.0
 
 
 class ImageError(Exception):
-    """No registry gave the image; the text has each one's last word."""
+    """No registry delivered the image; the text has the last error of each."""
 
 
 def pull(

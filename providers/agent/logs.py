@@ -75,7 +75,7 @@ class LogTail:
             self._sent_bytes = size
 
     def finish(self, source: Running, redactor: Redactor) -> Steps[None]:
-        """All of it, its last line too."""
+        """Upload the rest of the log, its last line included."""
         source.rest(10.0)
         while self.pull(source, redactor):
             yield 0.0

@@ -25,7 +25,7 @@ class OutputError(Exception):
 
 
 def _nobody(manifest: bytes) -> Steps[None]:
-    """For a run without a key."""
+    """Vouch for nothing: the run has no key."""
     del manifest
     yield from ()
 
@@ -69,7 +69,7 @@ def _promised(manifest: Path) -> dict[str, str]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Without links and without what is hidden (unfinished files)."""
+    """Yield the files of the output folder, without links and without hidden files, which are unfinished."""
     files: list[Path] = []
     if folder.is_symlink():
         return files

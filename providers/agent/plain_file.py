@@ -18,7 +18,7 @@ _MORE = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "
 
 
 class NotPlainError(OSError):
-    """There is something of this name that is no plain file."""
+    """The path exists and is not a regular file."""
 
 
 def open_plain(path: Path) -> BinaryIO:
@@ -40,7 +40,7 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def plain_bytes(path: Path, most_bytes: int, start: int = 0) -> bytes:
-    """At most so many bytes from `start` on. Raises NotPlainError and OSError."""
+    """Read at most so many bytes from `start` on. Raises NotPlainError and OSError."""
     with open_plain(path) as file:
         file.seek(start)
         return file.read(most_bytes)

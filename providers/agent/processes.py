@@ -38,7 +38,7 @@ class Running(Protocol):
     """A command that goes on beside the agent; both streams are one."""
 
     def poll(self) -> int | None:
-        """Its exit code, None while it runs."""
+        """Return the exit code, None while the process runs."""
         ...
 
     def read(self, most: int) -> bytes:
@@ -57,7 +57,9 @@ class Processes(Protocol):
     """What commands are run with."""
 
     def run(self, words: Sequence[str], seconds: float, value: str = "") -> ProcessResult:
-        """To its end, at most so many seconds; `value` on its stdin. A command that is not there is code 127."""
+        """Run a command to its end, for at most so many seconds, with `value` on its standard input. A command that
+        does not exist gives exit code 127.
+        """
         ...
 
     def start(self, words: Sequence[str]) -> Running:
@@ -114,7 +116,7 @@ class MachineProcesses:
 
 
 class _Beside:
-    """Its output goes through a pipe that is read as it comes, so that nothing piles up on the disk."""
+    """A running process. Its output goes through a pipe that is read as it comes, so that none piles up on the disk."""
 
     def __init__(self, words: Sequence[str], environment: dict[str, str] | None) -> None:
         self._code: int | None = None

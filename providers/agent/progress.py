@@ -62,7 +62,7 @@ class ProgressTail:
 
     @property
     def stored_sha256(self) -> str:
-        """Of what was put into the store last, in hex; "" for nothing."""
+        """Return the SHA-256, in hex, of what was stored last; "" where nothing was."""
         return self._sent_sha256
 
     def push(self) -> None:
@@ -74,7 +74,7 @@ class ProgressTail:
             self._sent_bytes, self._sent_sha256 = size, hashlib.sha256(data).hexdigest()
 
     def finish(self, redactor: Redactor) -> Steps[None]:
-        """All of it."""
+        """Upload the rest of the progress."""
         while self.pull(redactor):
             yield 0.0
         yield from patiently(self.push)

@@ -107,7 +107,7 @@ class Paths:
 
     @property
     def running_mark(self) -> Path:
-        """Its presence tells the boot deadline's timer that training has begun."""
+        """The path of a file whose presence tells the timer of the boot deadline that training has begun."""
         return self.root / "running"
 
     def make(self) -> None:

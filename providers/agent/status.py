@@ -24,7 +24,9 @@ _MOST_MESSAGE = 8_000
 
 
 class Status:
-    """One attempt's. What is written also stays on the disk, for whoever ends the machine in the agent's place."""
+    """The status of one attempt. A copy of what is written stays on the disk, for the timer that ends the machine where
+    the agent cannot.
+    """
 
     def __init__(self, store: Store, spec: Spec, clock: Clock, copy: Path, redactor: Redactor) -> None:
         self.redactor = redactor
@@ -46,7 +48,7 @@ class Status:
         return str(self._record["state"])
 
     def set(self, state: str, message: str, reason: str = "", exit_code: int | None = None) -> None:
-        """From now on; `write` tells it."""
+        """Set values of the status; `write` sends them."""
         text = self.redactor.text(message)[-_MOST_MESSAGE:]
         self._record = {"state": state, "message": text, "reason": reason, "exit_code": exit_code}
 

@@ -37,7 +37,7 @@ class Store(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """One object; none there is no error."""
+        """Delete one object; an object that does not exist is no error."""
 
     def begin(self, path: str, size: int) -> Upload:
         """Begin to write an object of `size` bytes in parts."""
@@ -66,7 +66,7 @@ class RefusedError(Exception):
 
 
 def raise_for_status(status: int, body: bytes, what: str, *, reads: bool = False) -> None:
-    """Nothing for a success. Raises AwayError or RefusedError, and KeyError where a read found nothing.
+    """Return for a success. Raises AwayError or RefusedError, and KeyError where a read found nothing.
 
     Missing permission is AwayError: roles take minutes to arrive (Azure: up to 30). So is a bucket that is not there.
     """
@@ -93,7 +93,9 @@ def patiently(action: Callable[[], Answer], pause: float = FIRST_PAUSE) -> Steps
 
 
 def upload(store: Store, path: str, source: Path, report: Callable[[int], object] = int) -> Steps[str]:
-    """One file in parts; its SHA-256 in hex. `report` hears of the bytes. Raises OSError where it cannot be read."""
+    """Upload one file in parts and return its SHA-256 in hex. `report` hears of the bytes. Raises OSError where it
+    cannot be read.
+    """
     digest, start = hashlib.sha256(), 0
     large: Any = None
     with open_plain(source) as file:
@@ -117,7 +119,8 @@ def upload(store: Store, path: str, source: Path, report: Callable[[int], object
 
 
 def download(store: Store, path: str, target: Path, size: int, top: Path) -> Steps[str]:
-    """One object to a file, in parts; its SHA-256 in hex. No link is followed from the folder `top` to the file.
+    """Download one object to a file in parts and return its SHA-256 in hex. No link is followed from the folder `top`
+    to the file.
 
     Raises KeyError where it is not there, and OSError where the disk cannot be written.
     """

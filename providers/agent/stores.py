@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_store(access: Access) -> Store:
-    """By the scheme of the run's address. Raises SpecError."""
+    """Return the store for the scheme of the run's address. Raises SpecError."""
     if access.scheme == "s3":
         return S3Store(access)
     if access.scheme == "gs":

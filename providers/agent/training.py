@@ -55,7 +55,7 @@ class Attempt:
 
 
 class Training:
-    """From `docker create` to the container's end; `look` is called between everything else."""
+    """A container from `docker create` to its end; `look` is called between all other work."""
 
     def __init__(self, attempt: Attempt) -> None:
         self.devices_seen = 0
@@ -127,7 +127,7 @@ class Training:
         return ending
 
     def progress_sha256(self) -> Steps[str]:
-        """Of all of the progress, once it is stored; "" where the store refuses it."""
+        """Return the SHA-256 of the whole progress once it is stored; "" where the store refuses it."""
         try:
             yield from self._progress.finish(self._attempt.status.redactor)
         except (RefusedError, OSError):  # `told_all` says so

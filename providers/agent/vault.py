@@ -64,7 +64,7 @@ def resolve(access: Access, reference: str) -> str:
 
 
 def write_env_file(path: Path, values: Mapping[str, str]) -> None:
-    """For docker's --env-file, readable by root alone. Raises SecretError for a value of several lines."""
+    """Write the file for docker's --env-file, readable by root. Raises SecretError for a value of several lines."""
     for name, value in values.items():
         if "\n" in value or "\r" in value:
             raise SecretError(f"{name} has several lines, which an environment file cannot hold; store it in base64")
@@ -97,7 +97,7 @@ class Redactor:
 
 
 def _forms(value: str) -> Iterable[str]:
-    """As it is, stripped, and as it looks in JSON, in an address and in base64."""
+    """Return a secret as it is, stripped, and as it appears in JSON, in an address and in base64."""
     plain = value.strip()
     encoded = base64.b64encode(value.encode()).decode()
     return (value, plain, json.dumps(plain)[1:-1], quote(plain, safe=""), encoded)

@@ -106,7 +106,9 @@ class Watch:
         self.ask(Ending("stopped", "STOPPED", "stopped by the person"))
 
     def _denied(self) -> None:
-        """Only of a machine that was never let in: one that has lost its right may get it back while it trains."""
+        """Raise for a machine that the store has refused from the start. A machine that loses its right later may get
+        it back while it trains.
+        """
         since, limit, clock = self._status.denied_since, self._machine.spec.refused_seconds, self._machine.clock
         if self._trained or self._status.is_heard or not limit or since is None:
             return

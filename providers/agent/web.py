@@ -36,7 +36,7 @@ Opens = Callable[[str, "dict[str, str]"], Any]
 
 class _NeverDown(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """From https to https alone."""
+        """Follow a redirect from https to https only."""
         if urlsplit(newurl).scheme not in ("https", urlsplit(req.full_url).scheme):
             raise WebError(f"{req.full_url} leads to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)

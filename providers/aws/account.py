@@ -50,7 +50,7 @@ _BY_NAME: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who is signed in. `partition` is `aws`, or another for separate clouds."""
+    """The signed-in identity. `partition` is `aws`, or another for separate clouds."""
 
     account: str
     arn: str
@@ -305,7 +305,7 @@ class Account:
         return self._turns_lack()
 
     def _turns_lack(self) -> str:
-        """In words, that no turn of the reaper has succeeded of late; "" where one has, by Lambda's own metrics."""
+        """Say that no turn of the reaper has succeeded recently, by Lambda's own metrics; "" where one has."""
         ran, failed = (self._turns(metric) for metric in ("Invocations", "Errors"))
         minutes = TURNS_WITHIN.total_seconds() / 60
         if ran is None or failed is None:

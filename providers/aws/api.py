@@ -27,10 +27,7 @@ class Api(Protocol):
         ...
 
     def call(self, service: str, region: str, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """One call (`ec2`, `us-east-1`, `RunInstances`). It is sent once; patience is the caller's.
-
-        Raises ProviderError.
-        """
+        """Send one call (`ec2`, `us-east-1`, `RunInstances`) once; the caller repeats it. Raises ProviderError."""
         ...
 
 

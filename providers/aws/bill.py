@@ -68,7 +68,7 @@ class Billed:
         return Tariff(PROVIDER, self.account.settings.home)
 
     def list_billed(self) -> Bill:
-        """As providers.cloud.bill.BillTeller has it."""
+        """See providers.cloud.bill.BillTeller."""
         looks: list[tuple[str, Look]] = [
             ("machines", self._machines), ("disks", self._disks), ("public addresses", self._addresses),
             ("snapshots", self._snapshots), ("NAT gateways", self._gateways), ("load balancers", self._balancers),
@@ -180,7 +180,9 @@ class Billed:
             yield replace(thing, whose=RUN_DIRECTORIES) if name == self.standing_resources.bucket else thing
 
     def _bucket(self, name: str, home: str) -> tuple[str, Price, str]:
-        """Its region, what its standard storage costs, and its size in words; what is not told is said."""
+        """Return the bucket's region, the price of its standard storage, and its size in words, which say what AWS does
+        not report.
+        """
         try:
             reply = self.account.api.call("s3", home, "GetBucketLocation", {"Bucket": name})
             region = str(reply.get("LocationConstraint") or "us-east-1")

@@ -28,10 +28,10 @@ _REFUSING = (CredentialsError, PermissionDeniedError)
 
 
 def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
-    """One line each for: the quotas, which take the longest to change; who is signed in, the network at home, the
-    regions that are open, what may be listed and ended, the bucket, the role of machines, whether the
-    account is for runs alone, what ends a machine that hangs.
-    Creates nothing, raises nothing."""
+    """Return one line for each of: the quotas, which take the longest to change; who is signed in, the network at home,
+    the regions that are open, what may be listed and ended, the bucket, the role of machines, whether the account is
+    for runs alone, what ends a machine that hangs. Creates nothing, raises nothing.
+    """
     account = at.account
     looks: dict[str, Look] = {
         "quotas": lambda: quota_check(account, _place(account)),
@@ -102,7 +102,7 @@ def _listing(account: Account) -> Check:
 
 
 def _bucket(at: StandingResources) -> Check:
-    """Whoever may make buckets needs no set-up for that: the first launch makes it."""
+    """Check the bucket. An identity that may create buckets needs no set-up for it: the first launch creates it."""
     if not at.has_bucket():
         return unknown("bucket", f"there is no {at.bucket} yet: the first launch makes it where it may", _SET_UP)
     if at.store.bucket is None and not at.has_made_bucket():

@@ -241,7 +241,7 @@ def _error_of(kind: type[ProviderError], hint: str, message: str, code: str) -> 
 
 
 def _short(message: str) -> str:
-    """Without the encoded part that only the account's owner can decode."""
+    """Return the message without the encoded part, which only the account's owner can decode."""
     text = message.partition(" Encoded authorization failure message:")[0]
     return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}…"
 

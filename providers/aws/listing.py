@@ -65,7 +65,9 @@ class Listing:
     threads: int
 
     def owned(self, run_id: RunId | None) -> Sequence[OwnedResource]:
-        """All of it, or of one run. Raises IncompleteListingError where a place did not answer, CredentialsError."""
+        """Return all resources of ours, or those of one run. Raises CredentialsError, and IncompleteListingError where a
+        place did not answer.
+        """
         return whole(
             (_resources_or_unanswered(place, answer) for place, answer in self._answers(run_id)), "lists of AWS"
         )

@@ -27,7 +27,7 @@ def filled(text: str, who: Identity, bucket: str) -> Document:
 
 
 def trust(service: str, who: Identity) -> Document:
-    """Only this service may take the role; the scheduler only on behalf of this account."""
+    """The trust policy: only this service may assume the role, and the scheduler only on behalf of this account."""
     statement: Document = {
         "Effect": "Allow",
         "Principal": {"Service": f"{service}.amazonaws.com"},

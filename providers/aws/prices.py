@@ -80,7 +80,7 @@ class Live:
         return {zone: Decimal(row["SpotPrice"]) for zone, row in newest.items()}
 
     def _priced(self, offer: Offer, prices: Mapping[str, Decimal]) -> Sequence[Offer]:
-        """One offer for each price, the cheapest first, with its zones."""
+        """Yield one offer for each price, the cheapest first, with its zones."""
         zones_at: dict[Decimal, list[str]] = {}
         for zone, price in sorted(prices.items()):
             zones_at.setdefault(price, []).append(zone)

@@ -147,18 +147,20 @@ class AwsProvider:
         return TOKEN_MEMORY
 
     def server_time_offset(self) -> timedelta | None:
-        """By the `Date` of the newest answer (providers.cloud.server_time.ServerTime)."""
+        """Return the offset by the `Date` header of the newest reply (providers.cloud.server_time.ServerTime)."""
         return self.clock.offset if self.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now_of().date())
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """By the account's own quotas (providers.cloud.quotas.QuotaTeller)."""
+        """Return shortfalls by the account's own quotas (providers.cloud.quotas.QuotaTeller)."""
         return shortfalls(self.account, offers)
 
     def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
-        """Not open, closed by the organisation, without a default network (providers.cloud.quotas.RegionTeller)."""
+        """Return regions that are not enabled, denied by the organisation, or without a default network
+        (providers.cloud.quotas.RegionTeller).
+        """
         return closed_regions(self.account, regions)
 
     def preflight(self, offer: Offer) -> Preflight:
@@ -229,7 +231,7 @@ class AwsProvider:
         return self._placement_scores().has_spot(offer, zone)
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
-        """By placement scores (providers.cloud.obtainability.ObtainabilityTeller)."""
+        """Return obtainability by placement scores (providers.cloud.obtainability.ObtainabilityTeller)."""
         return self._placement_scores().of(offers)
 
     def stop(self, ref: InstanceRef) -> None:
@@ -302,7 +304,9 @@ class AwsProvider:
             return instance  # not shown yet, or no more: the next look tells
 
     def _sent(self, call: VendorRequest, entries: dict[str, str], offer: Offer) -> Mapping[str, Any]:
-        """One call of a launch; what it repeats is no error. `entries` gets what later calls need."""
+        """Send one call of a launch; one that repeats an earlier call is no error. `entries` receives what later calls
+        need.
+        """
         service, _, region = call.service.partition(".")
         send = partial(self.api.call, service, region, call.operation, filled(call.parameters, entries))
         settle = Settling(self.patience.sleep, self.account.has_instance_profile)

@@ -52,7 +52,7 @@ def token_of(request: LaunchRequest) -> str:
 
 
 def tags_of(request: LaunchRequest) -> list[dict[str, str]]:
-    """By key."""
+    """Return the tags by key."""
     deadline = request.deadline.astimezone(UTC).isoformat(timespec="seconds")
     tags = {
         "Name": f"trainplan {request.run_id}",

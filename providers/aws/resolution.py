@@ -51,7 +51,7 @@ class AwsResolution(MachineResolution):
 def resolve(
     request: LaunchRequest, rented: Rented, account: Account, standing_resources: StandingResources
 ) -> AwsResolution:
-    """For a request with its data; creates nothing. Raises ProviderError."""
+    """Look up what a request with its data leaves open; creates nothing. Raises ProviderError."""
     machine = rented.resolve(request)
     region, part = request.offer.region, rented.launchable(request)
     network = account.network(region)

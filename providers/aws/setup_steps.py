@@ -82,7 +82,7 @@ class StandingResources:
         return any(tag in (reply or {}).get("TagSet", ()) for tag in TAGS)
 
     def machine_role_lacks(self) -> str:
-        """In words, why machines could not read their run directory; "" where they can, or nobody tells.
+        """Say why machines could not read their run directory; "" where they can, or where AWS does not tell.
 
         The role names one bucket: with another one set, every fetch of a machine would be refused while it bills.
         """
@@ -115,7 +115,7 @@ def role_arn(who: Identity, name: str) -> str:
 
 @dataclass(frozen=True)
 class CreationSteps:
-    """Only what is not there yet, or not as it has to be, is in a step."""
+    """The steps that create what is missing, or change what differs from what it has to be."""
 
     at: StandingResources
 
@@ -280,7 +280,7 @@ def packed() -> bytes:
 
 
 def _sha256(data: bytes) -> str:
-    """As Lambda tells it."""
+    """Return the SHA-256 in the form in which Lambda reports it."""
     return base64.b64encode(hashlib.sha256(data).digest()).decode()
 
 
@@ -290,7 +290,7 @@ def _text(document: Document) -> str:
 
 @dataclass(frozen=True)
 class RemovalSteps:
-    """For an account in which nothing of ours runs."""
+    """The steps that remove the set-up, for an account in which no machine of ours runs."""
 
     at: StandingResources
 
@@ -369,7 +369,7 @@ class RemovalSteps:
         return [*calls, self.at.call("iam", "DeleteRole", RoleName=name)]
 
     def _bucket(self) -> SetupStep | None:
-        """Only one that was made here, and holds nothing: what lies in it is the person's."""
+        """Remove the bucket only where set-up created it and it is empty: its objects belong to the person."""
         by_name = {"Bucket": self.at.bucket}
         if self.at.store.bucket or not self.at.has_bucket() or not self.at.has_made_bucket():
             return None

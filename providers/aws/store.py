@@ -218,7 +218,7 @@ class S3Bucket:
             return dict(getattr(self.client, operation)(Bucket=self.name, **arguments, **self._owner))
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        """For its uploads."""
+        """Send one call of an upload."""
         return self._call(operation, **arguments)
 
 
@@ -300,7 +300,7 @@ def lifecycle(keep_days: int) -> list[dict[str, object]]:
 
 
 def md5(data: bytes) -> str:
-    """As the header Content-MD5 wants it."""
+    """Return the MD5 as the header Content-MD5 requires it."""
     return base64.b64encode(hashlib.md5(data).digest()).decode()
 
 

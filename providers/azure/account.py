@@ -31,7 +31,7 @@ NO_TIMER_HERE = 'choose another region, or set `cloud_timer = "none"` in the tab
 
 
 class Identity(NamedTuple):
-    """Who the machines are: the resource's path, and its id in the directory."""
+    """The managed identity of the machines: the resource's path, and its id in the directory."""
 
     path: str
     principal: str
@@ -70,14 +70,14 @@ class Account:
         self._asking: dict[str, threading.RLock] = {}
 
     def ask(self, call: Call, what: str = "") -> Reply:
-        """One call, once. Raises ProviderError for a reply that is an error."""
+        """Send one call once. Raises ProviderError for a reply that is an error."""
         reply = self.arm.send(call)
         if reply.status >= 400:
             raise refusal(reply.status, reply.body, what or call.name)
         return reply
 
     def get(self, path: str, api: str, **query: str) -> Mapping[str, Any]:
-        """One document. Raises ProviderError; InstanceNotFoundError where there is none."""
+        """Return one document. Raises ProviderError; InstanceNotFoundError where there is none."""
         body = self.ask(Call(method="GET", path=path, api=API[api], query=query)).body
         return body if isinstance(body, Mapping) else {}
 
@@ -169,7 +169,7 @@ class Account:
         ]
 
     def identity(self) -> Identity:
-        """Who the machines are. Raises BadRequestError where set-up has not made it."""
+        """Return the managed identity of the machines. Raises BadRequestError where set-up has not created it."""
         return self.once("identity", self._identity)
 
     def role(self) -> str:
@@ -184,7 +184,7 @@ class Account:
         return self.once(f"sizes in {region}", lambda: self._sizes(region)).get(name.lower())
 
     def quotas(self, region: str) -> Mapping[str, Quota]:
-        """By Azure's own name of each, in small letters."""
+        """Return the quotas by Azure's own name of each, in lower case."""
         return self.once(f"quotas in {region}", lambda: self._quotas(region))
 
     def newest_image(self, region: str, urn: str) -> tuple[str, Mapping[str, Any]]:

@@ -55,7 +55,9 @@ class Arm(Protocol):
     """What is asked of Azure. `subscriptions/…` paths only; the subscription is part of the path."""
 
     def send(self, call: Call) -> Reply:
-        """One request, once. Raises TransientError where no answer came, CredentialsError where nobody is signed in."""
+        """Send one request once. Raises TransientError where no answer came, CredentialsError where nobody is signed
+        in.
+        """
         ...
 
     def fetch(self, url: str) -> bytes:
@@ -204,7 +206,7 @@ class ArmClient:
 
 
 def credential_of(values: Mapping[str, str], authority: str | None) -> Any:
-    """Who signs in: a service principal that the environment names, else whatever azure-identity finds here.
+    """Return the credential: a service principal that the environment names, else whatever azure-identity finds here.
 
     `authority` is Azure's own but for a test double.
     """
@@ -218,7 +220,7 @@ def credential_of(values: Mapping[str, str], authority: str | None) -> Any:
 
 
 def certificates(values: Mapping[str, str]) -> dict[str, str]:
-    """Whose certificates count, where the environment says so as requests reads it."""
+    """Return the file of trusted certificates that the environment names, as the library requests reads it."""
     value = values.get("REQUESTS_CA_BUNDLE")
     return {"connection_verify": value} if value else {}
 

@@ -78,7 +78,7 @@ class Billed:
     threads: int = 8
 
     def list_billed(self) -> Bill:
-        """As providers.cloud.bill.BillTeller has it."""
+        """See providers.cloud.bill.BillTeller."""
         lists = (
             _List("machines", "Microsoft.Compute/virtualMachines", "compute", self._machine, _VIEWED),
             _List("disks", "Microsoft.Compute/disks", "compute", self._rated(_disk)),

@@ -28,8 +28,9 @@ _HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right take
 def examine(
     account: Account, rented: Rented, machines_may_write: Callable[[], bool], limit: Limit = LIMIT
 ) -> Sequence[Check]:
-    """One line each; nothing is created, nothing is raised. `machines_may_write` looks at their right to the container,
-    and raises ProviderError."""
+    """Return one line for each check; nothing is created, nothing is raised. `machines_may_write` looks at their right
+    to the container, and raises ProviderError.
+    """
     looks: dict[str, Look] = {
         "quotas": partial(quotas_line, account),
         "regions": partial(regions_line, account),

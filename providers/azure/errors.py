@@ -163,7 +163,7 @@ _SIGNS = (
 
 
 class ErrorDetail(NamedTuple):
-    """One error of Azure's: its code, and what it says."""
+    """One error of Azure: its code and its message."""
 
     code: str
     message: str
@@ -213,7 +213,7 @@ def unscheduled(error: ProviderError) -> ProviderError:
 
 
 def _error_details(error: Any) -> Iterator[ErrorDetail]:
-    """From the outside in; details in their order, the last first found counts as the innermost."""
+    """Yield the outermost error first; of several details the first one of the reply comes last, as the innermost."""
     if not isinstance(error, Mapping):
         return
     yield ErrorDetail(str(error.get("code") or ""), str(error.get("message") or ""))

@@ -158,9 +158,11 @@ class Launcher:
         )
 
     def _sent(self, call: Call, what: str) -> Reply:
-        """One of the calls, taken. The create of the machine is sent once where no clear answer comes: before it is
-        sent again somebody has to look whether its machine lived. All others come to the same however often they are
-        sent. What is refused because something is too new made nothing, and is sent again whatever it is."""
+        """Send one of the calls until Azure has accepted it. The create of the machine is sent once where no clear
+        answer comes: before it is sent again somebody has to look whether its machine lived. All others come to the
+        same however often they are sent. What is refused because something is too new made nothing, and is sent again
+        whatever it is.
+        """
         send, new = partial(self._sent_once, call, what), partial(too_new, call.name)
         send_call = send if call.name == _MACHINE else partial(self._repeated, send, new)
         return settled(send_call, new, self.pace.sleep)
@@ -190,7 +192,7 @@ class Launcher:
         return ask()
 
     def _until_there(self, call: Call) -> None:
-        """Until a network is provisioned: a machine in one that is not is refused."""
+        """Wait until a network is provisioned; Azure refuses a machine in one that is not."""
         until: datetime | None = None
         while True:
             reply = self._network_of(call)
@@ -259,7 +261,9 @@ class Launcher:
         self._wait_until_gone(home, "resources")
 
     def _wait_until_gone(self, call: Call, api: str) -> None:
-        """Told to go, and looked for until it is gone; whatever takes longer than it should is left to the teardown."""
+        """Delete a resource and wait until it no longer exists; the teardown takes over a deletion that takes longer
+        than expected.
+        """
         until = self.now() + self.pace.withdrawal
         try:
             self._answered(lambda: self.account.ask(call), until)

@@ -91,7 +91,9 @@ def _set_up(account: Account) -> Check:
 
 
 def _self_deletion(account: Account) -> Check:
-    """Without it a machine that has ended is only deallocated, by Azure's timer: disk and address bill on."""
+    """Check the self-deletion. Without it Azure's timer only deallocates a machine that has ended, and its disk and
+    address continue to bill.
+    """
     if account.role():
         return ok("self-deletion", "a machine may delete its own group")
     lacks = "its role is not defined" if account.may(GRANTS) else f"the sign-in may not {GRANTS} (Contributor may not)"

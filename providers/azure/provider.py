@@ -129,7 +129,7 @@ class AzureProvider:
         return TOKEN_MEMORY
 
     def server_time_offset(self) -> timedelta | None:
-        """By the `Date` of the newest answer (providers.cloud.server_time.ServerTime)."""
+        """Return the offset by the `Date` header of the newest reply (providers.cloud.server_time.ServerTime)."""
         return self.clock.offset if self.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
@@ -142,15 +142,15 @@ class AzureProvider:
         return Live(self.account, self.now).refined(offers)
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
-        """By spot placement scores (providers.cloud.obtainability.ObtainabilityTeller)."""
+        """Return obtainability by spot placement scores (providers.cloud.obtainability.ObtainabilityTeller)."""
         return PlacementScores(self.account, self.now).of(offers)
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """By the subscription's own quotas (providers.cloud.quotas.QuotaTeller)."""
+        """Return shortfalls by the subscription's own quotas (providers.cloud.quotas.QuotaTeller)."""
         return shortfalls(self.account, offers)
 
     def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
-        """By the subscription's policies (providers.cloud.quotas.RegionTeller)."""
+        """Return regions that the subscription's policies deny (providers.cloud.quotas.RegionTeller)."""
         return closed(self.account, regions)
 
     def preflight(self, offer: Offer) -> Preflight:

@@ -103,8 +103,9 @@ def _shortfall(offer: Offer, quotas: Mapping[str, Quota], family: str) -> str:
 
 
 def _families(account: Account, offers: Sequence[Offer]) -> Mapping[str, str]:
-    """By size, on demand alone. A size has the same family everywhere, so that the sizes of one region are looked up,
-    and of another one where a size is not there."""
+    """Return the quota family by size, on demand only. A size has the same family everywhere, so that the sizes of one
+    region are looked up, and of another one where a size is not there.
+    """
     pairs = list(dict.fromkeys((one.instance_type, one.region) for one in offers if one.market is not Market.SPOT))
     entries: dict[str, str] = {}
     while pairs:
@@ -139,8 +140,9 @@ def allowed(account: Account) -> frozenset[str] | None:
 
 
 def closed(account: Account, regions: Sequence[str]) -> Mapping[str, str]:
-    """Of these regions those in which nothing can be created, each with the reason
-    (providers.cloud.quotas.RegionTeller)."""
+    """Return those of the regions in which nothing can be created, each with the reason
+    (providers.cloud.quotas.RegionTeller).
+    """
     try:
         open_ones = allowed(account)
     except ProviderError:

@@ -68,7 +68,9 @@ def _group(request: LaunchRequest, machine: MachineSetup) -> Call:
 
 
 def _security_group(request: LaunchRequest) -> Call:
-    """Nothing comes in: Azure's own last rules let in only what is in the network, which is this machine."""
+    """Return a security group without an inbound rule of ours: Azure's own default rules admit only the network itself,
+    which has this one machine.
+    """
     deny = {
         "name": "nothing-in",
         "properties": {

@@ -132,8 +132,9 @@ def resolve(
     check_right: Callable[[], None],
     public_key: Callable[[], str],
 ) -> AzureResolution:
-    """For a request with its data; creates nothing. `check_right` raises where machines may not write to the container
-    of run directories, `public_key` makes one whose private half nobody has. Raises ProviderError.
+    """Look up what a request with its data leaves open; creates nothing. `check_right` raises where machines may not
+    write to the container of run directories, `public_key` makes one whose private half nobody has. Raises
+    ProviderError.
     """
     machine, region = rented.resolve(request), request.offer.region
     identity = account.identity()

@@ -155,8 +155,9 @@ class AzureSetUp:
         )
 
     def _register(self, calls: Sequence[VendorRequest], report: Callable[[str], None]) -> None:
-        """All are asked for at once, then waited for together: each takes minutes. What is not done by then goes on
-        by itself."""
+        """Request all registrations at once, then wait for them together, because each takes minutes. A registration
+        that is not complete by then continues by itself.
+        """
         for call in calls:
             self._engine.take(call, report)
         until = self.now() + _REGISTERED_WITHIN
@@ -247,7 +248,9 @@ class AzureSetUp:
         )
 
     def _storage_path(self) -> str:
-        """Of the account that the person names, wherever it is; else in our group."""
+        """Return the path of the storage account that the person names, in whatever group it is, else of the one in our
+        group.
+        """
         account = self.account
         name = self.storage or account_of(account.subscription)
         own = f"{group_path(account.subscription, account.settings.group)}/providers/Microsoft.Storage/storageAccounts"
@@ -313,7 +316,7 @@ class _Calls:
 
 
 def _namespace(call: Call) -> str:
-    """Of a call that registers a resource provider."""
+    """Return the namespace of a call that registers a resource provider."""
     return call.path.removesuffix(_REGISTER).rpartition("/")[2]
 
 

@@ -95,7 +95,7 @@ class StandingResources:
         )
 
     def make_container(self) -> SetupStep:
-        """In an account that the person has named, which is left as it is."""
+        """Create the container in a storage account that the person has named, which stays as it is."""
         name = self.storage.rpartition("/")[2]
         return _step("storage", f"container {self.container} in your storage account {name}", self._container())
 
@@ -150,7 +150,7 @@ class StandingResources:
         return data_role(self.subscription) if who == MACHINE else BLOB_DATA_CONTRIBUTOR
 
     def grant_blobs(self, who: str) -> SetupStep:
-        """To the machines (MACHINE) or to the person (PERSON), on the container alone."""
+        """Grant the role to the machines (MACHINE) or to the person (PERSON), on the container only."""
         properties: dict[str, Any] = {
             "roleDefinitionId": role_path(self.subscription, self.blob_role(who)),
             "principalId": who,

@@ -188,7 +188,7 @@ class BlobBucket:
         self._service.close()
 
     def _keep_private(self) -> None:
-        """Whoever opened our container to the world, it is closed again before anything is written."""
+        """Close a container that somebody has opened to the public, before anything is written."""
         if self.ours and self._container.get_container_properties().public_access is not None:
             self._container.set_container_access_policy(signed_identifiers={}, public_access=None)
 
@@ -225,7 +225,7 @@ class BlobUpload:
 
 
 def block_id(part: ObjectPart) -> str:
-    """As long for every part, as Azure wants it."""
+    """Return the id of a part. Azure requires the same length for every part."""
     return f"{part.number:08}-{hashlib.sha256(part.data).hexdigest()[:32]}"
 
 

@@ -24,7 +24,7 @@ def agent_bytes() -> bytes:
 
 
 def agent_sha256() -> str:
-    """In hex."""
+    """Return the SHA-256 of the archive in hex."""
     return hashlib.sha256(agent_bytes()).hexdigest()
 
 

@@ -65,7 +65,7 @@ class BillTeller(Protocol):
 
 
 def whose(labels: Mapping[str, str]) -> str:
-    """By the labels of a thing."""
+    """Return the owner of a resource by its labels."""
     run = labels.get(LABEL_RUN)
     return f"run {run}" if run is not None else ""
 
@@ -100,7 +100,9 @@ class Tariff(NamedTuple):
 
 @cache
 def _rates(home: Path | None) -> Mapping[str, ProviderRates]:
-    """By provider; none where the catalog cannot be read: a list is not lost for want of prices."""
+    """Return the rates by provider; none where the catalog cannot be read, because a list without prices is better than
+    none.
+    """
     try:
         with Catalog.open(current_catalog(home)) as catalog:
             return catalog.rates

@@ -155,5 +155,5 @@ def _shell(name: str, boot: Boot) -> str:
 
 
 def _calendar(instant: datetime) -> str:
-    """As systemd reads it."""
+    """Return the instant in the calendar form that systemd reads."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

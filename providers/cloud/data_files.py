@@ -76,12 +76,12 @@ Finds = Callable[[DataSpec, ObjectStore], tuple[File, ...]]
 
 
 def finder(cloud: str, settings: ProviderSettings) -> Finds:
-    """With this person's settings and sign-in."""
+    """Return a look-up with this person's settings and sign-in."""
     return lambda data, ours: data_files(data, cloud, settings, ours)
 
 
 def no_files(data: DataSpec, ours: ObjectStore) -> tuple[File, ...]:
-    """For machines that fetch nothing. Raises BadRequestError for data of one's own."""
+    """The look-up of machines that fetch nothing. Raises BadRequestError for a folder or an address."""
     del ours
     if data.path is not None or data.url is not None:
         raise BadRequestError(f"{data.path or data.url} is not brought to these machines")
@@ -235,5 +235,5 @@ def _name_in(index: bytes) -> str:
 
 
 def _plain(name: str) -> str:
-    """No more than a name."""
+    """Return a file name without path separators and special characters."""
     return re.sub(r"[^\w.,+=@ -]", "_", name).strip(".") or "data"

@@ -196,8 +196,9 @@ def pair_of_bucket(provider: str) -> Pair | None:
 
 
 def machine_patience_seconds(provider: str) -> float:
-    """For how long a rented machine whose right to its run directory is new asks again; 0 without a row in the table:
-    it then asks until its boot deadline."""
+    """How long a rented machine whose right to its run directory is new repeats a refused request; 0 without a row in
+    the table: it then asks until its boot deadline.
+    """
     rows = (row for row in PAIRS if (row.provider, row.needed_by) == (provider, MACHINE_READS))
     return next((row.patience_seconds for row in rows), 0.0)
 

@@ -15,7 +15,9 @@ class QuotaTeller(Protocol):
     """What some providers can do besides: tell which quotas are too small before a create is refused."""
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """For each offer, in order: which quota is too small for one such machine, in words; "" for none known."""
+        """Return for each offer, in order, the quota that is too small for one such machine, in words; "" for none
+        known.
+        """
         ...
 
 
@@ -24,5 +26,5 @@ class RegionTeller(Protocol):
     """What some providers can do besides: tell which regions are closed to the account."""
 
     def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
-        """Of these regions those in which the account can create nothing, each with the reason, in words."""
+        """Return those of the regions in which the account can create nothing, each with the reason in words."""
         ...

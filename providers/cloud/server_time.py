@@ -49,5 +49,5 @@ class ServerClock:
             self.offset = aware - self.here()
 
     def now(self) -> datetime:
-        """This computer's clock, set to the provider's where the two are known to disagree."""
+        """Return this computer's time, corrected by the provider's where the two are known to differ."""
         return self.here() + applied(self.offset)

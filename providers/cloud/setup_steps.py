@@ -51,7 +51,9 @@ class StepEngine:
     effect_seconds: float
 
     def carry_out(self, call: VendorRequest, report: Report) -> None:
-        """One call, until it has taken effect. `report` gets a line where that takes long. Raises ProviderError."""
+        """Send one call and wait until it has taken effect. `report` gets a line where that takes long. Raises
+        ProviderError.
+        """
         answer = self.take(call, report)
         waited_seconds, text = 0.0, ""
         while words := self.calls.under_way(call, answer):
@@ -66,7 +68,7 @@ class StepEngine:
             waited_seconds += self.pause_seconds
 
     def take(self, call: VendorRequest, report: Report) -> Any:
-        """One call, until the vendor has taken it: what was made a moment ago may not be known everywhere yet."""
+        """Send one call until the vendor accepts it: a resource just created may not be visible everywhere yet."""
         return settled(partial(self._sent, call), partial(self.calls.too_new, call), self.sleep, report)
 
     def _sent(self, call: VendorRequest) -> Any:

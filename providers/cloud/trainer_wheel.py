@@ -51,8 +51,9 @@ def requirements(names: Sequence[str]) -> str:
 
 
 def pinned(name: str) -> str:
-    """All packages of a software of machines.toml with the hashes of their wheels, as pip reads them with
-    --require-hashes. `make pins` writes them. Raises KeyError for no such software."""
+    """Return all packages of a software of machines.toml with the hashes of their wheels, as pip reads them with
+    --require-hashes. `make pins` writes them. Raises KeyError for no such software.
+    """
     path = PINNED / f"{name}.txt"
     if not path.is_file():
         raise KeyError(name)

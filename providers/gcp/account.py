@@ -70,7 +70,7 @@ class Account:
     def ask(
         self, method: str, service: str, path: str, query: Mapping[str, str] | None = None, body: object = None
     ) -> dict[str, Any]:
-        """One call of an API by its JSON, sent once; `path` begins with a slash. Raises ProviderError."""
+        """Send one call of an API by its JSON once; `path` begins with a slash. Raises ProviderError."""
         with translated(f"{service}{path}"):
             answer = self._session.request(
                 method,

@@ -108,13 +108,13 @@ class GoogleApi:
             return list(_json(page).get("items", ()))
 
     def instance(self, project: str, zone: str, name: str) -> Json:
-        """As `Api.instance`."""
+        """See `Api.instance`."""
         with translated("compute/instances.get"):
             request = {"project": project, "zone": zone, "instance": name}
             return _json(self._client("Instances").get(request, retry=None, timeout=_SECONDS))
 
     def disk(self, project: str, zone: str, name: str) -> Json:
-        """As `Api.disk`."""
+        """See `Api.disk`."""
         with translated("compute/disks.get"):
             request = {"project": project, "zone": zone, "disk": name}
             return _json(self._client("Disks").get(request, retry=None, timeout=_SECONDS))
@@ -174,6 +174,6 @@ _LISTS = {
 
 
 def _json(message: Any) -> Json:
-    """As Google sends it: whole numbers of 64 bits are text."""
+    """Return the JSON as Google sends it: 64-bit integers are text."""
     text = type(message).to_json(message, use_integers_for_enums=False, always_print_fields_with_no_presence=False)
     return dict(json.loads(text))

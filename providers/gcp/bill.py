@@ -70,7 +70,7 @@ class Billed:
         return Tariff(PROVIDER, self.account.settings.home)
 
     def list_billed(self) -> Bill:
-        """As providers.cloud.bill.BillTeller has it."""
+        """See providers.cloud.bill.BillTeller."""
         project = self.account.project
         looks: list[tuple[str, Look]] = [
             ("machines", lambda: self._everywhere(project, "instances", self._machine)),

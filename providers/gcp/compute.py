@@ -187,7 +187,7 @@ class Machines:
         return all(labels.get(name) == body["labels"][name] for name in (LABEL_RUN, LABEL_ATTEMPT))
 
     def _wait(self, project: str, zone: str, operation: Json) -> None:
-        """Until the operation is done, or for so long that it will be. Raises what it failed with."""
+        """Wait until the operation is done, or surely will be. Raises the error of a failed operation."""
         for _ in range(WAITS):
             if reply.is_done(operation):
                 break

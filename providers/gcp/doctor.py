@@ -123,7 +123,9 @@ def _permissions(at: StandingResources) -> Check:
 
 
 def _machine_account(at: StandingResources) -> Check:
-    """Also whether it may be given to a machine: that takes a permission on the account itself."""
+    """Check the machines' service account, and whether it may be attached to a machine, which needs a permission on the
+    account itself.
+    """
     email = at.account.machine_account
     entries = at.machine_account()
     if entries is None:

@@ -144,7 +144,7 @@ _GLOBAL = ("GPUS_ALL_REGIONS", "GPUS-ALL-REGIONS")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorDetail:
-    """One thing that Google says went wrong. `status` 0: it came in an operation that says none."""
+    """One error of a Google reply. `status` is 0 for an operation, which has no HTTP status."""
 
     code: str
     status: int
@@ -275,7 +275,7 @@ def _elsewhere(error: ErrorDetail) -> tuple[str, ...]:
 
 
 def too_new_in_set_up(operation: str, error: ProviderError) -> Pair | None:
-    """For a call of `plan setup gcp`, which has made what is not found in a step before."""
+    """Return the pair of a call of `plan setup gcp` that failed because the resource of an earlier step is not visible yet."""
     if error.code in OFF:
         return pair_of(PROVIDER, "API", operation)
     words = error.message.lower()
@@ -306,7 +306,7 @@ def too_new_for_machine(operation: str, error: ProviderError, account: Account, 
 
 
 def too_new_for_task(error: ProviderError) -> Pair | None:
-    """For a timer of a TPU, whose queue was there a moment ago."""
+    """Return the pair of a TPU timer's create that failed because its queue, just created, is not visible yet."""
     return pair_of(PROVIDER, "queue", CREATE_TASK) if isinstance(error, InstanceNotFoundError) else None
 
 

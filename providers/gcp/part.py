@@ -41,7 +41,7 @@ class GcpPart(Protocol):
 
     @property
     def token_memory(self) -> timedelta:
-        """For how long Google recognises a request that is sent again by its id."""
+        """How long Google recognises a repeated request by its id."""
         ...
 
     def takes(self, offer: Offer) -> bool:
@@ -62,7 +62,7 @@ class GcpPart(Protocol):
         ...
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """For each offer the quota that is too small for it, "" where none is known to be (base.QuotaTeller)."""
+        """Return for each offer the quota that is too small for it, "" where none is known (base.QuotaTeller)."""
         ...
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest: ...

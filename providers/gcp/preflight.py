@@ -92,7 +92,7 @@ class Quotas:
         return check.detail if check.state is PreflightState.REFUSED else ""
 
     def _limits_of(self, region: str) -> dict[str, tuple[float, float]]:
-        """Of a region, "" for the project; empty where nobody tells."""
+        """Return the limits of a region, "" for the project; empty where Google does not tell."""
         name, path = (f"region/{region}", f"/regions/{region}") if region else ("project", "")
         try:
             return _table(self.account.once(name, lambda: self._ask(path)))

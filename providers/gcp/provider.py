@@ -88,7 +88,7 @@ class GcpProvider:
         return min(part.token_memory for part in self.parts)
 
     def server_time_offset(self) -> timedelta | None:
-        """By the `Date` of the newest answer (providers.cloud.server_time.ServerTime)."""
+        """Return the offset by the `Date` header of the newest reply (providers.cloud.server_time.ServerTime)."""
         return self.account.clock.offset if self.account.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
@@ -98,7 +98,7 @@ class GcpProvider:
         return Preflight(checks=tuple(checks(self.account, self._for(offer), offer)))
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """By the quotas of project and regions (providers.base.QuotaTeller)."""
+        """Return shortfalls by the quotas of project and regions (providers.base.QuotaTeller)."""
         reply: dict[Offer, str] = {}
         for part in self.parts:
             mine = [offer for offer in offers if part.takes(offer)]
@@ -118,7 +118,7 @@ class GcpProvider:
         return [replace(offer, zones=zones) for offer, zones in offerss if zones]
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
-        """By Google's advice on capacity (providers.cloud.obtainability.ObtainabilityTeller)."""
+        """Return obtainability by Google's advice on capacity (providers.cloud.obtainability.ObtainabilityTeller)."""
         return CapacityAdvice(self.account, self.now).of(offers)
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
@@ -197,7 +197,7 @@ def _resources_of(part: GcpPart, run_id: RunId | None) -> ListedResources:
 
 
 def make_provider(settings: ProviderSettings, account: Account) -> GcpProvider:
-    """Nobody is asked anything. Where `endpoint` is set, machines are sent there too."""
+    """Create the provider without a call. Where `endpoint` is set, machines use it too."""
     stores = stores_of(settings)
     rented = rented_of(settings, stores, endpoints_of(account.settings.machine_endpoint))
     if account.clock is not None:

@@ -36,7 +36,7 @@ class ComputeResolution(GoogleResolution):
 
 
 def resolve(request: LaunchRequest, rented: Rented, lists: Lists) -> ComputeResolution:
-    """For a request with its data; creates nothing. Raises ProviderError."""
+    """Look up what a request with its data leaves open; creates nothing. Raises ProviderError."""
     machine, account = rented.resolve(request), lists.account
     host = host_image(hardware(request.offer))
     if host.kind != "gce_family":

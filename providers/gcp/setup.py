@@ -52,9 +52,8 @@ class GcpSetUp:
     wait: Callable[[float], None] = pause
 
     def lacking(self) -> Sequence[SetupStep]:
-        """In the order in which they are needed. What an API that is off would tell is taken to be lacking.
-
-        Raises ProviderError.
+        """Return what is missing, in the order in which it is needed. A resource of an API that is disabled counts as
+        missing. Raises ProviderError.
         """
         on = self.at.services()
         off = [name for name in SERVICES if name not in on]

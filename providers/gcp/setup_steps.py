@@ -91,7 +91,7 @@ class StandingResources:
         return not self.account.settings.service_account
 
     def role(self, role: Role) -> Mapping[str, Any] | None:
-        """Also one that was deleted, which is kept for a week and says so."""
+        """Return the role. Google keeps a deleted role for a week, marked as deleted; it is returned too."""
         return self._there("iam", f"/v1/{self.role_name(role)}")
 
     def role_name(self, role: Role) -> str:

@@ -104,7 +104,7 @@ class GcsBucket:
         return f"gs://{self.name}"
 
     def make(self) -> None:
-        """In one call: there is never a bucket that is only half as it should be."""
+        """Create the bucket with all its settings in one call, so that none exists with only some of them."""
         if self._is_mine():
             return
         document = {"name": self.name, "location": self._location, **bucket_settings(self._keep_days)}

@@ -112,7 +112,7 @@ class Engine(Protocol):
         """Kill and remove it, with its volumes; it is not there is no error."""
 
     def logs(self, name: str, lines: int) -> Sequence[str]:
-        """Its last lines, both streams."""
+        """Return the last lines of both streams."""
         ...
 
     def has_image(self, tag: str) -> bool:

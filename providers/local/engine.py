@@ -135,7 +135,7 @@ class CliEngine:
         return (process.stdout + process.stderr).splitlines() if process.exit_code == 0 else []
 
     def has_image(self, tag: str) -> bool:
-        """As `Engine.has_image`."""
+        """See `Engine.has_image`."""
         return self._run(("image", "inspect", "--format", "{{.Id}}", tag)).exit_code == 0
 
     def images(self, label: str) -> Sequence[str]:

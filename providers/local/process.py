@@ -62,7 +62,7 @@ class ProcessHost:
         return (trainer, *room_checks(self.here))
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
-        """Nothing is built for a process."""
+        """Do nothing: a process needs no image."""
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         return (VendorRequest(service=PROCESS, operation="start", parameters=self._record_of(request)),)

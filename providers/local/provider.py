@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def make(settings: ProviderSettings) -> LocalProvider:
-    """This machine as a provider. Raises BadRequestError for an option that is wrong. Looks at nothing yet."""
+    """Return this machine as a provider, without looking at it yet. Raises BadRequestError for a wrong option."""
     look = _Look()
     here = Here(
         home=settings.home,
@@ -110,8 +110,9 @@ class LocalProvider:
         return measure_speed(job, self.process.program, self.here.environment)
 
     def server_time_offset(self) -> timedelta | None:
-        """Not known (providers.cloud.server_time.ServerTime): this computer may have slept, its clock may have been
-        set. The supervisor beside each trainer keeps the deadline."""
+        """Return None, not known (providers.cloud.server_time.ServerTime): this computer may have slept, its clock may
+        have been set. The supervisor beside each trainer keeps the deadline.
+        """
         return None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:

@@ -169,7 +169,7 @@ def _ask_to_end(trainer: subprocess.Popen[bytes]) -> None:
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
-    """Whole or not at all; where the record is gone by now, nothing."""
+    """Write the record atomically; do nothing where it has been removed meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         partial = path.with_name(f".{path.name}.{os.getpid()}")
         partial.write_text(json.dumps(value), encoding="utf-8")

@@ -30,14 +30,14 @@ class RefusedError(Exception):
 
 
 class DisconnectedError(Exception):
-    """No answer came. Whether the call took effect is not known."""
+    """No reply came: whether the call took effect is not known."""
 
 
 class Api(Protocol):
     """The calls of the simulated cloud."""
 
     def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """One call. Raises RefusedError or DisconnectedError, or MachineError where no simulated cloud comes up."""
+        """Send one call. Raises RefusedError or DisconnectedError, or MachineError where no simulated cloud starts."""
         ...
 
     def now(self) -> datetime:
@@ -45,7 +45,7 @@ class Api(Protocol):
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Until so many of its seconds have passed."""
+        """Wait for so many seconds of the simulated time."""
         ...
 
 
@@ -97,7 +97,7 @@ class HttpApi:
 
 
 def exchange(address: Address, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """One request and its answer. Raises RefusedError, DisconnectedError, and ConnectionRefusedError."""
+    """Send one request and return its reply. Raises RefusedError, DisconnectedError, and ConnectionRefusedError."""
     connection = http.client.HTTPConnection(LOOPBACK, address.port, timeout=_TIMEOUT_SECONDS)
     data = None if body is None else canonical(body)
     try:

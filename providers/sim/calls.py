@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def call(world: World, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """One call of a client. Raises CloudError, or LostReplyError where the client gets no answer."""
+    """Carry out one call of a client. Raises CloudError, or LostReplyError where the client receives no reply."""
     world.state.counts[operation] = world.state.counts.get(operation, 0) + 1
     fault = hit_by(world.state.faults, world.scenario.seed, operation, parameters, world.now)
     if fault is None:

@@ -111,7 +111,7 @@ def _trainer(machine: SimMachine, rules: Rules) -> Iterator[Moment]:
 
 
 def _trained(machine: SimMachine, at: datetime, rules: Rules) -> SimMachine:
-    """Its trainer has ended, and the machine ends itself; one that is being taken back waits for that."""
+    """End a machine whose trainer has ended; a machine that is being reclaimed waits for the reclaim."""
     asked_at, noticed = machine.asked_at, machine.noticed_at
     is_taken = noticed is not None and (asked_at is None or noticed <= asked_at)
     if is_taken and machine.trainer_end is not None and machine.trainer_end.state == "stopped":

@@ -23,7 +23,7 @@ class RunFiles:
         self._objects = objects
 
     def write(self, run: str, path: str, data: bytes, *, append: bool = False) -> None:
-        """As a machine writes: of its checkpoints the newest are kept."""
+        """Write an object as a machine does, which deletes all but its newest checkpoints."""
         key = f"{run}/{path}"
         self._objects[key] = self._objects.get(key, b"") + data if append else data
         if _MARK.fullmatch(path):

@@ -116,7 +116,7 @@ def _start(home: Path, setup: Mapping[str, Any]) -> Address:
 
 @contextlib.contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """One starter at a time; the lock goes with its process, however that ends."""
+    """Let one process at a time start the server; the lock ends with its process."""
     lock = sqlite3.connect(home / START_LOCK, timeout=_START_SECONDS, isolation_level=None)
     try:
         lock.execute("BEGIN EXCLUSIVE")
@@ -134,7 +134,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, value: Mapping[str, Any]) -> None:
-    """Whole or not at all, for nobody but this user."""
+    """Write a file atomically, readable by this user only."""
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump(value, file)

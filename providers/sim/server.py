@@ -72,7 +72,7 @@ class Host:
             return self._steady() - self._last_request_seconds
 
     def answer(self, path: str, body: Any) -> Reply:
-        """One request. Raises CloudError, LostReplyError, or ValueError for a body that is wrong."""
+        """Answer one request. Raises CloudError, LostReplyError, or ValueError for a body that is wrong."""
         with self._lock:
             self._last_request_seconds = self._steady()
             self._catch_up()
@@ -92,7 +92,7 @@ class Host:
         return self._administered(path.removeprefix(ADMIN), body)
 
     def _time(self, body: Any) -> Reply:
-        """In a world that stands still a sleeper moves the time; in another one it waits by itself."""
+        """Advance the time of a world that does not run by itself; in one that does, the caller waits."""
         if body is not None and not self._speed:
             self._world.advance(datetime.fromisoformat(body["until"]))
         return {"now": self._world.now.isoformat(), "speed": self._speed}
@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is logged: what was called stands in the ledger."""
+        """Log nothing: the ledger has the calls."""
 
     def _length(self) -> int:
         """What the client says; 0 for what is no number."""

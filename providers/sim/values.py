@@ -66,7 +66,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """One attempt's training as it was begun: everything it does follows from this and from when it is asked to end."""
+    """The training of one attempt as it was started: all its events follow from it and from when it is asked to end."""
 
     run: str
     attempt: int

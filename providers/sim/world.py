@@ -149,7 +149,7 @@ class World:
         self.put(after)
 
     def _vouch(self, course: Course, ending: Ending) -> None:
-        """As the agent does it, which has the run's key and its trainer has not."""
+        """Sign a record as the agent does, which has the run's key; its trainer has not."""
         if ending.state != "done":
             return
         record = attempt_record(course.run_key, course.run, course.attempt, partial(self.files.find, course.run))

@@ -25,7 +25,7 @@ _PART_UNIT = 256 * 1024
 
 
 class BucketMissingError(ProviderError):
-    """There is no such bucket (yet): reading finds nothing in it, writing makes it."""
+    """The bucket does not exist yet: reading returns nothing, writing creates it."""
 
 
 class UploadLostError(ProviderError):
@@ -66,7 +66,7 @@ class Upload(Protocol):
 
     @property
     def token(self) -> str:
-        """With it another process continues the upload."""
+        """Return the token with which another process continues the upload."""
         ...
 
     def holds(self, part: ObjectPart) -> bool:
@@ -119,7 +119,7 @@ class Bucket(Protocol):
         ...
 
     def delete(self, keys: Sequence[str]) -> None:
-        """At most 1000 objects; those that are not there are no error."""
+        """Delete at most 1000 objects; one that does not exist is no error."""
 
     def begin(self, key: str, size_bytes: int) -> Upload:
         """Begin to upload an object of `size_bytes` in parts."""

@@ -19,7 +19,7 @@ _PIECE = 1024 * 1024
 
 
 def unheard(_: int) -> None:
-    """Nobody wants to know how many bytes have moved."""
+    """Ignore the number of bytes that have been moved."""
 
 
 @runtime_checkable
@@ -76,7 +76,7 @@ def copied(path: str, source: BinaryIO, target: Path, sha256: str, moved: Callab
 
 
 def copied_bytes(source: BinaryIO, target: BinaryIO, moved: Callable[[int], None]) -> str:
-    """All that is left of one open file into another; its SHA-256 in hex. `moved` hears of the bytes."""
+    """Copy the rest of one open file into another and return its SHA-256 in hex. `moved` is called with the bytes."""
     digest = hashlib.sha256()
     while piece := source.read(_PIECE):
         target.write(piece)
@@ -93,7 +93,7 @@ def stored_bytes(store: RunStore, prefix: str = "") -> int:
 
 
 def sha256_of(path: Path) -> str:
-    """In hex. Raises OSError."""
+    """Return the SHA-256 of a file in hex. Raises OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(_PIECE):

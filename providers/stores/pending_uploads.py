@@ -23,7 +23,8 @@ class Source:
 
 
 class Unfinished:
-    """One small file per upload, readable by its owner alone: whoever has Google's token can finish the upload.
+    """The state of unfinished uploads: one small file per upload, readable by its owner alone: whoever has Google's
+    token can finish the upload.
 
     Losing these costs time only, so that a disk that is full or read-only is no error.
     """

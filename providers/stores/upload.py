@@ -43,7 +43,7 @@ def upload(
 
 
 class _Sending:
-    """One file on its way."""
+    """One file that is being uploaded."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class _Sending:
         return hashlib.sha256(data).hexdigest()
 
     def large(self, unfinished: Unfinished | None) -> str:
-        """In parts; begun anew where the store has lost what it had."""
+        """Upload a file in parts; start anew where the store has lost the parts."""
         count = 0
 
         def move(there: int) -> None:

@@ -21,7 +21,7 @@ from scripts.fit.report_text import (
     COVERAGE,
     DECISION,
     HOSTS,
-    MISSING,
+    SHORTFALLS,
     MOVES,
     PUBLISHED,
     SHARING,
@@ -120,7 +120,7 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], totals: Sequence
     lines += ["## The worst rows, and why", "", *_worst(rows, tested), "", PUBLISHED]
     lines += ["## Whole runs", "", WHOLE_RUNS, *total_lines(totals), "", WHOLE_RUN_PARTS]
     lines += ["## Hosts without accelerator", "", HOSTS, *host_lines(), "", *processor_lines(), ""]
-    lines += ["## What is missing", "", *_missed(tested, widths), *_missed_decisions(decided), MISSING]
+    lines += ["## What is missing", "", *_missed(tested, widths), *_missed_decisions(decided), SHORTFALLS]
     target.parent.mkdir(exist_ok=True)
     target.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 

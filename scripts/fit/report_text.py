@@ -103,7 +103,7 @@ a step, which alone is above 2.0. What an estimate counts, and from where:
 | restarts | on spot, by the place's rate of interruption; none on demand, where nobody publishes one (assumed) | `planner/forecast/spot.py` `spot_rate` |
 """
 
-MISSING = """- A step of several devices repeats itself within 13 % only, and the model is nearer to the next one (8 %) than the
+SHORTFALLS = """- A step of several devices repeats itself within 13 % only, and the model is nearer to the next one (8 %) than the
   measurement itself; what widens `scaled` are a precision or a framework that was never seen on the card.
 - No step that MirroredStrategy shared is in the table, and the trainer uses it: predictions for several devices have the interval
   of a library left out. MXNet's store on eight V100 is predicted 59 % too fast: 24 of the 56 pairs of

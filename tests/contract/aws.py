@@ -134,7 +134,7 @@ class AwsHarness:
         self.double = double
         self._sent: list[VendorRequest] = []
         self._client = Client(double, home, api=lambda api: Recorder(api, self._sent))
-        self._made: list[TimedAws] = []
+        self._providers: list[TimedAws] = []
         double.reset(setup=setup, bucket=True, policies=["client"])
 
     def provider(self) -> TimedAws:
@@ -142,8 +142,8 @@ class AwsHarness:
         rented = RecordingRented(
             **{name: getattr(made.rented, name) for name in Rented.__dataclass_fields__}, sent=self._sent
         )
-        self._made.append(replace(made, rented=rented))
-        return self._made[-1]
+        self._providers.append(replace(made, rented=rented))
+        return self._providers[-1]
 
     def sent(self) -> Sequence[VendorRequest]:
         """A call that repeats another one makes nothing new: its token or its name says so. Ids that a call gets from
@@ -163,7 +163,7 @@ class AwsHarness:
         self.double.script(operation="RunInstances", effect="lost_reply")
 
     def clean(self) -> None:
-        for made in self._made:
+        for made in self._providers:
             made.close()
         assert self.double.ask("unpermitted") == [], "docs/permissions/aws/client.json lacks what the adapter calls"
 

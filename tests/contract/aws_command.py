@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from providers.base import ProviderSettings
 
-FACTORY = f"{__name__}:made"
+FACTORY = f"{__name__}:make_provider"
 DOUBLES: list[remote.Double] = []
 
 
-def made(settings: ProviderSettings) -> TimedAws:
+def make_provider(settings: ProviderSettings) -> TimedAws:
     """What the registry calls: the adapter as it is, in the double's time."""
     double = DOUBLES[-1]
     given = make(replace(settings, now=double.now))

@@ -39,7 +39,9 @@ FIRST_DAY = {
     "setup": "none",
     "policies": POLICIES,
     "unknown": [
-        {"made": row.resource, "needed_by": row.needed_by, "seconds": 15.0} for row in PAIRS if row.provider == "aws"
+        {"resource": row.resource, "needed_by": row.needed_by, "seconds": 15.0}
+        for row in PAIRS
+        if row.provider == "aws"
     ],
 }
 """A new account: EC2's default quotas, no default network, nothing set up, and nothing known right after its create."""
@@ -57,7 +59,7 @@ class AwsScene:
 
     def begin(self, pair: Pair, seconds: float | None) -> None:
         key = pair.resource, pair.needed_by
-        rule: dict[str, Any] = {"made": pair.resource, "needed_by": pair.needed_by, "seconds": seconds}
+        rule: dict[str, Any] = {"resource": pair.resource, "needed_by": pair.needed_by, "seconds": seconds}
         rule["from_start"] = pair.resource in _STOOD and key in _AT_A_LAUNCH
         self._double.reset(setup=_AT_A_LAUNCH.get(key, "none"), unknown=[rule], policies=POLICIES)
         if pair.needed_by == "DescribeSecurityGroups":
@@ -75,8 +77,8 @@ class AwsScene:
     def places_asked(self) -> Sequence[str]:
         return [call["region"] for call in self._double.ask("calls") if call["operation"] == "RunInstances"]
 
-    def left(self) -> Sequence[str]:
-        return self._double.left()
+    def remaining(self) -> Sequence[str]:
+        return self._double.remaining()
 
     def _another_launch_makes_the_group(self) -> None:
         api = sdk(self._double.url)

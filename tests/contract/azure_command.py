@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from providers.base import ProviderSettings
     from tests.doubles.azure.client import Double
 
-FACTORY = f"{__name__}:made"
+FACTORY = f"{__name__}:make_provider"
 DOUBLES: list[Double] = []
 HOME = "eastus"
 
 
-def made(settings: ProviderSettings) -> AzureInItsTime:
+def make_provider(settings: ProviderSettings) -> AzureInItsTime:
     """What the registry calls: the adapter as it is, with the person's settings, in the double's time."""
     return a_provider(settings.home, DOUBLES[-1], **settings.options)
 

@@ -45,7 +45,7 @@ class AzureScene:
         (home / "job.yaml").write_text(TINY)
 
     def begin(self, pair: Pair, seconds: float | None) -> None:
-        rule = {"made": pair.resource, "needed_by": pair.needed_by, "seconds": seconds}
+        rule = {"resource": pair.resource, "needed_by": pair.needed_by, "seconds": seconds}
         # A machine that is not ended by Azure's timer has to train for longer than that is waited for.
         slow = {"throughput_factor": 0.0001} if pair.resource == "machine" else {}
         self._double.control("reset", first_day=not self._is_a_launch(pair), unknown=[rule], **slow)
@@ -62,7 +62,7 @@ class AzureScene:
     def places_asked(self) -> Sequence[str]:
         return [create["location"] for create in machines_asked_for(self._double)]
 
-    def left(self) -> Sequence[str]:
+    def remaining(self) -> Sequence[str]:
         return [row["kind"] for row in self._double.control("ledger") if row["left"]]
 
     def _is_a_launch(self, pair: Pair) -> bool:

@@ -155,19 +155,19 @@ def _request(call: Sequence[Any]) -> VendorRequest | None:
     return None
 
 
-def _put(told: dict[str, str]) -> VendorRequest | None:
-    data = base64.b64decode(told["data"])
-    prefix, found, path = told["object"].partition("/attempts/")
+def _put(fields: dict[str, str]) -> VendorRequest | None:
+    data = base64.b64decode(fields["data"])
+    prefix, found, path = fields["object"].partition("/attempts/")
     path = f"attempts/{path}" if found else "job.json"
-    prefix = prefix if found else told["object"].removesuffix("/job.json")
-    if not found and not told["object"].endswith("/job.json"):
+    prefix = prefix if found else fields["object"].removesuffix("/job.json")
+    if not found and not fields["object"].endswith("/job.json"):
         return None
     parameters: dict[str, object] = {
-        "RunDirectory": f"gs://{told['bucket']}/{prefix}",
+        "RunDirectory": f"gs://{fields['bucket']}/{prefix}",
         "Path": path,
         "SHA256": hashlib.sha256(data).hexdigest(),
         "Bytes": len(data),
     }
     if path.rpartition("/")[2] not in _OURS:
-        parameters["Body"] = told["data"]
+        parameters["Body"] = fields["data"]
     return VendorRequest(service="storage", operation="PutObject", parameters=parameters)

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from providers.base import ProviderSettings
     from tests.doubles.google.process import Google
 
-FACTORY = f"{__name__}:made"
+FACTORY = f"{__name__}:make_provider"
 DOUBLES: list[Google] = []
 
 
-def made(settings: ProviderSettings) -> TimedGcp:
+def make_provider(settings: ProviderSettings) -> TimedGcp:
     """What the registry calls: the adapter as it is, in the double's time. No registry of images is asked."""
     google = DOUBLES[-1]
     given: Any = make(replace(settings, now=google.now))

@@ -50,7 +50,7 @@ class GcpScene:
         (home / "job.yaml").write_text(TINY)
 
     def begin(self, pair: Pair, seconds: float | None) -> None:
-        rule = Unknown(made=pair.resource, needed_by=pair.needed_by, seconds=seconds)
+        rule = Unknown(resource=pair.resource, needed_by=pair.needed_by, seconds=seconds)
         if pair.needed_by in _AT_COMPUTE | _AT_TPU:
             self._google.reset(Scenario(unknown=(rule,)))
             client = Client(self._google, self._home)
@@ -80,5 +80,5 @@ class GcpScene:
         calls = self._google.control("calls")["calls"]
         return [call["path"][_CREATES[call["method"]]] for call in calls if call["method"] in _CREATES]
 
-    def left(self) -> Sequence[str]:
+    def remaining(self) -> Sequence[str]:
         return [row["id"] for row in self._google.control("ledger")["rows"] if row["left"]]

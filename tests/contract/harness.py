@@ -112,7 +112,7 @@ def launched(provider: Provider, run: LaunchRequest) -> Instance:
     return made
 
 
-def listed(provider: Provider, run_id: str | None = None) -> Sequence[OwnedResource]:
+def owned_resources(provider: Provider, run_id: str | None = None) -> Sequence[OwnedResource]:
     """What is there, as far as the places that answer know."""
     try:
         return provider.list_owned(None if run_id is None else RunId(run_id))

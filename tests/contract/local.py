@@ -22,7 +22,7 @@ from providers.local.process import ProcessHost
 from providers.local.provider import LocalProvider
 from providers.local.records import AttemptPlace, attempt_key
 from providers.local.settings import EngineChoice, LocalSettings
-from tests.contract.harness import listed
+from tests.contract.harness import owned_resources
 from tests.doubles import engine as engine_double
 from tests.doubles.engine import FakeEngine
 
@@ -160,7 +160,7 @@ class RealEngineHarness:
     def clean(self) -> None:
         """Remove what a failed test left."""
         provider = self.provider()
-        for owned in listed(provider):
+        for owned in owned_resources(provider):
             if owned.run_id.startswith("contract-"):
                 provider.delete(owned)
 

@@ -32,6 +32,6 @@ class Scene(Protocol):
         """Where a machine was asked for, one entry for each create, repeats included."""
         ...
 
-    def left(self) -> Sequence[str]:
+    def remaining(self) -> Sequence[str]:
         """What of a run is still there."""
         ...

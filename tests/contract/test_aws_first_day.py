@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.contract.aws_command import at_a_desk, machines
 from tests.contract.aws_scenes import FIRST_DAY
 from tests.doubles.aws.world import FIRST_DAY_VCPUS
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,14 +94,14 @@ def test_from_the_doctor_to_the_receipt_on_the_first_day(new: Double, golden: Go
     assert "VcpuLimitExceeded" not in new.ask("refusals")
     assert "MaxSpotInstanceCountExceeded" not in new.ask("refusals")
     assert new.ask("unmet"), "what was just created was asked for too soon at least once"
-    assert new.left() == []
+    assert new.remaining() == []
     assert new.ask("unpermitted") == []
     golden.check(PAGE, page)
 
 
-def transcript(words: tuple[str, ...], said: Said) -> str:
+def transcript(words: tuple[str, ...], result: CommandResult) -> str:
     """What was typed and printed, without what differs each time."""
-    text = f"$ plan {' '.join(words)}\n{said.err}{said.out}"
+    text = f"$ plan {' '.join(words)}\n{result.err}{result.out}"
     for pattern, instead in (
         (r" *epoch \d+/\d+, step [^\n]*\n", ""),  # how often a client looks hangs on the machine it runs on
         (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),

@@ -15,7 +15,7 @@ from planner.errors import ExitCode
 from tests.conftest import ROOT
 from tests.contract.azure_command import at_a_desk, machines_asked_for
 from tests.doubles.azure.rules import FIRST_DAY, SIZES
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,9 +99,9 @@ def test_from_the_doctor_to_the_receipt_on_the_first_day(new: Double, golden: Go
     golden.check(PAGE, page)
 
 
-def transcript(words: tuple[str, ...], said: Said) -> str:
+def transcript(words: tuple[str, ...], result: CommandResult) -> str:
     """What was typed and printed, without what differs each time."""
-    text = f"$ plan {' '.join(words)}\n{said.err}{said.out}"
+    text = f"$ plan {' '.join(words)}\n{result.err}{result.out}"
     for pattern, instead in (
         (r" *epoch \d+/\d+, step [^\n]*\n", ""),  # how often a client looks hangs on the machine it runs on
         (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),

@@ -14,7 +14,7 @@ from planner.errors import ExitCode
 from tests.conftest import ROOT
 from tests.contract.gcp_command import at_a_desk, leave
 from tests.doubles.google.scenario import NEW_PROJECT, Scenario
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,9 +125,9 @@ def test_the_page_shows_what_is_printed(first_day: Google, golden: Golden) -> No
     golden.check(PAGE, page.rstrip("\n") + "\n")
 
 
-def _transcript(command: Sequence[str], said: Said) -> str:
+def _transcript(command: Sequence[str], result: CommandResult) -> str:
     """What was typed and printed, without what differs each time."""
-    text = f"$ plan {' '.join(command)}\n{said.err}{said.out}"
+    text = f"$ plan {' '.join(command)}\n{result.err}{result.out}"
     for pattern, instead in (
         (r" *epoch \d+/\d+, step [^\n]*\n", ""),  # how often a client looks hangs on the machine that it runs on
         (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),

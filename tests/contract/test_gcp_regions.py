@@ -35,7 +35,7 @@ def desk(google: Google, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     leave()
 
 
-def asked(google: Google) -> list[str]:
+def requested_zones(google: Google) -> list[str]:
     """The regions in which a machine was asked for, in their order."""
     told = google.control("calls")
     assert told["violations"] == []
@@ -43,20 +43,20 @@ def asked(google: Google) -> list[str]:
     return list(dict.fromkeys(call["path"]["zone"].rpartition("-")[0] for call in inserts))
 
 
-def left(google: Google) -> list[str]:
+def remaining(google: Google) -> list[str]:
     return [row["id"] for row in google.control("ledger")["rows"] if row["left"]]
 
 
 def test_a_region_that_a_policy_closes_is_gone_past(desk: Google) -> None:
     said = plan(*LAUNCH, *TWO)
     assert said.code == ExitCode.OK, said.err
-    assert asked(desk)[-1] == "us-east1"
-    assert left(desk) == []
+    assert requested_zones(desk)[-1] == "us-east1"
+    assert remaining(desk) == []
 
 
 def test_a_region_that_is_not_in_the_setting_is_not_asked(desk: Google, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLAN_GCP_REGIONS", "us-east1")
     said = plan(*LAUNCH, *TWO)
     assert said.code == ExitCode.OK, said.err
-    assert asked(desk) == ["us-east1"]
-    assert left(desk) == []
+    assert requested_zones(desk) == ["us-east1"]
+    assert remaining(desk) == []

@@ -44,7 +44,7 @@ def test_it_is_waited_for_as_long_as_its_source_says(pair: Pair, scene: Scene) -
     refused = scene.refused_at()
     assert refused, f"nothing asked for the new {pair.resource} before it was known"
     assert len(set(scene.places_asked())) <= 1
-    assert scene.left() == []
+    assert scene.remaining() == []
 
 
 @pytest.mark.parametrize("pair", ROWS)
@@ -56,7 +56,7 @@ def test_what_never_comes_is_refused_within_five_minutes_and_not_tried_elsewhere
     assert said.hint
     assert scene.now() - scene.refused_at()[0] <= timedelta(seconds=pair.most_seconds)
     assert len(set(scene.places_asked())) <= 1
-    assert scene.left() == []
+    assert scene.remaining() == []
 
 
 def test_every_row_stands_there_once_and_has_its_source() -> None:

@@ -29,7 +29,7 @@ from tests.contract.harness import (
     how_it_ended,
     launched,
     let_show,
-    listed,
+    owned_resources,
     request,
     state_of,
     wait_for,
@@ -53,7 +53,7 @@ def run_id() -> str:
 def provider(harness: Harness, run_id: str) -> Iterator[Provider]:
     made = harness.provider()
     yield made
-    for owned in listed(made, run_id):
+    for owned in owned_resources(made, run_id):
         made.delete(owned)
 
 

@@ -50,8 +50,8 @@ def azurite(folder: Path, *options: str) -> Iterator[str]:
         server.wait(timeout=300)
 
 
-def _address(said: Path) -> str | None:
-    found = _LISTENS.search(said.read_text(encoding="utf-8"))
+def _address(output_file: Path) -> str | None:
+    found = _LISTENS.search(output_file.read_text(encoding="utf-8"))
     return found and found[1]
 
 

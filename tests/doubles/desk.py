@@ -101,7 +101,7 @@ class Desk:
         """What still exists at the provider."""
         return [*self.provider.machines, *self.provider.attached]
 
-    def told(self, kind: type[Event]) -> list[Any]:
+    def events_of(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
     def _tell(self, event: Event) -> None:

@@ -23,7 +23,7 @@ def is_sign_of_training(path: str | None) -> bool:
     return path is not None and path.startswith("attempts/") and path.endswith(TRAINERS_FILES)
 
 
-def told(by: EndedBy | None, why: str, work: Work | None) -> dict[str, Any]:
+def end_record(by: EndedBy | None, why: str, work: Work | None) -> dict[str, Any]:
     """The part of a ledger's row that tells of the machine's end and of its work, for JSON."""
     instants = {} if work is None else {known.name: getattr(work, known.name) for known in fields(Work)}
     return {

@@ -37,7 +37,7 @@ class FakeEngine:
     name = EngineName.PODMAN
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        self.made: dict[str, Container] = {}
+        self.containers_by_name: dict[str, Container] = {}
         self.specs: dict[str, ContainerSpec] = {}
         self.tags = {IMAGE}
         self.calls: list[tuple[str, tuple[str, ...]]] = []
@@ -54,12 +54,12 @@ class FakeEngine:
 
     def create(self, spec: ContainerSpec) -> None:
         self._called("create", *self.create_arguments(spec))
-        if spec.name in self.made:
+        if spec.name in self.containers_by_name:
             raise MachineError(f"the name {spec.name} is taken")
         if spec.image not in self.tags:
             raise MachineError(f"no image {spec.image}")
         self.specs[spec.name] = spec
-        self.made[spec.name] = Container(
+        self.containers_by_name[spec.name] = Container(
             id=f"id-{spec.name}",
             name=spec.name,
             labels=spec.labels,
@@ -82,21 +82,24 @@ class FakeEngine:
 
     def container(self, name: str) -> Container | None:
         self._called("container", name)
-        return self.made.get(name)
+        return self.containers_by_name.get(name)
 
     def containers(self, label: str) -> Sequence[Container]:
         self._called("containers", label)
-        return [known for known in self.made.values() if label in known.labels]
+        return [known for known in self.containers_by_name.values() if label in known.labels]
 
     def signal(self, name: str, signal: str) -> None:
         self._called("signal", name, signal)
-        if self.made[name].status is ContainerStatus.RUNNING and self._behaviour(self.specs[name]) == "wait":
+        if (
+            self.containers_by_name[name].status is ContainerStatus.RUNNING
+            and self._behaviour(self.specs[name]) == "wait"
+        ):
             self._change(name, ContainerStatus.EXITED, 75)
         self._reply()
 
     def remove(self, name: str) -> None:
         self._called("remove", name)
-        self.made.pop(name, None)
+        self.containers_by_name.pop(name, None)
         self._reply()
 
     def logs(self, name: str, lines: int) -> Sequence[str]:
@@ -142,7 +145,7 @@ class FakeEngine:
             raise TransientError("the reply was lost")
 
     def _change(self, name: str, status: ContainerStatus, exit_code: int | None = None) -> None:
-        self.made[name] = replace(self.made[name], status=status, exit_code=exit_code)
+        self.containers_by_name[name] = replace(self.containers_by_name[name], status=status, exit_code=exit_code)
 
     def _behaviour(self, spec: ContainerSpec) -> str:
         return str(json.loads((_run_dir(spec) / "job.json").read_text())["name"])

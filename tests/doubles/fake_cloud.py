@@ -43,7 +43,7 @@ class FakeCloud(FakeProvider):
     account: tuple[Check, ...] = (IDENTITY,)
     judge: Callable[[Offer], tuple[Check, ...]] = lambda _: (OK,)
     needs: tuple[str, ...] = ("bucket", "role")
-    made: list[str] = field(default_factory=list)
+    finished_steps: list[str] = field(default_factory=list)
     live: Callable[[Offer], dict[str, str] | None] = lambda _: None
     closed: int = 0
     score: Callable[[Offer], Obtainability | None] = lambda _: None
@@ -64,19 +64,19 @@ class FakeCloud(FakeProvider):
 
     def lacking(self) -> Sequence[SetupStep]:
         with self._call("lacking", ""):
-            return [a_step(name) for name in self.needs if name not in self.made]
+            return [a_step(name) for name in self.needs if name not in self.finished_steps]
 
     def removable(self) -> Sequence[SetupStep]:
         with self._call("removable", ""):
-            return [a_step(name) for name in self.made]
+            return [a_step(name) for name in self.finished_steps]
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
         with self._call("carry_out", step.name):
             report(f"waiting for the {step.name}")
-            if step.name in self.made:
-                self.made.remove(step.name)
+            if step.name in self.finished_steps:
+                self.finished_steps.remove(step.name)
             else:
-                self.made.append(step.name)
+                self.finished_steps.append(step.name)
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
         with self._call("obtainability", f"{len(offers)}"):

@@ -59,7 +59,7 @@ def _checked(path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Sighting:
     """How a machine stands when somebody looks."""
 
     state: InstanceState
@@ -69,20 +69,22 @@ class Seen:
     bills: bool = True
 
 
-PENDING, RUNNING, STOPPING = map(Seen, (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING))
-QUEUED = Seen(InstanceState.PENDING, bills=False)
-ENDED = {
-    EndKind.DONE: Seen(InstanceState.ENDED, EndKind.DONE, 0, "done"),
-    EndKind.STOPPED: Seen(InstanceState.ENDED, EndKind.STOPPED, 75, "stopped, with a checkpoint"),
-    EndKind.DEADLINE: Seen(InstanceState.ENDED, EndKind.DEADLINE, 76, "the deadline was reached"),
-    EndKind.BAD_JOB: Seen(InstanceState.ENDED, EndKind.BAD_JOB, 65, "the trainer cannot train this job"),
-    EndKind.FAILED: Seen(InstanceState.ENDED, EndKind.FAILED, 70, "training failed"),
-    EndKind.OUT_OF_MEMORY: Seen(InstanceState.ENDED, EndKind.OUT_OF_MEMORY, 86, "killed: the memory limit was reached"),
-    EndKind.KILLED: Seen(InstanceState.ENDED, EndKind.KILLED, 137, "killed (signal 9)"),
-    EndKind.LOST: Seen(InstanceState.ENDED, EndKind.LOST, None, None),
-    EndKind.RECLAIMED: Seen(InstanceState.ENDED, EndKind.RECLAIMED, None, "spot took it back"),
-    EndKind.DEVICE_LOST: Seen(InstanceState.ENDED, EndKind.DEVICE_LOST, 70, "the accelerator is gone"),
-    EndKind.NO_CAPACITY: Seen(InstanceState.ENDED, EndKind.NO_CAPACITY, None, "it waited in vain", bills=False),
+PENDING, RUNNING, STOPPING = map(Sighting, (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING))
+QUEUED = Sighting(InstanceState.PENDING, bills=False)
+SIGHTING_OF_END = {
+    EndKind.DONE: Sighting(InstanceState.ENDED, EndKind.DONE, 0, "done"),
+    EndKind.STOPPED: Sighting(InstanceState.ENDED, EndKind.STOPPED, 75, "stopped, with a checkpoint"),
+    EndKind.DEADLINE: Sighting(InstanceState.ENDED, EndKind.DEADLINE, 76, "the deadline was reached"),
+    EndKind.BAD_JOB: Sighting(InstanceState.ENDED, EndKind.BAD_JOB, 65, "the trainer cannot train this job"),
+    EndKind.FAILED: Sighting(InstanceState.ENDED, EndKind.FAILED, 70, "training failed"),
+    EndKind.OUT_OF_MEMORY: Sighting(
+        InstanceState.ENDED, EndKind.OUT_OF_MEMORY, 86, "killed: the memory limit was reached"
+    ),
+    EndKind.KILLED: Sighting(InstanceState.ENDED, EndKind.KILLED, 137, "killed (signal 9)"),
+    EndKind.LOST: Sighting(InstanceState.ENDED, EndKind.LOST, None, None),
+    EndKind.RECLAIMED: Sighting(InstanceState.ENDED, EndKind.RECLAIMED, None, "spot took it back"),
+    EndKind.DEVICE_LOST: Sighting(InstanceState.ENDED, EndKind.DEVICE_LOST, 70, "the accelerator is gone"),
+    EndKind.NO_CAPACITY: Sighting(InstanceState.ENDED, EndKind.NO_CAPACITY, None, "it waited in vain", bills=False),
 }
 
 
@@ -93,12 +95,12 @@ class FakeMachine:
     request: LaunchRequest
     store: FakeStore
     clock: FakeClock
-    script: Callable[[FakeMachine], Iterator[Seen]]
+    script: Callable[[FakeMachine], Iterator[Sighting]]
     stop_asked: bool = False
     vanished: bool = False
-    seen: Seen = PENDING
+    sighting: Sighting = PENDING
     step: int = 0
-    _life: Iterator[Seen] | None = field(default=None, repr=False)
+    _life: Iterator[Sighting] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.launched_at = self.clock.now()
@@ -113,16 +115,16 @@ class FakeMachine:
     def total_steps(self) -> int:
         return self.steps_per_epoch * self.job.epochs
 
-    def live(self) -> Seen:
+    def live(self) -> Sighting:
         if self._life is None:
             self._life = self.script(self)
-        self.seen = next(self._life, self.seen)
-        return self.seen
+        self.sighting = next(self._life, self.sighting)
+        return self.sighting
 
     def kill(self) -> None:
         self._life = iter(())
-        if self.seen.state is not InstanceState.ENDED:
-            self.seen = ENDED[EndKind.KILLED]
+        if self.sighting.state is not InstanceState.ENDED:
+            self.sighting = SIGHTING_OF_END[EndKind.KILLED]
 
     def say(self, event: str, **fields: Any) -> None:
         """A line of progress.jsonl."""
@@ -173,29 +175,29 @@ class FakeMachine:
             self.store.put(*record)
 
 
-Script = Callable[[FakeMachine], Iterator[Seen]]
+Script = Callable[[FakeMachine], Iterator[Sighting]]
 MODEL = {"model.keras": b"a model", "metrics.json": b"{}"}
 RATE = 4000.0
 
 
-def trains_well(machine: FakeMachine) -> Iterator[Seen]:
+def trains_well(machine: FakeMachine) -> Iterator[Sighting]:
     """Boots, trains in four looks, leaves a model."""
     yield PENDING
     yield from _trained(machine)
     machine.end("done", RATE)
     machine.write_output(MODEL)
-    yield ENDED[EndKind.DONE]
+    yield SIGHTING_OF_END[EndKind.DONE]
 
 
-def done_at_once(machine: FakeMachine) -> Iterator[Seen]:
+def done_at_once(machine: FakeMachine) -> Iterator[Sighting]:
     """All of it before anybody looks."""
     list(_trained(machine))
     machine.end("done", RATE)
     machine.write_output(MODEL)
-    yield ENDED[EndKind.DONE]
+    yield SIGHTING_OF_END[EndKind.DONE]
 
 
-def until_asked(machine: FakeMachine) -> Iterator[Seen]:
+def until_asked(machine: FakeMachine) -> Iterator[Sighting]:
     """Trains a step a look until it is asked to end, then takes two looks for its checkpoint."""
     machine.start()
     while not machine.stop_asked:
@@ -204,10 +206,10 @@ def until_asked(machine: FakeMachine) -> Iterator[Seen]:
     yield STOPPING
     machine.checkpoint()
     machine.end("stopped", RATE)
-    yield ENDED[EndKind.STOPPED]
+    yield SIGHTING_OF_END[EndKind.STOPPED]
 
 
-def stubborn(machine: FakeMachine) -> Iterator[Seen]:
+def stubborn(machine: FakeMachine) -> Iterator[Sighting]:
     """Trains for ever, whatever it is asked."""
     machine.start()
     machine.train(1, RATE)
@@ -215,7 +217,7 @@ def stubborn(machine: FakeMachine) -> Iterator[Seen]:
         yield RUNNING
 
 
-def silent(machine: FakeMachine) -> Iterator[Seen]:
+def silent(machine: FakeMachine) -> Iterator[Sighting]:
     """Never gets to its trainer."""
     while True:
         yield PENDING
@@ -224,7 +226,7 @@ def silent(machine: FakeMachine) -> Iterator[Seen]:
 def waits(seconds: float, then: Script) -> Script:
     """Waits in a queue for so long, a minute a look, and costs nothing meanwhile."""
 
-    def script(machine: FakeMachine) -> Iterator[Seen]:
+    def script(machine: FakeMachine) -> Iterator[Sighting]:
         until = machine.clock.now() + timedelta(seconds=seconds)
         while machine.clock.now() < until:
             yield QUEUED
@@ -234,62 +236,62 @@ def waits(seconds: float, then: Script) -> Script:
     return script
 
 
-def in_vain(machine: FakeMachine) -> Iterator[Seen]:
+def in_vain(machine: FakeMachine) -> Iterator[Sighting]:
     """The end of a wait for which there was nothing."""
-    yield ENDED[EndKind.NO_CAPACITY]
+    yield SIGHTING_OF_END[EndKind.NO_CAPACITY]
 
 
-def disappears(machine: FakeMachine) -> Iterator[Seen]:
+def disappears(machine: FakeMachine) -> Iterator[Sighting]:
     """Is taken away with everything on it."""
     machine.start()
     yield RUNNING
     machine.vanished = True
-    yield ENDED[EndKind.LOST]
+    yield SIGHTING_OF_END[EndKind.LOST]
 
 
-def ends(kind: EndKind) -> Callable[[FakeMachine], Iterator[Seen]]:
+def ends(kind: EndKind) -> Callable[[FakeMachine], Iterator[Sighting]]:
     """Starts, does a few steps, and ends in that way."""
 
-    def script(machine: FakeMachine) -> Iterator[Seen]:
+    def script(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         machine.train(3, RATE)
         yield RUNNING
-        yield ENDED[kind]
+        yield SIGHTING_OF_END[kind]
 
     return script
 
 
-def ended_at_once(kind: EndKind) -> Callable[[FakeMachine], Iterator[Seen]]:
+def ended_at_once(kind: EndKind) -> Callable[[FakeMachine], Iterator[Sighting]]:
     """Has ended in that way when somebody first looks, after a few steps and a checkpoint."""
 
-    def script(machine: FakeMachine) -> Iterator[Seen]:
+    def script(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         machine.train(3, RATE)
         machine.checkpoint()
-        yield ENDED[kind]
+        yield SIGHTING_OF_END[kind]
 
     return script
 
 
-def ends_after(kind: EndKind, steps: int) -> Callable[[FakeMachine], Iterator[Seen]]:
+def ends_after(kind: EndKind, steps: int) -> Callable[[FakeMachine], Iterator[Sighting]]:
     """Does so many steps, writes a checkpoint, does three more, and ends in that way."""
 
-    def script(machine: FakeMachine) -> Iterator[Seen]:
+    def script(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         machine.train(steps, RATE)
         machine.checkpoint()
         yield RUNNING
         machine.train(3, RATE)
         yield RUNNING
-        yield ENDED[kind]
+        yield SIGHTING_OF_END[kind]
 
     return script
 
 
-def trains_at(rate: float) -> Callable[[FakeMachine], Iterator[Seen]]:
+def trains_at(rate: float) -> Callable[[FakeMachine], Iterator[Sighting]]:
     """Trains a step a look, at so many images per second, until it is done or asked to end."""
 
-    def script(machine: FakeMachine) -> Iterator[Seen]:
+    def script(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         while machine.step < machine.total_steps and not machine.stop_asked:
             machine.train(1, rate)
@@ -297,15 +299,15 @@ def trains_at(rate: float) -> Callable[[FakeMachine], Iterator[Seen]]:
         machine.checkpoint()
         if machine.step < machine.total_steps:
             machine.end("stopped", rate)
-            yield ENDED[EndKind.STOPPED]
+            yield SIGHTING_OF_END[EndKind.STOPPED]
         machine.end("done", rate)
         machine.write_output(MODEL)
-        yield ENDED[EndKind.DONE]
+        yield SIGHTING_OF_END[EndKind.DONE]
 
     return script
 
 
-def _trained(machine: FakeMachine) -> Iterator[Seen]:
+def _trained(machine: FakeMachine) -> Iterator[Sighting]:
     machine.clock.advance(2)
     machine.start()
     yield RUNNING

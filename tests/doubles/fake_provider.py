@@ -24,7 +24,7 @@ from providers.base import (
 from providers.errors import InstanceNotFoundError, PermissionDeniedError
 from tests.builders import an_offer
 from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import FakeMachine, FakeStore, Seen, done_at_once, trains_well
+from tests.doubles.fake_machine import FakeMachine, FakeStore, Sighting, done_at_once, trains_well
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
     from providers.base import ProviderSettings
 
-Script = Callable[[FakeMachine], Iterator[Seen]]
+Script = Callable[[FakeMachine], Iterator[Sighting]]
 
 
 @dataclass
@@ -168,7 +168,7 @@ class FakeProvider:
 
     def _instance(self, key: str) -> Instance:
         machine = self.machines[key]
-        seen = machine.seen
+        seen = machine.sighting
         return Instance(
             ref=InstanceRef(provider=self.name, region="here", id=key), state=seen.state,
             run_id=machine.request.run_id, attempt=machine.request.attempt, launched_at=machine.launched_at,
@@ -179,7 +179,7 @@ class FakeProvider:
         return self.clock.now() - self.machines[key].launched_at < self.lag
 
     def _has_ended(self, key: str) -> bool:
-        return self.machines[key].seen.state is InstanceState.ENDED
+        return self.machines[key].sighting.state is InstanceState.ENDED
 
     def _owned(self, key: str) -> OwnedResource:
         machine = self.machines[key]
@@ -229,9 +229,9 @@ class TimedProvider(FakeProvider):
 
 def make(settings: ProviderSettings) -> FakeProvider:
     """What the registry calls: the provider that a test has put into `WANTED`, else one that is done at once."""
-    return WANTED[-1] if WANTED else FakeProvider(FakeClock(), [done_at_once], tidy=True)
+    return PROVIDERS[-1] if PROVIDERS else FakeProvider(FakeClock(), [done_at_once], tidy=True)
 
 
-WANTED: list[FakeProvider] = []
+PROVIDERS: list[FakeProvider] = []
 FACTORY = (registry.FACTORIES, "local", f"{__name__}:make")
 """For `monkeypatch.setitem`: this machine is a fake one from now on."""

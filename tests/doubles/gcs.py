@@ -49,7 +49,7 @@ class Session:
     size: int | None
     precondition: int | None
     data: bytes = b""
-    done: bool = False
+    is_done: bool = False
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class GcsDouble(Serving):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """One request."""
 
     method: str
@@ -139,7 +139,7 @@ class _Handler(QuickHandler):
 
     def do(self) -> None:
         parts = urlsplit(self.path)
-        asked = Asked(
+        asked = Request(
             self.command,
             parts.path,
             {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()},
@@ -164,32 +164,35 @@ class _Handler(QuickHandler):
         """Nobody reads it."""
 
 
-def answered(world: World, asked: Asked) -> Answer:
-    if world.tokens is not None and asked.headers.get("authorization", "").removeprefix("Bearer ") not in world.tokens:
+def answered(world: World, request: Request) -> Answer:
+    if (
+        world.tokens is not None
+        and request.headers.get("authorization", "").removeprefix("Bearer ") not in world.tokens
+    ):
         raise RefusedError(401, "authError", "Invalid Credentials")
-    if asked.path == "/storage/v1/b":
-        return _made(world, asked) if asked.method == "POST" else _buckets(world, asked)
-    if found := _BUCKET.match(asked.path):
+    if request.path == "/storage/v1/b":
+        return _create(world, request) if request.method == "POST" else _buckets(world, request)
+    if found := _BUCKET.match(request.path):
         world.bucket(found[1])
         return _json({name: value for name, value in world.buckets[found[1]].items() if name != "project"})
-    if found := _OBJECTS.match(asked.path):
-        return _listed(world, asked, found[1])
-    if found := _UPLOAD.match(asked.path):
-        return _piece(world, asked) if "upload_id" in asked.query else _uploaded(world, asked, found[1])
-    if found := _OBJECT.match(asked.path):
-        return _object(world, asked, found[1], unquote(found[2]))
-    raise RefusedError(404, "notFound", f"no such method: {asked.method} {asked.path}")
+    if found := _OBJECTS.match(request.path):
+        return _page(world, request, found[1])
+    if found := _UPLOAD.match(request.path):
+        return _piece(world, request) if "upload_id" in request.query else _uploaded(world, request, found[1])
+    if found := _OBJECT.match(request.path):
+        return _object(world, request, found[1], unquote(found[2]))
+    raise RefusedError(404, "notFound", f"no such method: {request.method} {request.path}")
 
 
-def told_of(asked: Asked) -> dict[str, str]:
+def told_of(request: Request) -> dict[str, str]:
     """What is put or fetched: `bucket`, `object`, and of what is put the bytes in base64 (`data`)."""
-    if found := _OBJECT.match(asked.path):
+    if found := _OBJECT.match(request.path):
         return {"bucket": found[1], "object": unquote(found[2])}
-    found = _UPLOAD.match(asked.path)
+    found = _UPLOAD.match(request.path)
     assert found
-    if asked.query.get("uploadType") != "multipart":
-        return {"bucket": found[1], "object": asked.query.get("name", "")}
-    told, data = _in_two(asked)
+    if request.query.get("uploadType") != "multipart":
+        return {"bucket": found[1], "object": request.query.get("name", "")}
+    told, data = _in_two(request)
     return {"bucket": found[1], "object": told["name"], "data": base64.b64encode(data).decode()}
 
 
@@ -197,17 +200,17 @@ def _json(value: object) -> Answer:
     return 200, {"Content-Type": "application/json; charset=UTF-8"}, json.dumps(value).encode()
 
 
-def _made(world: World, asked: Asked) -> Answer:
-    wanted = json.loads(asked.body)
+def _create(world: World, request: Request) -> Answer:
+    wanted = json.loads(request.body)
     if wanted["name"] in world.buckets or wanted["name"] in world.foreign:
         raise RefusedError(409, "conflict", "The requested bucket name is not available.")
-    world.buckets[wanted["name"]] = {**wanted, "project": asked.query["project"]}
+    world.buckets[wanted["name"]] = {**wanted, "project": request.query["project"]}
     world.objects[wanted["name"]] = {}
     return _json(wanted)
 
 
-def _buckets(world: World, asked: Asked) -> Answer:
-    prefix, project = asked.query.get("prefix", ""), asked.query["project"]
+def _buckets(world: World, request: Request) -> Answer:
+    prefix, project = request.query.get("prefix", ""), request.query["project"]
     rows = [
         {"name": name}
         for name, made in sorted(world.buckets.items())
@@ -216,29 +219,29 @@ def _buckets(world: World, asked: Asked) -> Answer:
     return _json({"items": rows} if rows else {})
 
 
-def _listed(world: World, asked: Asked, bucket: str) -> Answer:
-    names = sorted(name for name in world.bucket(bucket) if name.startswith(asked.query.get("prefix", "")))
-    after = base64.b64decode(asked.query.get("pageToken", "")).decode()
+def _page(world: World, request: Request, bucket: str) -> Answer:
+    names = sorted(name for name in world.bucket(bucket) if name.startswith(request.query.get("prefix", "")))
+    after = base64.b64decode(request.query.get("pageToken", "")).decode()
     rest = [name for name in names if name > after]
-    most = min(_MOST_ROWS, int(asked.query.get("maxResults", _MOST_ROWS)))
+    most = min(_MOST_ROWS, int(request.query.get("maxResults", _MOST_ROWS)))
     page: dict[str, Any] = {"items": [resource(bucket, name, world.objects[bucket][name]) for name in rest[:most]]}
     if len(rest) > most:
         page["nextPageToken"] = base64.b64encode(rest[most - 1].encode()).decode()
     return _json(page)
 
 
-def _object(world: World, asked: Asked, bucket: str, name: str) -> Answer:
+def _object(world: World, request: Request, bucket: str, name: str) -> Answer:
     there = world.bucket(bucket)
     if name not in there:
         raise RefusedError(404, "notFound", f"No such object: {bucket}/{name}")
-    if asked.method == "DELETE":
-        if asked.precondition not in (None, there[name].generation):
+    if request.method == "DELETE":
+        if request.precondition not in (None, there[name].generation):
             raise RefusedError(412, "conditionNotMet", "the object has another generation")
         del there[name]
         return 204, {}, b""
-    if asked.query.get("alt") != "media":
+    if request.query.get("alt") != "media":
         return _json(resource(bucket, name, there[name]))
-    return _read(there[name], asked.headers.get("range"))
+    return _read(there[name], request.headers.get("range"))
 
 
 def _read(stored: Stored, span: str | None) -> Answer:
@@ -253,61 +256,61 @@ def _read(stored: Stored, span: str | None) -> Answer:
     return 206, {**headers, "Content-Range": f"bytes {start}-{last}/{len(stored.data)}"}, data
 
 
-def _uploaded(world: World, asked: Asked, bucket: str) -> Answer:
+def _uploaded(world: World, request: Request, bucket: str) -> Answer:
     world.bucket(bucket)
-    match asked.query["uploadType"]:
+    match request.query["uploadType"]:
         case "media":
-            return _json(world.keep(bucket, asked.query["name"], asked.body, asked.precondition))
+            return _json(world.keep(bucket, request.query["name"], request.body, request.precondition))
         case "multipart":
-            return _json(_kept_multipart(world, asked, bucket))
+            return _json(_kept_multipart(world, request, bucket))
         case "resumable":
-            return _session(world, asked, bucket)
+            return _session(world, request, bucket)
         case kind:
             raise RefusedError(400, "invalid", f"uploadType {kind}")
 
 
-def _kept_multipart(world: World, asked: Asked, bucket: str) -> dict[str, str]:
+def _kept_multipart(world: World, request: Request, bucket: str) -> dict[str, str]:
     """The hash in the metadata is checked."""
-    told, data = _in_two(asked)
+    told, data = _in_two(request)
     if told.get("md5Hash") not in (None, md5(data)):
         raise RefusedError(400, "invalid", "Provided MD5 hash does not match calculated MD5 hash")
-    return world.keep(bucket, told["name"], data, asked.precondition)
+    return world.keep(bucket, told["name"], data, request.precondition)
 
 
-def _in_two(asked: Asked) -> tuple[dict[str, str], bytes]:
+def _in_two(request: Request) -> tuple[dict[str, str], bytes]:
     """Metadata and bytes out of one body."""
-    boundary = re.search(r'boundary="?([^";]+)', asked.headers["content-type"])
+    boundary = re.search(r'boundary="?([^";]+)', request.headers["content-type"])
     assert boundary
-    _, metadata, media, _ = asked.body.split(b"--" + boundary[1].encode(), 3)
+    _, metadata, media, _ = request.body.split(b"--" + boundary[1].encode(), 3)
     told = json.loads(metadata.partition(b"\r\n\r\n")[2])
     return told, media.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
 
 
-def _session(world: World, asked: Asked, bucket: str) -> Answer:
-    told = json.loads(asked.body) if asked.body else {}
-    size = asked.headers.get("x-upload-content-length")
+def _session(world: World, request: Request, bucket: str) -> Answer:
+    told = json.loads(request.body) if request.body else {}
+    size = request.headers.get("x-upload-content-length")
     token = f"session-{len(world.sessions) + 1}"
     world.sessions[token] = Session(
-        bucket, told.get("name") or asked.query["name"], int(size) if size else None, asked.precondition
+        bucket, told.get("name") or request.query["name"], int(size) if size else None, request.precondition
     )
-    place = f"http://{asked.headers['host']}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={token}"
+    place = f"http://{request.headers['host']}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={token}"
     return 200, {"Location": place, "X-GUploader-UploadID": token}, b""
 
 
-def _piece(world: World, asked: Asked) -> Answer:
+def _piece(world: World, request: Request) -> Answer:
     """A piece of a resumable upload, or the question how much is there (`bytes */SIZE`)."""
-    session = world.sessions.get(asked.query["upload_id"])
+    session = world.sessions.get(request.query["upload_id"])
     if session is None:
         raise RefusedError(410, "gone", "the upload is not there any more")
-    if not session.done:
-        span, _, total = asked.headers["content-range"].removeprefix("bytes ").partition("/")
+    if not session.is_done:
+        span, _, total = request.headers["content-range"].removeprefix("bytes ").partition("/")
         if span != "*":
-            _take(world, session, int(span.partition("-")[0]), asked.body, int(total))
+            _take(world, session, int(span.partition("-")[0]), request.body, int(total))
         if len(session.data) < int(total):
             there = {"Range": f"bytes=0-{len(session.data) - 1}"} if session.data else {}
             return 308, there, b""
         world.keep(session.bucket, session.name, session.data, session.precondition)
-        session.done = True
+        session.is_done = True
     return _json(resource(session.bucket, session.name, world.objects[session.bucket][session.name]))
 
 

@@ -35,28 +35,32 @@ class Action(NamedTuple):
     types: tuple[str, ...]
 
 
-class Told(NamedTuple):
+class Decision(NamedTuple):
     verdicts: tuple[Verdict, ...]
     actions: Mapping[str, Action]
 
 
-def simulated(account: str, policies: Mapping[str, Mapping[str, Any]], asked: Sequence[tuple[str, Need]]) -> Told:
+def simulated(
+    account: str, policies: Mapping[str, Mapping[str, Any]], requests: Sequence[tuple[str, Need]]
+) -> Decision:
     """What each role (the name of a policy) is allowed of what it asks for, in one run of node."""
     rows = [
         {"role": role, "action": need.action, "resource": need.resource, "context": dict(need.context)}
-        for role, need in asked
+        for role, need in requests
     ]
     given = {"modules": _modules(), "account": account, "policies": policies, "asked": rows}
     told = json.loads(_run(json.dumps(given)))
-    return Told(
+    return Decision(
         tuple(Verdict(row["allowed"], row["error"], tuple(row["ignored"])) for row in told["verdicts"]),
         {name: Action(row["level"], tuple(row["types"])) for name, row in told["actions"].items()},
     )
 
 
 @cache
-def _run(given: str) -> str:
-    ran = subprocess.run(["node", str(_PROGRAM)], input=given, capture_output=True, text=True, timeout=300, check=False)
+def _run(document: str) -> str:
+    ran = subprocess.run(
+        ["node", str(_PROGRAM)], input=document, capture_output=True, text=True, timeout=300, check=False
+    )
     assert ran.returncode == 0, ran.stderr[-2000:]
     return ran.stdout
 

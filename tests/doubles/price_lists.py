@@ -162,7 +162,7 @@ class World:
     broken: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     headers: dict[str, dict[str, str]] = field(default_factory=dict)
     cut_off: set[str] = field(default_factory=set)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
 
 
@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         world, parts = self.world, urlsplit(self.path)
-        world.asked.append(self.path)
+        world.requests.append(self.path)
         world.keys.append(self.headers.get("X-Goog-Api-Key") or self.headers.get("Authorization") or "")
         if world.busy:
             world.busy -= 1
@@ -188,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
         dated = {"Last-Modified": "Thu, 19 Nov 2026 04:00:11 GMT"} if parts.path.startswith("/spot-advisor") else None
         self._answer(200 if content else 404, content or b"not here", dated, cut_off=cut)
 
-    def _content(self, path: str, asked: dict[str, str]) -> bytes | None:
+    def _content(self, path: str, request: dict[str, str]) -> bytes | None:
         world = self.world
         if path.endswith("region_index.json"):
             return aws_index(list(world.aws))
@@ -197,21 +197,21 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/spot-advisor-data.json":
             return advisor_file(world.advice)
         if path.startswith("/v1/services/"):
-            return self._skus(world.tpu if "E000-3F24-B8AA" in path else world.compute, asked)
+            return self._skus(world.tpu if "E000-3F24-B8AA" in path else world.compute, request)
         if path == "/api/retail/prices":
-            return self._retail(asked)
+            return self._retail(request)
         return None
 
-    def _skus(self, skus: list[dict[str, Any]], asked: dict[str, str]) -> bytes:
-        begin = int(asked.get("pageToken", "0"))
+    def _skus(self, skus: list[dict[str, Any]], request: dict[str, str]) -> bytes:
+        begin = int(request.get("pageToken", "0"))
         end = begin + self.world.page
         return json.dumps({"skus": skus[begin:end], "nextPageToken": str(end) if end < len(skus) else ""}).encode()
 
-    def _retail(self, asked: dict[str, str]) -> bytes:
-        wanted = dict(re.findall(r"(\w+) eq '([^']*)'", asked["$filter"]))
+    def _retail(self, request: dict[str, str]) -> bytes:
+        wanted = dict(re.findall(r"(\w+) eq '([^']*)'", request["$filter"]))
         name = wanted.get("armSkuName")
         rows = [row for row in self.world.azure.get(wanted["armRegionName"], []) if name in (None, row["armSkuName"])]
-        begin = int(asked.get("$skip", "0"))
+        begin = int(request.get("$skip", "0"))
         end = begin + self.world.page
         host = self.headers["Host"]
         following = f"http://{host}{self.path.partition('&$skip')[0]}&$skip={end}" if end < len(rows) else None

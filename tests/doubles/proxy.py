@@ -53,7 +53,7 @@ class Proxy(Serving):
 
     def __init__(self, upstream: str) -> None:
         self.faults: list[Fault] = []
-        self.seen: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self.sent_bytes = 0
         self._lock = threading.Lock()
         proxy, there = self, urlsplit(upstream)
@@ -67,11 +67,11 @@ class Proxy(Serving):
         super().__init__(Handler)
 
     def count(self, method: str, part: str) -> int:
-        return sum(1 for seen, path in self.seen if seen == method and part in path)
+        return sum(1 for seen, path in self.requests if seen == method and part in path)
 
     def fault(self, method: str, path: str, size: int) -> Fault | None:
         with self._lock:
-            self.seen.append((method, path))
+            self.requests.append((method, path))
             self.sent_bytes += size
             return next((fault for fault in self.faults if fault.meets(method, path)), None)
 

@@ -32,7 +32,7 @@ class Registry:
     stalls: threading.Event | None = None
     manifests: dict[tuple[str, str], bytes] = field(default_factory=dict)
     blobs: dict[str, Path] = field(default_factory=dict)
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, name: str, folder: Path, tag: str = "latest") -> str:
         """An image as `podman save --format docker-dir` writes it; its digest."""
@@ -51,7 +51,7 @@ class Registry:
 
     def answer(self, method: str, path: str) -> tuple[int, dict[str, str], bytes | Path]:
         """(status, headers, body); a body on the disk is a Path."""
-        self.asked.append((method, path))
+        self.requests.append((method, path))
         if self.refuses is not None:
             return self.refuses, {}, _errors("TOOMANYREQUESTS", "You have reached your pull rate limit.")
         if path == "/v2/":
@@ -81,7 +81,7 @@ class RegistryServer:
         make: Callable[[Callable[[], ThreadingHTTPServer]], ThreadingHTTPServer] = lambda made: made(),
     ) -> None:
         class Handler(_Handler):
-            known = hosts
+            table = hosts
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
@@ -110,11 +110,11 @@ class RegistryServer:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 300
-    known: dict[str, Registry]
+    table: dict[str, Registry]
 
     def do(self) -> None:
         host = str(self.headers.get("Host") or "").rpartition(":")[0] or str(self.headers.get("Host") or "")
-        registry = self.known.get(host) or self.known.get(str(self.headers.get("Host") or ""))
+        registry = self.table.get(host) or self.table.get(str(self.headers.get("Host") or ""))
         status, headers, body = (404, {}, b"") if registry is None else registry.answer(self.command, self.path)
         size = body.stat().st_size if isinstance(body, Path) else len(body)
         self.send_response(status)

@@ -45,7 +45,7 @@ class AtPty:
 
     def __init__(self, folder: Path, *arguments: object, **environment: str) -> None:
         self._ours, theirs = pty.openpty()
-        self.shown = ""
+        self.screen = ""
         self.process = subprocess.Popen(
             command_line(*arguments), cwd=folder, env=own_environment(folder, environment), stdin=theirs,
             stdout=theirs if self.is_output_there else subprocess.PIPE, stderr=theirs, start_new_session=True,
@@ -81,10 +81,10 @@ class AtPty:
         try:
             until(shown_or_over, f"{text!r} is shown", seconds=seconds)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.shown}") from None
-        assert text in self.shown, self.shown
+            raise AssertionError(f"{error}\n{self.screen}") from None
+        assert text in self.screen, self.screen
 
-    def ended(self, *, seconds: float = PATIENCE_SECONDS) -> tuple[int, str]:
+    def wait_for_end(self, *, seconds: float = PATIENCE_SECONDS) -> tuple[int, str]:
         """The exit code and what was printed, once it has ended."""
         until(lambda: self._read() is not None and self.process.poll() is not None, "it ends", seconds=seconds)
         self._read()
@@ -99,8 +99,8 @@ class AtPty:
                 break
             if not text:
                 break
-            self.shown += text.decode(errors="replace")
-        return self.shown
+            self.screen += text.decode(errors="replace")
+        return self.screen
 
 
 class AllAtPty(AtPty):

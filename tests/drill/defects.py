@@ -109,7 +109,7 @@ def _shows_the_dead(kind: Any, table: Table) -> dict[str, Any]:
     shown: dict[str, Instance] = {}
 
     def get(self: Any, ref: InstanceRef) -> Instance:
-        if any(row.step is Step.DELETE for row in table.told) and ref.id in shown:
+        if any(row.step is Step.DELETE for row in table.results) and ref.id in shown:
             return shown[ref.id]
         seen: Instance = kind.get(self, ref)
         if seen.state in (InstanceState.RUNNING, InstanceState.PENDING):
@@ -126,7 +126,7 @@ def _lists_the_gone(kind: Any, table: Table) -> dict[str, Any]:
     def list_owned(self: Any, run_id: RunId | None = None) -> list[OwnedResource]:
         found = list(kind.list_owned(self, run_id))
         known.extend(row for row in found if row.client in table.clients)
-        late = run_id is None and any(row.step is Step.DELETE for row in table.told)
+        late = run_id is None and any(row.step is Step.DELETE for row in table.results)
         return [*found, replace(known[0], id="late", kind="disk", instance=False)] if late else found
 
     return {"list_owned": list_owned}
@@ -197,5 +197,5 @@ def missed(name: str, step: Step | None, home: Path) -> str:
     silent = [row.step for row in result.steps if row.verdict is not Verdict.PROVEN and not row.detail]
     if silent:
         return f"no reason is given for {', '.join(silent)}"
-    left = table.left()
+    left = table.remaining()
     return f"left: {', '.join(left)}" if left else ""

@@ -24,9 +24,9 @@ class ClosedGcp(GcpCloud):
         self._apis: list[Any] = []
 
     def provider(self, ask: Ask, points: Points) -> Provider:
-        def pointed(kept: list[Any], made: Any) -> Any:
-            kept.append(made)
-            return Pointed(made, points)
+        def pointed(accounts: list[Any], adapter: Any) -> Any:
+            accounts.append(adapter)
+            return Pointed(adapter, points)
 
         return Client(
             self.google,

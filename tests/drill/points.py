@@ -54,7 +54,7 @@ class Killed:
     number: int
     name: str
     comes_back: bool
-    left: tuple[str, ...]
+    remaining: tuple[str, ...]
     wrong: str
 
     @property
@@ -69,7 +69,7 @@ def killed(
     share: float = 1.0,
     seed: int = 0,
     *,
-    wanted: Callable[[str], bool] = lambda _: True,
+    is_chosen: Callable[[str], bool] = lambda _: True,
     returns: Callable[[int], bool] = lambda number: number % 4 != 3,
     hear: Callable[[Killed], None] = lambda _: None,
 ) -> list[Killed]:
@@ -86,7 +86,7 @@ def killed(
 
     def stopped(_: Connection, message: tuple[Any, ...]) -> None:
         number, at = message[1:]
-        if wanted(at):
+        if is_chosen(at):
             comes_back = returns(len(found))
             with put_aside(desk):  # and in a process of its own: what it connects to is undone
                 left, wrong = result_of(lambda: _after(table, comes_back=comes_back))
@@ -112,13 +112,13 @@ def _played(table: Table, ask: Ask, share: float, chance: Random) -> None:
 
 def _after(table: Table, *, comes_back: bool) -> tuple[list[str], str]:
     """What a drill that has been killed just now has left, and what is wrong in the end, in words; "" for nothing."""
-    left = table.left()
+    left = table.remaining()
     if not comes_back:
         return left, _left_alone(table)
     _clean(table)
     table.cloud.pass_time(table.cloud.now() + NEWBORN)
     _sweep(table)
-    wrong = [*(f"left: {row.id}" for row in table.rows() if row.left), *_doubled(table.rows()), *_live(table)]
+    wrong = [*(f"left: {row.id}" for row in table.rows() if row.remaining), *_doubled(table.rows()), *_live(table)]
     return left, ", ".join(wrong)
 
 

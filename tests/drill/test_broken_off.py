@@ -58,8 +58,8 @@ def check(table: Table, result: DrillResult) -> None:
     tried = [row.step for row in result.steps if row.verdict is not Verdict.NOT_TRIED]
     assert result.failed == ()
     assert {row.detail for row in result.steps if row.verdict is Verdict.NOT_TRIED} <= {WHY}
-    assert [row.step for row in table.told] == tried
-    assert table.left() == []
+    assert [row.step for row in table.results] == tried
+    assert table.remaining() == []
     with Journal.open(table.settings.journal) as journal:
         assert {run.phase for run in journal.runs()} <= {Phase.DONE}
 
@@ -85,11 +85,11 @@ def test_who_presses_again_while_machines_are_ended_leaves_them_to_their_timers(
     table = Table(tmp_path / "home", a_cloud("sim"))
     result, _ = broken_off(table, {at, at + 2})
     assert {row.detail for row in result.steps if row.verdict is Verdict.NOT_TRIED} == {WHY}
-    assert table.left() != []
-    assert "has not ended" in table.said[-1]
+    assert table.remaining() != []
+    assert "has not ended" in table.messages[-1]
     with Journal.open(table.settings.journal) as journal:
         clean(table.tools(journal))
-    assert table.left() == []
+    assert table.remaining() == []
 
 
 # --- as it is typed ----------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_a_signal_ends_the_machines_and_writes_the_file(kind: signal.Signals, ta
     untried = [row for row in result.steps if row.verdict is Verdict.NOT_TRIED]
     assert {row.detail for row in untried} == {f"the drill was interrupted ({kind.name})"}
     assert "ending its machines" in said.err
-    assert table.left() == []
+    assert table.remaining() == []
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_anything_is_made(table: Table, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_result_that_cannot_be_written_goes_to_stdout_and_nothing_is_left(tabl
     assert said.error.startswith("the drill is over and nothing of it is left, but ")
     assert said.hint == "its result went to stdout: keep that as a file"
     assert not DrillResult.model_validate_json(said.out).failed
-    assert table.left() == []
+    assert table.remaining() == []
 
 
 @pytest.mark.parametrize("words", [("--yes",), ("--clean",)])

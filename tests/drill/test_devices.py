@@ -15,7 +15,7 @@ from tests.contract import aws_command, gcp_command
 from tests.contract.aws import TimedAws
 from tests.contract.tpu import TpuClient, make_ready
 from tests.doubles.google.scenario import Scenario
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def asked(*words: str, folder: Path) -> Said:
+def drill_command(*words: str, folder: Path) -> CommandResult:
     """What is shown before a question that nobody is there to answer."""
     said = plan("drill", *words)
     assert said.code != 0
@@ -46,15 +46,15 @@ def test_a_gpu_at_aws(aws: AwsDouble, tmp_path: Path, monkeypatch: pytest.Monkey
     aws_command.at_a_desk(aws, tmp_path, monkeypatch)
     monkeypatch.setattr(TimedAws, "offers", AwsProvider.offers)  # not only those that tests ask for
     aws.reset(setup="reaper", bucket=True, policies=["client", "setup"])
-    assert asked("aws", "--device", "T4", folder=tmp_path).code == ExitCode.NOTHING_LEFT, "15 cents are too few"
+    assert drill_command("aws", "--device", "T4", folder=tmp_path).code == ExitCode.NOTHING_LEFT, "15 cents are too few"
     words = ("aws", "--device", "T4", "--max-cost-usd", "1")
-    shown = asked(*words, folder=tmp_path).err
+    shown = drill_command(*words, folder=tmp_path).err
     assert "aws g4dn.xlarge (on_demand) in us-east-1a at $0.526/h" in shown
     assert "at most $0.54 with disks and addresses (limit $1.00)" in shown
     result = drilled(*words, folder=tmp_path)
     assert (result.machine_type, result.device) == ("g4dn.xlarge", "T4")
     assert all(row.proves == behaviours("aws", row.step) for row in result.steps)
-    assert aws.left() == []
+    assert aws.remaining() == []
     assert aws.ask("unpermitted") == []
 
 
@@ -64,7 +64,7 @@ def test_a_tpu_at_google_cloud(google: Google, tmp_path: Path, monkeypatch: pyte
     google.reset(Scenario())
     make_ready(TpuClient(google, tmp_path))
     words = ("gcp", "--device", "TPU v3", "--max-cost-usd", "20")
-    shown = asked(*words, folder=tmp_path).err
+    shown = drill_command(*words, folder=tmp_path).err
     assert "gcp tpu-v3-8 (on_demand) in us-central1-a at $8.000/h" in shown
     assert "at most $7.77 with disks and addresses (limit $20.00)" in shown
     result = drilled(*words, folder=tmp_path)

@@ -24,7 +24,7 @@ def test_a_drill_proves_every_step_and_leaves_nothing(name: str, tmp_path: Path)
     result = table.drill()
     assert {row.step: (row.verdict, row.detail) for row in result.steps if row.verdict is not Verdict.PROVEN} == {}
     assert [row.step for row in result.steps] == list(PROVES)
-    assert table.left() == []
+    assert table.remaining() == []
     assert result.seconds < MOST_MINUTES * 60
     assert 0 < result.usd_estimate <= LIMITS.max_usd
     assert all(row.proves == behaviours(name, row.step) for row in result.steps)

@@ -35,7 +35,7 @@ def test_steps_that_would_go_on_after_45_minutes_are_not_tried(tmp_path: Path) -
     result = table.drill()
     assert not_tried(result) == dict.fromkeys((*MACHINES["B"], *MACHINES["C"]), "too little time is left")
     assert result.seconds < timedelta(minutes=45).total_seconds()
-    assert table.left() == []
+    assert table.remaining() == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -44,7 +44,7 @@ def test_with_time_for_one_machine_the_others_are_not_made(name: str, tmp_path: 
     table = Table(tmp_path, a_cloud(name), limits)
     assert not_tried(table.drill()) == dict.fromkeys((*MACHINES["B"], *MACHINES["C"]), "too little time is left")
     assert len([row for row in table.rows() if row.machine]) == 1
-    assert table.left() == []
+    assert table.remaining() == []
 
 
 def test_with_too_little_time_for_any_machine_none_is_made(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_with_money_for_two_machines_the_third_is_not_made(name: str, tmp_path: 
     assert not_tried(result) == dict.fromkeys(MACHINES["C"], "too little of the cost limit is left")
     assert result.usd_estimate <= usd
     assert len([row for row in table.rows() if row.machine]) == 2
-    assert table.left() == []
+    assert table.remaining() == []
 
 
 def test_with_too_little_money_for_any_machine_none_is_made(tmp_path: Path) -> None:

@@ -18,16 +18,16 @@ SHARES = {"sim": 0.1, "aws": 0.02, "gcp": 0.02, "azure": 0.02}
 
 def test_a_kill_leaves_something_that_has_to_be_ended(tmp_path: Path) -> None:
     """Else what follows would show nothing."""
-    found = killed("sim", tmp_path / "home", wanted=lambda name: name == "after RunInstance")
+    found = killed("sim", tmp_path / "home", is_chosen=lambda name: name == "after RunInstance")
     assert len(found) >= 3, "two machines of one run, one of another; the replay is a create, too"
-    assert all(one.left for one in found)
+    assert all(one.remaining for one in found)
     assert [one.wrong for one in found] == [""] * len(found)
 
 
 def test_a_machine_without_its_timer_of_the_cloud_ends_by_its_own(tmp_path: Path) -> None:
     """At Azure the timer is set once the machine is there: who dies between the two leaves it without."""
     at = "after PUT virtualMachines"
-    found = killed("azure", tmp_path / "home", wanted=lambda name: name == at, returns=lambda _: False)
+    found = killed("azure", tmp_path / "home", is_chosen=lambda name: name == at, returns=lambda _: False)
     assert len(found) >= 3
     assert [one.text for one in found if one.wrong] == []
 

@@ -16,7 +16,7 @@ from tests.desk import signed_out
 from tests.doubles.google.scenario import Scenario
 from tests.faults.points import Points
 from tests.faults.sim import SimCloud
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,7 @@ def check(name: str, folder: Path, golden: Golden) -> None:
         (f"drill {name} --clean", cleaned),
     ):
         page += f"```\n{_transcript(words, said)}```\n\n"
-    page += f"{written.name.replace(f'{result.day}', 'DATE')}:\n\n```json\n{_shown(written)}```\n"
+    page += f"{written.name.replace(f'{result.day}', 'DATE')}:\n\n```json\n{_readable(written)}```\n"
     golden.check(PAGES / f"{name}.md", page)
 
 
@@ -79,7 +79,7 @@ def test_a_drill_of_aws(aws: AwsDouble, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(TimedAws, "offers", AwsProvider.offers)  # not only those that tests ask for
     aws.reset(setup="reaper", bucket=True, policies=["client", "setup"])
     check("aws", tmp_path, golden)
-    assert aws.left() == []
+    assert aws.remaining() == []
     assert aws.ask("unpermitted") == []
 
 
@@ -115,9 +115,9 @@ _DRAWN = (
 """How long anything takes hangs on the run's id, which is drawn anew for each drill."""
 
 
-def _transcript(words: str, said: Said) -> str:
+def _transcript(words: str, outcome: CommandResult) -> str:
     """What was typed and printed, without what differs each time."""
-    text = f"$ plan {words}\n{said.err}{said.out}"
+    text = f"$ plan {words}\n{outcome.err}{outcome.out}"
     for pattern, instead in (
         (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),
         (r"/\S+/(?=drill-)", "~/"),
@@ -128,7 +128,7 @@ def _transcript(words: str, said: Said) -> str:
     return text
 
 
-def _shown(path: Path) -> str:
+def _readable(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     for pattern, instead in _DRAWN:
         text = re.sub(pattern, instead, text)

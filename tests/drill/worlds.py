@@ -71,8 +71,8 @@ class Table:
     home: Path
     cloud: Cloud
     limits: Limits = LIMITS
-    told: list[StepResult] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    results: list[StepResult] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     @property
     def settings(self) -> Settings:
@@ -97,8 +97,8 @@ class Table:
             client=own_client(self.settings),
             limits=self.limits,
             targets=self.cloud.targets("on_demand"),
-            sheet=Sheet(made.name, clock, self.told.append),
-            say=self.said.append,
+            sheet=Sheet(made.name, clock, self.results.append),
+            say=self.messages.append,
             began=clock.now(),
         )
 
@@ -109,14 +109,14 @@ class Table:
             try:
                 return drill(tools)
             except LeftError as error:
-                self.said.append(error.message)
+                self.messages.append(error.message)
                 return error.result
             finally:
                 self.cloud.let_go()
 
-    def left(self) -> list[str]:
+    def remaining(self) -> list[str]:
         """What of ours is still there, by the double's own ledger."""
-        return [row.id for row in self.rows() if row.left]
+        return [row.id for row in self.rows() if row.remaining]
 
     def rows(self) -> list[Lived]:
         """Everything of ours that there ever was, by the double's own ledger."""

@@ -18,7 +18,7 @@ from providers.base import ProviderSettings
 from providers.stores.store import ObjectStore
 from tests.doubles.aws import remote
 from tests.doubles.waiting import until
-from tests.e2e.test_rented_machine import brought, digits, written
+from tests.e2e.test_rented_machine import digits, home_files, written
 from tests.e2e.yard.machine import Machine
 from tests.e2e.yard.provider import now
 from tests.e2e.yard.watcher import Watcher
@@ -54,7 +54,7 @@ class Rented:
     def to_kill(self) -> Sequence[str]:
         return [row["id"] for row in self._double.ask("real") if row["ended"]]
 
-    def ended(self, name: str) -> None:
+    def machine_ended(self, name: str) -> None:
         self._double.ask("off", id=name)
 
 
@@ -114,9 +114,9 @@ def test_from_launch_to_nothing_left(account: Account, trainer_image: str, tmp_p
     assert "Tesla T4" in receipt["device"]
 
     (machine,) = account.machines
-    assert brought(tmp_path / "model") == written(machine) != {}
+    assert home_files(tmp_path / "model") == written(machine) != {}
     until(machine.is_off, "the machine is off")
-    until(lambda: not account.double.left(), "nothing is left by AWS's own books")
+    until(lambda: not account.double.remaining(), "nothing is left by AWS's own books")
 
 
 def _journals(account: Account) -> str:

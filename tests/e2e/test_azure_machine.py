@@ -15,14 +15,14 @@ import pytest
 import yaml
 
 from tests.doubles.azure.client import SERVICE_PRINCIPAL
-from tests.doubles.azure.ledger import left
+from tests.doubles.azure.ledger import remaining
 from tests.doubles.azure.rented import Rented
 from tests.doubles.azure.rules import SUBSCRIPTION, Rules
 from tests.doubles.azure.server import AzureServer
 from tests.doubles.waiting import until
 from tests.e2e.test_rented_endings import a_job
 from tests.e2e.test_rented_interruptions import take_back
-from tests.e2e.test_rented_machine import brought, digits, written
+from tests.e2e.test_rented_machine import digits, home_files, written
 from tests.e2e.yard.provider import now
 from tests.e2e.yard.watcher import Watcher
 from tests.e2e.yard.yard import BLOB, OWN
@@ -90,11 +90,11 @@ class Subscription:
         assert told.status == 204
         take_back(machine, timedelta(seconds=20))
 
-    def left(self) -> list[str]:
+    def remaining(self) -> list[str]:
         """What is there by Azure's own books, once all that was to go has gone."""
         with self._server.lock:
             self.world.advance(now() + timedelta(seconds=20))
-            return left(self.world)
+            return remaining(self.world)
 
     def deleted_by_machines(self) -> list[str]:
         return [call["path"] for call in self.world.calls if call["machine"] and call["method"] == "DELETE"]
@@ -118,9 +118,9 @@ def test_from_launch_to_nothing_left(subscription: Subscription, trainer_image: 
     receipt = subscription.receipt(client)
     assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1)
     assert "Tesla T4" in receipt["device"]
-    assert brought(tmp_path / "model") == written(machine) != {}
+    assert home_files(tmp_path / "model") == written(machine) != {}
     until(machine.is_off, "the machine is off")
-    assert subscription.left() == []
+    assert subscription.remaining() == []
     # Its own delete of its group came first, with its own identity and the right that the launch gave it.
     assert subscription.deleted_by_machines()[0].endswith(f"/resourceGroups/{machine.machine.name}")
 
@@ -131,9 +131,9 @@ def test_a_machine_ends_its_own_group(subscription: Subscription, plain_image: s
     client = subscription.launch(plain_image, "on_demand", a_job("quick"))
     machine = subscription.machine(1, client)
     assert subscription.receipt(client)["outcome"] == "succeeded"
-    assert brought(tmp_path / "model") != {}
+    assert home_files(tmp_path / "model") != {}
     until(machine.is_off, "the machine is off")
-    assert subscription.left() == []
+    assert subscription.remaining() == []
     assert subscription.deleted_by_machines()[0].endswith(f"/resourceGroups/{machine.machine.name}")
 
 
@@ -148,6 +148,6 @@ def test_an_eviction_costs_little(subscription: Subscription, trainer_image: str
     receipt = subscription.receipt(client)
     assert (receipt["outcome"], receipt["attempts"], receipt["interruptions"]) == ("succeeded", 2, 1)
     assert receipt["lost_steps"] < receipt["total_steps"] / 2
-    assert brought(tmp_path / "model") == written(second) != {}
+    assert home_files(tmp_path / "model") == written(second) != {}
     until(second.is_off, "the machine is off")
-    assert subscription.left() == []
+    assert subscription.remaining() == []

@@ -36,7 +36,7 @@ class Disk:
         image = home / "disk.img"
         with image.open("wb") as file:
             file.truncate(GIB * 1024**3)
-        self.device = _said("losetup", "--find", "--show", str(image))
+        self.device = _output("losetup", "--find", "--show", str(image))
 
     def script(self) -> int:
         text = shell_parts(boot(data_disk_gib=GIB))["disk.sh"].replace("/var/lib/trainplan", str(self.root))
@@ -79,10 +79,10 @@ def test_a_blank_disk_is_formatted_and_its_data_is_there_after_a_restart(disk: D
 
 
 def test_a_disk_with_a_file_system_is_left_as_it_is(disk: Disk) -> None:
-    _said("mkfs.ext4", "-q", "-F", "-L", "somebodys", disk.device)
+    _output("mkfs.ext4", "-q", "-F", "-L", "somebodys", disk.device)
     assert disk.script() == 1
-    assert _said("blkid", "-s", "LABEL", "-o", "value", disk.device) == "somebodys"
+    assert _output("blkid", "-s", "LABEL", "-o", "value", disk.device) == "somebodys"
 
 
-def _said(*words: str) -> str:
+def _output(*words: str) -> str:
     return subprocess.run(words, capture_output=True, text=True, timeout=300, check=True).stdout.strip()

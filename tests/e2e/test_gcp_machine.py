@@ -19,7 +19,7 @@ from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.server import GoogleServer
 from tests.doubles.google.world import World
 from tests.doubles.waiting import until
-from tests.e2e.test_rented_machine import brought, digits, written
+from tests.e2e.test_rented_machine import digits, home_files, written
 from tests.e2e.yard.provider import now
 from tests.e2e.yard.watcher import Watcher
 from tests.e2e.yard.yard import OWN
@@ -63,7 +63,7 @@ class Project:
     def machines(self) -> list[Running]:
         return list(self._watcher.machines.values())
 
-    def left(self) -> list[dict[str, Any]]:
+    def remaining(self) -> list[dict[str, Any]]:
         """What is there by Google's own books, a second after all that was to go has gone."""
         with self._host.lock:
             self.world.pass_by(5)
@@ -82,15 +82,15 @@ def project(yard: Yard, tmp_path: Path) -> Iterator[Project]:
 
 def test_from_launch_to_nothing_left(project: Project, trainer_image: str, tmp_path: Path) -> None:
     ran = project.launch(trainer_image)
-    assert ran.returncode == 0, f"{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}\n{said(project)}"
+    assert ran.returncode == 0, f"{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}\n{console_text(project)}"
     receipt = json.loads(ran.stdout)
     assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1)
     assert "Tesla T4" in receipt["device"]
 
     (machine,) = project.machines
-    assert brought(tmp_path / "model") == written(machine) != {}
+    assert home_files(tmp_path / "model") == written(machine) != {}
     until(machine.is_off, "the machine is off")
-    assert project.left() == []
+    assert project.remaining() == []
     assert project.world.violations == []
     # Its own delete came first, with its own identity.
     assert project.world.signed["compute.instances.delete"][0] == f"Bearer {TOKEN}"
@@ -98,7 +98,7 @@ def test_from_launch_to_nothing_left(project: Project, trainer_image: str, tmp_p
     assert made.name == machine.machine.name
 
 
-def said(project: Project) -> str:
+def console_text(project: Project) -> str:
     """What a person needs who reads of a failure: the attempts' own words, and the end of the machines' journals."""
     words = [
         f"{name}: {stored.data[-3000:].decode(errors='replace')}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.datasets.pack import read, scan
-from tests.e2e.test_gcp_machine import REGION, Project, project, said
+from tests.e2e.test_gcp_machine import REGION, Project, console_text, project
 from tests.e2e.test_rented_machine import digits
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def test_it_comes_along(project: Project, trainer_image: str, tmp_path: Path) ->
     data = {"path": str(folder), "channels": 3, "images": trained_on}
     job = digits(name="own-images", model=model, data=data, epochs=EPOCHS)
     ran = project.launch(trainer_image, job)
-    assert ran.returncode == 0, f"{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}\n{said(project)}"
+    assert ran.returncode == 0, f"{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}\n{console_text(project)}"
     receipt = json.loads(ran.stdout)
     assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1)
     assert receipt["steps"] == receipt["total_steps"] == EPOCHS * trained_on / job["global_batch_size"]

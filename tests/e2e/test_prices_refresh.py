@@ -182,7 +182,7 @@ def test_a_name_that_is_not_held_is_refused(desk: Desk) -> None:
 def test_azure_in_pages_without_its_traps(desk: Desk) -> None:
     done = desk.json("prices", "refresh", "azure", "--region", AZURE)
     assert done["providers"][0]["read"] == [AZURE]
-    assert len([path for path in desk.world.asked if path.startswith("/api/retail")]) > 10
+    assert len([path for path in desk.world.requests if path.startswith("/api/retail")]) > 10
     found = desk.cheapest("--provider", "azure", "--device", "T4", "--region", AZURE, "--market", "spot")
     # The list dates this price more than 30 days back, and a spot price counts as listed for 30 days.
     assert (found["instance_type"], found["usd_per_hour"], found["price_grade"]) == (
@@ -215,20 +215,20 @@ def test_google_without_a_key_says_what_to_do(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "content", "said"),
+    ("status", "content", "message"),
     [
         (200, b"<html><body>sign in</body></html>", "a web page came"),
         (200, b'"SKU","TermType"\n"a"', "format has changed"),
         (404, b"gone", "answers 404"),
     ],
 )
-def test_a_list_that_is_none_leaves_what_was_known(desk: Desk, status: int, content: bytes, said: str) -> None:
+def test_a_list_that_is_none_leaves_what_was_known(desk: Desk, status: int, content: bytes, message: str) -> None:
     desk.world.aws["us-west-2"] = desk.world.aws[AWS]
     desk.world.broken["us-west-2/index.csv"] = (status, content)
     (done,) = desk.json("prices", "refresh", "aws", "--region", AWS, "--region", "us-west-2")["providers"]
     assert done["read"] == [AWS, "Spot Advisor"]
     assert [part["part"] for part in done["failed"]] == ["us-west-2"]
-    assert said in done["failed"][0]["reason"]
+    assert message in done["failed"][0]["reason"]
     assert "us-west-2: not read on" in desk.plan("prices", "show").stdout
     kept = desk.cheapest("--provider", "aws", "--device", "T4", "--region", "us-west-2", "--market", "on_demand")
     assert (kept["usd_per_hour"], kept["price_old"]) == (0.526, True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # may reach, and that nothing trains without its accelerator. Half a minute each; the others are in `make e2e`.
 pytestmark = [pytest.mark.container, pytest.mark.parametrize("store", ["aws"], indirect=True)]
 PATIENCE = 1200.0
-MISSING = f"plain@sha256:{'0' * 64}"
+ABSENT_IMAGE = f"plain@sha256:{'0' * 64}"
 
 
 @pytest.fixture
@@ -44,13 +44,13 @@ def a_job(name: str) -> dict[str, Any]:
     return {"name": name, "model": model, "data": {"name": "digits"}, "epochs": 1, "global_batch_size": 32}
 
 
-def ended(trial: Trial, job: str, image: str, **changes: Any) -> dict[str, Any]:
+def last_record(trial: Trial, job: str, image: str, **changes: Any) -> dict[str, Any]:
     """What the machine says of itself once it is off and the client has let it go."""
     client = trial.launch(a_job(job), image, zones=("a",), **changes)
     said = client.wait(PATIENCE)
     assert said.get("outcome") != "succeeded", said
     until(trial.machine().is_off, "the machine is off", seconds=PATIENCE)
-    assert all(instance.gone for instance in trial.office.instances.values())
+    assert all(instance.is_gone for instance in trial.office.instances.values())
     return trial.status(client.run_id)
 
 
@@ -61,13 +61,13 @@ def test_containers_reach_no_metadata_and_names_resolve(trial: Trial, plain_imag
     assert (seen["metadata"], seen["host agent"]) == ("ConnectionRefusedError", "ConnectionRefusedError")
     assert "nameserver 169.254.169.254" in seen["resolver"]
     assert (seen["name"], seen["resolver over TCP"]) == ("10.77.0.1", "open")
-    asked = trial.machine().identity.asked
+    asked = trial.machine().identity.requests
     assert ("PUT", "/latest/api/token") in asked, "the machine itself does reach it"
 
 
 @pytest.mark.e2e
 def test_a_hung_container_is_stopped(trial: Trial, plain_image: str) -> None:
-    said = ended(trial, "hang", plain_image, terms={"hurry": {"hung_seconds": 6}})
+    said = last_record(trial, "hang", plain_image, terms={"hurry": {"hung_seconds": 6}})
     assert (said["state"], said["reason"]) == ("failed", "HUNG")
     assert "the container was stopped" in said["message"]
 
@@ -80,7 +80,7 @@ def test_a_hung_container_is_stopped(trial: Trial, plain_image: str) -> None:
     ],
 )
 def test_without_its_accelerator_nothing_is_trained(trial: Trial, plain_image: str) -> None:
-    said = ended(trial, "quick", plain_image)
+    said = last_record(trial, "quick", plain_image)
     assert (said["state"], said["reason"]) == ("failed", "ACCELERATOR_NOT_VISIBLE")
     for word in ("1 x T4", "nothing was trained", "the machine says", "the container says"):
         assert word in said["message"]
@@ -89,28 +89,28 @@ def test_without_its_accelerator_nothing_is_trained(trial: Trial, plain_image: s
 @pytest.mark.e2e
 @pytest.mark.parametrize("shapes", [[{"disk_mib": 300}]], ids=["300 MiB"])
 def test_a_full_disk_ends_the_run(trial: Trial, plain_image: str) -> None:
-    said = ended(trial, "fill", plain_image)
+    said = last_record(trial, "fill", plain_image)
     assert (said["state"], said["reason"]) == ("failed", "DISK_FULL")
     assert "rent it with a larger one" in said["message"]
 
 
 @pytest.mark.e2e
 def test_the_deadline_ends_a_run_that_does_not_listen(trial: Trial, plain_image: str) -> None:
-    said = ended(trial, "deaf", plain_image, deadline_seconds=60, terms={"hurry": {"end_reserve_seconds": 20}})
+    said = last_record(trial, "deaf", plain_image, deadline_seconds=60, terms={"hurry": {"end_reserve_seconds": 20}})
     assert (said["state"], said["reason"]) == ("deadline", "DEADLINE")
 
 
 @pytest.mark.e2e
 def test_what_does_not_train_by_the_boot_deadline_ends(trial: Trial, yard: Yard, plain_image: str) -> None:
     yard.registries[OWN].stalls = threading.Event()
-    said = ended(trial, "quick", plain_image, terms={"boot_seconds": 60})
+    said = last_record(trial, "quick", plain_image, terms={"boot_seconds": 60})
     assert (said["state"], said["reason"]) == ("failed", "BOOT_DEADLINE")
     assert "the machine was fetching" in said["message"]
 
 
 @pytest.mark.e2e
 def test_an_image_that_cannot_be_pulled_is_told_with_the_registrys_word(trial: Trial) -> None:
-    said = ended(trial, "quick", MISSING)
+    said = last_record(trial, "quick", ABSENT_IMAGE)
     assert (said["state"], said["reason"]) == ("failed", "IMAGE_NOT_PULLED")
     assert "registry.example/plain" in said["message"]
     assert "manifest unknown" in said["message"]

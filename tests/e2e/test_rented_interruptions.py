@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.doubles.waiting import until
-from tests.e2e.test_rented_machine import brought, digits, written
+from tests.e2e.test_rented_machine import digits, home_files, written
 from tests.e2e.yard.provider import now
 from tests.e2e.yard.trial import Trial
 
@@ -52,7 +52,7 @@ def test_three_interruptions_cost_little(yard: Yard, store: Store, trainer_image
         assert 0 <= receipt["lost_steps"] <= sum(repeated(trial, client, number) for number in range(1, 4)) + 3 * STEPS
         for number in range(1, INTERRUPTIONS + 1):
             assert lost(trial, client, number) <= ALLOWED
-        assert brought(tmp_path / "model") == written(trial.machine(INTERRUPTIONS + 1)) != {}
+        assert home_files(tmp_path / "model") == written(trial.machine(INTERRUPTIONS + 1)) != {}
         assert all(machine.is_off() for machine in trial.machines())
 
 

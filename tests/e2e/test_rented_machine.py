@@ -49,9 +49,9 @@ def test_it_trains_restarts_and_brings_the_model_home(
         assert receipt["steps"] == receipt["total_steps"] == 4 * 44
         assert receipt["device"] == "1 x Tesla T4"
         assert client.of("Progressed"), "the person saw it train"
-        assert brought(tmp_path / "model") == written(machine) != {}
+        assert home_files(tmp_path / "model") == written(machine) != {}
         assert machine.is_off()
-        assert all(instance.gone for instance in trial.office.instances.values())
+        assert all(instance.is_gone for instance in trial.office.instances.values())
         if store.cloud != "aws":
             assert next(iter(trial.office.instances.values())).deleted_itself
 
@@ -72,7 +72,7 @@ def test_a_restart_while_it_trains_costs_no_attempt(
         assert receipt["steps"] == receipt["total_steps"] == 12 * 44
         first, second = (line for line in trial.progress(client.run_id) if line["event"] == "start")
         assert first["resumed_from_step"] == 0 < second["resumed_from_step"]
-        assert brought(tmp_path / "model") == written(machine) != {}
+        assert home_files(tmp_path / "model") == written(machine) != {}
         assert len(trial.office.instances) == 1
 
 
@@ -89,7 +89,7 @@ def test_the_second_registry_gives_what_the_first_refuses(
         receipt = client.wait(PATIENCE)
         assert receipt["outcome"] == "succeeded", receipt
         assert receipt["framework"].startswith("jax")
-        assert yard.registries[FIRST].asked, "the first registry was asked first"
+        assert yard.registries[FIRST].requests, "the first registry was asked first"
         assert (
             trial.status(client.run_id)["image"] == f"{SECOND}/docker/library/python:3.12-slim-bookworm@{public_digest}"
         )
@@ -106,7 +106,7 @@ def written(machine: Running) -> dict[str, str]:
     return {row["path"]: row["sha256"] for row in json.loads(manifest.read_text(encoding="utf-8"))}
 
 
-def brought(folder: Path) -> dict[str, str]:
+def home_files(folder: Path) -> dict[str, str]:
     """SHA-256 by name of what came home."""
     found = [path for path in folder.rglob("*") if path.is_file()]
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}

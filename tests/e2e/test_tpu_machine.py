@@ -63,7 +63,7 @@ class Nodes:
         with self._host.lock:
             return [_name(known) for known in self._all() if known.state == "DELETING"]
 
-    def ended(self, name: str) -> None:
+    def machine_ended(self, name: str) -> None:
         with self._host.lock:
             for known in self._all():
                 if _name(known) == name:
@@ -72,11 +72,11 @@ class Nodes:
     def _all(self) -> Sequence[tpu.Queued]:
         return list(self._host.world.table(tpu.Tpu).all)
 
-    def _machine(self, known: tpu.Queued) -> Machine:
+    def _machine(self, queued: tpu.Queued) -> Machine:
         """Google's guest agent runs `startup-script` at each boot; here cloud-init runs it, at the first."""
-        script = known.spec["metadata"]["startup-script"]
-        region = known.zone.rpartition("-")[0]
-        return Machine(name=_name(known), cloud="gcp", user_data=script, region=region, gpus=(), token=TOKEN)
+        script = queued.spec["metadata"]["startup-script"]
+        region = queued.zone.rpartition("-")[0]
+        return Machine(name=_name(queued), cloud="gcp", user_data=script, region=region, gpus=(), token=TOKEN)
 
 
 @pytest.fixture(scope="session")
@@ -137,8 +137,8 @@ def _launch(yard: Yard, server: GoogleServer, image: str, folder: Path) -> subpr
     )
 
 
-def _name(known: tpu.Queued) -> str:
-    return known.name.rpartition("/")[2]
+def _name(queued: tpu.Queued) -> str:
+    return queued.name.rpartition("/")[2]
 
 
 def _statuses(world: World) -> list[str]:

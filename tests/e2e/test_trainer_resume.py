@@ -70,7 +70,7 @@ def started(run_dir: Path, attempt: int) -> subprocess.Popen[str]:
     )
 
 
-def told(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+def progress_events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
     assert process.stdout is not None
     for line in process.stdout:
         yield json.loads(line)
@@ -78,7 +78,7 @@ def told(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 
 def to_the_end(run_dir: Path, attempt: int) -> list[dict[str, Any]]:
     with started(run_dir, attempt) as process:
-        events = list(told(process))
+        events = list(progress_events(process))
     assert process.returncode == 0
     return events
 
@@ -87,7 +87,7 @@ def killed(run_dir: Path, when: dict[str, Any]) -> list[dict[str, Any]]:
     """Kill -9 as soon as the event `when` is told; everything told until then."""
     events = []
     with started(run_dir, 1) as process:
-        for event in told(process):
+        for event in progress_events(process):
             events.append(event)
             if when.items() <= event.items():
                 process.send_signal(signal.SIGKILL)

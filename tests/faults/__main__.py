@@ -20,7 +20,7 @@ from tests.faults.all_points import (
 )
 from tests.faults.cases import CASES
 from tests.faults.clouds import NAMES, cloud_of
-from tests.faults.planted import Wanted, against_defects, defects_of, tell_caught
+from tests.faults.planted import ChosenDefect, against_defects, defects_of, tell_caught
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,15 +36,15 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     cloud = cloud_of(asked.provider)
     with spread(cloud, asked.workers) as over:
-        return _tried(cloud, asked, over)
+        return _run(cloud, asked, over)
 
 
-def _tried(cloud: MakeCloud, asked: argparse.Namespace, over: Spread) -> int:
-    cases = [case for case in CASES if case.name in (asked.case or cloud.cases)]
+def _run(cloud: MakeCloud, options: argparse.Namespace, over: Spread) -> int:
+    cases = [case for case in CASES if case.name in (options.case or cloud.cases)]
     began = undisturbed(cases, cloud, over)
     trials = all_trials(began)
-    noticed = not asked.defects or _notices(began, cloud, asked, over)
-    part = some(trials, asked.share, asked.seed) if asked.share < 1 else trials
+    noticed = not options.defects or _notices(began, cloud, options, over)
+    part = some(trials, options.share, options.seed) if options.share < 1 else trials
     names = named_points(began)
     found = []
     for verdict in chain(began, verdicts(part, cloud, over)):
@@ -54,10 +54,10 @@ def _tried(cloud: MakeCloud, asked: argparse.Namespace, over: Spread) -> int:
     return 0 if noticed and all(verdict.good for verdict in found) else 1
 
 
-def _notices(began: Sequence[Verdict], cloud: MakeCloud, asked: argparse.Namespace, over: Spread) -> bool:
+def _notices(began: Sequence[Verdict], cloud: MakeCloud, options: argparse.Namespace, over: Spread) -> bool:
     """Whether the harness turns red for planted defects."""
-    every = [Wanted(known.name) for known in defects_of(asked.provider)]
-    wanted = every if asked.defects == ["all"] else [Wanted.parse(text) for text in asked.defects]
+    every = [ChosenDefect(known.name) for known in defects_of(options.provider)]
+    wanted = every if options.defects == ["all"] else [ChosenDefect.parse(text) for text in options.defects]
     missed = 0
     for caught in against_defects(wanted, began, cloud, over):
         tell_caught(caught)

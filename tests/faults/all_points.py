@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tests.doubles import quick_headers
 from tests.faults.branches import at_point, launch_of
 from tests.faults.cases import CASES, Then
-from tests.faults.trial import tried, tried_together, warm
+from tests.faults.trial import run_trial, tried_together, warm
 from tests.faults.verdict import KINDS, MakeCloud, Trial, Verdict
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ def ready(make_cloud: MakeCloud) -> None:
     gc.freeze()  # what is there already is shared with every client, and no collection needs to touch it
 
 
-def summary(found: Sequence[Verdict]) -> str:
-    counts = (f"{kind} {sum(bool(getattr(verdict, kind)) for verdict in found)}" for kind in KINDS)
-    return f"points {len(found)}, {', '.join(counts)}"
+def summary(all_verdicts: Sequence[Verdict]) -> str:
+    counts = (f"{kind} {sum(bool(getattr(verdict, kind)) for verdict in all_verdicts)}" for kind in KINDS)
+    return f"points {len(all_verdicts)}, {', '.join(counts)}"
 
 
 def tell(verdict: Verdict, names: dict[tuple[str, int | None], str]) -> None:
@@ -132,7 +132,7 @@ def first_red(trials: Iterable[Trial], make_cloud: MakeCloud) -> tuple[int, Verd
     """Trials until one is wrong, in this process: how many it took, and what was wrong; None: nothing was."""
     number = 0
     for number, trial in enumerate(trials, start=1):
-        verdict = tried(trial, make_cloud)
+        verdict = run_trial(trial, make_cloud)
         if not verdict.good:
             return number, verdict
     return number, None

@@ -288,7 +288,7 @@ def _lived(row: Mapping[str, Any]) -> Lived:
         ours=row["ours"],
         created_at=datetime.fromisoformat(row["created_at"]),
         ended_at=datetime.fromisoformat(row["ended_at"]) if row["ended_at"] else None,
-        left=row["left"],
+        remaining=row["left"],
         usd_per_hour=float(row["bills"]),
         usd=0.0,
         **(fields_of(row) if row["kind"] == "instance" else {}),

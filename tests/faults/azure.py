@@ -45,7 +45,7 @@ from tests.doubles.azure.rules import SUBSCRIPTION, Rules
 from tests.doubles.azure.values import ArmError, Thing
 from tests.doubles.azure.world import VM, LostError, World
 from tests.doubles.clock import NOON
-from tests.doubles.endings import fields_of, told
+from tests.doubles.endings import end_record, fields_of
 from tests.faults.harness import Ask, Lived
 from tests.faults.points import Points
 from tests.faults.sim import Hung, work_of
@@ -264,7 +264,7 @@ def lived(world: World) -> list[Lived]:
         machine = thing.type == VM and thing.error is None
         ended = (thing.stopped_at or thing.ended_at) if machine else thing.ended_at
         row = _row(thing.id, group.tags, thing.created_at, ended, (machine, thing.ended_at is None, thing.usd_per_hour))
-        rows.append(replace(row, **_told(world, thing, row)) if machine else row)
+        rows.append(replace(row, **_row_of_machine(world, thing, row)) if machine else row)
     rows += [
         _row(group.id, group.tags, group.created_at, group.ended_at, (False, group.ended_at is None, 0.0))
         for group in groups.values()
@@ -278,22 +278,23 @@ def lived(world: World) -> list[Lived]:
     return rows
 
 
-def _told(world: World, vm: Thing, row: Lived) -> dict[str, Any]:
+def _row_of_machine(world: World, vm: Thing, row: Lived) -> dict[str, Any]:
     """Who ended a machine, why, and what it had been doing."""
     work = None
     if row.ours and vm.life is not None:
         work = work_of(world.life.of(vm.life), world.life.physics)
-    return fields_of({"id": vm.id, "ended_at": row.ended_at, **told(vm.ended_by, vm.why, work)})
+    return fields_of({"id": vm.id, "ended_at": row.ended_at, **end_record(vm.ended_by, vm.why, work)})
 
 
 def _row(
-    name: str, tags: dict[str, str], made: datetime, ended: datetime | None, what: tuple[bool, bool, float]
+    name: str, tags: dict[str, str], created_at: datetime, ended_at: datetime | None, what: tuple[bool, bool, float]
 ) -> Lived:
     machine, left, usd = what
     ours = LABEL_RUN in tags and tags.get(LABEL_CLIENT) != "another computer"
-    hours = ((ended or made) - made).total_seconds() / 3600
+    hours = ((ended_at or created_at) - created_at).total_seconds() / 3600
     return Lived(
-        id=name, run=tags.get(LABEL_RUN), machine=machine, ours=ours, created_at=made, ended_at=ended, left=left,
+        id=name, run=tags.get(LABEL_RUN), machine=machine, ours=ours, created_at=created_at, ended_at=ended_at,
+        remaining=left,
         usd_per_hour=usd, usd=usd * hours,
     )  # fmt: skip
 
@@ -314,7 +315,7 @@ def a_provider(line: Line, points: Points) -> AzureInItsTime:
     """What a newly started command makes, in a client."""
     settings = AzureSettings(subscription=SUBSCRIPTION, arm_endpoint=BASE)
     client = ArmClient(settings, credential=_Credential, transport=partial(_transport, line))
-    bucket = MemoryBucket(partial(_asked, line, points))
+    bucket = MemoryBucket(partial(_send, line, points))
     sleep = partial(line, "sleep")
     return AzureInItsTime(
         account=Account(settings, PointedArm(client, points)),
@@ -356,7 +357,7 @@ class PointedArm:
         return self.points.around(name) if counts else nullcontext()
 
 
-def _asked(line: Line, points: Points, operation: str, key: str, data: bytes) -> Any:
+def _send(line: Line, points: Points, operation: str, key: str, data: bytes) -> Any:
     with points.around(STORE_CALLS[operation]):
         told = line("bucket", operation, key, data)
         if told is None:

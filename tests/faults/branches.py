@@ -45,7 +45,7 @@ class Scene(Protocol):
     """One trial of a launch: answers its client, does what comes after it, and judges."""
 
     names: list[str]
-    said: list[str]
+    messages: list[str]
 
     def answer(self, message: tuple[Any, ...]) -> Any: ...
 
@@ -60,7 +60,7 @@ class Scene(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _SceneMessages:
     """What a client at a stop is to do: die there, or stand there while another command acts; the latter itself, or in
     a copy."""
 
@@ -131,13 +131,13 @@ class _Launch:
     def _answer(self, message: tuple[Any, ...]) -> Any:
         return self.scene.answer(message)
 
-    def _stopped(self, line: Connection, message: tuple[Any, ...]) -> _Told | None:
+    def _stopped(self, line: Connection, message: tuple[Any, ...]) -> _SceneMessages | None:
         """The client stands at one of its stops, and asks what it is to do there until nothing is left to be done."""
         _, number, self.scene.names = message
         if not self.ahead or _stop(self.ahead[0]) != number:
             return None
         if len(self.ahead) == 1:
-            return _Told(dies=self.ahead.pop().then.kills, copy=False)
+            return _SceneMessages(dies=self.ahead.pop().then.kills, copy=False)
         if self.ahead[0].then.kills:
             self._branch(self.ahead.pop(0), line)
             return self._stopped(line, message)
@@ -147,20 +147,20 @@ class _Launch:
     def _branch(self, trial: Trial, line: Connection | None) -> None:
         with put_aside(self.desk):
             if self.desk.cloud.in_harness:
-                self.verdicts[trial] = Verdict(trial=trial, **result_of(lambda: _told(self._branched(trial, line))))
+                self.verdicts[trial] = Verdict(trial=trial, **result_of(lambda: _record(self._branched(trial, line))))
             else:
                 self.verdicts[trial] = self._branched(trial, line)
 
     def _branched(self, trial: Trial, line: Connection | None) -> Verdict:
         """The trial from here on."""
         scene = self.scene_of(self.desk, trial)
-        scene.said[:], scene.names = self.scene.said, self.scene.names
+        scene.messages[:], scene.names = self.scene.messages, self.scene.names
         if line is None or trial.then.kills:
             return _to_its_end(scene, lambda: line is not None)
-        return _to_its_end(scene, lambda: served_copy(line, _Told(dies=False, copy=True), scene.answer))
+        return _to_its_end(scene, lambda: served_copy(line, _SceneMessages(dies=False, copy=True), scene.answer))
 
 
-def _told(verdict: Verdict) -> dict[str, Any]:
+def _record(verdict: Verdict) -> dict[str, Any]:
     """All but its trial, which cannot be sent to another process if a defect is planted in it."""
     return {"names": verdict.names, **{kind: getattr(verdict, kind) for kind in KINDS}}
 
@@ -206,7 +206,7 @@ def _stand(points: Points, number: int, home: Path, ask: Ask) -> None:
         return
 
 
-def _apart(home: Path, held: Sequence[BaseFileLock]) -> None:
+def _apart(home: Path, locks: Sequence[BaseFileLock]) -> None:
     """A copy of a client lets go of what it shares with it: it has the journal and other files open in its own home
     folder, holds the locks there that the client held (the fork took them from it), and has no connection."""
     assert threading.active_count() == 1, "a thread of the client is missing in its copy"
@@ -220,7 +220,7 @@ def _apart(home: Path, held: Sequence[BaseFileLock]) -> None:
                 _open_again(number, home / files[known.st_ino].relative_to(_aside(home)))
             elif stat.S_ISSOCK(known.st_mode) and _goes_over_the_network(number):
                 _close_from_afar(number)
-    for lock in held:
+    for lock in locks:
         lock.__init__(lock.lock_file, timeout=lock.timeout)  # type: ignore[misc]  # as if this process had made it
         lock.acquire(timeout=0)
 

@@ -63,7 +63,7 @@ class Drawn:
     lag: float
     notice: float
     page_size: int
-    standing: bool
+    is_standing: bool
     machine_timer: bool
     cloud_timer: bool
     stay: bool
@@ -86,7 +86,7 @@ def a_world(chance: Random, kinds: Sequence[Kind], events: Sequence[str], *, nev
         lag=chance.choice((0.0, 5.0, 20.0)),
         notice=chance.choice((0.0, 20.0, 120.0)),
         page_size=chance.choice((1, 2, 20)),
-        standing=not machine_timer or chance.random() < 0.5,
+        is_standing=not machine_timer or chance.random() < 0.5,
         machine_timer=machine_timer,
         cloud_timer=not machine_timer or chance.random() < 0.7,
         stay=not never_back and chance.random() < 0.5,

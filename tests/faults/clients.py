@@ -53,7 +53,7 @@ PRESSED_AT = 20
 READ_SECONDS = 1.0
 TRAINS = timedelta(hours=60)
 """How long the job of a case with hours in it trains on the doubles' machines."""
-_WANTED: list[Provider] = []
+_PROVIDERS: list[Provider] = []
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Desk:
 def make(settings: ProviderSettings) -> Provider:
     """What the registry calls in a client."""
     del settings
-    return _WANTED[-1]
+    return _PROVIDERS[-1]
 
 
 def label_of(settings: Settings) -> str:
@@ -247,7 +247,7 @@ def _arrive(desk: Desk, ask: Ask, points: Points) -> Provider:
     provider = desk.cloud.provider(ask, points)
     PointedJournal.points = points
     build.Journal = PointedJournal  # type: ignore[attr-defined]
-    _WANTED.append(provider)
+    _PROVIDERS.append(provider)
     registry.FACTORIES[provider.name] = f"{__name__}:make"
     os.environ["PLAN_HOME"] = str(desk.home)
     return provider

@@ -98,7 +98,7 @@ class Computer:
     home: Path
     cloud: Cloud
     provider: str = "sim"
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     @property
     def settings(self) -> Settings:
@@ -125,10 +125,10 @@ class Computer:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 yield
         except (PlanError, typer.Exit, Killed, Detached) as end:
-            self.said.append(f"{type(end).__name__} {end}")
+            self.messages.append(f"{type(end).__name__} {end}")
         except ProviderError as error:
             # plan sweep and plan status translate these at the edge (planner.cli.main).
-            self.said.append(f"{type(error).__name__} {error}")
+            self.messages.append(f"{type(error).__name__} {error}")
         finally:
             command.dead = True
             _PROVIDERS.pop()

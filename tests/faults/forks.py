@@ -86,31 +86,31 @@ class _Client:
 
     pid: int
     line: Connection
-    asked: tuple[Any, ...] | None = None
-    gone: bool = False
+    request: tuple[Any, ...] | None = None
+    is_gone: bool = False
     trouble: str = ""
 
     def hear(self, seconds: float) -> None:
         """Its next message, if it comes within so many seconds."""
-        if self.gone or self.asked is not None or not self.line.poll(seconds):
+        if self.is_gone or self.request is not None or not self.line.poll(seconds):
             return
         try:
             message = self.line.recv()
         except (EOFError, ConnectionResetError):
-            self.gone = True
+            self.is_gone = True
             return
         if message[0] == "broke":
-            self.gone, self.trouble = True, str(message[1])
+            self.is_gone, self.trouble = True, str(message[1])
         else:
-            self.asked = message
+            self.request = message
 
 
 def _serve_all(clients: Sequence[_Client], answer: Callable[[tuple[Any, ...]], Any], chance: Random) -> None:
     for client in clients:
         client.hear(QUIET_SECONDS)
     for _ in range(MOST_MESSAGES):
-        asking = [client for client in clients if client.asked is not None]
-        silent = [client for client in clients if not client.gone and client.asked is None]
+        asking = [client for client in clients if client.request is not None]
+        silent = [client for client in clients if not client.is_gone and client.request is None]
         if not asking and not silent:
             return
         if not asking:
@@ -121,7 +121,7 @@ def _serve_all(clients: Sequence[_Client], answer: Callable[[tuple[Any, ...]], A
                 client.hear(0)
             continue
         client = chance.choice(asking)
-        asked, client.asked = client.asked, None
+        asked, client.request = client.request, None
         assert asked is not None
         with contextlib.suppress(BrokenPipeError):
             client.line.send(answer(asked))
@@ -158,7 +158,7 @@ def _live(work: Callable[[Ask], None], line: Connection) -> None:
     try:
         with open(os.devnull, "w", encoding="utf-8") as nowhere, lines_in_turn():  # noqa: PTH123  no path everywhere
             sys.stdout = sys.stderr = nowhere
-            work(lambda message: _asked(line, message))
+            work(lambda message: _send(line, message))
         status = 0
     except BaseException:  # noqa: BLE001  whatever it is, the harness is to hear of it
         line.send(("broke", traceback.format_exc()))
@@ -166,7 +166,7 @@ def _live(work: Callable[[Ask], None], line: Connection) -> None:
         os._exit(status)
 
 
-def _asked(line: Connection, message: tuple[Any, ...]) -> Any:
+def _send(line: Connection, message: tuple[Any, ...]) -> Any:
     line.send(message)
     return line.recv()
 
@@ -190,13 +190,13 @@ def copied(ask: Ask) -> bool:
     return False
 
 
-def served_copy(line: Connection, told: object, answer: Callable[[tuple[Any, ...]], Any]) -> bool:
+def served_copy(line: Connection, value: object, answer: Callable[[tuple[Any, ...]], Any]) -> bool:
     """In a copy of the harness: the client that stands at its stop is told to fork, and its copy is served to its end.
     True: that was killed. Whoever holds the line then has one message of the client's to answer.
 
     Raises AssertionError as `forked` does.
     """
-    line.send(told)
+    line.send(value)
     what, pid = line.recv()
     assert what == COPIED, what
     line.send(None)

@@ -234,7 +234,7 @@ def _lived(row: dict[str, Any]) -> Lived:
         ours=is_ours(labels),
         created_at=datetime.fromisoformat(row["created_at"]),
         ended_at=datetime.fromisoformat(row["ended_at"]) if row["ended_at"] else None,
-        left=bool(row["left"]),
+        remaining=bool(row["left"]),
         usd_per_hour=float(row["usd_per_hour"]),
         usd=float(row["usd"]),
         **(fields_of(row) if row["kind"] == "instance" else {}),

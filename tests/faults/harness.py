@@ -82,7 +82,7 @@ class Lived:
     ours: bool
     created_at: datetime
     ended_at: datetime | None
-    left: bool
+    remaining: bool
     usd_per_hour: float
     usd: float
     ended_by: EndedBy | None = None

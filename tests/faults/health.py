@@ -72,7 +72,7 @@ def destroyed(rows: Iterable[Lived], wished_at: datetime | None = None) -> list[
     return [text for row in rows if row.machine and row.ours and (text := _destroyed(row, wished_at))]
 
 
-def kept(before: Iterable[Lived], looked_at: datetime, after: Iterable[Lived]) -> list[str]:
+def useless_machines(before: Iterable[Lived], looked_at: datetime, after: Iterable[Lived]) -> list[str]:
     """In words, the machines that were of no use any more when a command began (`looked_at`, with the ledger as it was
     `before`), and still bill when it is over (`after`)."""
     billing = {row.id for row in after if row.machine and row.ours and row.ended_at is None}

@@ -15,7 +15,7 @@ from planner.runs.targets import Target
 from pricing.offers import Market
 from providers.sim.ledger import most_at_once
 from tests.faults.commands import Command, Computer
-from tests.faults.health import destroyed, kept
+from tests.faults.health import destroyed, useless_machines
 from tests.faults.random_cloud import RandomCloud
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ class Holding:
         provider = self.computer.asks(Command(None))
         found = look(provider, dict, own_client(self.computer.settings).ids, cloud.now)
         assert not found.unanswered, f"nothing is wrong any more, and there is no answer: {found.unanswered}"
-        names = {cloud.named(known.resource) for known in found.resources}
+        names = {cloud.name_of(known.resource) for known in found.resources}
         rows = [row for row in cloud.ledger() if row.run is not None]
         # What another computer made may have parts that it did not label.
-        must = {row.id for row in rows if row.left and (row.ours or row.usd_per_hour)}
+        must = {row.id for row in rows if row.remaining and (row.ours or row.usd_per_hour)}
         since = cloud.now() - JUST_NOW
-        may = {row.id for row in rows if row.left or row.ended_at is None or row.ended_at > since}
+        may = {row.id for row in rows if row.remaining or row.ended_at is None or row.ended_at > since}
         assert must <= names <= may, f"sweep finds {sorted(names)}, there are {sorted(must)}"
         for known in found.resources:
             theirs = (known.resource.client or "").startswith("another")
@@ -79,7 +79,7 @@ class Holding:
         """After every deadline nothing of ours is left that bills."""
         last = max((known.lasting for known in self.launched.values()), default=timedelta(0))
         self.cloud.pass_time(self.cloud.now() + last + self.cloud.timer_grace + SLACK)
-        left = [row.id for row in self._ours() if row.left and row.usd_per_hour and self.cloud.timed(row)]
+        left = [row.id for row in self._ours() if row.remaining and row.usd_per_hour and self.cloud.timed(row)]
         assert not left, f"nobody came back, and there is still {left}"
 
     def somebody_comes_back(self) -> None:
@@ -89,7 +89,7 @@ class Holding:
         while self.cloud.now() < until:
             began, before = self.cloud.now(), self.cloud.ledger()
             self.computer.status(Command(10 * MOST_CALLS))
-            useless = kept(before, began, self.cloud.ledger())
+            useless = useless_machines(before, began, self.cloud.ledger())
             assert not useless, f"kept: {', '.join(useless)}"
             if self._all_settled():
                 break
@@ -100,7 +100,7 @@ class Holding:
         assert self._all_settled(), "a run has no receipt"
         for run in runs:
             self._has_its_receipt(run)
-        left = [row.id for row in self._ours() if row.left]
+        left = [row.id for row in self._ours() if row.remaining]
         assert not left, f"left: {left}"
         strangers = {row.run for row in self._ours()} - {run.run_id for run in runs}
         assert not strangers, f"not in the journal: {strangers}"

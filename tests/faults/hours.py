@@ -20,7 +20,7 @@ from planner.runs.run import Outcome, Phase
 from tests.faults import clients
 from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked, forked_together
-from tests.faults.health import FINISHED_GRACE, destroyed, kept
+from tests.faults.health import FINISHED_GRACE, destroyed, useless_machines
 from tests.faults.points import Points
 from tests.faults.verdict import Trial, Verdict, at_once, without_receipt
 
@@ -89,8 +89,8 @@ class Scene:
     desk: Desk
     trial: Trial
     names: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    useless: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     wished_at: datetime | None = None
     pressed: bool = False
@@ -106,7 +106,7 @@ class Scene:
             case "points":
                 self.names = list(message[1])
             case "said":
-                self.said.append(message[1])
+                self.messages.append(message[1])
             case _:
                 return self.desk.cloud.answer(message)
         return None
@@ -127,10 +127,10 @@ class Scene:
         """Detached, or until something happens at one of its points."""
         forked(lambda ask: clients.launch(self.desk, ask, points), self.answer)
 
-    def typed(self, *given: Typed) -> None:
+    def typed(self, *words: Typed) -> None:
         """A command, or two at once, drawn if none is given; then a look for useless machines that are still there."""
-        wanted = given or self.chance.sample(self.drawn, 2 if self.chance.random() < AT_ONCE else 1)
-        self.said.append(f"{self.desk.cloud.now():%d %H:%M:%S} {' and '.join(wanted)}")
+        wanted = words or self.chance.sample(self.drawn, 2 if self.chance.random() < AT_ONCE else 1)
+        self.messages.append(f"{self.desk.cloud.now():%d %H:%M:%S} {' and '.join(wanted)}")
         began, before = self.desk.cloud.now(), self.desk.cloud.ledger()
         # Whoever sends a create again gives what it made the time to boot, as it cannot know how old that is.
         cut_off = any(run.phase is Phase.LAUNCHING for run in self.runs())
@@ -142,11 +142,11 @@ class Scene:
         else:
             forked(self._work(wanted[0]), self.answer)
         if Typed.STOP in wanted:
-            self.kept += self._not_stopped(before, began)
+            self.useless += self._not_stopped(before, began)
         if not set(wanted) & _LOOKS_AT_ALL:
             before = [row for row in before if row.run == RUN_ID]
         if not set(wanted) <= _LOOKS_AT_NONE and not cut_off:
-            self.kept += kept(before, began, self.desk.cloud.ledger())
+            self.useless += useless_machines(before, began, self.desk.cloud.ledger())
         self._count_live(" and ".join(wanted))
 
     def _not_stopped(self, before: Sequence[Lived], asked_at: datetime) -> list[str]:
@@ -174,7 +174,7 @@ class Scene:
         for number in range(MOST_LOOKS):
             began, before = cloud.now(), cloud.ledger()
             forked(lambda ask: clients.look_once(self.desk, ask), self.answer)
-            self.kept += kept(before, began, cloud.ledger())
+            self.useless += useless_machines(before, began, cloud.ledger())
             live = [run for run in self.runs() if run.live]
             if not live:
                 return
@@ -197,20 +197,20 @@ class Scene:
         unrecorded = self._unrecorded(machines)
         return Verdict(
             trial=self.trial,
-            leaked=", ".join(row.id for row in rows if row.left),
+            leaked=", ".join(row.id for row in rows if row.remaining),
             doubled=", ".join(doubled),
-            unrecorded=f"{unrecorded}: {'; '.join(self.said)}" if unrecorded else "",
+            unrecorded=f"{unrecorded}: {'; '.join(self.messages)}" if unrecorded else "",
             destroyed=self._with_said(self._destroyed(rows)),
-            kept=self._with_said(self.kept),
+            kept=self._with_said(self.useless),
             names=tuple(self.names),
         )
 
     def broken(self, error: AssertionError) -> Verdict:
         """The verdict where a client broke down."""
-        return Verdict(trial=self.trial, unrecorded=f"{error} ({'; '.join(self.said)})")
+        return Verdict(trial=self.trial, unrecorded=f"{error} ({'; '.join(self.messages)})")
 
-    def _with_said(self, found: Sequence[str]) -> str:
-        return f"{', '.join(found)} ({'; '.join(self.said)})" if found else ""
+    def _with_said(self, problems: Sequence[str]) -> str:
+        return f"{', '.join(problems)} ({'; '.join(self.messages)})" if problems else ""
 
     def _destroyed(self, rows: Sequence[Lived]) -> list[str]:
         """A wish to stop is one for the run that was named, and for what it has then or is just being made for it."""

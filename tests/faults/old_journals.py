@@ -95,8 +95,8 @@ class Upgraded:
         """Every machine that the run ever had."""
         return [row for row in self.cloud.ledger() if row.machine and row.run == self.name(kind)]
 
-    def left(self) -> list[Lived]:
-        return [row for row in self.cloud.ledger() if row.left]
+    def remaining(self) -> list[Lived]:
+        return [row for row in self.cloud.ledger() if row.remaining]
 
     def recorded(self, kind: str) -> list[str]:
         """The create as the older commit recorded it, in the words of `creates`."""

@@ -46,24 +46,24 @@ _WITH_OWN = tuple(row.name for row in REAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ChosenDefect:
     """A defect that is to be noticed in a case, or with "" in any."""
 
     defect: str
     case: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Wanted:
+    def parse(cls, text: str) -> ChosenDefect:
         """From "defect" or "defect @ case"."""
         return cls(*text.split(" @ ", 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caught:
+class CaughtDefect:
     """`verdict` is what gave the defect away, after `tried` trials; None: nothing did."""
 
     defect: str
-    tried: int
+    trial_count: int
     verdict: Verdict | None
 
 
@@ -96,15 +96,15 @@ def _in_turn(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def against_defects(
-    wanted: Sequence[Wanted], began: Sequence[Verdict], make_cloud: MakeCloud, over: Spread
-) -> Iterator[Caught]:
+    chosen_defects: Sequence[ChosenDefect], began: Sequence[Verdict], make_cloud: MakeCloud, over: Spread
+) -> Iterator[CaughtDefect]:
     """Each defect until something is wrong, among the points of these undisturbed launches."""
-    return over(partial(against_one, began=began, make_cloud=make_cloud), wanted)
+    return over(partial(against_one, began=began, make_cloud=make_cloud), chosen_defects)
 
 
-def against_one(wanted: Wanted, began: Sequence[Verdict], make_cloud: MakeCloud) -> Caught:
-    name, found = wanted.defect, planted(wanted.defect)
-    trials = trials_for_defects([verdict for verdict in began if wanted.case in ("", verdict.trial.case.name)])
+def against_one(chosen_defects: ChosenDefect, began: Sequence[Verdict], make_cloud: MakeCloud) -> CaughtDefect:
+    name, found = chosen_defects.defect, planted(chosen_defects.defect)
+    trials = trials_for_defects([verdict for verdict in began if chosen_defects.case in ("", verdict.trial.case.name)])
     broken = [Trial(replace(known.case, break_code=found.plant), known.then, known.point) for known in trials]
     number, verdict = first_red(broken, make_cloud)
     if verdict is not None and any(str(path) in verdict.unrecorded for path in _HERE.glob("*defects.py")):
@@ -114,7 +114,7 @@ def against_one(wanted: Wanted, began: Sequence[Verdict], make_cloud: MakeCloud)
     if verdict is not None:  # a function of a module's inside cannot be sent to another process
         case = replace(verdict.trial.case, break_code=replace(trials[0].case).break_code)
         verdict = replace(verdict, trial=Trial(case, verdict.trial.then, verdict.trial.point))
-    return Caught(defect=name, tried=number, verdict=verdict)
+    return CaughtDefect(defect=name, trial_count=number, verdict=verdict)
 
 
 def defects_of(provider: str) -> list[Defect]:
@@ -135,12 +135,14 @@ def planted(name: str) -> Defect:
     return found
 
 
-def tell_caught(caught: Caught) -> None:
+def tell_caught(caught_defect: CaughtDefect) -> None:
     """On stderr: how a defect was noticed, or that it was not."""
-    verdict = caught.verdict
+    verdict = caught_defect.verdict
     if verdict is None:
-        sys.stderr.write(f"defect not caught in {caught.tried} trials: {caught.defect}\n")
+        sys.stderr.write(f"defect not caught in {caught_defect.trial_count} trials: {caught_defect.defect}\n")
         return
     kind, text = next(iter(verdict.wrong.items()))
     wrong = text.strip().splitlines()[-1]
-    sys.stderr.write(f"defect: {caught.defect}: trial {caught.tried}, {verdict.trial.name}: {kind} {wrong}\n")
+    sys.stderr.write(
+        f"defect: {caught_defect.defect}: trial {caught_defect.trial_count}, {verdict.trial.name}: {kind} {wrong}\n"
+    )

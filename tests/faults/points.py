@@ -64,9 +64,9 @@ class Pointed:
         if not callable(found) or name == "close":
             return found
 
-        def asked(*given: Any, **named: Any) -> Any:
+        def asked(*arguments: Any, **options: Any) -> Any:
             with self.points.around(name):
-                return found(*given, **named)
+                return found(*arguments, **options)
 
         return asked
 

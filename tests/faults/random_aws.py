@@ -79,7 +79,7 @@ class RandomAws(AwsCloud):
     def mend(self) -> None:
         self.double.ask("mend")
 
-    def named(self, resource: OwnedResource) -> str:
+    def name_of(self, resource: OwnedResource) -> str:
         return resource.id.removeprefix(SCHEDULE)
 
     def region_of(self, row: Lived) -> str:
@@ -98,7 +98,7 @@ def _scenario(drawn: Drawn) -> dict[str, Any]:
     ]
     return {
         "seed": drawn.seed,
-        "setup": "reaper" if drawn.standing else "schedule",
+        "setup": "reaper" if drawn.is_standing else "schedule",
         "trainer": "hung" if drawn.hung else "named",
         "boot": [drawn.boot, 2 * drawn.boot],
         "deletion": [drawn.deletion, 2 * drawn.deletion],

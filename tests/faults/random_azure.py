@@ -51,7 +51,7 @@ KINDS = (
     Kind(calls=ANY, how=({"code": "ExpiredAuthenticationToken"},), lasts=True),
     Kind(calls=_LISTS, how=({"code": "InternalServerError"},), lasts=True),
 )
-ENDED, STOPPED = ("reclaim", "crash", "vanish", "lose_device"), ("maintenance",)
+ENDING, STOPPED = ("reclaim", "crash", "vanish", "lose_device"), ("maintenance",)
 """What befalls machines: they are gone, or end themselves, or they are deallocated, and disk and address stay."""
 _CORES = 4
 """Of one machine."""
@@ -69,7 +69,7 @@ class RandomAzure(AzureCloud):
     def __init__(self, chance: Random, *, never_back: bool) -> None:
         # One list after the other: the same calls in the same order for a seed.
         listing._WORKERS = 1
-        events = ENDED if never_back else (*ENDED, *STOPPED)
+        events = ENDING if never_back else (*ENDING, *STOPPED)
         drawn = a_world(chance, KINDS, events, never_back=never_back)
         # A create that fails by its operation leaves disk and address until somebody comes.
         refuses = "sync" if never_back else chance.choice(("sync", "lro"))
@@ -84,7 +84,7 @@ class RandomAzure(AzureCloud):
     def mend(self) -> None:
         self.world.life.physics.state.faults.clear()
 
-    def named(self, resource: OwnedResource) -> str:
+    def name_of(self, resource: OwnedResource) -> str:
         return machine_path(SUBSCRIPTION, resource.id) if resource.instance else resource.id
 
     def region_of(self, row: Lived) -> str:

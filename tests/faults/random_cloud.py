@@ -31,7 +31,7 @@ class RandomCloud(Cloud, Protocol):
         """Nothing goes wrong with calls any more."""
         ...
 
-    def named(self, resource: OwnedResource) -> str:
+    def name_of(self, resource: OwnedResource) -> str:
         """The ledger's id of something that was listed."""
         ...
 

@@ -57,7 +57,7 @@ KINDS = (
         lasts=True,
     ),
 )
-ENDED, STOPPED = ("preempt", "vanish"), ("maintenance", "crash")
+ENDING, STOPPED = ("preempt", "vanish"), ("maintenance", "crash")
 """What befalls machines: they are gone with their disks, or they stop, which clears Google's timer, and disks stay."""
 _REGIONS = tuple(REGIONS)
 _QUOTAS = ("NVIDIA_T4_GPUS", "PREEMPTIBLE_NVIDIA_T4_GPUS")
@@ -71,7 +71,7 @@ class RandomGcp(GcpCloud):
     kinds: Sequence[Kind] = KINDS
 
     def __init__(self, chance: Random, *, never_back: bool) -> None:
-        events = ENDED if never_back else (*ENDED, *STOPPED)
+        events = ENDING if never_back else (*ENDING, *STOPPED)
         drawn = a_world(chance, self.kinds, events, never_back=never_back)
         self.google = Google(server().url)
         self.google.reset(Scenario.model_validate({**scenario(drawn), **self.places(drawn)}))
@@ -100,7 +100,7 @@ class RandomGcp(GcpCloud):
     def mend(self) -> None:
         self.google.control("mend")
 
-    def named(self, resource: OwnedResource) -> str:
+    def name_of(self, resource: OwnedResource) -> str:
         return resource.id.partition("/")[2]
 
     def region_of(self, row: Lived) -> str:

@@ -69,7 +69,7 @@ class RandomSim(SimOf):
     def mend(self) -> None:
         self.world.state.faults.clear()
 
-    def named(self, resource: OwnedResource) -> str:
+    def name_of(self, resource: OwnedResource) -> str:
         return resource.id
 
     def region_of(self, row: Lived) -> str:

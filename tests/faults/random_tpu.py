@@ -100,7 +100,7 @@ class RandomTpu(TpuCloud, RandomGcp):
             if self.has_disks:
                 plant_disks(self.google)
 
-    def named(self, resource: OwnedResource) -> str:
+    def name_of(self, resource: OwnedResource) -> str:
         word, _, rest = resource.id.partition("/")
         zone, _, name = rest.partition("/")
         return rest if word in (TASK, _DISK) else f"projects/{PROJECT}/locations/{zone}/queuedResources/{name}"

@@ -50,13 +50,13 @@ class Sequence:
     seed: int
     home: Path
     name: str = "sim"
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.chance = Random(self.seed)
         self.never_back = self.chance.random() < 0.4
         self.cloud = random_cloud(self.name)(self.chance, never_back=self.never_back)
-        self.computer = Computer(self.home, self.cloud, row_of(self.name).provider, self.told)
+        self.computer = Computer(self.home, self.cloud, row_of(self.name).provider, self.messages)
         self.holding = Holding(self.cloud, self.computer)
         self.launched = self.holding.launched
         self.depth = 0
@@ -127,11 +127,11 @@ class Sequence:
             return
         self.depth = 1
         try:
-            self.chance.choice((self._looked, self._stopped, self._swept, self._broke))()
+            self.chance.choice((self._look, self._stopped, self._swept, self._broke))()
         finally:
             self.depth = 0
 
-    def _looked(self) -> None:
+    def _look(self) -> None:
         self.computer.status(Command(self.chance.choice((6, 40))))
 
     def _stopped(self) -> None:
@@ -192,6 +192,6 @@ def played(seed: int, empty: Path, name: str = "sim") -> Sequence:
         try:
             sequence.play()
         except Exception as error:
-            said = "\n".join(sequence.told[-12:])
+            said = "\n".join(sequence.messages[-12:])
             raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}\nlast said:\n{said}") from error
         return sequence

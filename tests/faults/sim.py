@@ -312,7 +312,7 @@ def _lived(row: Mapping[str, Any], world: World) -> Lived:
         ours=ours,
         created_at=datetime.fromisoformat(row["created_at"]),
         ended_at=datetime.fromisoformat(row["ended_at"]) if row["ended_at"] else None,
-        left=bool(row["left"]),
+        remaining=bool(row["left"]),
         usd_per_hour=float(row["usd_per_hour"]),
         usd=float(row["usd"]),
         ended_by=ENDED_BY[why] if why is not None else None,

@@ -38,13 +38,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _mapping(asked: argparse.Namespace) -> Iterator[Callable[[Callable[[int], str], Iterable[int]], Iterable[str]]]:
+def _mapping(options: argparse.Namespace) -> Iterator[Callable[[Callable[[int], str], Iterable[int]], Iterable[str]]]:
     """How the seeds are gone through; with one worker in this process."""
-    if asked.workers == 1:
+    if options.workers == 1:
         yield map
         return
-    with multiprocessing.get_context("fork").Pool(asked.workers) as pool:
-        yield partial(pool.imap_unordered, chunksize=_AT_A_TIME.get(asked.provider, 1))
+    with multiprocessing.get_context("fork").Pool(options.workers) as pool:
+        yield partial(pool.imap_unordered, chunksize=_AT_A_TIME.get(options.provider, 1))
 
 
 def _wrong(seed: int, empty: Path, name: str, defect: str) -> str:

@@ -20,7 +20,7 @@ from tests.faults.gcp import GcpCloud
 from tests.faults.hours import Scene as LongScene
 from tests.faults.hours import Typed
 from tests.faults.sim import SimCloud
-from tests.faults.trial import Scene, tried, tried_together
+from tests.faults.trial import Scene, run_trial, tried_together
 from tests.faults.verdict import Trial
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 
-PLAIN, LEFT = (next(case for case in CASES if case.name == name) for name in ("plain", "absent"))
+PLAIN, DETACHED = (next(case for case in CASES if case.name == name) for name in ("plain", "absent"))
 POINTS = (30, 60, 85)
 """While the machine boots, while it trains, while the results are brought home."""
 
@@ -68,7 +68,7 @@ def _tell(desk: Desk, trial: Trial, folder: Path) -> None:
     "trials",
     [
         [Trial(PLAIN, then, point) for then in PLAIN.then for point in POINTS],
-        [Trial(LEFT, Then.LEFT, number) for number in range(3)],
+        [Trial(DETACHED, Then.LEFT, number) for number in range(3)],
     ],
     ids=["killed or disturbed at points", "detached"],
 )
@@ -94,7 +94,7 @@ def test_points_that_a_launch_never_comes_to_are_its_end() -> None:
 
 
 def test_every_trial_is_in_one_group_of_its_launch() -> None:
-    began = [tried(Trial(case, case.then[0]), SimCloud) for case in CASES if case.name in ("plain", "failover")]
+    began = [run_trial(Trial(case, case.then[0]), SimCloud) for case in CASES if case.name in ("plain", "failover")]
     trials = all_trials(began)
     groups = together(trials)
     assert sorted(trial.name for group in groups for trial in group) == sorted(trial.name for trial in trials)

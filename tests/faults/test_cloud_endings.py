@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.doubles.clock import NOON
-from tests.doubles.endings import fields_of, is_sign_of_training, told
+from tests.doubles.endings import end_record, fields_of, is_sign_of_training
 from tests.faults.cases import CASES, Then
 from tests.faults.clouds import REAL as REAL_ROWS
 from tests.faults.clouds import cloud_of
 from tests.faults.harness import EndedBy, Work
-from tests.faults.trial import Trial, tried
+from tests.faults.trial import Trial, run_trial
 
 if TYPE_CHECKING:
     from tests.faults.harness import Cloud, Lived
@@ -34,7 +34,7 @@ def machines(provider: str, case_name: str, then: Then, point: int | None) -> li
         return made[-1]
 
     (case,) = [known for known in CASES if known.name == case_name]
-    verdict = tried(Trial(case, then, point), cloud)
+    verdict = run_trial(Trial(case, then, point), cloud)
     assert verdict.good, verdict
     rows = made[-1].ledger()
     made[-1].let_go()
@@ -98,7 +98,7 @@ def test_a_machine_that_a_sweep_deletes_is_ended_by_a_command(provider: str) -> 
 
 
 def a_row(**changes: Any) -> dict[str, Any]:
-    return {"id": "i-1", "ended_at": NOON.isoformat(), **told(EndedBy.COMMAND, "a delete", Work()), **changes}
+    return {"id": "i-1", "ended_at": NOON.isoformat(), **end_record(EndedBy.COMMAND, "a delete", Work()), **changes}
 
 
 def test_an_end_that_nobody_can_be_named_for_is_an_error_of_the_double() -> None:
@@ -110,7 +110,7 @@ def test_an_end_that_nobody_can_be_named_for_is_an_error_of_the_double() -> None
 
 def test_what_was_done_comes_back_as_it_was_told() -> None:
     work = Work(deadline=NOON, progress_at=NOON)
-    assert fields_of({"id": "i-1", "ended_at": None, **told(None, "", work)})["work"] == work
+    assert fields_of({"id": "i-1", "ended_at": None, **end_record(None, "", work)})["work"] == work
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def taken_up(provider: str, pause: timedelta, folder: Path, case: Case = CASE) -
         return None if message[0] in ("said", "points") else desk.cloud.answer(message)
 
     assert forked(lambda ask: clients.launch(desk, ask, Points(at=after, happens=die)), answer)
-    assert [row.left for row in desk.cloud.ledger() if row.machine and row.ours] == [True]
+    assert [row.remaining for row in desk.cloud.ledger() if row.machine and row.ours] == [True]
     desk.cloud.pass_time(desk.cloud.now() + pause)
     forked(lambda ask: clients.attach(desk, ask), answer)
     return desk, said

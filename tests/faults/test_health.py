@@ -17,7 +17,7 @@ from providers.sim.objects import RunFiles
 from tests.builders import a_job
 from tests.doubles.clock import NOON
 from tests.faults.harness import EndedBy, Lived, Work
-from tests.faults.health import BOOT_LIMIT, SILENCE_LIMIT, Doing, destroyed, doing, kept
+from tests.faults.health import BOOT_LIMIT, SILENCE_LIMIT, Doing, destroyed, doing, useless_machines
 from tests.faults.sim import SimCloud
 
 if TYPE_CHECKING:
@@ -130,14 +130,14 @@ def test_what_a_hung_machine_wrote_last_is_told_and_deleting_it_destroys_nothing
     name = launched(cloud, 400 * HOUR)
     waited(cloud, 200 * HOUR)
     before = cloud.ledger()
-    assert kept(before, cloud.now(), cloud.ledger()) != []
+    assert useless_machines(before, cloud.now(), cloud.ledger()) != []
     deleted(cloud, name)
     row = machine_of(cloud)
     assert row.work is not None
     assert row.work.trained_at is None
     assert doing(row.work, cloud.now()) is Doing.SILENT
     assert destroyed([row]) == []
-    assert kept(before, cloud.now(), cloud.ledger()) == []
+    assert useless_machines(before, cloud.now(), cloud.ledger()) == []
 
 
 def test_what_never_boots_is_kept_if_it_bills_after_a_look() -> None:
@@ -145,7 +145,7 @@ def test_what_never_boots_is_kept_if_it_bills_after_a_look() -> None:
     name = launched(cloud, 200 * HOUR)
     waited(cloud, 2 * HOUR)
     before = cloud.ledger()
-    assert "silent since its creation" in kept(before, cloud.now(), cloud.ledger())[0]
+    assert "silent since its creation" in useless_machines(before, cloud.now(), cloud.ledger())[0]
     deleted(cloud, name)
     assert destroyed(cloud.ledger()) == []
 
@@ -155,7 +155,7 @@ def work(**changes: Any) -> Work:
 
 
 @pytest.mark.parametrize(
-    ("known", "after", "what"),
+    ("expected_work", "after", "what"),
     [
         (work(boots_since=None), HOUR, Doing.WAITING),
         (work(), BOOT_LIMIT, Doing.BOOTING),
@@ -167,13 +167,13 @@ def work(**changes: Any) -> Work:
         (work(progress_at=NOON, trained_at=NOON + HOUR, home_at=NOON + 2 * HOUR), 2 * HOUR, Doing.FINISHED),
     ],
 )
-def test_what_a_machine_was_doing(known: Work, after: timedelta, what: Doing) -> None:
-    assert doing(known, NOON + after) is what
+def test_what_a_machine_was_doing(expected_work: Work, after: timedelta, what: Doing) -> None:
+    assert doing(expected_work, NOON + after) is what
 
 
 def a_row(**changes: Any) -> Lived:
     made = Lived(
-        id="m", run=RUN, machine=True, ours=True, created_at=NOON, ended_at=NOON + 2 * HOUR, left=False,
+        id="m", run=RUN, machine=True, ours=True, created_at=NOON, ended_at=NOON + 2 * HOUR, remaining=False,
         usd_per_hour=1.0, usd=2.0, ended_by=EndedBy.COMMAND, why="deleted", work=work(progress_at=NOON + 2 * HOUR),
     )  # fmt: skip
     return replace(made, **changes)
@@ -203,8 +203,8 @@ def test_whatever_of_ours_ends_a_healthy_machine_destroys_it(by: EndedBy) -> Non
 
 def test_a_machine_past_its_deadline_is_kept_if_it_bills() -> None:
     row = a_row(ended_at=None, ended_by=None, work=work(progress_at=NOON + 25 * HOUR))
-    assert kept([row], NOON + 24 * HOUR + timedelta(minutes=10), [row]) == []
-    assert "past its deadline" in kept([row], NOON + 25 * HOUR, [row])[0]
+    assert useless_machines([row], NOON + 24 * HOUR + timedelta(minutes=10), [row]) == []
+    assert "past its deadline" in useless_machines([row], NOON + 25 * HOUR, [row])[0]
 
 
 def test_the_newest_sign_is_the_trainers_and_not_a_clients() -> None:

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-KEPT = tuple(sorted((file.parent.name, file.stem) for file in JOURNALS.glob("*/*.sql")))
+STORED_JOURNALS = tuple(sorted((file.parent.name, file.stem) for file in JOURNALS.glob("*/*.sql")))
 """Commit and provider of each."""
-RENTED = tuple(row for row in KEPT if row[1] != "sim")
+RENTED = tuple(row for row in STORED_JOURNALS if row[1] != "sim")
 
 
 def test_the_newest_commit_has_a_journal_of_each_cloud() -> None:
-    assert {provider for version, provider in KEPT if version == "e792807"} == set(DOUBLES)
-    assert len(KEPT) == 8
+    assert {provider for version, provider in STORED_JOURNALS if version == "e792807"} == set(DOUBLES)
+    assert len(STORED_JOURNALS) == 8
 
 
-@pytest.fixture(params=KEPT, ids="-".join)
+@pytest.fixture(params=STORED_JOURNALS, ids="-".join)
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Upgraded]:
     with upgraded(tmp_path / "home", *request.param) as made:
         yield made
@@ -50,7 +50,7 @@ def test_every_run_and_request_is_read(home: Upgraded) -> None:
 
 def test_status_adopts_what_was_made_and_ends_what_was_not(home: Upgraded) -> None:
     home.computer.status(Command(None))
-    assert home.computer.said == []
+    assert home.computer.messages == []
     # Of these two doubles a machine has begun to train by then; those of the others read the older commit's own agent.
     adopted = Phase.RUNNING if home.computer.provider in ("sim", "azure") else Phase.BOOTING
     assert [home.run(kind).phase for kind in KINDS] == [Phase.RUNNING, Phase.DONE, adopted]
@@ -73,7 +73,7 @@ def test_attach_goes_on_with_a_create_without_an_answer(home: Upgraded) -> None:
 def test_stop_ends_it_and_leaves_nothing(home: Upgraded, kind: str) -> None:
     home.computer.stop(Command(None), home.name(kind))
     assert home.run(kind).outcome in (Outcome.STOPPED, Outcome.INTERRUPTED)
-    assert [row.run for row in home.left() if row.run == home.name(kind)] == []
+    assert [row.run for row in home.remaining() if row.run == home.name(kind)] == []
     assert len(home.machines(kind)) == (0 if kind == NOT_SENT else 1)
 
 
@@ -84,10 +84,10 @@ def test_after_attach_and_stop_of_every_run_nothing_is_left(home: Upgraded) -> N
         home.computer.stop(Command(None), home.name(kind))
         assert home.run(kind).phase is Phase.DONE
         assert len(home.machines(kind)) == 1
-    assert home.left() == []
+    assert home.remaining() == []
 
 
-@pytest.mark.parametrize("version", [version for version, provider in KEPT if provider == "sim"])
+@pytest.mark.parametrize("version", [version for version, provider in STORED_JOURNALS if provider == "sim"])
 def test_a_simulated_create_that_was_not_sent_is_sent_as_it_was_recorded(tmp_path: Path, version: str) -> None:
     with upgraded(tmp_path / "home", version, "sim") as home:
         sent_as_recorded(home)

@@ -58,10 +58,10 @@ def test_the_same_seed_gives_the_same_calls(monkeypatch: pytest.MonkeyPatch) -> 
     # The sequences change it: afterwards it is as it was.
     monkeypatch.setattr(listing, "_WORKERS", listing._WORKERS)
     with template() as empty:
-        first, second = (_told(played(8, empty, "azure")) for _ in range(2))
+        first, second = (_history(played(8, empty, "azure")) for _ in range(2))
     assert first == second
 
 
-def _told(sequence: Sequence) -> object:
+def _history(sequence: Sequence) -> object:
     world = sequence.cloud.world  # type: ignore[attr-defined]
-    return sequence.told, world.now, [(call["method"], call["path"], call["at"]) for call in world.calls]
+    return sequence.messages, world.now, [(call["method"], call["path"], call["at"]) for call in world.calls]

@@ -36,7 +36,7 @@ def test_whatever_happens_nothing_is_forgotten(part: int, empty: Path) -> None:
 
 def test_the_same_seed_gives_the_same_run(empty: Path) -> None:
     first, second = (played(seed, empty) for seed in (36, 36))
-    assert first.told == second.told
+    assert first.messages == second.messages
     one, other = (sequence.cloud.world for sequence in (first, second))  # type: ignore[attr-defined]
     assert one.now == other.now
     for table in ("machines", "things", "objects", "counts"):

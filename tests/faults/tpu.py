@@ -232,11 +232,11 @@ class PointedApi:
         self._points = points
         self._look = look
 
-    def everywhere(self, *given: str) -> Any:
+    def everywhere(self, *words: str) -> Any:
         if self._look.goes_on("ListEverywhere"):
-            return self._inner.everywhere(*given)
+            return self._inner.everywhere(*words)
         with self._points.around("ListEverywhere"):
-            return self._inner.everywhere(*given)
+            return self._inner.everywhere(*words)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(Pointed(self._inner, self._points), name)

@@ -15,7 +15,7 @@ from tests.faults.cases import Case, Then
 from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked, lines_in_turn
 from tests.faults.harness import Lived
-from tests.faults.health import destroyed, kept
+from tests.faults.health import destroyed, useless_machines
 from tests.faults.points import Points
 from tests.faults.verdict import MakeCloud, Trial, Verdict, a_home, at_once, without_receipt
 from workloads.durations import parse_duration
@@ -44,29 +44,29 @@ class Scene:
     desk: Desk
     trial: Trial
     names: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     allowed: frozenset[Outcome] = frozenset({Outcome.SUCCEEDED})
     wished_at: datetime | None = None
     """When a person asked for the end of what is there."""
     looking: tuple[datetime, list[Lived]] | None = None
     """When the first command after the death began, and the ledger as it was then."""
-    kept: list[str] | None = None
+    useless: list[str] | None = None
 
     def answer(self, message: tuple[Any, ...]) -> Any:
         match message[0]:
             case "points":
                 self.names = list(message[1])
             case "said":
-                self.said.append(message[1])
+                self.messages.append(message[1])
             case "act":
                 self._act()
             case "looking":
                 if self.looking is None:
                     self.looking = self.desk.cloud.now(), self.desk.cloud.ledger()
             case "looked":
-                if self.looking is not None and self.kept is None:
+                if self.looking is not None and self.useless is None:
                     at, before = self.looking
-                    self.kept = kept(before, at, self.desk.cloud.ledger())
+                    self.useless = useless_machines(before, at, self.desk.cloud.ledger())
             case _:
                 return self.desk.cloud.answer(message)
         return None
@@ -94,7 +94,7 @@ class Scene:
         return Verdict(trial=self.trial, unrecorded=str(error))
 
 
-def tried(trial: Trial, make_cloud: MakeCloud) -> Verdict:
+def run_trial(trial: Trial, make_cloud: MakeCloud) -> Verdict:
     """The launch, what happens at its point, what is done then, and what is wrong with what is left."""
     return tried_together([trial], make_cloud)[0]
 
@@ -130,7 +130,7 @@ def _after_death(scene: Scene) -> None:
             forked(lambda ask: clients.sweep(desk, ask), scene.answer)
         case _:
             made = [row for row in desk.cloud.ledger() if row.machine]
-            whole = len(made) >= trial.case.machines and any(row.left for row in made[trial.case.machines - 1 :])
+            whole = len(made) >= trial.case.machines and any(row.remaining for row in made[trial.case.machines - 1 :])
             scene.allowed = frozenset({Outcome.SUCCEEDED}) if whole else _BOTH
             desk.cloud.pass_time(now + timedelta(seconds=Random(trial.name).choice(PAUSES)))
             _taken_up(scene)
@@ -154,16 +154,16 @@ def _verdict(scene: Scene) -> Verdict:
     rows = desk.cloud.ledger()
     ours = [row for row in rows if row.ours]
     machines = [row for row in ours if row.machine]
-    leaked = [row.id for row in ours if row.left and (row.usd_per_hour or trial.then is not Then.NEVER)]
+    leaked = [row.id for row in ours if row.remaining and (row.usd_per_hour or trial.then is not Then.NEVER)]
     if trial.then is Then.NEVER:
         limit = _until_when(desk) + TIMER_GRACE
         leaked += [row.id for row in machines if row.ended_at is not None and row.ended_at > limit]
     if trial.then is Then.SWEEP:
-        leaked += [f"not ours, and gone: {row.id}" for row in rows if not row.ours and not row.left]
+        leaked += [f"not ours, and gone: {row.id}" for row in rows if not row.ours and not row.remaining]
     if trial.point is None and trial.case.most_points is not None:
         leaked = []
     doubled = at_once(machines) > 1 or len(machines) > trial.case.machines
-    says = f": {scene.said[-1]}" if scene.said else ""
+    says = f": {scene.messages[-1]}" if scene.messages else ""
     unrecorded = _unrecorded(scene, ours)
     return Verdict(
         trial=trial,
@@ -171,7 +171,7 @@ def _verdict(scene: Scene) -> Verdict:
         doubled=f"{len(machines)} machines, {at_once(machines)} at once" if doubled else "",
         unrecorded=f"{unrecorded}{says}" if unrecorded else "",
         destroyed=", ".join(destroyed(machines[trial.case.unheard :], scene.wished_at)),
-        kept=", ".join(scene.kept or ()) if trial.case.answers else "",
+        kept=", ".join(scene.useless or ()) if trial.case.answers else "",
         names=tuple(scene.names),
     )
 
@@ -202,7 +202,7 @@ def _when_stopped(desk: Desk) -> frozenset[Outcome]:
     run = desk.recorded()
     if run is None or run.phase in _ENDING:
         return frozenset({Outcome.SUCCEEDED})
-    training = [row for row in desk.cloud.ledger() if row.machine and row.left and row.ours]
+    training = [row for row in desk.cloud.ledger() if row.machine and row.remaining and row.ours]
     ends = desk.cloud.trains_until(RUN_ID)
     over = run.phase is Phase.RUNNING and not training
     if over or (ends is not None and ends - desk.cloud.now() < ENDING_SOON):

@@ -150,13 +150,13 @@ def bench(folder: Path) -> Iterator[dict[str, str]]:
         (folder / "images" / "a").mkdir(parents=True)
         (folder / "images" / "a" / "1.png").write_bytes(b"x")
         (folder / "job.yaml").write_text(json.dumps(JOBS[0]))
-        fake_provider.WANTED.append(made)
+        fake_provider.PROVIDERS.append(made)
         try:
             said = plan("launch", "job.yaml", "--provider", "local", "--yes", "--json")
             assert said.code == 0, said.err
             yield {RUN: said.json["run_id"], CATALOG: str(small_catalog(folder))}
         finally:
-            fake_provider.WANTED.remove(made)
+            fake_provider.PROVIDERS.remove(made)
 
 
 def run(inputs: int, seed: int) -> Counter[str]:
@@ -169,13 +169,13 @@ def run(inputs: int, seed: int) -> Counter[str]:
     return outcomes
 
 
-def _typed(number: int, seed: int, known: dict[str, str], folder: Path) -> str:
+def _typed(number: int, seed: int, values: dict[str, str], folder: Path) -> str:
     random = Random(f"{seed}/{number}")
     command = COMMANDS[number % len(COMMANDS)]
     is_job = "job.yaml" in command and random.random() < 0.6
     (folder / "job.yaml").write_bytes(mutated_job(random) if is_job else json.dumps(random.choice(JOBS)).encode())
     words = list(command) if is_job else mutated_words(command, random)
-    words = [known.get(word, word) for word in words]
+    words = [values.get(word, word) for word in words]
     what = f"seed {seed}/{number}: plan {' '.join(words)[:300]!r}"
     try:
         with no_longer_than(LONGEST_SECONDS, what):

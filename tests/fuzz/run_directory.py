@@ -32,12 +32,12 @@ from providers.sim.attempt_record import attempt_record
 from tests.desk import TINY, signed_out
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import ENDED, RUNNING, STOPPING, FakeMachine, FakeStore, Seen
+from tests.doubles.fake_machine import RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, FakeStore, Sighting
 from tests.doubles.fake_provider import FACTORY, TimedProvider
 from tests.fuzz.mutations import Crash, a_folder, changed_bytes, changed_value, no_longer_than
 from tests.hostile.run_directory import EVIL
 from tests.hostile.terminal import assert_harmless
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,12 +136,12 @@ def _changed(content: bytes, random: Random) -> bytes:
     return b"\n".join(lines * random.choice((1, 1, 1, 2)))
 
 
-def _trains(machine: FakeMachine) -> Iterator[Seen]:
+def _trains(machine: FakeMachine) -> Iterator[Sighting]:
     """Trains until it is asked to end."""
     while not machine.stop_asked:
         yield RUNNING
     yield STOPPING
-    yield next(seen for seen in ENDED.values() if seen.exit_code == 75)
+    yield next(seen for seen in SIGHTING_OF_END.values() if seen.exit_code == 75)
 
 
 class Bench:
@@ -162,7 +162,7 @@ class Bench:
     def fill(self, run_id: str, files: dict[str, bytes]) -> None:
         self.provider.stores[run_id].files = files  # type: ignore[index]
 
-    def typed(self, *arguments: str, codes: tuple[int, ...] = _CODES) -> Said:
+    def typed(self, *arguments: str, codes: tuple[int, ...] = _CODES) -> CommandResult:
         said = plan(*arguments)
         assert_harmless(said)
         assert said.code in codes, (said.code, said.err)
@@ -187,10 +187,10 @@ class Bench:
     def ends(self, files: dict[str, bytes]) -> None:
         """A run that ends by itself and leaves such a directory, followed to its receipt."""
 
-        def script(machine: FakeMachine) -> Iterator[Seen]:
+        def script(machine: FakeMachine) -> Iterator[Sighting]:
             machine.store.files = dict(files)
             yield RUNNING
-            yield next(seen for seen in ENDED.values() if seen.exit_code == 0)
+            yield next(seen for seen in SIGHTING_OF_END.values() if seen.exit_code == 0)
 
         self.provider.scripts = [script]
         self.typed("launch", "job.yaml", "--provider", "local", "--yes", "--fresh")
@@ -215,7 +215,7 @@ class Bench:
 
     def _state(self, run_id: str) -> InstanceState | None:
         machine = self.provider.machines.get(f"{run_id}-1")
-        return machine.seen.state if machine else None
+        return machine.sighting.state if machine else None
 
 
 @lru_cache(maxsize=1)
@@ -237,11 +237,11 @@ def bench(folder: Path) -> Iterator[Bench]:
         patch.chdir(folder)
         patch.setitem(*FACTORY)
         (folder / "job.yaml").write_text(TINY)
-        fake_provider.WANTED.append(made)
+        fake_provider.PROVIDERS.append(made)
         try:
             yield Bench(made, folder / "home")
         finally:
-            fake_provider.WANTED.remove(made)
+            fake_provider.PROVIDERS.remove(made)
 
 
 def run(inputs: int, seed: int) -> Counter[str]:

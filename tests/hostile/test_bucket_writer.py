@@ -45,7 +45,7 @@ def test_the_attempt_ends_with_the_name_of_what_was_swapped(tmp_path: Path) -> N
     ending = rented.run()
     assert (ending.state, ending.reason) == ("failed", "NOT_FETCHED")
     assert "job.json is not what was promised" in rented.status["message"]
-    assert rented.docker.asked("docker", "create") == []
+    assert rented.docker.calls_of("docker", "create") == []
 
 
 def test_the_spec_vouches_for_the_job_that_is_sent() -> None:
@@ -122,7 +122,7 @@ def stored(tmp_path: Path, key: str) -> MemoryStore:
     return first.store
 
 
-def begun(tmp_path: Path, store: MemoryStore, key: str) -> tuple[Rented, str]:
+def started_run(tmp_path: Path, store: MemoryStore, key: str) -> tuple[Rented, str]:
     """The run's next machine, and what it goes on from."""
     second = Rented(tmp_path / "second", store, run_key=key)
     return second, drained(second.agent.checkpoints.restore())
@@ -132,7 +132,7 @@ def begun(tmp_path: Path, store: MemoryStore, key: str) -> tuple[Rented, str]:
 def test_a_checkpoint_that_is_not_vouched_for_is_named_and_not_used(tmp_path: Path, hostile: str) -> None:
     store = stored(tmp_path, KEY)
     HOSTILE[hostile](store.objects)
-    second, name = begun(tmp_path, store, KEY)
+    second, name = started_run(tmp_path, store, KEY)
     assert name == ("step-00000060" if "later" in hostile else "step-00000030")
     bad = "step-99999999" if "later" in hostile else "step-00000060"
     assert second.agent.checkpoints.remark == (
@@ -160,13 +160,13 @@ def test_the_person_is_told_of_a_checkpoint_that_was_not_used_and_of_no_other(tm
 
 
 def test_a_checkpoint_that_is_vouched_for_is_used(tmp_path: Path) -> None:
-    second, name = begun(tmp_path, stored(tmp_path, KEY), KEY)
+    second, name = started_run(tmp_path, stored(tmp_path, KEY), KEY)
     assert (name, second.agent.checkpoints.remark) == ("step-00000060", "")
     assert not list(second.paths.run_dir.rglob("vouched.json"))
 
 
 def test_a_run_that_began_without_a_key_goes_on_and_says_so(tmp_path: Path) -> None:
-    second, name = begun(tmp_path, stored(tmp_path, ""), "")
+    second, name = started_run(tmp_path, stored(tmp_path, ""), "")
     assert name == "step-00000060"
     assert second.agent.checkpoints.remark == (
         "checkpoint step-00000060 is not vouched for: the run began without a key"

@@ -46,11 +46,11 @@ def test_an_empty_line_does_not_launch_a_strangers_image(folder: Path) -> None:
     with AtPty(folder, "launch", "job.yaml", "--provider", "sim", "--deadline", "600h", PLAN_SIM_SPEED="30") as first:
         first.wait_for("launch with the image, data and secrets above? [y/N]:")
         first.type("\n")
-        code, _ = first.ended()
+        code, _ = first.wait_for_end()
     assert code == 130
-    assert EVIL in "".join(first.shown.split("\r\n"))
-    assert "who can read what it uses: the image's program" in first.shown
-    assert "Traceback" not in first.shown
+    assert EVIL in "".join(first.screen.split("\r\n"))
+    assert "who can read what it uses: the image's program" in first.screen
+    assert "Traceback" not in first.screen
 
 
 def test_image_address_and_secrets_are_listed_each() -> None:
@@ -81,16 +81,16 @@ def test_a_folder_that_a_strangers_image_reads_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offers", "said", "unsaid"),
+    ("offers", "lines", "unsaid"),
     [
         ([an_offer(provider="local")], ["the image's program"], ["bucket", "every machine", "TPU"]),
         ([an_offer(provider="aws")], ["the image's program", "bucket", "every machine of the account"], ["TPU"]),
         ([an_offer(provider="gcp", device="TPU v4")], ["bucket", "every machine", "on a TPU"], []),
     ],
 )
-def test_who_could_read_it_is_said(offers: list[Offer], said: list[str], unsaid: list[str]) -> None:
+def test_who_could_read_it_is_said(offers: list[Offer], lines: list[str], unsaid: list[str]) -> None:
     (line,) = readers(a_job(container=EVIL, secrets={"HUB_TOKEN": HUB}), offers)
-    assert all(word in line for word in said)
+    assert all(word in line for word in lines)
     assert not any(word in line for word in unsaid)
 
 
@@ -101,7 +101,7 @@ def test_an_empty_line_does_not_measure_a_strangers_image(folder: Path) -> None:
     with AtPty(folder, "measure", "job.yaml") as first:
         first.wait_for("on this machine? [y/N]:")
         first.type("\n")
-        code, _ = first.ended()
+        code, _ = first.wait_for_end()
     assert code == 130
-    assert EVIL in "".join(first.shown.split("\r\n"))
-    assert "who can read what it uses: the image's program" in first.shown
+    assert EVIL in "".join(first.screen.split("\r\n"))
+    assert "who can read what it uses: the image's program" in first.screen

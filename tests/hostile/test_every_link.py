@@ -39,12 +39,12 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def path_of(made: MachinePart, name: str) -> str:
-    return next(stored.path for stored in made.objects if stored.path.rpartition("/")[2] == name)
+def path_of(machine_part: MachinePart, name: str) -> str:
+    return next(stored.path for stored in machine_part.objects if stored.path.rpartition("/")[2] == name)
 
 
-def run_directory(made: MachinePart) -> dict[str, bytes]:
-    return {stored.path: stored.data for stored in made.objects}
+def run_directory(machine_part: MachinePart) -> dict[str, bytes]:
+    return {stored.path: stored.data for stored in machine_part.objects}
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -84,7 +84,7 @@ def test_the_agent_takes_no_other_job_trainer_or_list_of_packages(tmp_path: Path
     ending = rented.run()
     assert (ending.state, ending.reason) == ("failed", "NOT_FETCHED")
     assert f"{path} is not what was promised" in rented.status["message"]
-    assert rented.docker.asked("docker", "create") == rented.docker.asked("docker", "run") == []
+    assert rented.docker.calls_of("docker", "create") == rented.docker.calls_of("docker", "run") == []
     assert not [found for found in rented.paths.root.rglob(name) if found.is_file()]
 
 
@@ -144,10 +144,10 @@ def test_an_image_is_named_by_its_digest_or_not_at_all(tmp_path: Path, image: st
         read_spec(text.replace(spec_of(part()).images[0], image))
     rented = Rented(tmp_path)
     assert rented.run().state == "done"
-    pulled = [words[-1] for words in rented.docker.asked("docker", "pull")]
+    pulled = [words[-1] for words in rented.docker.calls_of("docker", "pull")]
     assert pulled
     assert all("@sha256:" in name for name in pulled)
-    created = [word for words in rented.docker.asked("docker", "create") for word in words if "/train" in word]
+    created = [word for words in rented.docker.calls_of("docker", "create") for word in words if "/train" in word]
     assert created
     assert all("@sha256:" in name for name in created)
 

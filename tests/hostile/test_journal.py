@@ -57,9 +57,9 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(*FACTORY)
     (tmp_path / "job.yaml").write_text(TINY)
     made = FakeProvider(FakeClock(), [done_at_once], tidy=True)
-    fake_provider.WANTED.append(made)
+    fake_provider.PROVIDERS.append(made)
     yield
-    fake_provider.WANTED.remove(made)
+    fake_provider.PROVIDERS.remove(made)
 
 
 def two_runs() -> list[str]:
@@ -99,23 +99,23 @@ def test_a_field_that_cannot_be_read_is_told_and_hides_no_run(tmp_path: Path, fi
     bad, good = two_runs()
     spoil_field(tmp_path, bad, field, value)
     # A list of past runs shows none of these.
-    assert_told(bad, good, listed=field in ("deadline", "budget_usd", "attempts"))
+    assert_told(bad, good, is_listed=field in ("deadline", "budget_usd", "attempts"))
 
 
 @pytest.mark.parametrize(("column", "value"), BAD_COLUMNS)
 def test_a_column_that_cannot_be_read_is_told_and_hides_no_run(tmp_path: Path, column: str, value: object) -> None:
     bad, good = two_runs()
     spoil(tmp_path, bad, column, value)
-    assert_told(bad, good, listed=column == "targets")
+    assert_told(bad, good, is_listed=column == "targets")
 
 
-def assert_told(bad: str, good: str, *, listed: bool) -> None:
+def assert_told(bad: str, good: str, *, is_listed: bool) -> None:
     """Every command says what it cannot read of one run, and shows the other."""
     said = plan("history")
     assert_harmless(said)
     assert said.code == 0, said.err
     assert good in said.out
-    if listed:
+    if is_listed:
         assert bad in said.out
     else:
         assert f"run {bad} is left out: " in said.err

@@ -15,7 +15,7 @@ from providers.base import InstanceState
 from tests.desk import TINY, signed_out
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import ENDED, RUNNING, STOPPING, FakeMachine, FakeStore, Seen
+from tests.doubles.fake_machine import RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, FakeStore, Sighting
 from tests.doubles.fake_provider import FACTORY, FakeProvider, TimedProvider
 from tests.hostile.run_directory import BAD_LINES, EVIL, evil_lines, make_hostile
 from tests.hostile.terminal import assert_harmless
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from planner.runs.run import Run
 
 
-def hostile(machine: FakeMachine) -> Iterator[Seen]:
+def hostile(machine: FakeMachine) -> Iterator[Sighting]:
     """Trains until it is asked to end; its run directory is hostile all the time."""
     make_hostile(machine.store, machine.request.attempt)
     while not machine.stop_asked:
         yield RUNNING
     make_hostile(machine.store, machine.request.attempt)
     yield STOPPING
-    yield next(seen for seen in ENDED.values() if seen.exit_code == 75)
+    yield next(seen for seen in SIGHTING_OF_END.values() if seen.exit_code == 75)
 
 
-def hostile_to_its_end(machine: FakeMachine) -> Iterator[Seen]:
+def hostile_to_its_end(machine: FakeMachine) -> Iterator[Sighting]:
     """Ends by itself as if it were done."""
     make_hostile(machine.store, machine.request.attempt)
     yield RUNNING
-    yield next(seen for seen in ENDED.values() if seen.exit_code == 0)
+    yield next(seen for seen in SIGHTING_OF_END.values() if seen.exit_code == 0)
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +53,9 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePr
     monkeypatch.setitem(*FACTORY)
     (tmp_path / "job.yaml").write_text(TINY)
     made = TimedProvider(FakeClock(), [hostile], tidy=True)
-    fake_provider.WANTED.append(made)
+    fake_provider.PROVIDERS.append(made)
     yield made
-    fake_provider.WANTED.remove(made)
+    fake_provider.PROVIDERS.remove(made)
 
 
 def launched(tmp_path: Path) -> Run:
@@ -72,7 +72,7 @@ def test_stop_ends_a_trainer_whose_run_directory_is_hostile(tmp_path: Path, prov
     assert_harmless(stopped)
     assert stopped.code == 0, stopped.err
     assert provider.count("stop") == 1
-    assert [machine.seen.state for machine in provider.machines.values()] == [InstanceState.ENDED]
+    assert [machine.sighting.state for machine in provider.machines.values()] == [InstanceState.ENDED]
     assert "lines of progress could not be read" in stopped.err
 
 
@@ -96,7 +96,7 @@ def test_one_hostile_run_hides_no_other(tmp_path: Path, provider: FakeProvider) 
     for _ in range(2):
         swept = plan("sweep", "--provider", "local", "--yes")
         assert_harmless(swept)
-    assert provider.machines[f"{second.run_id}-1"].seen.state is InstanceState.RUNNING
+    assert provider.machines[f"{second.run_id}-1"].sighting.state is InstanceState.RUNNING
 
 
 def test_a_launch_that_is_followed_ends_with_a_sentence(provider: FakeProvider) -> None:

@@ -62,7 +62,7 @@ CREDENTIALS = {
 VALUE = b'{"SecretString":"v","payload":{"data":"dg=="},"value":"v"}'
 
 
-class Asked:
+class Recorder:
     """The vendors' hosts: a metadata service that gives credentials; every other address is kept and answered."""
 
     def __init__(self, cloud: str) -> None:
@@ -84,7 +84,7 @@ class Asked:
 
 @pytest.mark.parametrize(("cloud", "reference"), [(cloud, text) for cloud, texts in HOSTILE.items() for text in texts])
 def test_a_hostile_reference_is_asked_of_nobody(cloud: str, reference: str) -> None:
-    asked = Asked(cloud)
+    asked = Recorder(cloud)
     assert not is_reference(reference)
     with pytest.raises(SecretError):
         resolve(asked.access(), reference)
@@ -130,7 +130,7 @@ def test_it_is_refused_before_anything_is_rented(cloud: str, reference: str) -> 
     ],
 )
 def test_a_good_reference_is_asked_of_its_vendor(cloud: str, reference: str, url: str) -> None:
-    asked = Asked(cloud)
+    asked = Recorder(cloud)
     assert is_reference(reference)
     assert resolve(asked.access(), reference) == "v"
     assert asked.urls == [url]

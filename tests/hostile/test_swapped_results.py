@@ -16,7 +16,7 @@ from providers.agent.signatures import ATTEMPT, Vouching, attempt_path
 from providers.base import EndKind
 from tests.builders import a_target
 from tests.doubles.desk import Desk
-from tests.doubles.fake_machine import ENDED, MODEL, FakeMachine, Seen, ends_after, trains_well
+from tests.doubles.fake_machine import MODEL, SIGHTING_OF_END, FakeMachine, Sighting, ends_after, trains_well
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.providers.agent.machine import Rented
 
@@ -51,12 +51,12 @@ def files_of(desk: Desk) -> Files:
     return store.files
 
 
-def and_then(change: Callable[[Files], object]) -> Callable[[FakeMachine], Iterator[Seen]]:
+def and_then(change: Callable[[Files], object]) -> Callable[[FakeMachine], Iterator[Sighting]]:
     """Trains to the end, and is followed by somebody who writes to its run directory."""
 
-    def script(machine: FakeMachine) -> Iterator[Seen]:
+    def script(machine: FakeMachine) -> Iterator[Sighting]:
         for seen in trains_well(machine):
-            if seen is ENDED[EndKind.DONE]:
+            if seen is SIGHTING_OF_END[EndKind.DONE]:
                 change(machine.store.files)
             yield seen
 
@@ -128,7 +128,7 @@ def test_results_that_are_vouched_for_come_home_with_their_receipt(desk: Desk) -
     assert run.outcome is Outcome.SUCCEEDED
     assert {path.name: path.read_bytes() for path in (desk.folder / "model").iterdir()} == MODEL
     assert receipt.accuracy == 0.975
-    assert not [event.text for event in desk.told(Message) if "vouch" in event.text]
+    assert not [event.text for event in desk.events_of(Message) if "vouch" in event.text]
 
 
 def test_a_record_of_another_attempt_or_run_vouches_for_nothing(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_record_of_another_attempt_or_run_vouches_for_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "field_name"),
     [
         (lambda files: files.update({PROGRESS: files[PROGRESS].replace(b"0.975", b"0.999")}), f"{PROGRESS} is not"),
         (lambda files: files.pop(PROGRESS), f"{PROGRESS} is not"),
@@ -149,16 +149,18 @@ def test_a_record_of_another_attempt_or_run_vouches_for_nothing(tmp_path: Path) 
     ],
 )
 def test_a_receipt_says_nothing_that_is_not_vouched_for(
-    desk: Desk, change: Callable[[Files], object], named: str
+    desk: Desk, change: Callable[[Files], object], field_name: str
 ) -> None:
     desk.scripts(and_then(change))
     run, receipt = launch(desk)
     assert run.outcome is Outcome.SUCCEEDED, "the model itself is vouched for"
     assert (receipt.accuracy, receipt.device, receipt.actual_images_per_second) == (None, None, None)
     told = [
-        event.text for event in desk.told(Message) if event.text.startswith("the receipt lacks what the trainer said")
+        event.text
+        for event in desk.events_of(Message)
+        if event.text.startswith("the receipt lacks what the trainer said")
     ]
-    assert named in told[0]
+    assert field_name in told[0]
 
 
 def test_a_run_that_began_without_a_key_comes_home_and_says_so(desk: Desk) -> None:
@@ -166,7 +168,7 @@ def test_a_run_that_began_without_a_key_comes_home_and_says_so(desk: Desk) -> No
     run, _ = desk.runner().follow(run, desk.request())
     assert run.outcome is Outcome.SUCCEEDED
     assert f"the model of run {run.run_id} cannot be verified: this home has no key of that run" in [
-        event.text for event in desk.told(Message)
+        event.text for event in desk.events_of(Message)
     ]
 
 

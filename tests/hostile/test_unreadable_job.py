@@ -14,7 +14,7 @@ from planner.runs.run import Outcome, Phase
 from providers.base import EndKind
 from tests.builders import a_target
 from tests.doubles.desk import Desk
-from tests.doubles.fake_machine import ENDED, FakeMachine, Seen, trains_well
+from tests.doubles.fake_machine import SIGHTING_OF_END, FakeMachine, Sighting, trains_well
 from tests.doubles.fake_provider import FakeProvider
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def test_a_job_that_cannot_be_read_costs_the_receipt_a_line(tmp_path: Path, name
     desk = Desk(tmp_path)
     desk.provider = FakeProvider(desk.clock, name=name)
 
-    def spoilt(machine: FakeMachine) -> Iterator[Seen]:
+    def spoilt(machine: FakeMachine) -> Iterator[Sighting]:
         for seen in trains_well(machine):
-            if seen is ENDED[EndKind.DONE]:
+            if seen is SIGHTING_OF_END[EndKind.DONE]:
                 with closing(sqlite3.connect(desk.settings.journal)) as db, db:
                     db.execute("UPDATE runs SET job_json = ?", (job_json,))
             yield seen
@@ -42,7 +42,7 @@ def test_a_job_that_cannot_be_read_costs_the_receipt_a_line(tmp_path: Path, name
     assert (run.phase, run.outcome) == (Phase.DONE, Outcome.SUCCEEDED)
     assert desk.leaked == []
     assert desk.journal.receipt(run.run_id) == receipt.to_json()
-    told = " ".join(event.text for event in desk.told(Message))
+    told = " ".join(event.text for event in desk.events_of(Message))
     assert f"the job of run {run.run_id} in the journal cannot be read" in told
     with pytest.raises(StateError, match="cannot be read"):
         desk.runner().request_maker(run, client="")

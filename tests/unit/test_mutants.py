@@ -42,13 +42,13 @@ def test_every_module_of_the_agent_is_changed(folder: str) -> None:
     assert modules - set(ANSWERS.tests) == {f"{folder}/__init__.py"}
 
 
-@pytest.mark.parametrize("known", ANSWERS.reviewed, ids=lambda known: known.was[:40])
-def test_a_mutant_that_needs_no_test_is_one_of_the_code_as_it_is(known: Reviewed) -> None:
-    modules = [module for module in ANSWERS.tests if fnmatchcase(module, known.module)]
+@pytest.mark.parametrize("reviewed", ANSWERS.reviewed, ids=lambda reviewed: reviewed.was[:40])
+def test_a_mutant_that_needs_no_test_is_one_of_the_code_as_it_is(reviewed: Reviewed) -> None:
+    modules = [module for module in ANSWERS.tests if fnmatchcase(module, reviewed.module)]
     lines = {line.strip() for module in modules for line in (ROOT / module).read_text(encoding="utf-8").splitlines()}
-    assert set(known.was.splitlines()) <= lines
-    assert known.was != known.becomes
-    assert known.why.endswith(".")
+    assert set(reviewed.was.splitlines()) <= lines
+    assert reviewed.was != reviewed.becomes
+    assert reviewed.why.endswith(".")
 
 
 @pytest.fixture

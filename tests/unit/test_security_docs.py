@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 
 TEXT = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-_NAMED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
+_TEST_NAME = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 _WHO = (
     "stranger's job", "container", "machine's root", "another run", "another user of this computer", "stolen sign-in",
     "network", "dependency",
@@ -33,7 +33,7 @@ def statements() -> list[str]:
 
 
 def test_every_test_that_is_named_exists() -> None:
-    named = _NAMED.findall(TEXT)
+    named = _TEST_NAME.findall(TEXT)
     assert len(named) > 50
     assert [f"{path}::{name}" for path, name in named if name not in _tests_of(path)] == []
 
@@ -41,7 +41,7 @@ def test_every_test_that_is_named_exists() -> None:
 @pytest.mark.parametrize("statement", statements(), ids=lambda text: text[:60])
 def test_every_statement_has_a_test_or_is_not_proven(statement: str) -> None:
     shown_by = statement.rstrip("| ").rpartition("|")[2] if statement.startswith("|") else statement
-    assert _NAMED.search(shown_by) or "not proven" in shown_by.lower()
+    assert _TEST_NAME.search(shown_by) or "not proven" in shown_by.lower()
 
 
 @pytest.mark.parametrize("who", _WHO)

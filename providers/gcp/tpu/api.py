@@ -168,7 +168,7 @@ def refusal_of(http_status: int, text: str) -> Refused:
 
 
 def _refusal(error: Any) -> Refused:
-    """By the answer itself: the class of the exception says less."""
+    """Return the error by the reply itself: the class of the exception says less."""
     response = getattr(error, "response", None)
     if response is not None and hasattr(response, "status_code"):
         return refusal_of(response.status_code, response.text)
@@ -191,7 +191,7 @@ def _plain(answer: Any) -> dict[str, Any]:
 
 
 def _operation(reply: Any) -> dict[str, Any]:
-    """Without its metadata and its result, which may be of a kind that this version does not know."""
+    """Return the operation without its metadata and result, which may have a type that this version does not know."""
     error = {"code": reply.error.code, "message": reply.error.message} if reply.HasField("error") else None
     return {"name": reply.name, "done": bool(reply.done), **({"error": error} if error else {})}
 

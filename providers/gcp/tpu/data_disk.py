@@ -59,7 +59,7 @@ def why_too_large(request: LaunchRequest) -> str:
 
 
 def full_name(project: str, place: TpuLocation) -> str:
-    """As the Cloud TPU API names the disk that it attaches."""
+    """Return the full name by which the Cloud TPU API attaches the disk."""
     return f"projects/{project}/zones/{place.zone}/disks/{place.name}"
 
 

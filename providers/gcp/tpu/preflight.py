@@ -68,7 +68,7 @@ def looks(account: Account, ask_tpu: Ask, ask_tasks: Ask, offer: Offer) -> Mappi
 
 
 def zones_of(account: Account, ask_tpu: Ask, offer: Offer) -> tuple[str, ...]:
-    """Of the offer's zones those that list its accelerator type. Raises ProviderError."""
+    """Return those of the offer's zones that list its accelerator type. Raises ProviderError."""
     name = accelerator_type(offer)
     return tuple(zone for zone in offer.zones if name in _types(account, ask_tpu, zone))
 

@@ -49,7 +49,7 @@ Answer = TypeVar("Answer")
 
 
 def make_tpu_machines(account: Account, rented: Rented, api: Api) -> TpuMachines:
-    """Nobody is asked anything."""
+    """Create the part without a call."""
     return TpuMachines(account, rented, TpuCalls(account), TasksCalls(account), DataDisks(api), rented.now)
 
 
@@ -89,7 +89,7 @@ class TpuMachines:
         return word_of(identity) in (WORD, NODE, TASK)
 
     def zones(self, offer: Offer) -> Sequence[str]:
-        """Of the offer's zones those that have it for this project; none where it does not use the API."""
+        """The offer's zones that have it for this project; none where the project does not use the API."""
         try:
             return checks.zones_of(self.account, self._ask_tpu, offer)
         except PermissionDeniedError as error:
@@ -101,7 +101,7 @@ class TpuMachines:
         return checks.looks(self.account, self._ask_tpu, self._ask_tasks, offer)
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """By the quotas of the Cloud TPU API, as far as their words tell which is meant."""
+        """Return shortfalls by the quotas of the Cloud TPU API, as far as their names say which is meant."""
         checks = [quotas.check(self.account, quotas.of_tpu_api(offer)) for offer in offers]
         return [check.detail if check.state is PreflightState.REFUSED else "" for check in checks]
 
@@ -321,7 +321,7 @@ class TpuMachines:
         self._of_tasks("DeleteTask", partial(deadline.disarm, self.tasks, name))
 
     def _timers_of(self, place: TpuLocation) -> list[str]:
-        """Of the queued resource and its node; those of a data disk stay until that goes."""
+        """The timers of the queued resource and its node; those of a data disk stay until the disk is deleted."""
         there = [task for task in self._lists.tasks_of(None) if not task.is_of_disk]
         return [task.name for task in there if (task.zone, task.ends) == (place.zone, place.name)]
 

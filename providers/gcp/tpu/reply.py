@@ -88,12 +88,12 @@ class TpuLocation:
         return self.zone.rpartition("-")[0]
 
     def full(self, project: str, collection: str) -> str:
-        """Its full name in a collection, such as `nodes`."""
+        """Return the full name in a collection, such as `nodes`."""
         return f"projects/{project}/locations/{self.zone}/{collection}/{self.name}"
 
 
 def place_of(identity: str) -> TpuLocation | None:
-    """Of a queued resource's or node's id; None for another."""
+    """Return zone and name by the id of a queued resource or a node; None for another id."""
     parts = identity.split("/")
     return TpuLocation(parts[1], parts[2]) if len(parts) == 3 and parts[0] in (WORD, NODE) and all(parts) else None
 

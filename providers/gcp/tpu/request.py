@@ -113,7 +113,9 @@ def create_call(request: LaunchRequest, startup_script: str, settings: GcpSettin
 
 
 def _wait_until(request: LaunchRequest) -> datetime:
-    """Until when it may wait, and at most a quarter of the time that it has: another zone is to have its chance."""
+    """Return until when the queued resource may wait: at most a quarter of the time left, so that another zone can be
+    tried.
+    """
     began = resolution_of(request, TpuResolution).boot_deadline - BOOT_ALLOWANCE
     return began + min(LONGEST_WAIT, max((request.deadline - began) / 4, _LEAST_WAIT))
 
@@ -153,7 +155,7 @@ def _commands(texts: list[str]) -> str:
 
 
 def _file(entry: dict[str, str]) -> str:
-    """Whole or not at all: a machine that loses power meanwhile has the old file or the new one."""
+    """Return shell lines that replace a file atomically: a machine that loses power has the old file or the new one."""
     if set(entry) - {"path", "content", "encoding"}:
         raise ValueError(f"no shell for a file with {', '.join(sorted(entry))}")
     packed = entry.get("encoding") == "gz+b64"

@@ -63,7 +63,7 @@ class TpuResolution(GoogleResolution):
 
 
 def resolve(request: LaunchRequest, zone: str, rented: Rented, account: Account, ask: Ask) -> TpuResolution:
-    """For a request with its data; creates nothing. `ask` asks the API. Raises ProviderError."""
+    """Look up what a request with its data leaves open; creates nothing. `ask` calls the API. Raises ProviderError."""
     machine = rented.resolve(request)
     return TpuResolution(
         image_digest=machine.image_digest,

@@ -237,14 +237,14 @@ def exists(kind: str, region: str, name: str) -> bool:
             return any(name in group.schedules for group in scheduler(region).schedule_groups.values())
 
 
-def _state(found: Any, name: str, code: int) -> None:
-    found._state.name, found._state.code = name, code
+def _state(ec2_instance: Any, name: str, code: int) -> None:
+    ec2_instance._state.name, ec2_instance._state.code = name, code
 
 
-def _why(found: Any) -> None:
+def _why(ec2_instance: Any) -> None:
     from moto.ec2.models.instances import StateReason
 
-    code, message, at = found.plan_end
-    found.state_reason = StateReason(message, code)
+    code, message, at = ec2_instance.plan_end
+    ec2_instance.state_reason = StateReason(message, code)
     who = "User initiated " if code.startswith("Client.") else code + " "
-    found._reason = f"{who}({at:%Y-%m-%d %H:%M:%S} GMT)"
+    ec2_instance._reason = f"{who}({at:%Y-%m-%d %H:%M:%S} GMT)"

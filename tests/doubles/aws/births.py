@@ -20,10 +20,10 @@ TOKEN_MEMORY = timedelta(hours=24)
 """EC2 says "at least": it may be longer, and nobody may rely on that."""
 
 
-def has_forgotten(w: World, made: Any) -> bool:
+def has_forgotten(w: World, resource: Any) -> bool:
     """Whether the token of this reservation names nothing any more."""
-    gone = [w.machines[row.id].gone_at for row in made.instances if w.machines[row.id].gone]
-    return len(gone) == len(made.instances) and all(at is not None and w.now - at >= TOKEN_MEMORY for at in gone)
+    gone = [w.machines[row.id].gone_at for row in resource.instances if w.machines[row.id].is_gone]
+    return len(gone) == len(resource.instances) and all(at is not None and w.now - at >= TOKEN_MEMORY for at in gone)
 
 
 def let_in(w: World, region: str, zone: str, kind: str, market: str, user_data: Any) -> None:
@@ -52,35 +52,36 @@ def let_in(w: World, region: str, zone: str, kind: str, market: str, user_data: 
         raise refused("InsufficientInstanceCapacity", full + (more if others else ""))
 
 
-def born(w: World, b: Any, made: Any, given: dict[str, Any], market: str) -> None:
+def born(w: World, b: Any, resource: Any, parameters: dict[str, Any], market: str) -> None:
     """The new machine, and what it brings: disks, interfaces, on spot a request; each with its tags and its time."""
-    tags = given.get("tags") or {}
-    labels = {tag["key"]: tag["value"] for tag in made.get_tags()}
-    made.launch_time = w.now
-    made._state.name, made._state.code = "pending", 0
+    tags = parameters.get("tags") or {}
+    labels = {tag["key"]: tag["value"] for tag in resource.get_tags()}
+    resource.launch_time = w.now
+    resource._state.name, resource._state.code = "pending", 0
     region, run, client = b.region_name, labels.get(_LABEL), labels.get(_CLIENT)
     things = []
-    for _, device in made.get_block_device_mapping:
+    for _, device in resource.get_block_device_mapping:
         volume = b.volumes[device.volume_id]
         volume.create_time = w.now
         things.append(Thing(volume.id, "volume", region, run, client, w.now))
-    for interface in made.nics.values():
+    for interface in resource.nics.values():
         interface.add_tags(tags.get("network-interface", {}))
         things.append(Thing(interface.id, "network interface", region, run, client, w.now))
     if market == "spot":
-        request = spot_request(b, made, tags.get("spot-instances-request", {}))
+        request = spot_request(b, resource, tags.get("spot-instances-request", {}))
         things.append(Thing(request.id, "spot request", region, run, client, w.now))
     machine = Machine(
-        id=made.id, region=region, zone=made.placement.zone, instance_type=made.instance_type, market=market,
-        vcpus=vcpus_of(region, made.instance_type), run=run, client=client,
+        id=resource.id, region=region, zone=resource.placement.zone, instance_type=resource.instance_type,
+        market=market,
+        vcpus=vcpus_of(region, resource.instance_type), run=run, client=client,
         attempt=int(labels[_ATTEMPT]) if _ATTEMPT in labels else None,
-        user_data=raw(made.user_data).decode() if made.user_data else "",
-        profile=given.get("iam_instance_profile_name") or None,
+        user_data=raw(resource.user_data).decode() if resource.user_data else "",
+        profile=parameters.get("iam_instance_profile_name") or None,
     )  # fmt: skip
     w.born(machine, things)
 
 
-def spot_request(b: Any, made: Any, tags: dict[str, str]) -> Any:
+def spot_request(b: Any, resource: Any, tags: dict[str, str]) -> Any:
     """moto's own class would launch a second machine."""
     from moto.ec2.models.spot_requests import LaunchSpecification, SpotInstanceRequest
     from moto.ec2.utils import random_spot_request_id
@@ -88,32 +89,35 @@ def spot_request(b: Any, made: Any, tags: dict[str, str]) -> Any:
     request = object.__new__(SpotInstanceRequest)
     request.ec2_backend, request.id = b, random_spot_request_id()
     request.launch_specification = LaunchSpecification(
-        kernel_id=None, ramdisk_id=None, image_id=made.image_id, key_name=None, instance_type=made.instance_type,
-        placement=made.placement.zone, monitored=False, subnet_id=made.subnet_id,
+        kernel_id=None, ramdisk_id=None, image_id=resource.image_id, key_name=None,
+        instance_type=resource.instance_type,
+        placement=resource.placement.zone, monitored=False, subnet_id=resource.subnet_id,
     )  # fmt: skip
     request.state, request._status_code, request.status_message = "active", "fulfilled", ""
     request.price, request.type = "1.0", "one-time"
     request.valid_from = request.valid_until = request.launch_group = request.availability_zone_group = None
     request.instance_interruption_behaviour, request.user_data, request.spot_fleet_id = "terminate", None, None
-    request.instance = made
+    request.instance = resource
     b.spot_instance_requests[request.id] = request
     request.add_tags(tags)
     return request
 
 
-def scheduled(w: World, region: str, made: Any) -> None:
-    run, _, rest = made.name.partition(".")
+def scheduled(w: World, region: str, resource: Any) -> None:
+    run, _, rest = resource.name.partition(".")
     if not rest:
         return
-    client = made.name.rpartition(".")[2]
-    w.things[made.name] = Thing(made.name, "schedule", region, run, client, w.now)
+    client = resource.name.rpartition(".")[2]
+    w.things[resource.name] = Thing(resource.name, "schedule", region, run, client, w.now)
 
 
-def zone(b: Any, given: dict[str, Any]) -> str:
-    named = given.get("subnet_id") or next((nic["SubnetId"] for nic in given["nics"] if "SubnetId" in nic), None)
+def zone(b: Any, parameters: dict[str, Any]) -> str:
+    named = parameters.get("subnet_id") or next(
+        (nic["SubnetId"] for nic in parameters["nics"] if "SubnetId" in nic), None
+    )
     if named:
         return str(b.get_subnet(named).availability_zone)
-    return str(given.get("placement") or f"{b.region_name}a")
+    return str(parameters.get("placement") or f"{b.region_name}a")
 
 
 def vcpus_of(region: str, kind: str) -> float:

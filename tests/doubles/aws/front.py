@@ -26,7 +26,7 @@ DIGEST_OF_NOTHING = '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.i
 """What the registry beside the double has under every name."""
 _SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
 _CODE = re.compile(rb"<Errors><Error><Code>([^<]+)</Code>")
-_LISTED = re.compile(rb"MaxResults=\d+")
+_PAGE_SIZE = re.compile(rb"MaxResults=\d+")
 
 
 _DENIED = {
@@ -70,7 +70,7 @@ class Armed:
 
     rule: Fault
     chance: Random
-    seen: int = 0
+    call_count: int = 0
     hits: int = 0
 
     def meets(self, call: Call, seconds: float) -> bool:
@@ -79,8 +79,8 @@ class Armed:
             return False
         if rule.region not in (None, call.region) or not _within(rule, seconds):
             return False
-        self.seen += 1
-        if self.seen <= rule.skip or (rule.times is not None and self.hits >= rule.times):
+        self.call_count += 1
+        if self.call_count <= rule.skip or (rule.times is not None and self.hits >= rule.times):
             return False
         if self.chance.random() >= rule.chance:
             return False
@@ -129,19 +129,19 @@ class Front:
         if words is not None:
             refusal = Fault(code=words.code, message=words.message, status=words.status)
             return _refuse(call, refusal, start) if words.code else _empty(call, start)
-        given = list(self._passed_on(environ, body, self._heard(call, start if fault is None else _nobody)))
+        given = list(self._passed_on(environ, body, self._recording(call, start if fault is None else _nobody)))
         if call.service == "ec2" and (found := _CODE.search(b"".join(given))):
             self.refusals.append(found.group(1).decode())
         if fault is not None:
             raise Dropped
         return given
 
-    def _heard(self, call: Call, start: Start) -> Start:
+    def _recording(self, call: Call, start: Start) -> Start:
         """What was carried out is remembered as made at this instant."""
 
         def begin(status: str, *rest: Any) -> Any:
             if status.startswith("2"):
-                self.world.unmet.made(call, self.world.now)
+                self.world.unmet.note_creation(call, self.world.now)
             return start(status, *rest)
 
         return begin
@@ -156,7 +156,7 @@ class Front:
         self.world.request = body
         paged = f"MaxResults={self.world.scenario.page_size}"
         if b"Action=Describe" in body:
-            body = _LISTED.sub(paged.encode(), body)
+            body = _PAGE_SIZE.sub(paged.encode(), body)
             environ["CONTENT_LENGTH"] = str(len(body))
         query = environ.get("QUERY_STRING", "")
         environ["QUERY_STRING"] = re.sub(r"MaxResults=\d+", paged, query)

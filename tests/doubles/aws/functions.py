@@ -87,11 +87,11 @@ class _Within:
     def __call__(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
         told: list[Any] = []
         with self._lock:
-            body = b"".join(self._asked(request, lambda status, headers, *_: told.extend((status, headers))))
+            body = b"".join(self._respond(request, lambda status, headers, *_: told.extend((status, headers))))
         status, headers = told
         return AWSResponse(request.url, int(status.split()[0]), dict(headers), _Raw(body))
 
-    def _asked(self, request: AWSPreparedRequest, start: Callable[..., Any]) -> Iterable[bytes]:
+    def _respond(self, request: AWSPreparedRequest, start: Callable[..., Any]) -> Iterable[bytes]:
         url, body = urlsplit(request.url), request.body or b""
         data = body.encode() if isinstance(body, str) else body
         named = {f"HTTP_{name.upper().replace('-', '_')}": _text(value) for name, value in request.headers.items()}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.doubles.aws import backends
 from tests.doubles.aws.machines import work_of
-from tests.doubles.endings import told
+from tests.doubles.endings import end_record
 
 if TYPE_CHECKING:
     from tests.doubles.aws.machines import Machine
@@ -32,7 +32,7 @@ def ledger(world: World) -> list[dict[str, Any]]:
             "ended_at": row.ended_at.isoformat() if row.ended_at else None,
             "left": row.ended_at is None,
             "bills": True,
-            **told(row.ended_by, row.why, work_of(row) if _ours(row) else None),
+            **end_record(row.ended_by, row.why, work_of(row) if _ours(row) else None),
         }
         for row in world.machines.values()
     ]

@@ -71,7 +71,7 @@ class Machine:
     ending: Ending | None = None
     ended_at: datetime | None = None
     gone_at: datetime | None = None
-    gone: bool = False
+    is_gone: bool = False
     forgotten: bool = False
     console: bytes = b""
     befallen: set[int] = field(default_factory=set)

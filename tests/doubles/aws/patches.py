@@ -36,10 +36,10 @@ def create_keeps_to_token_stock_and_quota(world: Callable[[], World]) -> None:
 
     real = InstanceBackend.run_instances
 
-    def run_instances(b: Any, image_id: str, count: int, user_data: Any, groups: Any, **given: Any) -> Any:
+    def run_instances(b: Any, image_id: str, count: int, user_data: Any, groups: Any, **parameters: Any) -> Any:
         w = world()
-        region, zone = b.region_name, births.zone(b, given)
-        token = str(given.get("client_token") or "")
+        region, zone = b.region_name, births.zone(b, parameters)
+        token = str(parameters.get("client_token") or "")
         key, print_ = (region, zone, token), hashlib.sha256(w.request).hexdigest()
         if key in w.tokens and not births.has_forgotten(w, w.tokens[key][1]):
             if w.tokens[key][0] != print_:
@@ -49,11 +49,11 @@ def create_keeps_to_token_stock_and_quota(world: Callable[[], World]) -> None:
                     "or has other parameters.",
                 )
             return w.tokens[key][1]
-        market = "spot" if given.get("instance_market_options") else "on-demand"
-        births.let_in(w, region, zone, given["instance_type"], market, user_data)
-        made = real(b, image_id, count, user_data, groups, **given)
+        market = "spot" if parameters.get("instance_market_options") else "on-demand"
+        births.let_in(w, region, zone, parameters["instance_type"], market, user_data)
+        made = real(b, image_id, count, user_data, groups, **parameters)
         w.tokens[key] = (print_, made)
-        births.born(w, b, made.instances[0], given, market)
+        births.born(w, b, made.instances[0], parameters, market)
         return made
 
     InstanceBackend.run_instances = run_instances
@@ -65,12 +65,12 @@ def a_replay_associates_nothing_anew(world: Callable[[], World]) -> None:
 
     real = IamInstanceProfileAssociationBackend.associate_iam_instance_profile
 
-    def associate(b: Any, instance_id: str, **given: Any) -> Any:
+    def associate(b: Any, instance_id: str, **parameters: Any) -> Any:
         known = b.iam_instance_profile_associations.get(instance_id)
         machine = world().machines.get(instance_id)
         if known is not None or (machine is not None and machine.ended_at is not None):
             return known
-        return real(b, instance_id, **given)
+        return real(b, instance_id, **parameters)
 
     IamInstanceProfileAssociationBackend.associate_iam_instance_profile = associate
 
@@ -106,7 +106,7 @@ def an_interface_in_use_cannot_be_deleted(world: Callable[[], World]) -> None:
     def delete_network_interface(b: Any, eni_id: str) -> None:
         found = b.enis.get(eni_id)
         machine = world().machines.get(found.instance.id) if found is not None and found.instance else None
-        if machine is not None and not machine.gone:
+        if machine is not None and not machine.is_gone:
             raise births.refused("InvalidParameterValue", f"Network interface '{eni_id}' is currently in use.")
         real(b, eni_id)
 
@@ -266,10 +266,10 @@ def schedules_need_their_group(world: Callable[[], World]) -> None:
         EventBridgeSchedulerBackend.list_schedules,
     )
 
-    def create_schedule(b: Any, **given: Any) -> Any:
-        if given["group_name"] not in b.schedule_groups:
-            raise ScheduleGroupNotFound(given["group_name"])
-        made = create(b, **given)
+    def create_schedule(b: Any, **parameters: Any) -> Any:
+        if parameters["group_name"] not in b.schedule_groups:
+            raise ScheduleGroupNotFound(parameters["group_name"])
+        made = create(b, **parameters)
         made.creation_date = world().now.timestamp()
         births.scheduled(world(), b.region_name, made)
         return made

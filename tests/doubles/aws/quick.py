@@ -60,9 +60,9 @@ def _once_for_each_service(make: Callable[..., Any]) -> Callable[..., Any]:
     """A method of the SDK's client creator, whose first argument names the service."""
     made: dict[str, Any] = {}
 
-    def known(creator: object, service: str, *given: Any, **named: Any) -> Any:
+    def known(creator: object, service: str, *arguments: Any, **options: Any) -> Any:
         if service not in made:
-            made[service] = make(creator, service, *given, **named)
+            made[service] = make(creator, service, *arguments, **options)
         return made[service]
 
     return known

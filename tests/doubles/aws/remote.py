@@ -58,7 +58,7 @@ class Double:
     (tests/doubles/in_turn.py), and shows its time without being asked."""
 
     def __init__(self, *, in_turn: bool = False) -> None:
-        self._shown, file = ShownTime.make() if in_turn else (None, None)
+        self._shown_clock, file = ShownTime.make() if in_turn else (None, None)
         environment = {name: value for name, value in os.environ.items() if name not in UNSET}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "tests.doubles.aws", *([str(file)] if file else [])],
@@ -86,10 +86,10 @@ class Double:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self, what: str, **given: Any) -> Any:
+    def ask(self, what: str, **parameters: Any) -> Any:
         """One of `tests.doubles.aws.server.Server.steered`."""
         connection = self._connection()
-        connection.request("POST", f"/double/{what}", json.dumps(given, default=str).encode())
+        connection.request("POST", f"/double/{what}", json.dumps(parameters, default=str).encode())
         answer = connection.getresponse()
         data = answer.read()
         assert answer.status == http.client.OK, data
@@ -100,7 +100,7 @@ class Double:
         self.ask("reset", **scenario)
 
     def now(self) -> datetime:
-        return datetime.fromisoformat(self.ask("now")) if self._shown is None else self._shown.read()
+        return datetime.fromisoformat(self.ask("now")) if self._shown_clock is None else self._shown_clock.read()
 
     def advance(self, until: datetime) -> None:
         self.ask("advance", until=until.isoformat())
@@ -120,7 +120,7 @@ class Double:
         """Back to what was put aside last; this process's own connection was there then."""
         self.ask("take_up")
 
-    def left(self) -> list[str]:
+    def remaining(self) -> list[str]:
         """What of ours is still there."""
         return [row["id"] for row in self.ask("ledger") if row["left"] and row["ours"]]
 

@@ -64,7 +64,7 @@ class Unknown(Value):
     """A thing that the call which needs it does not find for so many seconds after its create; None: it never does
     (tests/doubles/aws/unknown.py). `from_start`: it was made when the world began."""
 
-    made: str
+    resource: str
     needed_by: str
     seconds: float | None = None
     from_start: bool = False
@@ -128,8 +128,8 @@ class Scenario(Value):
     incidents: tuple[Incident, ...] = ()
 
 
-def scenario_of(given: Mapping[str, Any]) -> Scenario:
-    return Scenario.model_validate(given)
+def scenario_of(values: Mapping[str, Any]) -> Scenario:
+    return Scenario.model_validate(values)
 
 
 def last_that_fits(places: Sequence[Place], key: str, **where: str) -> Any:

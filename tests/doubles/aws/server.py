@@ -26,8 +26,8 @@ STEER = "/double/"
 class Server:
     """One world at a time, one request at a time. `shown` always has the world's time."""
 
-    def __init__(self, shown: ShownTime | None = None) -> None:
-        self._shown = shown
+    def __init__(self, shown_clock: ShownTime | None = None) -> None:
+        self._shown_clock = shown_clock
         self._lock = threading.Lock()
         aws = quick.application()
         organised = Organisation(aws, lambda: self.front.world)
@@ -45,8 +45,8 @@ class Server:
             try:
                 return self._answered(path, environ, start)
             finally:
-                if self._shown is not None:
-                    self._shown.show(self.front.world.now)
+                if self._shown_clock is not None:
+                    self._shown_clock.show(self.front.world.now)
 
     def _answered(self, path: str, environ: Environ, start: Start) -> Iterable[bytes]:
         if not path.startswith(STEER):
@@ -66,16 +66,16 @@ class Server:
         self.front.arm(scenario.faults)
         backends.set_up(self.front.world)
 
-    def steered(self, what: str, given: dict[str, Any]) -> Any:
+    def steered(self, what: str, steering: dict[str, Any]) -> Any:
         world = self.front.world
         if what != "reset":
             world.catch_up()
         verbs: dict[str, Callable[[], Any]] = {
-            "reset": lambda: self.reset(scenario_of(given)),
+            "reset": lambda: self.reset(scenario_of(steering)),
             "now": world.now.isoformat,
-            "advance": lambda: world.advance(datetime.fromisoformat(given["until"])),
-            "sleep": lambda: world.advance(world.now + timedelta(seconds=given["seconds"])),
-            "script": lambda: self.front.arm(Fault.model_validate(row) for row in given["faults"]),
+            "advance": lambda: world.advance(datetime.fromisoformat(steering["until"])),
+            "sleep": lambda: world.advance(world.now + timedelta(seconds=steering["seconds"])),
+            "script": lambda: self.front.arm(Fault.model_validate(row) for row in steering["faults"]),
             "unpermitted": lambda: self.front.unpermitted,
             "refusals": lambda: self.front.refusals,
             "unmet": lambda: [at.isoformat() for at in world.unmet.refused_at],
@@ -83,10 +83,10 @@ class Server:
             "ledger": lambda: ledger(world),
             "calls": lambda: [call.to_json() for call in self.front.calls],
             "forget": self.front.forget_calls,
-            "reclaim": lambda: world.take(world.machines[given["id"]], "reclaim"),
+            "reclaim": lambda: world.take(world.machines[steering["id"]], "reclaim"),
             "real": lambda: [_real(row) for row in world.machines.values()],
-            "off": lambda: world.off(world.machines[given["id"]]),
-            "trains_until": lambda: _trains_until(world, given["run"]),
+            "off": lambda: world.off(world.machines[steering["id"]]),
+            "trains_until": lambda: _trains_until(world, steering["run"]),
             **in_turn.VERBS,
         }
         return verbs[what]()

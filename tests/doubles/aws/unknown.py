@@ -80,26 +80,26 @@ class Unmet:
     made_at: dict[tuple[str, str], datetime] = field(default_factory=dict)
     refused_at: list[datetime] = field(default_factory=list)
 
-    def made(self, call: Call, now: datetime) -> None:
+    def note_creation(self, call: Call, now: datetime) -> None:
         """This call was carried out."""
         for rule in self.rules:
-            words = WORDS[rule.made, rule.needed_by]
+            words = WORDS[rule.resource, rule.needed_by]
             if words.made_by == call.operation and words.about in call.body:
-                self.made_at[rule.made, rule.needed_by] = now
+                self.made_at[rule.resource, rule.needed_by] = now
 
     def meets(self, call: Call, now: datetime) -> Words | None:
         """How the call is refused, None where it finds all it needs."""
         for rule in self.rules:
             if rule.needed_by == call.operation and self._holds(rule, now):
-                return WORDS[rule.made, rule.needed_by]
+                return WORDS[rule.resource, rule.needed_by]
         return None
 
-    def is_hidden(self, made: str, now: datetime) -> bool:
+    def is_hidden(self, note_creation: str, now: datetime) -> bool:
         """Whether a machine does not find this thing yet."""
-        return any(rule.made == made and self._holds(rule, now) for rule in self.rules)
+        return any(rule.resource == note_creation and self._holds(rule, now) for rule in self.rules)
 
     def _holds(self, rule: Unknown, now: datetime) -> bool:
-        key = rule.made, rule.needed_by
+        key = rule.resource, rule.needed_by
         since = self.began if rule.from_start else self.made_at.get(key)
         if since is None or (rule.seconds is not None and now >= since + timedelta(seconds=rule.seconds)):
             return False

@@ -172,9 +172,9 @@ class World:
             yield from self._of(machine)
 
     def _of(self, machine: Machine) -> Iterator[tuple[datetime, int, Callable[[], None]]]:
-        if machine.gone_at is not None and not machine.gone:
-            yield machine.gone_at, 1, lambda: self._gone(machine)
-        if machine.gone and not machine.forgotten and machine.gone_at is not None:
+        if machine.gone_at is not None and not machine.is_gone:
+            yield machine.gone_at, 1, lambda: self._remove(machine)
+        if machine.is_gone and not machine.forgotten and machine.gone_at is not None:
             later = machine.gone_at + timedelta(seconds=self.scenario.forgets_after)
             yield later, 7, lambda: backends.forget(machine)
         if machine.ended_at is not None:
@@ -221,8 +221,8 @@ class World:
         machine.befallen.add(number)
         self.take(machine, event)
 
-    def _gone(self, machine: Machine) -> None:
-        machine.gone = True
+    def _remove(self, machine: Machine) -> None:
+        machine.is_gone = True
         backends.terminated(machine, stays=self.scenario.disks_stay)
 
     def _reap(self) -> None:

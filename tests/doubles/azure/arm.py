@@ -12,7 +12,7 @@ from providers.sim.values import Effect
 from tests.doubles.azure import compute, lookups
 from tests.doubles.azure.permissions import LINKED, action_of, attributes_of, permits
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION
-from tests.doubles.azure.values import Answer, ArmError, Asked, Group, Right, Thing
+from tests.doubles.azure.values import Answer, ArmError, Group, Request, Right, Thing
 from tests.doubles.azure.wire import SdkModels, WireError
 from tests.doubles.azure.world import LostError, World, matching, thing_of
 from tests.faults.harness import EndedBy
@@ -42,7 +42,7 @@ class Arm:
         if path.startswith(SIGNED):
             return self._signed(path.removeprefix(SIGNED), query)
         body = json.loads(raw) if raw else None
-        asked = Asked(method, path, query, body)
+        asked = Request(method, path, query, body)
         self.world.calls.append(
             {
                 "method": method,
@@ -67,22 +67,22 @@ class Arm:
             return Answer(403, "AuthenticationFailed")
         return Answer(200, self.world.life.physics.console(life))
 
-    def _answered(self, asked: Asked, authorization: str | None) -> Answer:
+    def _answered(self, request: Request, authorization: str | None) -> Answer:
         if authorization is None or not authorization.startswith("Bearer "):
             raise ArmError(401, "AuthenticationFailed", "Authentication failed.")
         if authorization.endswith("expired"):
             raise ArmError(401, "ExpiredAuthenticationToken", "The access token expiry UTC time has passed.")
         token = self.world.rules.machine_token
-        if token and authorization == f"Bearer {token}" and not self._granted(asked):
-            raise ArmError(403, "AuthorizationFailed", f"The client does not have authorization to {asked.method}.")
-        if "api-version" not in asked.query:
+        if token and authorization == f"Bearer {token}" and not self._granted(request):
+            raise ArmError(403, "AuthorizationFailed", f"The client does not have authorization to {request.method}.")
+        if "api-version" not in request.query:
             raise ArmError(400, "MissingApiVersionParameter", "The api-version query parameter is required.")
         if not token or authorization != f"Bearer {token}":
-            self._permit(asked)
-        call = f"{asked.method} {kind_of(asked.path)}"
-        effect = self.world.reply_to(call, _where(asked.path))
+            self._permit(request)
+        call = f"{request.method} {kind_of(request.path)}"
+        effect = self.world.reply_to(call, _where(request.path))
         try:
-            answer = self._known(call, asked)
+            answer = self._registered_answer(call, request)
         except ArmError:
             if effect is Effect.LOST_REPLY:
                 raise LostError from None
@@ -91,13 +91,13 @@ class Arm:
             raise LostError
         return answer
 
-    def _permit(self, asked: Asked) -> None:
+    def _permit(self, request: Request) -> None:
         """Whether the person who is signed in has the permission that the call takes. Raises ArmError."""
-        if asked.path == "/subscriptions":
+        if request.path == "/subscriptions":
             return  # lists what the sign-in can see, whatever that is
-        action, attributes = action_of(asked.method, asked.path), self._attributes(asked)
+        action, attributes = action_of(request.method, request.path), self._attributes(request)
         granted = self.world.rules.granted
-        scope = asked.path
+        scope = request.path
         linked = LINKED if action == "Microsoft.Compute/virtualMachines/write" else ()
         for one in (action, *linked):
             if not permits(granted, one, attributes):
@@ -105,18 +105,18 @@ class Arm:
                 code = "AuthorizationFailed" if one == action else "LinkedAuthorizationFailed"
                 raise ArmError(403, code, _DENIED.format(person=PERSON, action=one, scope=scope))
 
-    def _attributes(self, asked: Asked) -> dict[str, str]:
+    def _attributes(self, request: Request) -> dict[str, str]:
         """What conditions on role assignments look at."""
-        if "/roleAssignments/" not in asked.path:
+        if "/roleAssignments/" not in request.path:
             return {}
-        known = self.world.rights.get(asked.path.lower())
+        known = self.world.rights.get(request.path.lower())
         there = attributes_of("Resource", known.body["properties"]) if known else {}
-        return {**there, **attributes_of("Request", asked.body["properties"] if asked.body else {})}
+        return {**there, **attributes_of("Request", request.body["properties"] if request.body else {})}
 
-    def _granted(self, asked: Asked) -> bool:
+    def _granted(self, request: Request) -> bool:
         """Whether the machines' identity has a right at the group that is asked about; it may only end things."""
-        found = matching(GROUP + "(/.*)?", asked.path)
-        ends = asked.method == "DELETE" or asked.path.endswith("/deallocate")
+        found = matching(GROUP + "(/.*)?", request.path)
+        ends = request.method == "DELETE" or request.path.endswith("/deallocate")
         scopes = [
             right.scope.lower()
             for right in self.world.rights.values()
@@ -126,44 +126,44 @@ class Arm:
             found and ends and any(scope == f"{HOME}/resourcegroups/{found['group']}".lower() for scope in scopes)
         )
 
-    def _registered(self, asked: Asked) -> None:
+    def _registered(self, request: Request) -> None:
         """Whether the subscription may use the resource provider that is asked to make, do or count something."""
-        namespace = namespace_of(asked.path)
-        wants = asked.method in ("PUT", "POST") or asked.path.endswith("/usages")
+        namespace = namespace_of(request.path)
+        wants = request.method in ("PUT", "POST") or request.path.endswith("/usages")
         state = self.world.registration(namespace)
-        if wants and state != "Registered" and not asked.path.endswith("/register"):
+        if wants and state != "Registered" and not request.path.endswith("/register"):
             said = f"The subscription is not registered to use namespace '{namespace}'."
             raise ArmError(409, "MissingSubscriptionRegistration", said)
 
-    def _known(self, call: str, asked: Asked) -> Answer:
+    def _registered_answer(self, call: str, request: Request) -> Answer:
         """The answer of a call that finds what it needs, however new that is. Raises ArmError."""
-        text = f"{asked.path} {json.dumps(asked.body)}"
+        text = f"{request.path} {json.dumps(request.body)}"
         # What a timer does not know it says in an answer of its own.
-        words = None if asked.method == "POST" else self.world.unmet.meets(call, text, self.world.now)
+        words = None if request.method == "POST" else self.world.unmet.meets(call, text, self.world.now)
         if words is not None:
             raise ArmError(words.status, words.code, words.message)
-        answer = self._routed(asked)
-        self.world.unmet.made(call, text, self.world.now)
+        answer = self._routed(request)
+        self.world.unmet.note_creation(call, text, self.world.now)
         return answer
 
-    def _allowed(self, asked: Asked) -> None:
+    def _allowed(self, request: Request) -> None:
         """Whether a policy lets this be created in its region; resource groups it lets be anywhere."""
-        allowed, body = self.world.rules.allowed_regions, asked.body
+        allowed, body = self.world.rules.allowed_regions, request.body
         region = body.get("location") if isinstance(body, dict) else None
-        if asked.method == "PUT" and allowed and region not in (None, *allowed) and "/providers/" in asked.path:
+        if request.method == "PUT" and allowed and region not in (None, *allowed) and "/providers/" in request.path:
             message = (
                 "Resource was disallowed by Azure: This policy maintains a set of best available regions where your "
                 "subscription can deploy resources."
             )
             raise ArmError(403, "RequestDisallowedByAzure", message)
 
-    def _routed(self, asked: Asked) -> Answer:
-        self._registered(asked)
-        self._allowed(asked)
+    def _routed(self, request: Request) -> Answer:
+        self._registered(request)
+        self._allowed(request)
         for method, pattern, take in _ROUTES:
-            if asked.method == method and (found := matching(pattern, asked.path)):
-                return take(self, asked, found.groupdict())
-        raise ArmError(404, "InvalidResourceType", f"the double does not have {asked.method} {asked.path}")
+            if request.method == method and (found := matching(pattern, request.path)):
+                return take(self, request, found.groupdict())
+        raise ArmError(404, "InvalidResourceType", f"the double does not have {request.method} {request.path}")
 
     def operation(self, region: str, ready_at: Any, error: dict[str, str] | None = None) -> dict[str, str]:
         """The headers of a reply whose work is still to be done."""
@@ -171,17 +171,17 @@ class Arm:
         url = f"{self.base}{HOME}/providers/Microsoft.Compute/locations/{region}/operations/{made.id}"
         return {"Azure-AsyncOperation": f"{url}?api-version=2026-04-01", "Retry-After": "0"}
 
-    def paged(self, asked: Asked, rows: list[Any]) -> Answer:
+    def paged(self, request: Request, rows: list[Any]) -> Answer:
         """A page of a list, with where the next one is."""
-        start, size = int(asked.query.get("$skiptoken", "0")), self.world.rules.page_size
+        start, size = int(request.query.get("$skiptoken", "0")), self.world.rules.page_size
         more = {}
         if start + size < len(rows):
-            query = urlencode({**asked.query, "$skiptoken": str(start + size)})
-            more = {"nextLink": f"{self.base}{asked.path}?{query}"}
+            query = urlencode({**request.query, "$skiptoken": str(start + size)})
+            more = {"nextLink": f"{self.base}{request.path}?{query}"}
         return Answer(200, {"value": rows[start : start + size], **more})
 
 
-Take = Callable[[Arm, Asked, dict[str, str]], Answer]
+Take = Callable[[Arm, Request, dict[str, str]], Answer]
 
 
 def _where(path: str) -> dict[str, str]:
@@ -197,25 +197,25 @@ def shown_group(world: World, group: Group) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _put_group(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    _known_keys(asked.body, {"location", "tags"})
-    return Answer(201, shown_group(arm.world, arm.world.put_group(given["group"], asked.body)))
+def _put_group(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    _known_keys(request.body, {"location", "tags"})
+    return Answer(201, shown_group(arm.world, arm.world.put_group(parameters["group"], request.body)))
 
 
-def _get_group(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    return Answer(200, shown_group(arm.world, arm.world.group(given["group"])))
+def _get_group(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    return Answer(200, shown_group(arm.world, arm.world.group(parameters["group"])))
 
 
-def _delete_group(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    group = arm.world.group(given["group"])
+def _delete_group(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    group = arm.world.group(parameters["group"])
     arm.world.delete_group(group, EndedBy.COMMAND)
     assert group.goes_at is not None
     return Answer(202, None, arm.operation(group.location, group.goes_at))
 
 
-def _list_groups(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+def _list_groups(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     world = arm.world
-    filtered = asked.query.get("$filter")
+    filtered = request.query.get("$filter")
     wanted = matching(r"tagName eq '(?P<tag>[^']+)'( and tagValue eq '(?P<value>[^']*)')?", filtered or "")
     assert wanted or filtered is None
     rows = [
@@ -226,69 +226,70 @@ def _list_groups(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
         and (not wanted or wanted["tag"] in group.tags)
         and (not wanted or wanted["value"] in (None, group.tags[wanted["tag"]]))
     ]
-    return arm.paged(asked, rows)
+    return arm.paged(request, rows)
 
 
-def _list_resources(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+def _list_resources(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     world = arm.world
-    world.group(given["group"])
+    world.group(parameters["group"])
     rows = [
         {"id": one.id, "name": one.name, "type": one.type, "location": one.location, "tags": one.tags,
          "createdTime": one.created_at.isoformat(), "provisioningState": one.state(world.now)}
-        for one in world.in_group(given["group"])
+        for one in world.in_group(parameters["group"])
     ]  # fmt: skip
-    return arm.paged(asked, rows)
+    return arm.paged(request, rows)
 
 
-def _put_network(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+def _put_network(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     """Both kinds that a launch makes before its machine."""
     world = arm.world
-    group = world.open_group(given["group"])
-    SdkModels("azure.mgmt.network", _MODELS[given["kind"]]).check(asked.body)
-    known = world.things.get(asked.path.lower())
+    group = world.open_group(parameters["group"])
+    SdkModels("azure.mgmt.network", _MODELS[parameters["kind"]]).check(request.body)
+    known = world.things.get(request.path.lower())
     if known is None:
         known = world.add(
             Thing(
-                id=asked.path, type=f"Microsoft.Network/{given['kind']}", name=given["name"], group=group.name,
-                location=asked.body["location"], body=asked.body, tags=asked.body.get("tags") or {},
+                id=request.path, type=f"Microsoft.Network/{parameters['kind']}", name=parameters["name"],
+                group=group.name,
+                location=request.body["location"], body=request.body, tags=request.body.get("tags") or {},
                 created_at=world.now, ready_at=world.now + world.rules.network,
             )
         )  # fmt: skip
-    return Answer(201, shown(world, known), arm.operation(known.location, known.ready_at))
+    return Answer(201, view(world, known), arm.operation(known.location, known.ready_at))
 
 
-def shown(world: World, thing: Thing) -> dict[str, Any]:
+def view(world: World, thing: Thing) -> dict[str, Any]:
     state = "Updating" if thing.state(world.now) == "Creating" else thing.state(world.now)
     properties = {**thing.body.get("properties", {}), "provisioningState": state}
     return {**thing.body, "id": thing.id, "name": thing.name, "type": thing.type, "properties": properties}
 
 
-def _get_thing(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    return Answer(200, shown(arm.world, thing_of(arm.world, asked.path)))
+def _get_thing(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    return Answer(200, view(arm.world, thing_of(arm.world, request.path)))
 
 
-def _delete_thing(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    found = arm.world.things.get(asked.path.lower())
+def _delete_thing(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    found = arm.world.things.get(request.path.lower())
     if found is None:
         return Answer(204)
     arm.world.remove(found, EndedBy.COMMAND)
     return Answer(202, None, arm.operation(found.location, found.goes_at))
 
 
-def _put_right(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    world, properties = arm.world, asked.body["properties"]
-    scope = asked.path[: asked.path.lower().index("/providers/microsoft.authorization")]
+def _put_right(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    world, properties = arm.world, request.body["properties"]
+    scope = request.path[: request.path.lower().index("/providers/microsoft.authorization")]
     if "/resourcegroups/" in scope.lower():
         world.open_group(scope.split("/")[4])
     if properties["roleDefinitionId"].lower() not in world.roles and not lookups.is_built_in(properties):
         raise ArmError(400, "RoleDefinitionDoesNotExist", "The specified role definition does not exist.")
-    known = world.rights.get(asked.path.lower())
+    known = world.rights.get(request.path.lower())
     if known is None:
         known = Right(
-            id=asked.path, scope=scope, role=properties["roleDefinitionId"], principal=properties["principalId"],
-            body=asked.body, created_at=world.now,
+            id=request.path, scope=scope, role=properties["roleDefinitionId"], principal=properties["principalId"],
+            body=request.body, created_at=world.now,
         )  # fmt: skip
-        world.rights[asked.path.lower()] = known
+        world.rights[request.path.lower()] = known
         world.past_rights.append(known)
     return Answer(201, shown_right(known))
 
@@ -300,35 +301,35 @@ def shown_right(right: Right) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _list_rights(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    wanted = matching(r"principalId eq '(?P<principal>[^']+)'", asked.query["$filter"])
+def _list_rights(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    wanted = matching(r"principalId eq '(?P<principal>[^']+)'", request.query["$filter"])
     assert wanted
-    scope = asked.path[: asked.path.lower().index("/providers/microsoft.authorization")].lower()
+    scope = request.path[: request.path.lower().index("/providers/microsoft.authorization")].lower()
     rows = [
         shown_right(right)
         for right in arm.world.rights.values()
         if right.principal == wanted["principal"] and (scope == HOME.lower() or scope.startswith(right.scope.lower()))
     ]
-    return arm.paged(asked, rows)
+    return arm.paged(request, rows)
 
 
-def _get_right(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    right = arm.world.rights.get(asked.path.lower())
+def _get_right(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    right = arm.world.rights.get(request.path.lower())
     if right is None:
         raise ArmError(404, "RoleAssignmentNotFound", "The role assignment was not found.")
     return Answer(200, shown_right(right))
 
 
-def _delete_right(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    right = arm.world.rights.get(asked.path.lower())
+def _delete_right(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    right = arm.world.rights.get(request.path.lower())
     if right is None:
         return Answer(204)
     arm.world.end_right(right)
     return Answer(200, shown_right(right))
 
 
-def _known_keys(body: Any, known: set[str]) -> None:
-    more = set(body) - known
+def _known_keys(body: Any, known_names: set[str]) -> None:
+    more = set(body) - known_names
     if more:
         raise ArmError(400, "InvalidRequestContent", f"could not find member {sorted(more)}")
 

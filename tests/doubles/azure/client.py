@@ -71,10 +71,10 @@ class Double:
         """Of a command that signs in to it as a service principal."""
         return {**SERVICE_PRINCIPAL, "REQUESTS_CA_BUNDLE": str(self.authority)}
 
-    def control(self, what: str, **given: Any) -> Any:
+    def control(self, what: str, **steering: Any) -> Any:
         """See tests.doubles.azure.server."""
         with self._lock:
-            self._line.request("POST", f"/control/{what}", json.dumps(given))
+            self._line.request("POST", f"/control/{what}", json.dumps(steering))
             return json.loads(self._line.getresponse().read())
 
     def now(self) -> datetime:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.doubles.azure.arm import Arm, Take
-    from tests.doubles.azure.values import Asked
+    from tests.doubles.azure.values import Request
 
 TYPES_FILE = "oracles/azure-compute-2026-04-01-types.json"
 _USD = {"machine": 0.526, "disk": 0.013, "address": 0.005}
@@ -61,21 +61,21 @@ def _oracles() -> tuple[SdkModels | Types, ...]:
     return (models,) if file is None else (models, Types(file, VM))
 
 
-def _put(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    world, body = arm.world, asked.body
-    group = world.open_group(given["group"])
+def _put(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    world, body = arm.world, request.body
+    group = world.open_group(parameters["group"])
     for oracle in _oracles():
         oracle.check(body)
-    known = world.things.get(asked.path.lower())
+    known = world.things.get(request.path.lower())
     if known is not None:
         if json.dumps(known.body, sort_keys=True) != json.dumps(body, sort_keys=True):
             raise ArmError(409, "PropertyChangeNotAllowed", "Changing property 'customData' is not allowed.")
-        return Answer(200, shown(world, known))
+        return Answer(200, view(world, known))
     _check_references(world, body)
     _check_quota(world, body)
     error = _refused(world, body)
-    made = _made(world, group, asked, error)
-    return Answer(201, shown(world, made), arm.operation(made.location, made.ready_at, error))
+    made = _create(world, group, request, error)
+    return Answer(201, view(world, made), arm.operation(made.location, made.ready_at, error))
 
 
 def _check_references(world: World, body: dict[str, Any]) -> None:
@@ -158,10 +158,10 @@ def _refused(world: World, body: dict[str, Any]) -> dict[str, str] | None:
     return {"code": code, "message": message}
 
 
-def _made(world: World, group: Group, asked: Asked, error: dict[str, str] | None) -> Thing:
-    body = asked.body
+def _create(world: World, group: Group, request: Request, error: dict[str, str] | None) -> Thing:
+    body = request.body
     made = Thing(
-        id=asked.path, type=VM, name=asked.path.rpartition("/")[2], group=group.name, location=body["location"],
+        id=request.path, type=VM, name=request.path.rpartition("/")[2], group=group.name, location=body["location"],
         body=body, tags=body.get("tags") or {}, created_at=world.now, usd_per_hour=_USD["machine"], error=error,
     )  # fmt: skip
     if error is None and world.rules.real:
@@ -211,7 +211,7 @@ def _delete_option(body: dict[str, Any], kind: str) -> bool:
     return bool(row.get("deleteOption") == "Delete")
 
 
-def shown(world: World, vm: Thing) -> dict[str, Any]:
+def view(world: World, vm: Thing) -> dict[str, Any]:
     """As Azure shows it: no custom data, the interface by its id."""
     body = json.loads(json.dumps(vm.body))
     properties = body["properties"]
@@ -227,7 +227,7 @@ def shown(world: World, vm: Thing) -> dict[str, Any]:
 
 def shown_with_view(world: World, vm: Thing) -> dict[str, Any]:
     """With its power state."""
-    told = shown(world, vm)
+    told = view(world, vm)
     told["properties"]["instanceView"] = _view(world, vm)
     return told
 
@@ -245,23 +245,23 @@ def _view(world: World, vm: Thing) -> dict[str, Any]:
     return {"statuses": [first, *power]}
 
 
-def _found(arm: Arm, asked: Asked, suffix: str = "") -> Thing:
-    return thing_of(arm.world, asked.path.removesuffix(suffix))
+def _machine(arm: Arm, request: Request, suffix: str = "") -> Thing:
+    return thing_of(arm.world, request.path.removesuffix(suffix))
 
 
-def _get(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    vm = _found(arm, asked)
-    viewed = asked.query.get("$expand", "").lower() == "instanceview"
-    return Answer(200, (shown_with_view if viewed else shown)(arm.world, vm))
+def _get(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    vm = _machine(arm, request)
+    viewed = request.query.get("$expand", "").lower() == "instanceview"
+    return Answer(200, (shown_with_view if viewed else view)(arm.world, vm))
 
 
-def _console(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    vm = _found(arm, asked, "/retrieveBootDiagnosticsData")
+def _console(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    vm = _machine(arm, request, "/retrieveBootDiagnosticsData")
     return Answer(200, {"serialConsoleLogBlobUri": f"{arm.base}/signed/{vm.life}?sig=1"})
 
 
-def _evict(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    vm = _found(arm, asked, "/simulateEviction")
+def _evict(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    vm = _machine(arm, request, "/simulateEviction")
     vm.evicted = True
     if vm.life is not None:
         arm.world.life.end(vm.life, Why.RECLAIMED)
@@ -269,34 +269,34 @@ def _evict(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     return Answer(204)
 
 
-def _deallocate(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    vm = _found(arm, asked, "/deallocate")
+def _deallocate(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    vm = _machine(arm, request, "/deallocate")
     arm.world.timers.append(Timer(arm.world.now, vm.id.lower(), "now", EndedBy.COMMAND))
     arm.world.advance(arm.world.now)
     return Answer(202)
 
 
-def _operation(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    known = arm.world.operations[given["id"]]
+def _operation(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    known = arm.world.operations[parameters["id"]]
     over = arm.world.now >= known.ready_at
     state = "InProgress" if not over else "Failed" if known.error else "Succeeded"
     return Answer(200, {"name": known.id, "status": state, **({"error": known.error} if over and known.error else {})})
 
 
-def _schedule(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+def _schedule(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     """Status 200 also where no timer was set: each machine has a result of its own, with an error or an operation."""
-    body = asked.body
-    if given["region"] in arm.world.rules.no_timers_in:
+    body = request.body
+    if parameters["region"] in arm.world.rules.no_timers_in:
         raise ArmError(
             400,
             "NoRegisteredProviderFound",
-            f"No registered resource provider found for location '{given['region']}' and API version '2025-05-01' for "
-            "type 'locations'.",
+            f"No registered resource provider found for location '{parameters['region']}' and API version '2025-05-01' "
+            "for type 'locations'.",
         )
     SdkModels("azure.mgmt.computeschedule", "SubmitDeallocateRequest").check(body)
     rows = [_scheduled(arm.world, body, path) for path in body["resources"]["ids"]]
     return Answer(
-        200, {"description": "Deallocate", "type": "virtualMachines", "location": given["region"], "results": rows}
+        200, {"description": "Deallocate", "type": "virtualMachines", "location": parameters["region"], "results": rows}
     )
 
 

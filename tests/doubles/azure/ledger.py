@@ -42,20 +42,20 @@ def ledger(world: World) -> list[dict[str, Any]]:
     return [row for row in rows if row["run"] is not None]
 
 
-def left(world: World) -> list[str]:
+def remaining(world: World) -> list[str]:
     return [row["id"] for row in ledger(world) if row["left"]]
 
 
-def _row(name: str, kind: str, group: str, made: datetime, ended: datetime | None) -> dict[str, Any]:
+def _row(name: str, kind: str, group: str, created_at: datetime, ended_at: datetime | None) -> dict[str, Any]:
     whose = attempt_of(group)
     return {
         "id": name,
         "kind": kind,
         "run": whose[0] if whose else None,
-        "created_at": _text(made),
-        "ended_at": _text(ended),
-        "stopped_at": _text(ended),
-        "left": ended is None,
+        "created_at": _text(created_at),
+        "ended_at": _text(ended_at),
+        "stopped_at": _text(ended_at),
+        "left": ended_at is None,
         "usd_per_hour": 0.0,
         "machine": False,
     }

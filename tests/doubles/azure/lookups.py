@@ -20,12 +20,12 @@ from tests.doubles.azure.values import Answer, ArmError, Thing
 
 if TYPE_CHECKING:
     from tests.doubles.azure.arm import Arm, Take
-    from tests.doubles.azure.values import Asked
+    from tests.doubles.azure.values import Request
 
 BUILT_IN = ("ba92f5b4-2d11-453d-a403-e96b0029c9fe",)
 
 
-LISTED = (
+LISTED_TYPES = (
     r"Microsoft\.Compute/virtualMachines", r"Microsoft\.Compute/disks", r"Microsoft\.Compute/snapshots",
     r"Microsoft\.Network/publicIPAddresses", r"Microsoft\.Network/loadBalancers", r"Microsoft\.Network/natGateways",
     r"Microsoft\.Storage/storageAccounts",
@@ -60,7 +60,7 @@ def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
         ("GET", role, _get_role),
         ("PUT", role, _put_role),
         ("DELETE", role, _delete_role),
-        ("GET", home + rf"/providers/(?P<kind>{'|'.join(LISTED)})", _listed),
+        ("GET", home + rf"/providers/(?P<kind>{'|'.join(LISTED_TYPES)})", _page),
         ("PUT", account + "(?P<inner>/.+)?", _put_storage),
     ]
 
@@ -69,11 +69,11 @@ def is_built_in(properties: dict[str, Any]) -> bool:
     return str(properties["roleDefinitionId"]).rpartition("/")[2] in BUILT_IN
 
 
-def _subscriptions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    return arm.paged(asked, [_shown_subscription(arm)])
+def _subscriptions(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    return arm.paged(request, [_shown_subscription(arm)])
 
 
-def _subscription(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+def _subscription(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     return Answer(200, _shown_subscription(arm))
 
 
@@ -81,25 +81,25 @@ def _shown_subscription(arm: Arm) -> dict[str, Any]:
     return {"subscriptionId": SUBSCRIPTION, "displayName": "tests", "state": arm.world.rules.state}
 
 
-def _permissions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+def _permissions(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     return Answer(200, {"value": list(arm.world.rules.granted)})
 
 
-def _policies(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    if asked.query.get("$filter") != "atScope()":
+def _policies(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    if request.query.get("$filter") != "atScope()":
         raise ArmError(400, "InvalidFilterInQueryString", "the filter of policy assignments is atScope()")
     allowed = arm.world.rules.allowed_regions
     rows = [_policy("sys.regionrestriction", {"listOfAllowedLocations": {"value": list(allowed)}})] if allowed else []
     rows.append(_policy("tags", {"tagName": {"value": "owner"}}))
-    return arm.paged(asked, rows)
+    return arm.paged(request, rows)
 
 
 def _policy(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "properties": {"enforcementMode": "Default", "parameters": parameters}}
 
 
-def _provider(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    rules, namespace = arm.world.rules, given["namespace"]
+def _provider(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    rules, namespace = arm.world.rules, parameters["namespace"]
     shut = rules.no_timers_in if namespace == "Microsoft.ComputeSchedule" else ()
     places = [REGION_NAMES[region] for region in rules.regions if region not in shut]
     kinds = [{"resourceType": kind, "locations": places, "apiVersions": []} for kind in KINDS.get(namespace, ())]
@@ -107,14 +107,14 @@ def _provider(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
     return Answer(200, {"namespace": namespace, "registrationState": state, "resourceTypes": kinds})
 
 
-def _register(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    namespace = given["namespace"]
+def _register(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    namespace = parameters["namespace"]
     arm.world.register(namespace)
     return Answer(200, {"namespace": namespace, "registrationState": arm.world.registration(namespace)})
 
 
-def _sizes(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    region = asked.query["$filter"].split("'")[1]
+def _sizes(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    region = request.query["$filter"].split("'")[1]
     rows = [_size(arm, region, name) for name in SIZES] if region in arm.world.rules.regions else []
     return Answer(200, {"value": [*rows, {"resourceType": "disks", "name": "Premium_LRS"}]})
 
@@ -134,8 +134,8 @@ def _size(arm: Arm, region: str, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _usages(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    region = given["region"]
+def _usages(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    region = parameters["region"]
     names = ["cores", "lowPriorityCores", *(family for family, _ in SIZES.values())]
     rows = [
         {"name": {"value": name, "localizedValue": f"{name} vCPUs"}, "unit": "Count",
@@ -149,27 +149,27 @@ SCORE_INPUT = {"desiredLocations", "desiredSizes", "desiredCount", "availability
 """Of SpotPlacementScoresInput in azure-mgmt-computerecommender 1.0.0b3."""
 
 
-def _spot_scores(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    more = set(asked.body) - SCORE_INPUT
-    if more or len(asked.body["desiredSizes"]) > 5 or len(asked.body["desiredLocations"]) > 8:
+def _spot_scores(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    more = set(request.body) - SCORE_INPUT
+    if more or len(request.body["desiredSizes"]) > 5 or len(request.body["desiredLocations"]) > 8:
         raise ArmError(400, "InvalidParameter", f"the request has too much of something: {sorted(more)}")
     rows = [
         {"sku": size["sku"], "region": region, "isQuotaAvailable": limit_of(arm.world, region, "lowPriorityCores") > 0,
          "score": arm.world.rules.spot_scores.get(f"{region}/{size['sku']}", "High")}
-        for size in asked.body["desiredSizes"]
-        for region in asked.body["desiredLocations"]
+        for size in request.body["desiredSizes"]
+        for region in request.body["desiredLocations"]
     ]  # fmt: skip
-    return Answer(200, {**asked.body, "placementScores": rows})
+    return Answer(200, {**request.body, "placementScores": rows})
 
 
-def _versions(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    if asked.query.get("$orderby") != "name desc":
+def _versions(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    if request.query.get("$orderby") != "name desc":
         raise ArmError(400, "InvalidParameter", "the newest version is asked for by $orderby=name desc")
-    return Answer(200, [{"name": "24.04.202611110", "location": given["region"]}])
+    return Answer(200, [{"name": "24.04.202611110", "location": parameters["region"]}])
 
 
-def _version(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    old = given["sku"] in FIRST_GENERATION
+def _version(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    old = parameters["sku"] in FIRST_GENERATION
     features = (
         []
         if old
@@ -179,68 +179,68 @@ def _version(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
         ]
     )
     properties = {"hyperVGeneration": "V1" if old else "V2", "features": features}
-    return Answer(200, {"name": given["version"], "properties": properties})
+    return Answer(200, {"name": parameters["version"], "properties": properties})
 
 
-def _put_identity(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    group = arm.world.open_group(given["group"])
-    known = arm.world.things.get(asked.path.lower())
+def _put_identity(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    group = arm.world.open_group(parameters["group"])
+    known = arm.world.things.get(request.path.lower())
     if known is None:
-        known = _stands(arm, asked, group.name, {"properties": {"principalId": PRINCIPAL}})
+        known = _stands(arm, request, group.name, {"properties": {"principalId": PRINCIPAL}})
     return Answer(201, {"id": known.id, "location": known.location, **known.body})
 
 
-def _stands(arm: Arm, asked: Asked, group: str, body: dict[str, Any]) -> Thing:
-    parts = asked.path.split("/providers/")[1].split("/")
+def _stands(arm: Arm, request: Request, group: str, body: dict[str, Any]) -> Thing:
+    parts = request.path.split("/providers/")[1].split("/")
     return arm.world.add(
         Thing(
-            id=asked.path, type="/".join([parts[0], *parts[1::2]]), name=parts[-1], group=group,
-            location=asked.body.get("location", ""), body=body, tags=asked.body.get("tags") or {},
+            id=request.path, type="/".join([parts[0], *parts[1::2]]), name=parts[-1], group=group,
+            location=request.body.get("location", ""), body=body, tags=request.body.get("tags") or {},
             created_at=arm.world.now,
         )
     )  # fmt: skip
 
 
-def _get_role(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+def _get_role(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     for path, role in arm.world.roles.items():
-        if path.endswith(given["role"].lower()):
+        if path.endswith(parameters["role"].lower()):
             return Answer(200, {"id": path, "properties": role})
     raise ArmError(404, "RoleDefinitionDoesNotExist", "The specified role definition does not exist.")
 
 
-def _put_role(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
-    properties = asked.body["properties"]
+def _put_role(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    properties = request.body["properties"]
     actions = [action for row in properties["permissions"] for action in row["actions"]]
-    arm.world.roles[asked.path.lower()] = {"actions": actions, "name": given["role"]}
-    return Answer(201, {"id": asked.path, "properties": properties})
+    arm.world.roles[request.path.lower()] = {"actions": actions, "name": parameters["role"]}
+    return Answer(201, {"id": request.path, "properties": properties})
 
 
-def _delete_role(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+def _delete_role(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     for right in list(arm.world.rights.values()):
-        if right.role.lower() == asked.path.lower():
+        if right.role.lower() == request.path.lower():
             raise ArmError(400, "RoleDefinitionHasAssignments", "There are existing role assignments.")
-    arm.world.roles.pop(asked.path.lower(), None)
+    arm.world.roles.pop(request.path.lower(), None)
     return Answer(200)
 
 
-def _listed(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+def _page(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     """Every thing of a kind in the subscription, ours and others'."""
-    world, kind = arm.world, given["kind"].lower()
-    viewed = asked.query.get("$expand", "").lower() == "instanceview"
+    world, kind = arm.world, parameters["kind"].lower()
+    viewed = request.query.get("$expand", "").lower() == "instanceview"
     there = [one for one in world.things.values() if one.type.lower() == kind and one.ended_at is None]
     if kind == "microsoft.compute/virtualmachines":
-        ours = [(compute.shown_with_view if viewed else compute.shown)(world, one) for one in there]
+        ours = [(compute.shown_with_view if viewed else compute.view)(world, one) for one in there]
     else:
         known = [{"id": one.id, "name": one.name, "type": one.type, "location": one.location} for one in there]
         ours = [{**one.body, **named} for one, named in zip(there, known, strict=True)]
-    return arm.paged(asked, [*ours, *(row for row in world.rules.others if row["type"].lower() == kind)])
+    return arm.paged(request, [*ours, *(row for row in world.rules.others if row["type"].lower() == kind)])
 
 
-def _put_storage(arm: Arm, asked: Asked, given: dict[str, str]) -> Answer:
+def _put_storage(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     """An account, and what is set within it."""
-    group = arm.world.open_group(given["group"])
-    known = arm.world.things.get(asked.path.lower())
+    group = arm.world.open_group(parameters["group"])
+    known = arm.world.things.get(request.path.lower())
     if known is None:
-        known = _stands(arm, asked, group.name, asked.body)
-    known.body = asked.body
+        known = _stands(arm, request, group.name, request.body)
+    known.body = request.body
     return Answer(200, {"id": known.id, "location": known.location, **known.body})

@@ -52,8 +52,8 @@ def action_of(method: str, path: str) -> str:
 def permits(granted: Sequence[Mapping[str, Any]], action: str, attributes: Mapping[str, str]) -> bool:
     """Whether one of the permissions (as `permissions` lists them) gives the action on what has these attributes."""
     return any(
-        _named(action, row.get("actions", ()))
-        and not _named(action, row.get("notActions", ()))
+        _matches(action, row.get("actions", ()))
+        and not _matches(action, row.get("notActions", ()))
         and (not row.get("condition") or holds(row["condition"], action, attributes))
         for row in granted
     )
@@ -83,7 +83,7 @@ def attributes_of(source: str, properties: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _named(action: str, patterns: Sequence[str]) -> bool:
+def _matches(action: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(action.lower(), pattern.lower()) for pattern in patterns)
 
 
@@ -126,7 +126,7 @@ def _one(tokens: list[re.Match[str]], action: str, attributes: Mapping[str, str]
             raise ValueError("a bracket of the condition is not closed")
         return found
     if token["action"]:
-        return _named(action, [token["action"]])
+        return _matches(action, [token["action"]])
     if token["attribute"] is None:
         raise ValueError(f"the condition has {token[0]!r} where a comparison should be")
     return _compared(token, attributes)

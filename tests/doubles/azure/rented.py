@@ -34,7 +34,7 @@ class Rented:
         with self._server.lock:
             return [name for name, vm in self._booted.items() if vm.stopped_at or vm.ended_at or vm.goes_at]
 
-    def ended(self, name: str) -> None:
+    def machine_ended(self, name: str) -> None:
         """Spot that was taken back is deleted; a guest that is off bills on."""
         with self._server.lock:
             vm = self._booted[name]

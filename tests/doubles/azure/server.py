@@ -67,31 +67,31 @@ class AzureServer:
                 return self.arm.handle(method, target, authorization, body)
         return _sign_in(self.url, path)
 
-    def _control(self, what: str, given: dict[str, Any]) -> Any:
+    def _control(self, what: str, steering: dict[str, Any]) -> Any:
         world = self.world
         match what:
             case "reset":
-                self.reset(Rules(**(FIRST_DAY if given.pop("first_day", False) else {}), **given))
+                self.reset(Rules(**(FIRST_DAY if steering.pop("first_day", False) else {}), **steering))
             case "rules":
-                world.change(**{name: _rule(name, value) for name, value in given.items()})
+                world.change(**{name: _rule(name, value) for name, value in steering.items()})
             case "advance":
-                world.advance(world.now + timedelta(seconds=given["seconds"]))
+                world.advance(world.now + timedelta(seconds=steering["seconds"]))
             case "script":
-                world.life.physics.play(Script.model_validate(given))
+                world.life.physics.play(Script.model_validate(steering))
             case "bucket":
                 try:
                     world.let_into_storage()
-                    world.reply_to(STORE_CALLS[given["operation"]], {})
+                    world.reply_to(STORE_CALLS[steering["operation"]], {})
                 except ArmError as error:
                     return {"refused": error.body["error"]["code"]}
-                held = carry_out(world, given["operation"], given["key"], base64.b64decode(given["data"]))
+                held = carry_out(world, steering["operation"], steering["key"], base64.b64decode(steering["data"]))
                 return {"held": base64.b64encode(held).decode() if isinstance(held, bytes) else held}
             case _:
                 pass
-        return _shown(what, world)
+        return _as_json(what, world)
 
 
-def _shown(what: str, world: World) -> Any:
+def _as_json(what: str, world: World) -> Any:
     """What there is of this name, else the time."""
     match what:
         case "calls" | "denied" | "refusals":

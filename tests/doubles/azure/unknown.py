@@ -103,17 +103,17 @@ class Unmet:
     made_at: dict[tuple[str, str], datetime] = field(default_factory=dict)
     refused_at: list[datetime] = field(default_factory=list)
 
-    def made(self, call: str, text: str, now: datetime) -> None:
+    def note_creation(self, call: str, text: str, now: datetime) -> None:
         """This call was carried out; `text` is its path and its body."""
         for rule in self.rules:
-            key = rule["made"], rule["needed_by"]
+            key = rule["resource"], rule["needed_by"]
             if WORDS[key].made_by == call and WORDS[key].about in text:
                 self.made_at.setdefault(key, now)
 
     def meets(self, call: str, text: str, now: datetime) -> Words | None:
         """How the call is refused, None where it finds all it needs."""
         for rule in self.rules:
-            key = rule["made"], rule["needed_by"]
+            key = rule["resource"], rule["needed_by"]
             words = WORDS[key]
             since = self.made_at.get(key) if words.made_by else self.began
             if rule["needed_by"] != call or since is None or words.within not in text:

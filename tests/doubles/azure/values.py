@@ -108,11 +108,11 @@ class Timer:
     machine: str
     correlation: str
     by: EndedBy
-    done: bool = False
+    is_done: bool = False
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """One request, its path without the query."""
 
     method: str

@@ -174,6 +174,6 @@ def _fields(kind: Any) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def _is(right: bool, where: str, value: Any, wanted: str) -> None:
+def _is(right: bool, where: str, value: Any, expected: str) -> None:
     if not right:
-        raise WireError(f"{where}: {value!r} should be {wanted}")
+        raise WireError(f"{where}: {value!r} should be {expected}")

@@ -60,7 +60,7 @@ class World:
         """The code of every refusal, in their order."""
         self.unmet = Unmet(rules.unknown, rules.start)
         self.registered_at: dict[str, datetime] = {}
-        self._made = 0
+        self._number = 0
         if rules.set_up:
             self._set_up()
 
@@ -73,7 +73,7 @@ class World:
         self._step(max(until, self.now))
 
     def _next_at(self) -> datetime | None:
-        due = [timer.at for timer in self.timers if not timer.done]
+        due = [timer.at for timer in self.timers if not timer.is_done]
         due += [thing.goes_at for thing in self.things.values() if thing.goes_at is not None]
         due += [
             thing.ready_at for thing in self.things.values() if thing.ready_at is not None and thing.ready_at > self.now
@@ -90,14 +90,14 @@ class World:
             if thing.type == VM:
                 self._live(thing)
         for timer in self.timers:
-            if not timer.done and timer.at <= at:
+            if not timer.is_done and timer.at <= at:
                 self._deallocate(timer)
         for group in self.groups:
             if group.ended_at is None and group.goes_at is not None and group.goes_at <= at:
                 self._group_gone(group)
         for thing in list(self.things.values()):
             if thing.goes_at is not None and thing.goes_at <= at:
-                self._gone(thing)
+                self._remove(thing)
 
     def _live(self, vm: Thing) -> None:
         """What its life has brought a machine to by now."""
@@ -144,7 +144,7 @@ class World:
         return any(wanted == action.lower() for action in actions)
 
     def _deallocate(self, timer: Timer) -> None:
-        timer.done = True
+        timer.is_done = True
         vm = self.things.get(timer.machine)
         if vm is None or not self.rules.cloud_timer_works or vm.stopped_at is not None:
             return
@@ -200,7 +200,7 @@ class World:
         return [thing for thing in self.things.values() if thing.group.lower() == name.lower()]
 
     def add(self, thing: Thing) -> Thing:
-        self._made += 1
+        self._number += 1
         self.things[thing.id.lower()] = thing
         self.past.append(thing)
         return thing
@@ -276,7 +276,7 @@ class World:
         assert group.ended_by is not None, f"{group.name} is gone, and nobody is known who deleted it"
         for thing in self.in_group(group.name):
             self._switch_off(thing, group.ended_by, group.why)
-            self._gone(thing)
+            self._remove(thing)
         for right in list(self.rights.values()):
             if right.scope.lower() == group.id.lower() and not self.rules.leaves_rights:
                 self.end_right(right)
@@ -285,7 +285,7 @@ class World:
         right.ended_at = self.now
         del self.rights[right.id.lower()]
 
-    def _gone(self, thing: Thing) -> None:
+    def _remove(self, thing: Thing) -> None:
         thing.ended_at = self.now
         self.things.pop(thing.id.lower(), None)
 

@@ -33,7 +33,7 @@ _MACHINES = re.compile(
     r"|g4-standard-\d+|ct5p-hightpu-[124]t|ct6e-standard-[148]t"
 )
 _ACCELERATORS = frozenset({"nvidia-tesla-t4", "nvidia-tesla-v100", "nvidia-tesla-p4", "nvidia-tesla-p100"})
-_BROUGHT = ("g2-", "a2-", "a3-", "g4-", "ct5p-", "ct6e-")
+_WITH_OWN_DEVICES = ("g2-", "a2-", "a3-", "g4-", "ct5p-", "ct6e-")
 """Machine types that bring their accelerator."""
 _METRICS: Mapping[str, str] = {
     "nvidia-tesla-t4": "NVIDIA_T4_GPUS",
@@ -115,7 +115,7 @@ def list_operations(world: World, call: Call) -> dict[str, Any]:
 
 
 def list_instances(world: World, call: Call) -> dict[str, Any]:
-    there = [known for known in table_of(world).machines if not known.gone and known.shown_from <= world.now]
+    there = [known for known in table_of(world).machines if not known.is_gone and known.shown_from <= world.now]
     return aggregated(world, call, "instances", [(f"zones/{known.zone}", known.body) for known in there])
 
 
@@ -139,13 +139,13 @@ def of_others(world: World, kind: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def list_machine_types(world: World, call: Call) -> dict[str, Any]:
-    name = _named(call)
+    name = _name_in(call)
     rows = [(f"zones/{zone}", {"name": name, "zone": zone}) for zone in _zones(world) if _MACHINES.fullmatch(name)]
     return aggregated(world, call, "machineTypes", rows)
 
 
 def list_accelerator_types(world: World, call: Call) -> dict[str, Any]:
-    name = _named(call)
+    name = _name_in(call)
     rows = [(f"zones/{zone}", {"name": name, "zone": zone}) for zone in _zones(world) if name in _ACCELERATORS]
     return aggregated(world, call, "acceleratorTypes", rows)
 
@@ -272,7 +272,7 @@ def _check_machine(world: World, call: Call) -> None:
     attached = [str(row["acceleratorType"]).rpartition("/")[2] for row in body.get("guestAccelerators", ())]
     disk = str(body["disks"][0]["initializeParams"].get("diskType", "")).rpartition("/")[2]
     spot = scheduling.get("provisioningModel") == "SPOT"
-    fixed = bool(attached) or name.startswith(_BROUGHT) or spot
+    fixed = bool(attached) or name.startswith(_WITH_OWN_DEVICES) or spot
     wrong = {
         f"Machine type with name '{name}' does not exist in zone '{zone}'.": not _MACHINES.fullmatch(name),
         f"Machine type {name} takes no accelerators": bool(attached) and not name.startswith("n1-"),
@@ -367,7 +367,7 @@ def _counted(machine: Machine) -> dict[str, int]:
         metric = _METRICS[str(row["acceleratorType"]).rpartition("/")[2]]
         counted[f"PREEMPTIBLE_{metric}" if machine.spot else metric] = int(row["acceleratorCount"])
     name = str(machine.body["machineType"]).rpartition("/")[2]
-    for metric, count in _brought(name).items():
+    for metric, count in _own_devices(name).items():
         counted[f"PREEMPTIBLE_{metric}" if machine.spot else metric] = count
     series, kind, size = (*name.split("-"), "", "")[:3]
     if kind in ("standard", "highmem", "highcpu") and series in _CPUS and size.isdecimal():
@@ -379,7 +379,7 @@ def _counted(machine: Machine) -> dict[str, int]:
     return counted
 
 
-def _brought(name: str) -> dict[str, int]:
+def _own_devices(name: str) -> dict[str, int]:
     """The GPUs that come with a machine type and that the region's table counts."""
     if name.startswith("g2-standard-"):
         return {"NVIDIA_L4_GPUS": {"24": 2, "48": 4, "96": 8}.get(name.rpartition("-")[2], 1)}
@@ -411,7 +411,7 @@ def used(world: World, near: str) -> dict[str, int]:
 
 def _holds(machine: Machine) -> bool:
     """Whether it takes room and quota; one that was stopped has given both back."""
-    return not machine.gone and machine.stopped_at is None
+    return not machine.is_gone and machine.stopped_at is None
 
 
 def _quotas(limits: Mapping[str, float], used: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -463,7 +463,7 @@ def _matches(row: Mapping[str, Any], filter_text: str) -> bool:
     return bool(re.fullmatch(found["value"], str(value))) if found["how"] == "eq" else str(value) == found["value"]
 
 
-def _named(call: Call) -> str:
+def _name_in(call: Call) -> str:
     found = _CONDITION.fullmatch(call.query.get("filter", ""))
     return found["value"] if found and found["field"] == "name" else ""
 

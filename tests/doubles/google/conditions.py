@@ -85,5 +85,5 @@ def _get_attribute(api: Any, name: Any, default: Any) -> Any:
     return api.get(name, default)
 
 
-def _has_only(given: Any, allowed: Any) -> celtypes.BoolType:
-    return celtypes.BoolType(set(given) <= set(allowed))
+def _has_only(value: Any, allowed: Any) -> celtypes.BoolType:
+    return celtypes.BoolType(set(value) <= set(allowed))

@@ -159,8 +159,8 @@ def _only_google_writes(row: Mapping[str, Any]) -> bool:
     return bool(row.get("readOnly")) or str(row.get("description", "")).startswith(_OUTPUT_ONLY)
 
 
-def _is_missing(name: str, row: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    return bool(row.get("required")) and row.get("location") == "query" and name not in given
+def _is_missing(name: str, row: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
+    return bool(row.get("required")) and row.get("location") == "query" and name not in parameters
 
 
 def _check_parameter(row: Mapping[str, Any] | None, values: list[str], where: str) -> None:

@@ -47,7 +47,7 @@ def insert(world: World, call: Call) -> Answer:
     if there(world, zone, call.body["name"]) is not None:
         raise RefusedError(409, "alreadyExists", f"The resource '{_link(call)}' already exists")
     _check_quota(world, call)
-    disk = Disk(zone=zone, body=_shown(world, call), created_at=world.now, is_blank=True)
+    disk = Disk(zone=zone, body=_get(world, call), created_at=world.now, is_blank=True)
     disk.shown_from = world.now + timedelta(seconds=world.scenario.lag_seconds)
     operation = table.record(zone, "insert", disk)
     if token:
@@ -68,7 +68,7 @@ def get(world: World, call: Call) -> Answer:
     found = there(world, call.path["zone"], call.path["disk"])
     if found is None:
         raise not_found(f"disks/{call.path['disk']}")
-    return shown(world, found)
+    return view(world, found)
 
 
 def delete(world: World, call: Call) -> Answer:
@@ -80,7 +80,7 @@ def delete_by_name(world: World, zone: str, name: str) -> Operation:
     table, disk = table_of(world), there(world, zone, name)
     if disk is None:
         raise not_found(f"disks/{name}")
-    holder = next((known for known in table.machines if known.disk is disk and not known.gone), None)
+    holder = next((known for known in table.machines if known.disk is disk and not known.is_gone), None)
     users = [holder.name] if holder is not None else users_of(world, zone, name)
     if users:
         message = f"The disk resource '{disk.name}' is already being used by '{users[0]}'"
@@ -92,9 +92,9 @@ def delete_by_name(world: World, zone: str, name: str) -> Operation:
     return table.record(disk.zone, "delete", disk)
 
 
-def listed(world: World, call: Call) -> Answer:
+def page(world: World, call: Call) -> Answer:
     found = [known for known in table_of(world).disks if known.ended_at is None and world.now >= known.listed_from]
-    rows = [(f"zones/{known.zone}", shown(world, known)) for known in found]
+    rows = [(f"zones/{known.zone}", view(world, known)) for known in found]
     return aggregated(world, call, "disks", [*rows, *of_others(world, "disks")])
 
 
@@ -103,7 +103,7 @@ def there(world: World, zone: str, name: str) -> Disk | None:
     return next((known for known in found if known.ended_at is None), None)
 
 
-def shown(world: World, disk: Disk) -> Answer:
+def view(world: World, disk: Disk) -> Answer:
     """With its users, where TPUs hold it."""
     users = users_of(world, disk.zone, disk.name)
     return {**disk.body, **({"users": users} if users else {})}
@@ -113,7 +113,7 @@ HANDLERS: dict[str, Callable[[World, Call], Answer]] = {
     "compute.disks.insert": insert,
     "compute.disks.get": get,
     "compute.disks.delete": delete,
-    "compute.disks.aggregatedList": listed,
+    "compute.disks.aggregatedList": page,
 }
 
 
@@ -137,7 +137,7 @@ def _check_quota(world: World, call: Call) -> None:
         raise RefusedError(403, "quotaExceeded", f"Quota 'SSD_TOTAL_GB' exceeded.  Limit: {limit} in region {region}.")
 
 
-def _shown(world: World, call: Call) -> Answer:
+def _get(world: World, call: Call) -> Answer:
     return {
         **call.body,
         "kind": "compute#disk",

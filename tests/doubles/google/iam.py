@@ -186,10 +186,10 @@ def _no_address(world: World, call: Call) -> dict[str, Any]:
 
 def _global_operation(world: World, verb: str) -> dict[str, Any]:
     name = f"operation-{world.number()}"
-    return {"kind": "compute#operation", "name": _begun(world, name), "operationType": verb, "status": "RUNNING"}
+    return {"kind": "compute#operation", "name": _start(world, name), "operationType": verb, "status": "RUNNING"}
 
 
-def _begun(world: World, name: str) -> str:
+def _start(world: World, name: str) -> str:
     world.table(Iam).operations[name] = world.now + timedelta(seconds=world.scenario.global_seconds)
     return name
 
@@ -217,7 +217,7 @@ def _permissions(world: World, call: Call) -> dict[str, Any]:
 def _refuse_unknown(names: Iterable[str], where: str = "") -> None:
     """One name that does not exist refuses the whole request."""
     for name in names:
-        if name not in permissions.known():
+        if name not in permissions.all_names():
             raise StatusError("INVALID_ARGUMENT", f"Permission {name} is not valid{where}.")
 
 
@@ -254,7 +254,7 @@ def _enabled(world: World, call: Call) -> dict[str, Any]:
     for name in call.body["serviceIds"]:
         _is_new(world, name.removesuffix(".googleapis.com"))
         world.table(Iam).disabled.discard(name.removesuffix(".googleapis.com"))
-    return {"name": f"operations/{_begun(world, f'acf.{world.number()}')}", "done": False}
+    return {"name": f"operations/{_start(world, f'acf.{world.number()}')}", "done": False}
 
 
 def _operation(world: World, call: Call) -> dict[str, Any]:

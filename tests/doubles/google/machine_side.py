@@ -55,6 +55,6 @@ def machine_calls(server: GoogleServer) -> set[str]:
     return {call.method for call in server.host.world.calls}
 
 
-def _sent(method: str, url: str, *given: Any, **more: Any) -> Reply:
+def _sent(method: str, url: str, *arguments: Any, **more: Any) -> Reply:
     """With a metadata service that knows who the machine is."""
-    return (200, {}, _TOKEN) if "/computeMetadata/" in url else send(method, url, *given, **more)
+    return (200, {}, _TOKEN) if "/computeMetadata/" in url else send(method, url, *arguments, **more)

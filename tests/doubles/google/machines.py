@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.doubles.endings import told
+from tests.doubles.endings import end_record
 from tests.doubles.google.guest import Guest, deadline_of
 from tests.doubles.google.world import Moment, World, is_ours
 from tests.faults.harness import EndedBy, Work
@@ -58,7 +58,7 @@ class Operation:
     happens: Callable[[], None] = lambda: None
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return str(self.body["status"]) == "DONE"
 
 
@@ -74,12 +74,12 @@ class Machine:
     shown_from: datetime
     guest: Guest | None = None
     terminates_at: datetime | None = None
-    made: bool = False
+    is_created: bool = False
     refused: bool = False
     started_at: datetime | None = None
     stopped_at: datetime | None = None
     gone_at: datetime | None = None
-    gone: bool = False
+    is_gone: bool = False
     befell: set[int] = field(default_factory=set)
     ended_by: EndedBy | None = None
     why: str = ""
@@ -123,10 +123,10 @@ class Table:
 
     def moments(self) -> Iterator[Moment]:
         for operation in self.operations:
-            if not operation.done:
+            if not operation.is_done:
                 yield Moment(operation.done_at, partial(self.finish, operation))
         for machine in self.machines:
-            if not machine.gone:
+            if not machine.is_gone:
                 yield from self._of(machine)
         for disk in self.disks:
             if disk.goes_at is not None and disk.ended_at is None:
@@ -134,12 +134,12 @@ class Table:
 
     def tell(self) -> None:
         for machine in self.machines:
-            if machine.guest is not None and not machine.gone:
+            if machine.guest is not None and not machine.is_gone:
                 machine.guest.tell()
 
     def machine(self, zone: str, name: str) -> Machine | None:
         """The one that is there."""
-        there = [known for known in self.machines if (known.zone, known.name) == (zone, name) and not known.gone]
+        there = [known for known in self.machines if (known.zone, known.name) == (zone, name) and not known.is_gone]
         return there[-1] if there else None
 
     def finish(self, operation: Operation) -> None:
@@ -153,7 +153,7 @@ class Table:
     def start(self, machine: Machine) -> None:
         """Its operation is done: it runs, and Google's own timer runs with it."""
         world = self._world
-        machine.made, machine.started_at = True, world.now
+        machine.is_created, machine.started_at = True, world.now
         machine.body.update(status="RUNNING", lastStartTimestamp=world.stamp())
         limit = machine.scheduling.get("maxRunDuration")
         if limit is not None:
@@ -192,8 +192,8 @@ class Table:
     def off(self, machine: Machine) -> None:
         """A real machine has no power any more: gone where it was deleted, else stopped."""
         if machine.status == "STOPPING":
-            self._gone(machine)
-        elif not machine.gone and machine.stopped_at is None:
+            self._remove(machine)
+        elif not machine.is_gone and machine.stopped_at is None:
             self.stop(machine, EndedBy.AGENT, GUEST_TERMINATE)
 
     def record(self, zone: str, kind: str, target: Machine | Disk) -> Operation:
@@ -223,13 +223,13 @@ class Table:
 
     def forget(self, machine: Machine) -> None:
         """It never came to be: its disk neither."""
-        machine.gone = True
+        machine.is_gone = True
         machine.disk.ended_at = self._world.now
 
     def _of(self, machine: Machine) -> Iterator[Moment]:
         world = self._world
         if machine.gone_at is not None:
-            yield Moment(machine.gone_at, lambda: self._gone(machine))
+            yield Moment(machine.gone_at, lambda: self._remove(machine))
             return
         if machine.terminates_at is not None and world.scenario.cloud_timer_works:
             yield Moment(machine.terminates_at, lambda: self._times_out(machine))
@@ -262,7 +262,7 @@ class Table:
                 self.stop(machine, EndedBy.PROVIDER, "compute.instances.hostError")
             case "vanish":
                 self._halt(machine, EndedBy.PROVIDER, "it vanished")
-                self._gone(machine)
+                self._remove(machine)
 
     def _ends_itself(self, machine: Machine, by: EndedBy, how: Mapping[str, Any]) -> None:
         """By the delete of its own name, or else it only powers off."""
@@ -287,8 +287,8 @@ class Table:
         if machine.guest is not None:
             machine.guest.halted = True
 
-    def _gone(self, machine: Machine) -> None:
-        machine.gone, machine.gone_at = True, self._world.now
+    def _remove(self, machine: Machine) -> None:
+        machine.is_gone, machine.gone_at = True, self._world.now
         stays = self._world.scenario.disks_stay or not machine.body["disks"][0].get("autoDelete")
         if not stays:
             machine.disk.goes_at = self._world.now + timedelta(seconds=1)
@@ -327,11 +327,11 @@ def _machine_row(machine: Machine, world: World) -> dict[str, Any]:
         "labels": machine.labels,
         "created_at": began.isoformat(),
         "ended_at": _text(machine.stopped_at or machine.gone_at),
-        "left": not machine.gone,
-        "usd_per_hour": MACHINE_USD_PER_HOUR if machine.stopped_at is None and not machine.gone else 0.0,
+        "left": not machine.is_gone,
+        "usd_per_hour": MACHINE_USD_PER_HOUR if machine.stopped_at is None and not machine.is_gone else 0.0,
         "usd": MACHINE_USD_PER_HOUR * hours,
-        "trains_until": _text(machine.guest.trains_until()) if machine.guest and not machine.gone else None,
-        **told(machine.ended_by, machine.why, _work(machine) if is_ours(machine.labels) else None),
+        "trains_until": _text(machine.guest.trains_until()) if machine.guest and not machine.is_gone else None,
+        **end_record(machine.ended_by, machine.why, _work(machine) if is_ours(machine.labels) else None),
     }
 
 

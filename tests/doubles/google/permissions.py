@@ -38,7 +38,7 @@ def rows() -> tuple[Row, ...]:
 
 
 @cache
-def known() -> frozenset[str]:
+def all_names() -> frozenset[str]:
     """Every permission name that this double knows."""
     return frozenset(row.permission for row in rows())
 

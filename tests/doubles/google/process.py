@@ -61,8 +61,8 @@ class Steady(Google):
 
     def __init__(self, server: Process) -> None:
         super().__init__(server.url)
-        assert server.shown is not None
-        self._shown = server.shown
+        assert server.shown_clock is not None
+        self._shown_clock = server.shown_clock
         self._lines: dict[tuple[int, int], http.client.HTTPConnection] = {}
 
     def control(self, what: str, body: object = None) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Steady(Google):
         return told
 
     def now(self) -> datetime:
-        return self._shown.read()
+        return self._shown_clock.read()
 
     def put_aside(self) -> None:
         """What happens from here on is undone by `take_up`."""
@@ -96,7 +96,7 @@ class Process(Google):
     `shown` has its time."""
 
     def __init__(self, *, in_turn: bool = False) -> None:
-        self.shown, file = ShownTime.make() if in_turn else (None, None)
+        self.shown_clock, file = ShownTime.make() if in_turn else (None, None)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.doubles.google", *([str(file)] if file else [])],
             cwd=ROOT,

@@ -47,7 +47,7 @@ class Queued:
     ready_at: datetime | None = None
     ended_at: datetime | None = None
     turns_at: datetime | None = None
-    gone: bool = False
+    is_gone: bool = False
     guest: Guest | None = None
     befallen: set[int] = field(default_factory=set)
     ended_by: EndedBy | None = None
@@ -76,12 +76,12 @@ class Queued:
         return [str(row["sourceDisk"]) for row in self.spec.get("dataDisks", ())]
 
     @property
-    def left(self) -> bool:
-        return not self.gone or bool(self.node)
+    def remaining(self) -> bool:
+        return not self.is_gone or bool(self.node)
 
     def moments(self) -> Iterator[Moment]:
         scenario, later = self.world.scenario, timedelta(seconds=self.world.scenario.operation_seconds)
-        if self.gone:
+        if self.is_gone:
             return
         if self.state == "CREATING":
             yield Moment(self.created_at + timedelta(seconds=1), lambda: self._turn("WAITING_FOR_RESOURCES"))
@@ -126,7 +126,7 @@ class Queued:
             self.node = "STOPPED"
             self._over(EndedBy.AGENT, "its power went off")
 
-    def shown(self) -> dict[str, Any]:
+    def view(self) -> dict[str, Any]:
         state: dict[str, Any] = {"state": self.state, "stateInitiator": self.initiator}
         if self.failure:
             state["failedData"] = {"error": self.failure}
@@ -188,7 +188,7 @@ class Queued:
         if how.get("kind") == "tpu_delete":
             home = f"projects/{how['project']}/locations/{how['zone']}"
             found = self.world.table(Tpu).resources.get(f"{home}/queuedResources/{how.get('queued_resource')}")
-            if found is not None and not found.gone:
+            if found is not None and not found.is_gone:
                 found.delete(by, "its machine deleted it")
                 return
         assert self.guest
@@ -198,7 +198,7 @@ class Queued:
         if self.state == "SUSPENDING":
             self.state, self.node = "SUSPENDED", ""
             return
-        self.gone = True
+        self.is_gone = True
         if not self.world.scenario.disks_stay:
             self.node = ""
 
@@ -231,7 +231,7 @@ class Queued:
                 self.state, self.node, self.initiator = "SUSPENDING", "PREEMPTED", "SERVICE"
                 self.turns_at = self.world.now + timedelta(seconds=self.world.scenario.deletion_seconds)
             elif event == "vanish":
-                self.gone, self.node = True, ""
+                self.is_gone, self.node = True, ""
             else:
                 self.node = {"maintenance": "TERMINATED", "crash": "REPAIRING"}[event]
 
@@ -243,13 +243,13 @@ class Tpu:
     """Everything that ever was. `operations`: what each is about. `requests`: operation and instant by request id."""
 
     resources: dict[str, Queued] = field(default_factory=dict)
-    ended: list[Queued] = field(default_factory=list)
+    ended_resources: list[Queued] = field(default_factory=list)
     operations: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: dict[str, tuple[str, datetime]] = field(default_factory=dict)
 
     @property
     def all(self) -> Sequence[Queued]:
-        return [*self.ended, *self.resources.values()]
+        return [*self.ended_resources, *self.resources.values()]
 
 
 def has_room(world: World, zone: str) -> bool:

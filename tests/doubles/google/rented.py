@@ -24,7 +24,7 @@ class Rented:
 
     def to_boot(self) -> Sequence[Machine]:
         with self._host.lock:
-            made = [known for known in table_of(self._host.world).machines if known.made and not known.gone]
+            made = [known for known in table_of(self._host.world).machines if known.is_created and not known.is_gone]
             new = [known for known in made if known.name not in self._booted]
             self._booted |= {known.name for known in new}
             return [
@@ -42,7 +42,7 @@ class Rented:
         with self._host.lock:
             return [known.name for known in table_of(self._host.world).machines if known.status == "STOPPING"]
 
-    def ended(self, name: str) -> None:
+    def machine_ended(self, name: str) -> None:
         with self._host.lock:
             table = table_of(self._host.world)
             for known in table.machines:

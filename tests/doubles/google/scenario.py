@@ -38,7 +38,7 @@ class Unknown(_Frozen):
     """A thing that the call which needs it does not find for so many seconds after its create; None: it never does
     (tests/doubles/google/unknown.py)."""
 
-    made: str
+    resource: str
     needed_by: str
     seconds: float | None = None
 

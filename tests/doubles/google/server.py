@@ -49,7 +49,7 @@ class Host:
 
     world: World = field(default_factory=World)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    shown: ShownTime | None = None
+    shown_clock: ShownTime | None = None
     """Has the world's time, if it is there."""
 
     def control(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -59,8 +59,8 @@ class Host:
 
     def show_time(self) -> None:
         """Before an answer is sent: a call that waits for something has moved the time as well."""
-        if self.shown is not None:
-            self.shown.show(self.world.now)
+        if self.shown_clock is not None:
+            self.shown_clock.show(self.world.now)
 
     def _controlled(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         world = self.world
@@ -92,8 +92,8 @@ class GoogleServer(Serving):
     """Listens on loopback, in threads of this process; `with` starts and ends it. Or `in_turn` serves in one thread,
     with a host that shows its time."""
 
-    def __init__(self, shown: ShownTime | None = None) -> None:
-        self.host = host = Host(shown=shown)
+    def __init__(self, shown_clock: ShownTime | None = None) -> None:
+        self.host = host = Host(shown_clock=shown_clock)
 
         class Handler(_Handler):
             there = host
@@ -108,22 +108,22 @@ class LostError(Exception):
     """No reply is sent."""
 
 
-def exchanged(world: World, asked: gcs.Asked, query: str) -> Reply:
+def exchanged(world: World, request: gcs.Request, query: str) -> Reply:
     """One request and its reply. Raises LostError where it is lost on its way."""
     if world.scenario.real:
         world.pass_to(datetime.now(UTC))  # noqa: TID251  its machines live in the real time
     world.tell()
-    known = _known(asked)
-    name = storage.method_of(asked) if known is None else known.method.id
+    known = _caller(request)
+    name = storage.method_of(request) if known is None else known.method.id
     if name is None:
-        world.violations.append(f"{asked.method} {asked.path}: no API of Google's has this method")
+        world.violations.append(f"{request.method} {request.path}: no API of Google's has this method")
         return _json(404, RefusedError(404, "notFound", "no such method").body)
     rule = world.fault(name, "error", "lost_request", "lost_reply", "garbled")
     if rule is not None and rule.effect == "error":
         return _json(rule.status, RefusedError(rule.status, rule.code, rule.message).body)
     if rule is not None and rule.effect == "lost_request":
         raise LostError
-    reply = _answered(world, asked, query, known)
+    reply = _answered(world, request, query, known)
     if rule is not None and rule.effect == "lost_reply":
         raise LostError
     if rule is not None and rule.effect == "garbled":
@@ -131,47 +131,47 @@ def exchanged(world: World, asked: gcs.Asked, query: str) -> Reply:
     return reply
 
 
-class Known(NamedTuple):
+class Caller(NamedTuple):
     """A method, and the description that it is in."""
 
     api: Description
     method: Matched
 
 
-def _known(asked: gcs.Asked) -> Known | None:
-    if storage.method_of(asked) is not None:
+def _caller(request: gcs.Request) -> Caller | None:
+    if storage.method_of(request) is not None:
         return None  # what is sent and fetched whole has another path than the description says
     for name in DOCUMENTS:
-        found = description(name).match(asked.method, asked.path)
+        found = description(name).match(request.method, request.path)
         if found is not None:
-            return Known(description(name), found)
+            return Caller(description(name), found)
     return None
 
 
-def _answered(world: World, asked: gcs.Asked, query: str, known: Known | None) -> Reply:
-    machine = bool(asked.headers.get("authorization"))  # only machines sign their calls to this double
-    if known is None:
-        method = str(storage.method_of(asked))
-        world.calls.append(Call(method, gcs.told_of(asked), asked.query, {}))
+def _answered(world: World, request: gcs.Request, query: str, caller: Caller | None) -> Reply:
+    machine = bool(request.headers.get("authorization"))  # only machines sign their calls to this double
+    if caller is None:
+        method = str(storage.method_of(request))
+        world.calls.append(Call(method, gcs.told_of(request), request.query, {}))
         try:
             iam.refuse_forbidden(world, method, machine=machine)
             if not machine:
                 unknown.refuse_unknown(world, method)
         except RefusedError as error:
             return _json(error.status, error.body)
-        return storage.answered(world, asked)
-    api, found = known
+        return storage.answered(world, request)
+    api, found = caller
     try:
-        body = json.loads(asked.body) if asked.body else None
+        body = json.loads(request.body) if request.body else None
         call = Call(found.id, found.path, api.check_request(found, query, body), body or {})
         world.calls.append(call)
-        world.signed.setdefault(found.id, []).append(asked.headers.get("authorization", ""))
+        world.signed.setdefault(found.id, []).append(request.headers.get("authorization", ""))
         world.pass_to(world.now)
         iam.refuse_forbidden(world, found.id, machine=machine)
         if not machine:
             unknown.refuse_unknown(world, found.id)
         if found.id.startswith("storage."):
-            status, headers, data = storage.answered(world, asked)
+            status, headers, data = storage.answered(world, request)
             if status < 300 and data:
                 api.check_reply(found, json.loads(data))
                 unknown.was_made(world, found.id)
@@ -207,7 +207,7 @@ class _Handler(QuickHandler):
                 return
             query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
             headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = gcs.Asked(self.command, parts.path, query, headers, body)
+            asked = gcs.Request(self.command, parts.path, query, headers, body)
             try:
                 reply = exchanged(self.there.world, asked, parts.query)
             except LostError:

@@ -14,17 +14,17 @@ _UPLOAD = re.compile(r"^/upload/storage/v1/b/[^/]+/o$")
 _MEDIA = re.compile(r"^(?:/download)?/storage/v1/b/[^/]+/o/.+$")
 
 
-def method_of(asked: gcs.Asked) -> str | None:
+def method_of(request: gcs.Request) -> str | None:
     """The id of a method that Google's description has no path for (what is sent and fetched whole), else None."""
-    if _UPLOAD.match(asked.path):
+    if _UPLOAD.match(request.path):
         return "storage.objects.insert"
-    if asked.method == "GET" and asked.query.get("alt") == "media" and _MEDIA.match(asked.path):
+    if request.method == "GET" and request.query.get("alt") == "media" and _MEDIA.match(request.path):
         return "storage.objects.get"
     return None
 
 
-def answered(world: World, asked: gcs.Asked) -> gcs.Answer:
+def answered(world: World, request: gcs.Request) -> gcs.Answer:
     try:
-        return gcs.answered(world.bucket, asked)
+        return gcs.answered(world.bucket, request)
     except gcs.RefusedError as error:
         return error.status, {"Content-Type": "application/json"}, error.body

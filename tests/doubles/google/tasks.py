@@ -44,7 +44,7 @@ class Tasks:
     queues: dict[str, dict[str, Any]] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
     past: dict[str, datetime] = field(default_factory=dict)
-    made: list[Task] = field(default_factory=list)
+    created_tasks: list[Task] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -84,7 +84,7 @@ def set_up(world: World, project: str, region: str = "us-central1", queue: str =
 def ledger(world: World) -> list[dict[str, Any]]:
     """Every task that ever was; they cost nothing, and their names alone tell whose they are."""
     table = world.table(Tasks)
-    return [_row(task, table.past.get(task.name), left=task.name in table.tasks) for task in table.made]
+    return [_row(task, table.past.get(task.name), remaining=task.name in table.tasks) for task in table.is_created]
 
 
 def _queue(world: World, call: Call) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _queue_deleted(world: World, call: Call) -> dict[str, Any]:
     return {}
 
 
-def _made(world: World, call: Call) -> dict[str, Any]:
+def _create(world: World, call: Call) -> dict[str, Any]:
     _queue(world, call)
     table, wanted = world.table(Tasks), call.body["task"]
     name = str(wanted["name"])
@@ -119,22 +119,22 @@ def _made(world: World, call: Call) -> dict[str, Any]:
     if due > world.now + timedelta(days=30):
         raise StatusError("INVALID_ARGUMENT", "The scheduled time is too far in the future.")
     task = table.tasks[name] = Task(name, wanted, world.now, max(due, world.now))
-    table.made.append(task)
+    table.is_created.append(task)
     if not any(isinstance(actor, Dispatcher) for actor in world.actors):
         world.actors.append(Dispatcher(world))
-    return _shown(world, task)
+    return _view(world, task)
 
 
 def _got(world: World, call: Call) -> dict[str, Any]:
-    return _shown(world, _task(world, call))
+    return _view(world, _task(world, call))
 
 
-def _listed(world: World, call: Call) -> dict[str, Any]:
+def _page(world: World, call: Call) -> dict[str, Any]:
     _queue(world, call)
     rows = [task for name, task in world.table(Tasks).tasks.items() if name.startswith(f"{_queue_name(call)}/")]
     size = min(world.scenario.page_size, int(call.query.get("pageSize", "500")))
     start = int(call.query.get("pageToken") or 0)
-    found: dict[str, Any] = {"tasks": [_shown(world, task) for task in rows[start : start + size]]}
+    found: dict[str, Any] = {"tasks": [_view(world, task) for task in rows[start : start + size]]}
     if start + size < len(rows):
         found["nextPageToken"] = str(start + size)
     return found
@@ -152,15 +152,15 @@ HANDLERS: Mapping[str, Callable[[World, Call], dict[str, Any]]] = {
     "cloudtasks.projects.locations.queues.get": _queue,
     "cloudtasks.projects.locations.queues.create": _queue_made,
     "cloudtasks.projects.locations.queues.delete": _queue_deleted,
-    "cloudtasks.projects.locations.queues.tasks.create": _made,
+    "cloudtasks.projects.locations.queues.tasks.create": _create,
     "cloudtasks.projects.locations.queues.tasks.get": _got,
-    "cloudtasks.projects.locations.queues.tasks.list": _listed,
+    "cloudtasks.projects.locations.queues.tasks.list": _page,
     "cloudtasks.projects.locations.queues.tasks.delete": _deleted,
 }
 """Methods by their ids in Google's description."""
 
 
-def _row(task: Task, ended_at: datetime | None, *, left: bool) -> dict[str, Any]:
+def _row(task: Task, ended_at: datetime | None, *, remaining: bool) -> dict[str, Any]:
     words = task.name.rpartition("/")[2].split("__")
     named = len(words) > 3 and words[0] == "trainplan"
     return {
@@ -168,8 +168,8 @@ def _row(task: Task, ended_at: datetime | None, *, left: bool) -> dict[str, Any]
         "kind": "task",
         "labels": {LABEL_RUN: words[1], LABEL_CLIENT: words[3]} if named else {},
         "created_at": task.created_at.isoformat(),
-        "ended_at": None if left or ended_at is None else ended_at.isoformat(),
-        "left": left,
+        "ended_at": None if remaining or ended_at is None else ended_at.isoformat(),
+        "left": remaining,
         "usd_per_hour": 0.0,
         "usd": 0.0,
     }
@@ -210,7 +210,7 @@ def _task(world: World, call: Call) -> Task:
     return found
 
 
-def _shown(world: World, task: Task) -> dict[str, Any]:
+def _view(world: World, task: Task) -> dict[str, Any]:
     """Without headers and body, as the view BASIC has it."""
     request = {key: value for key, value in task.body["httpRequest"].items() if key in ("url", "httpMethod")}
     return {

@@ -9,7 +9,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.doubles.endings import told
+from tests.doubles.endings import end_record
 from tests.doubles.google.disks import there
 from tests.doubles.google.queued import NO_CAPACITY, Queued, Tpu, has_room, why_not_attached
 from tests.doubles.google.rpc import NUMBERS, StatusError, info
@@ -58,7 +58,7 @@ def _created(world: World, call: Call) -> dict[str, Any]:
     if request in table.requests and world.now - table.requests[request][1] < _REMEMBERED:
         return table.operations[table.requests[request][0]]
     name = f"{home}/queuedResources/{call.query['queuedResourceId']}"
-    if name in table.resources and not table.resources[name].gone:
+    if name in table.resources and not table.resources[name].is_gone:
         raise StatusError("ALREADY_EXISTS", f"Resource '{name}' already exists")
     node = call.body["tpu"]["nodeSpec"][0]["node"]
     if node["acceleratorType"] not in TYPES or node["runtimeVersion"] not in RUNTIMES:
@@ -68,7 +68,7 @@ def _created(world: World, call: Call) -> dict[str, Any]:
         row["mode"] = _MODES[row["mode"]] if isinstance(row.get("mode"), int) else row.get("mode", "READ_WRITE")
     _check_room(world, call)
     if name in table.resources:
-        table.ended.append(table.resources[name])
+        table.ended_resources.append(table.resources[name])
     if rule := world.fault(call.method, "operation_error"):
         error = {"code": NUMBERS["RESOURCE_EXHAUSTED"], "message": rule.message}
         return {**_operation(world, name, "create"), "done": True, "error": error}
@@ -100,7 +100,7 @@ def _check_room(world: World, call: Call) -> None:
     zone = call.path["locationsId"]
     region = zone.rpartition("-")[0]
     limit = world.scenario.quotas.get(region, {}).get("TPUS")
-    used = len([known for known in world.table(Tpu).all if known.left and known.zone.startswith(region)])
+    used = len([known for known in world.table(Tpu).all if known.remaining and known.zone.startswith(region)])
     if limit is not None and used >= limit:
         quota = f"TPUV3sPerProjectPerRegionForTPUAPI/{region}"
         failure = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"subject": quota}]}
@@ -112,11 +112,11 @@ def _check_room(world: World, call: Call) -> None:
 
 
 def _got(world: World, call: Call) -> dict[str, Any]:
-    return _resource(world, f"{_home(call)}/queuedResources/{call.path['queuedResourcesId']}").shown()
+    return _resource(world, f"{_home(call)}/queuedResources/{call.path['queuedResourcesId']}").view()
 
 
-def _listed(world: World, call: Call) -> dict[str, Any]:
-    there = [known.shown() for known in _in(world, call) if not known.gone and world.now >= known.shown_from]
+def _list(world: World, call: Call) -> dict[str, Any]:
+    there = [known.view() for known in _in(world, call) if not known.is_gone and world.now >= known.shown_from]
     return _unreachable(world, call) or _page(world, call, "queuedResources", there)
 
 
@@ -136,7 +136,7 @@ def _nodes(world: World, call: Call) -> dict[str, Any]:
 
 def _node_deleted(world: World, call: Call) -> dict[str, Any]:
     found = _found_node(world, call)
-    if not found.gone:
+    if not found.is_gone:
         raise StatusError("FAILED_PRECONDITION", f"{found.node_name} belongs to a queued resource: delete that")
     found.node = ""
     return _operation(world, found.node_name, "delete")
@@ -167,7 +167,7 @@ def _open(handler: Callable[[World, Call], dict[str, Any]]) -> Callable[[World, 
 _METHODS: Mapping[str, Callable[[World, Call], dict[str, Any]]] = {
     "queuedResources.create": _created,
     "queuedResources.get": _got,
-    "queuedResources.list": _listed,
+    "queuedResources.list": _list,
     "queuedResources.delete": _deleted,
     "nodes.get": _node,
     "nodes.list": _nodes,
@@ -192,7 +192,7 @@ def _in(world: World, call: Call) -> list[Queued]:
 
 def _resource(world: World, name: str) -> Queued:
     found = world.table(Tpu).resources.get(name)
-    if found is None or found.gone or world.now < found.shown_from:
+    if found is None or found.is_gone or world.now < found.shown_from:
         raise StatusError("NOT_FOUND", f"Resource '{name}' was not found")
     return found
 
@@ -229,25 +229,25 @@ def _page(world: World, call: Call, name: str, rows: Sequence[dict[str, Any]]) -
     return found
 
 
-def _row(known: Queued) -> dict[str, Any]:
+def _row(resource: Queued) -> dict[str, Any]:
     """It costs something from READY until its end began, and as long as there is a node that nobody deletes."""
-    began, now = known.ready_at, known.world.now
-    until = known.ended_at or now
-    ends = known.guest.trains_until() if known.guest and known.ended_at is None else None
-    if known.guest and known.guest.ending:
-        ends = known.guest.ending.at  # it is going, and cannot be stopped any more
+    began, now = resource.ready_at, resource.world.now
+    until = resource.ended_at or now
+    ends = resource.guest.trains_until() if resource.guest and resource.ended_at is None else None
+    if resource.guest and resource.guest.ending:
+        ends = resource.guest.ending.at  # it is going, and cannot be stopped any more
     # There was no machine, and none is on its way.
-    over = known.state in ("FAILED", "DELETING") or not has_room(known.world, known.zone)
-    in_vain = known.provisioned_at is None and over
+    over = resource.state in ("FAILED", "DELETING") or not has_room(resource.world, resource.zone)
+    in_vain = resource.provisioned_at is None and over
     return {
-        "id": known.name,
+        "id": resource.name,
         "kind": "request" if in_vain else "instance",
-        "labels": known.labels,
-        "created_at": known.created_at.isoformat(),
-        "ended_at": known.ended_at.isoformat() if known.ended_at else None,
-        "left": known.left,
-        "usd_per_hour": USD_PER_HOUR if known.node else 0.0,
+        "labels": resource.labels,
+        "created_at": resource.created_at.isoformat(),
+        "ended_at": resource.ended_at.isoformat() if resource.ended_at else None,
+        "left": resource.remaining,
+        "usd_per_hour": USD_PER_HOUR if resource.node else 0.0,
         "usd": USD_PER_HOUR * (until - began).total_seconds() / 3600 if began else 0.0,
         "trains_until": ends.isoformat() if ends else None,
-        **told(known.ended_by, known.why, known.work() if is_ours(known.labels) else None),
+        **end_record(resource.ended_by, resource.why, resource.work() if is_ours(resource.labels) else None),
     }

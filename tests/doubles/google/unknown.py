@@ -120,26 +120,26 @@ def was_made(world: World, method: str) -> None:
     """This call was carried out."""
     table = unmet(world)
     for rule in table.rules:
-        if WORDS[rule.made, rule.needed_by].made_by == method:
-            table.made_at[rule.made, rule.needed_by] = world.now
+        if WORDS[rule.resource, rule.needed_by].made_by == method:
+            table.made_at[rule.resource, rule.needed_by] = world.now
 
 
 def refuse_unknown(world: World, method: str) -> None:
     """Raises the refusal of a call that does not find what it needs."""
     for rule in unmet(world).rules:
-        words = WORDS[rule.made, rule.needed_by]
+        words = WORDS[rule.resource, rule.needed_by]
         if method in words.methods and _holds(world, rule):
             raise words.refused()
 
 
-def is_hidden(world: World, made: str) -> bool:
+def is_hidden(world: World, resource: str) -> bool:
     """Whether a machine does not find this thing yet."""
     rules = unmet(world).rules
-    return any((rule.made, rule.needed_by) == (made, AT_THE_MACHINE) and _holds(world, rule) for rule in rules)
+    return any((rule.resource, rule.needed_by) == (resource, AT_THE_MACHINE) and _holds(world, rule) for rule in rules)
 
 
 def _holds(world: World, rule: Unknown) -> bool:
-    key, table = (rule.made, rule.needed_by), unmet(world)
+    key, table = (rule.resource, rule.needed_by), unmet(world)
     since = table.made_at.get(key) if WORDS[key].made_by else world.began
     if since is None or (rule.seconds is not None and world.now >= since + timedelta(seconds=rule.seconds)):
         return False

@@ -71,7 +71,7 @@ class Rule:
     """A fault and how often it was met."""
 
     rule: FaultRule
-    seen: int = 0
+    call_count: int = 0
 
 
 @dataclass
@@ -138,8 +138,8 @@ class World:
                 continue
             if age < rule.after or (rule.until is not None and age > rule.until):
                 continue
-            known.seen += 1
-            spent = rule.times is not None and known.seen > rule.skip + rule.times
-            if known.seen > rule.skip and not spent and self.random.random() < rule.chance:
+            known.call_count += 1
+            spent = rule.times is not None and known.call_count > rule.skip + rule.times
+            if known.call_count > rule.skip and not spent and self.random.random() < rule.chance:
                 return rule
         return None

@@ -22,12 +22,12 @@ def make(folder: Path, hosts: Sequence[str]) -> tuple[Path, Path]:
     loopback = x509.IPAddress(IPv4Address("127.0.0.1"))
     authority_name = _name("The yard's authority")
     authority = (
-        _begun(authority_name, authority_name, authority_key.public_key())
+        _builder(authority_name, authority_name, authority_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(authority_key, hashes.SHA256())
     )
     shown = (
-        _begun(authority_name, _name(hosts[0]), key.public_key())
+        _builder(authority_name, _name(hosts[0]), key.public_key())
         .add_extension(x509.SubjectAlternativeName([*(x509.DNSName(host) for host in hosts), loopback]), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
@@ -43,7 +43,7 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _begun(issuer: x509.Name, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(issuer: x509.Name, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
     now = datetime.now(UTC)  # noqa: TID251  a machine of the yard has the real time
     return (
         x509.CertificateBuilder()

@@ -54,16 +54,16 @@ def saved(image: str) -> Path:
         words = ["podman", "save", "--quiet", "--format", "docker-dir", "--output", str(folder), image]
         subprocess.run(words, check=True, capture_output=True, timeout=_SECONDS)
 
-    return kept(*_named(image), save)
+    return cached_image(*_name_and_tag(image), save)
 
 
 def layers(machine_image: str, image: str, pull: Callable[[Path], None]) -> Path:
     """Docker's folder once a machine has pulled the image; `pull` makes it, once for each content of the two."""
-    name, digest = _named(image)
-    return kept(f"layers-{name}", f"{digest}-{_named(machine_image)[1]}", pull)
+    name, digest = _name_and_tag(image)
+    return cached_image(f"layers-{name}", f"{digest}-{_name_and_tag(machine_image)[1]}", pull)
 
 
-def kept(name: str, content: str, make: Callable[[Path], None]) -> Path:
+def cached_image(name: str, content: str, make: Callable[[Path], None]) -> Path:
     """The folder of that content, made where it is not there yet; those of the same name and older content go."""
     folder = _CACHE / f"{name}-{content}"
     if not folder.exists():
@@ -78,7 +78,7 @@ def kept(name: str, content: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def _named(image: str) -> tuple[str, str]:
+def _name_and_tag(image: str) -> tuple[str, str]:
     """Its name and tag, which is a hash of what it is made from."""
     name, _, digest = image.rpartition("/")[2].partition(":")
     return name, digest

@@ -41,12 +41,12 @@ class Identity:
     notice: datetime | None = None
     noticed_at: datetime | None = None
     acknowledged: list[str] = field(default_factory=list)
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
     sessions: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     method: str
     path: str
     query: dict[str, str]
@@ -65,7 +65,7 @@ class Metadata:
         machines = self.machines
 
         class Handler(_Handler):
-            known = machines
+            table = machines
 
         self._server = network.serve(lambda: ThreadingHTTPServer((METADATA, 80), Handler))
         self._server.daemon_threads = True
@@ -78,21 +78,21 @@ class Metadata:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    known: dict[str, Identity]
+    table: dict[str, Identity]
 
     def do(self) -> None:
         parts = urlsplit(self.path)
-        asked = Asked(
+        asked = Request(
             self.command,
             parts.path,
             {name: values[0] for name, values in parse_qs(parts.query).items()},
             {name.lower(): value for name, value in self.headers.items()},
             self.rfile.read(int(self.headers.get("Content-Length") or 0)),
         )
-        identity = self.known.get(str(self.client_address[0]))
+        identity = self.table.get(str(self.client_address[0]))
         status, kind, body = 404, "text/plain", b""
         if identity is not None:
-            identity.asked.append((asked.method, asked.path))
+            identity.requests.append((asked.method, asked.path))
             status, kind, body = _CLOUDS[identity.cloud](identity, asked)
             if identity.cloud == "aws" and asked.path == "/latest/api/token":
                 # HttpPutResponseHopLimit=1: what carries the token does not reach a container behind the machine.
@@ -128,20 +128,20 @@ def _json(value: object) -> Reply:
 _NOTHING: Reply = (404, "text/plain", b"")
 
 
-def _aws(identity: Identity, asked: Asked) -> Reply:
+def _aws(identity: Identity, request: Request) -> Reply:
     """IMDSv2 alone, as with HttpTokens=required."""
-    if asked.path == "/latest/api/token":
-        seconds = asked.headers.get("x-aws-ec2-metadata-token-ttl-seconds", "")
-        if asked.method != "PUT" or not seconds.isdigit() or not 1 <= int(seconds) <= _TOKEN_SECONDS:
+    if request.path == "/latest/api/token":
+        seconds = request.headers.get("x-aws-ec2-metadata-token-ttl-seconds", "")
+        if request.method != "PUT" or not seconds.isdigit() or not 1 <= int(seconds) <= _TOKEN_SECONDS:
             return 400, "text/plain", b"a PUT with the time to live"
         identity.sessions.add(token := secrets.token_urlsafe(24))
         return _text(token)
-    if asked.headers.get("x-aws-ec2-metadata-token") not in identity.sessions:
+    if request.headers.get("x-aws-ec2-metadata-token") not in identity.sessions:
         return 401, "text/plain", b"Unauthorized"
-    found = _EC2_VERSION.match(asked.path)
+    found = _EC2_VERSION.match(request.path)
     if found is None or (found[1] not in _EC2_VERSIONS and found[1] != "latest"):
         return _NOTHING
-    path = asked.path[found.end() :].rstrip("/")
+    path = request.path[found.end() :].rstrip("/")
     if path.startswith("meta-data"):
         return _leaf(_ec2_tree(identity), path.removeprefix("meta-data").strip("/"))
     if path == "dynamic/instance-identity":
@@ -186,10 +186,10 @@ def _leaf(tree: dict[str, str], path: str) -> Reply:
     return _text("\n".join(names)) if names else _NOTHING
 
 
-def _google(identity: Identity, asked: Asked) -> Reply:
-    if asked.headers.get("metadata-flavor") != "Google":
+def _google(identity: Identity, request: Request) -> Reply:
+    if request.headers.get("metadata-flavor") != "Google":
         return 403, "text/html", b"Missing required header: Metadata-Flavor"
-    path = asked.path.removeprefix("/computeMetadata/v1/").strip("/")
+    path = request.path.removeprefix("/computeMetadata/v1/").strip("/")
     account = "instance/service-accounts/default"
     values = {
         "instance/id": _text("".join(str(ord(letter)) for letter in identity.name)[:19]),
@@ -203,29 +203,29 @@ def _google(identity: Identity, asked: Asked) -> Reply:
         "project/attributes": _json({}),
         "project/project-id": _text("a-project"),
         f"{account}/token": _json({"access_token": identity.token, "expires_in": 3599, "token_type": "Bearer"}),
-        f"{account}/identity": _text(f"identity-of-{identity.name}-for-{asked.query.get('audience', '')}"),
+        f"{account}/identity": _text(f"identity-of-{identity.name}-for-{request.query.get('audience', '')}"),
         f"{account}/email": _text("machine@a-project.iam.gserviceaccount.com"),
     }
     return values.get(path, _NOTHING)
 
 
-def _azure(identity: Identity, asked: Asked) -> Reply:
-    if asked.headers.get("metadata") != "true":
+def _azure(identity: Identity, request: Request) -> Reply:
+    if request.headers.get("metadata") != "true":
         return 400, "application/json", b'{"error": "Bad request. Required metadata header not specified"}'
-    if asked.path == "/metadata/scheduledevents":
-        return _events(identity, asked)
-    if asked.path == "/metadata/identity/oauth2/token" and "resource" in asked.query:
+    if request.path == "/metadata/scheduledevents":
+        return _events(identity, request)
+    if request.path == "/metadata/identity/oauth2/token" and "resource" in request.query:
         return _json({"access_token": identity.token, "expires_in": "86399", "token_type": "Bearer"})
-    if asked.path == "/metadata/instance/compute/name":
+    if request.path == "/metadata/instance/compute/name":
         return _text(identity.name)
-    if asked.path == "/metadata/instance":
+    if request.path == "/metadata/instance":
         return _json({"compute": {"name": identity.name, "location": identity.region}})
     return _NOTHING
 
 
-def _events(identity: Identity, asked: Asked) -> Reply:
-    if asked.method == "POST":
-        identity.acknowledged += [row["EventId"] for row in json.loads(asked.body)["StartRequests"]]
+def _events(identity: Identity, request: Request) -> Reply:
+    if request.method == "POST":
+        identity.acknowledged += [row["EventId"] for row in json.loads(request.body)["StartRequests"]]
         return _text("")
     events = []
     if identity.notice is not None:

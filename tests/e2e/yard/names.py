@@ -20,9 +20,9 @@ _ADDRESS, _CLASS = 1, 1
 class Names:
     """`known` may be added to; `asked` are the names that somebody wanted."""
 
-    def __init__(self, network: Network, known: dict[str, str]) -> None:
-        self.known = known
-        self.asked: list[str] = []
+    def __init__(self, network: Network, table: dict[str, str]) -> None:
+        self.table = table
+        self.requests: list[str] = []
         self._socket = network.serve(_bound)
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -45,8 +45,8 @@ class Names:
         name, end = _name(packet, _HEADER.size)
         kind = struct.unpack_from(">H", packet, end)[0]
         question = packet[_HEADER.size : end + 4]
-        self.asked.append(name)
-        address = self.known.get(name.lower())
+        self.requests.append(name)
+        address = self.table.get(name.lower())
         if address is None:
             return _HEADER.pack(number, _REFUSED_NAME, 1, 0, 0, 0) + question
         if kind != _ADDRESS:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 METADATA = "169.254.169.254"
 HOST_AGENT = "168.63.129.16"
 GATEWAY = "10.77.0.1"
@@ -67,14 +67,14 @@ class Network:
         inside(name, lambda: Path("/proc/sys/net/ipv4/ip_forward").write_text("1"))
         return name, address
 
-    def serve(self, make: Callable[[], Made]) -> Made:
+    def serve(self, make: Callable[[], Value]) -> Value:
         """What `make` opens, it opens in the cloud's namespace."""
         return inside(self.name, make)
 
 
-def inside(namespace: str, make: Callable[[], Made]) -> Made:
+def inside(namespace: str, make: Callable[[], Value]) -> Value:
     """Called in a thread of its own, which is in that namespace and then ends; sockets stay where they were made."""
-    made: list[Made] = []
+    made: list[Value] = []
     failed: list[BaseException] = []
 
     def there() -> None:

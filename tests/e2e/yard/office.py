@@ -35,7 +35,7 @@ class Instance:
     deleted_itself: bool = False
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         return self.deleted and self.state == "ended"
 
 
@@ -64,7 +64,7 @@ class Office:
         with self.lock:
             return [name for name, instance in self.instances.items() if instance.deleted]
 
-    def ended(self, name: str) -> None:
+    def machine_ended(self, name: str) -> None:
         with self.lock:
             self.instances[name].state = "ended"
 
@@ -80,7 +80,7 @@ class Office:
                 wanted = Instance(**json.loads(body))
                 return 200, asdict(self.instances.setdefault(wanted.id, wanted))
             if method == "GET" and path == "/instances":
-                return 200, [asdict(instance) for instance in self.instances.values() if not instance.gone]
+                return 200, [asdict(instance) for instance in self.instances.values() if not instance.is_gone]
             for pattern in _OWN_DELETES:
                 if method == "DELETE" and (found := pattern.match(path)):
                     return self._delete(found[1], itself=True)
@@ -88,11 +88,11 @@ class Office:
             if method == "DELETE":
                 return self._delete(name)
             instance = self.instances.get(name)
-            return (404, {}) if instance is None or instance.gone else (200, asdict(instance))
+            return (404, {}) if instance is None or instance.is_gone else (200, asdict(instance))
 
     def _delete(self, name: str, *, itself: bool = False) -> tuple[int, object]:
         instance = self.instances.get(name)
-        if instance is None or instance.gone:
+        if instance is None or instance.is_gone:
             return 404, {}
         instance.deleted, instance.deleted_itself = True, instance.deleted_itself or itself
         if instance.state == "pending":

@@ -39,7 +39,7 @@ class Client:
     """A process of `tests.e2e.yard.client`; `told` is everything it said, as it comes."""
 
     def __init__(self, words: list[str], environment: dict[str, str]) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.e2e.yard.client", *words],
             cwd=ROOT,
@@ -57,7 +57,7 @@ class Client:
         assert self._process.stdout is not None
         with self._process.stdout as said:
             for line in said:
-                self.told.append(json.loads(line))
+                self.events.append(json.loads(line))
 
     def _hear(self) -> None:
         assert self._process.stderr is not None
@@ -65,7 +65,7 @@ class Client:
             self.errors += said
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        return [line for line in tuple(self.told) if line["kind"] == kind]
+        return [line for line in tuple(self.events) if line["kind"] == kind]
 
     @property
     def run_id(self) -> RunId:
@@ -79,18 +79,18 @@ class Client:
         def now_or_never() -> bool:
             gone = self._process.poll() is not None
             held = holds()
-            assert held or not gone, f"the client has ended before {what}: {self.told[-1:]}"
+            assert held or not gone, f"the client has ended before {what}: {self.events[-1:]}"
             return held
 
         until(now_or_never, what, seconds=seconds)
 
     def wait(self, seconds: float = _SECONDS) -> dict[str, Any]:
         """Its receipt, or what it said last, once it has ended."""
-        until(lambda: self._process.poll() is not None, f"the client ends; {self.told[-3:]}", seconds=seconds)
+        until(lambda: self._process.poll() is not None, f"the client ends; {self.events[-3:]}", seconds=seconds)
         for thread in self._threads:
             thread.join()
-        assert self.told, self.errors
-        last = self.told[-1]
+        assert self.events, self.errors
+        last = self.events[-1]
         return dict(last["receipt"]) if last["kind"] == "receipt" else last
 
     def kill(self) -> None:
@@ -195,6 +195,6 @@ class Trial:
             lines = [line for line in running.journal().splitlines() if not _NOISE.search(line)]
             sys.stdout.write(f"--- {running.machine.name}\n" + "\n".join(lines[-60:]) + "\n")
         for client in self._clients:
-            sys.stdout.write("".join(f"{line}\n" for line in client.told[-15:]) + "".join(client.errors[-30:]))
+            sys.stdout.write("".join(f"{line}\n" for line in client.events[-15:]) + "".join(client.errors[-30:]))
             for number in range(1, len(self.machines()) + 1 if client.of("run") else 0):
                 sys.stdout.write(f"{json.dumps(self.status(client.run_id, number), indent=1)}\n")

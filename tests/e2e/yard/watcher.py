@@ -26,7 +26,7 @@ class CloudDouble(Protocol):
         """Names of instances that somebody has deleted, the machine itself included; given as often as wanted."""
         ...
 
-    def ended(self, name: str) -> None:
+    def machine_ended(self, name: str) -> None:
         """The machine is off, by itself or killed: stopped or terminated, as the instance was asked for."""
 
 
@@ -71,4 +71,4 @@ class Watcher:
                 running.kill()
             if running.is_off():
                 self._off.add(name)
-                self._double.ended(name)
+                self._double.machine_ended(name)

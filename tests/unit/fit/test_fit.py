@@ -22,7 +22,7 @@ def held_out(id_: str, off: float, nearness: Nearness, fold: str = "a", gap: flo
 
 
 @pytest.mark.parametrize(
-    ("values", "weights", "wanted"),
+    ("values", "weights", "expected"),
     [
         (range(1, 10), None, 8),  # place ceil(0.8 * 10)
         ([3.0], None, 3.0),  # too few: the widest
@@ -31,8 +31,8 @@ def held_out(id_: str, off: float, nearness: Nearness, fold: str = "a", gap: flo
         ([1, 2, 9], [2.0, 2.0, 1.0], 9),  # 0.8 * (5 + 1) is beyond the first two
     ],
 )
-def test_the_conformal_quantile(values: list[float], weights: list[float] | None, wanted: float) -> None:
-    assert evaluate.quantile(list(values), weights) == wanted
+def test_the_conformal_quantile(values: list[float], weights: list[float] | None, expected: float) -> None:
+    assert evaluate.quantile(list(values), weights) == expected
 
 
 def test_a_card_nobody_measured_counts_once_however_many_rows_it_has() -> None:

@@ -75,8 +75,8 @@ def test_published_runs_are_predicted_without_their_source() -> None:
     """What a source measured changes nothing of how its runs are predicted; a device nobody knows is left out."""
     rows, pairs, others = read_rows(), read_pairs(), other_arrays(read_others())
 
-    def hours(chosen: Sequence[Row]) -> dict[str, float | None]:
-        return {total.cells["id"]: total.predicted_hours for total in predict_totals(chosen, pairs, others)}
+    def hours(rows: Sequence[Row]) -> dict[str, float | None]:
+        return {total.cells["id"]: total.predicted_hours for total in predict_totals(rows, pairs, others)}
 
     everything = hours(rows)
     fewer = hours([row for row in rows if row.measurement.source != "gluoncv"])

@@ -110,7 +110,7 @@ def test_a_cloud_has_a_table_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "environment", "said"),
+    ("own", "environment", "message"),
     [
         ("aws = 3", {}, "aws is not a table of texts and numbers"),
         ("[aws]\nregions = [1]", {}, "aws is not a table of texts and numbers"),
@@ -135,10 +135,10 @@ def test_a_cloud_has_a_table_of_its_own(tmp_path: Path) -> None:
         ("x = " + "[" * 5000, {}, "settings.toml: "),
     ],
 )
-def test_a_bad_setting_is_named(tmp_path: Path, own: str, environment: Mapping[str, str], said: str) -> None:
+def test_a_bad_setting_is_named(tmp_path: Path, own: str, environment: Mapping[str, str], message: str) -> None:
     with pytest.raises(BadInputError) as caught:
         load(tmp_path, own, **environment)
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:

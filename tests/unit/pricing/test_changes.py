@@ -23,13 +23,13 @@ def verdict(before: dict[Key, int], after: dict[Key, int]) -> tuple[str, ...]:
     return unbelievable(compare(before, after), len(before))
 
 
-@pytest.mark.parametrize(("kept", "held"), [(100, False), (80, False), (79, True), (0, True)])
-def test_a_fifth_may_go(kept: int, *, held: bool) -> None:
-    assert bool(verdict(prices(100), prices(kept))) is held
+@pytest.mark.parametrize(("row_count", "is_held"), [(100, False), (80, False), (79, True), (0, True)])
+def test_a_fifth_may_go(row_count: int, *, is_held: bool) -> None:
+    assert bool(verdict(prices(100), prices(row_count))) is is_held
 
 
 @pytest.mark.parametrize(
-    ("moved", "usd", "held"),
+    ("moved", "usd", "is_held"),
     [
         (25, 1_600_000, False),
         (26, 1_600_000, True),
@@ -38,8 +38,8 @@ def test_a_fifth_may_go(kept: int, *, held: bool) -> None:
         (100, 700_000, False),
     ],
 )
-def test_a_quarter_may_move_by_more_than_half(moved: int, usd: int, *, held: bool) -> None:
-    assert bool(verdict(prices(100), prices(100) | prices(moved, usd))) is held
+def test_a_quarter_may_move_by_more_than_half(moved: int, usd: int, *, is_held: bool) -> None:
+    assert bool(verdict(prices(100), prices(100) | prices(moved, usd))) is is_held
 
 
 def test_spot_may_move_as_it_likes() -> None:

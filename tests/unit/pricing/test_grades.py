@@ -11,7 +11,7 @@ from pricing.grades import Market, PriceGrade, grade, percentile, trusted_until
 
 TODAY = date(2026, 11, 21)
 SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND
-OBSERVED, LISTED, DERIVED = PriceGrade.OBSERVED, PriceGrade.LISTED, PriceGrade.DERIVED
+OBSERVED, LISTED_GRADE, DERIVED = PriceGrade.OBSERVED, PriceGrade.LISTED, PriceGrade.DERIVED
 ESTIMATED, STALE = PriceGrade.ESTIMATED, PriceGrade.STALE
 
 
@@ -21,14 +21,14 @@ ESTIMATED, STALE = PriceGrade.ESTIMATED, PriceGrade.STALE
         (OBSERVED, SPOT, 0, OBSERVED),
         (OBSERVED, SPOT, 30, OBSERVED),
         (OBSERVED, SPOT, 31, STALE),
-        (LISTED, SPOT, 30, LISTED),
-        (LISTED, SPOT, 31, STALE),
-        (LISTED, ON_DEMAND, 365, LISTED),
-        (LISTED, ON_DEMAND, 366, STALE),
+        (LISTED_GRADE, SPOT, 30, LISTED_GRADE),
+        (LISTED_GRADE, SPOT, 31, STALE),
+        (LISTED_GRADE, ON_DEMAND, 365, LISTED_GRADE),
+        (LISTED_GRADE, ON_DEMAND, 366, STALE),
         (DERIVED, ON_DEMAND, 4000, DERIVED),
         (ESTIMATED, SPOT, 4000, ESTIMATED),
         (OBSERVED, SPOT, None, STALE),
-        (LISTED, ON_DEMAND, None, STALE),
+        (LISTED_GRADE, ON_DEMAND, None, STALE),
         (DERIVED, ON_DEMAND, None, STALE),
         (ESTIMATED, SPOT, None, STALE),
     ],

@@ -50,7 +50,7 @@ def row(
     )  # fmt: skip
 
 
-def found(name: str, usd: str, region: str = "us-east-1", market: Market = OD, **more: Any) -> PriceFound:
+def price_found(name: str, usd: str, region: str = "us-east-1", market: Market = OD, **more: Any) -> PriceFound:
     dated = {"as_of": TODAY, **more}
     return PriceFound(region, name, market, Decimal(usd), dated.pop("source", LIST_ID), **dated)
 
@@ -65,7 +65,7 @@ def merged(offers: list[OfferRow], *parts: PricePart, **news: Any) -> Merged:
     return merge(known, News(parts=parts, on=TODAY, **news))
 
 
-def shown(result: Merged) -> dict[tuple[str, str, str, str], tuple[str, date | None]]:
+def rows_of(result: Merged) -> dict[tuple[str, str, str, str], tuple[str, date | None]]:
     """(region, type, market, zones) to price and day."""
     table = {}
     for one in result.offers:
@@ -79,7 +79,7 @@ def shown(result: Merged) -> dict[tuple[str, str, str, str], tuple[str, date | N
 def test_a_part_replaces_its_markets_and_regions_only() -> None:
     stale = price("0.4", HISTORY_ID)
     offers = [row("g4dn.xlarge", spot=stale), row("g4dn.xlarge", "eu-west-1", "2")]
-    assert shown(merged(offers, part(found("g4dn.xlarge", "0.9")))) == {
+    assert rows_of(merged(offers, part(price_found("g4dn.xlarge", "0.9")))) == {
         ("us-east-1", "g4dn.xlarge", "on_demand", ""): ("0.9", TODAY),
         ("us-east-1", "g4dn.xlarge", "spot", ""): ("0.4", BEFORE),
         ("eu-west-1", "g4dn.xlarge", "on_demand", ""): ("2", BEFORE),
@@ -88,7 +88,7 @@ def test_a_part_replaces_its_markets_and_regions_only() -> None:
 
 def test_a_part_that_failed_leaves_the_last_good_one() -> None:
     offers = [row("g4dn.xlarge")]
-    assert shown(merged(offers, part(error="answers 503"))) == {
+    assert rows_of(merged(offers, part(error="answers 503"))) == {
         ("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE)
     }
 
@@ -100,10 +100,10 @@ def test_gone_is_what_the_list_has_elsewhere() -> None:
         name="all",
         markets=frozenset({OD}),
         regions=None,
-        parsed=Parsed(prices=[found("g4dn.xlarge", "3", "eu-west-1")]),
+        parsed=Parsed(prices=[price_found("g4dn.xlarge", "3", "eu-west-1")]),
     )
     result = merged(offers, one)
-    assert shown(result) == {
+    assert rows_of(result) == {
         ("eu-west-1", "g4dn.xlarge", "on_demand", ""): ("3", TODAY),
         ("us-east-1", "g5.xlarge", "on_demand", ""): ("1", BEFORE),
     }
@@ -113,11 +113,11 @@ def test_gone_is_what_the_list_has_elsewhere() -> None:
 def test_zones_have_prices_of_their_own_beside_on_demand() -> None:
     week = SpotHistory(Decimal("0.3"), Decimal("0.2"), Decimal("0.4"))
     zones = [
-        found("g4dn.xlarge", usd, market=SPOT, source=HISTORY_ID, zones=(zone,), history=week)
+        price_found("g4dn.xlarge", usd, market=SPOT, source=HISTORY_ID, zones=(zone,), history=week)
         for zone, usd in (("us-east-1a", "0.2"), ("us-east-1b", "0.4"))
     ]
     result = merged([row("g4dn.xlarge", spot=price("0.1", ADVISOR_ID))], part(*zones, market=SPOT))
-    assert shown(result) == {
+    assert rows_of(result) == {
         ("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE),
         ("us-east-1", "g4dn.xlarge", "spot", "us-east-1a"): ("0.2", TODAY),
         ("us-east-1", "g4dn.xlarge", "spot", "us-east-1b"): ("0.4", TODAY),
@@ -127,9 +127,9 @@ def test_zones_have_prices_of_their_own_beside_on_demand() -> None:
 
 def test_a_spot_price_of_nothing_is_none() -> None:
     """What a stub of the API answers for every type."""
-    zone = found("g4dn.xlarge", "0.00001", market=SPOT, source=HISTORY_ID, zones=("us-east-1a",))
+    zone = price_found("g4dn.xlarge", "0.00001", market=SPOT, source=HISTORY_ID, zones=("us-east-1a",))
     result = merged([row("g4dn.xlarge")], part(zone, market=SPOT))
-    assert list(shown(result)) == [("us-east-1", "g4dn.xlarge", "on_demand", "")]
+    assert list(rows_of(result)) == [("us-east-1", "g4dn.xlarge", "on_demand", "")]
     assert result.skipped["a spot price of next to nothing"] == 1
 
 
@@ -138,7 +138,7 @@ ADVICE = Advice({("us-east-1", "g4dn.xlarge"): (3, 60), ("us-east-1", "p9.xlarge
 
 def test_advice_is_an_estimate_where_no_price_counts() -> None:
     result = merged(
-        [row("g4dn.xlarge", spot=price("0.3", HISTORY_ID))], part(found("g4dn.xlarge", "0.9")), advice=ADVICE
+        [row("g4dn.xlarge", spot=price("0.3", HISTORY_ID))], part(price_found("g4dn.xlarge", "0.9")), advice=ADVICE
     )
     (one,) = result.offers
     assert one.spot is not None
@@ -146,7 +146,7 @@ def test_advice_is_an_estimate_where_no_price_counts() -> None:
 
 
 def test_advice_beside_an_observed_price_is_how_often_it_is_interrupted() -> None:
-    zone = found("g4dn.xlarge", "0.3", market=SPOT, source=HISTORY_ID, zones=("us-east-1a",))
+    zone = price_found("g4dn.xlarge", "0.3", market=SPOT, source=HISTORY_ID, zones=("us-east-1a",))
     result = merged([row("g4dn.xlarge")], part(zone, market=SPOT), advice=ADVICE)
     (spot,) = [one for one in result.offers if one.spot]
     assert spot.spot is not None
@@ -168,7 +168,7 @@ def test_offerings_say_where_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "known"),
+    ("type_seen", "is_known"),
     [
         (TypeSeen("g4dn.12xlarge", 48, 192.0, 4), True),
         (TypeSeen("g4dn.metal", 96, 384.0, 8), False),
@@ -176,13 +176,15 @@ def test_offerings_say_where_it_is() -> None:
         (TypeSeen("g4dn.4xlarge", 16, 64.0, 0), False),
     ],
 )
-def test_another_size_of_a_known_family_is_new(seen: TypeSeen, *, known: bool) -> None:
-    result = merged([row("g4dn.xlarge")], part(found("g4dn.xlarge", "1"), found(seen.name, "4"), types=[seen]))
-    new = [one.type for one in result.offers if one.type.name == seen.name]
-    assert bool(new) is known
+def test_another_size_of_a_known_family_is_new(type_seen: TypeSeen, *, is_known: bool) -> None:
+    result = merged(
+        [row("g4dn.xlarge")], part(price_found("g4dn.xlarge", "1"), price_found(type_seen.name, "4"), types=[type_seen])
+    )
+    new = [one.type for one in result.offers if one.type.name == type_seen.name]
+    assert bool(new) is is_known
     if new:
         assert (new[0].device, new[0].device_count, new[0].vcpus, new[0].memory_gib) == ("T4", 4, 48, 192.0)
-    assert result.unknown_types == (() if known or not seen.device_count else (seen.name,))
+    assert result.unknown_types == (() if is_known or not type_seen.device_count else (type_seen.name,))
 
 
 # --- prices that cannot be true ------------------------------------------------------------------------------------
@@ -190,8 +192,8 @@ def test_another_size_of_a_known_family_is_new(seen: TypeSeen, *, known: bool) -
 
 def test_an_absurd_row_is_held_and_the_known_price_stays() -> None:
     offers = [row("g4dn.xlarge"), row("g4dn.2xlarge", on_demand="1.5")]
-    result = merged(offers, part(found("g4dn.xlarge", "0.0001"), found("g4dn.2xlarge", "1.4")))
-    assert shown(result) == {
+    result = merged(offers, part(price_found("g4dn.xlarge", "0.0001"), price_found("g4dn.2xlarge", "1.4")))
+    assert rows_of(result) == {
         ("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE),
         ("us-east-1", "g4dn.2xlarge", "on_demand", ""): ("1.4", TODAY),
     }
@@ -203,36 +205,36 @@ def test_an_absurd_row_is_held_and_the_known_price_stays() -> None:
 
 def test_an_absurd_row_of_a_new_place_is_held_against_its_family() -> None:
     offers = [row("g4dn.xlarge", region) for region in ("us-east-1", "eu-west-1", "eu-north-1")]
-    result = merged(offers, part(found("g4dn.xlarge", "0.09", "sa-east-1"), region="sa-east-1"))
-    assert ("sa-east-1", "g4dn.xlarge", "on_demand", "") not in shown(result)
+    result = merged(offers, part(price_found("g4dn.xlarge", "0.09", "sa-east-1"), region="sa-east-1"))
+    assert ("sa-east-1", "g4dn.xlarge", "on_demand", "") not in rows_of(result)
     assert [held.place.region for held in result.held_prices] == ["sa-east-1"]
 
 
 def test_an_absurd_zone_is_held_alone() -> None:
     zones = [
-        found("g4dn.xlarge", usd, market=SPOT, source=HISTORY_ID, zones=(zone,))
+        price_found("g4dn.xlarge", usd, market=SPOT, source=HISTORY_ID, zones=(zone,))
         for zone, usd in (("us-east-1a", "0.0001"), ("us-east-1b", "0.4"))
     ]
     result = merged([row("g4dn.xlarge", spot=price("0.3", HISTORY_ID))], part(*zones, market=SPOT))
     assert [held.name for held in result.held_prices] == ["aws/us-east-1/g4dn.xlarge/spot/us-east-1a"]
-    assert ("us-east-1", "g4dn.xlarge", "spot", "us-east-1b") in shown(result)
-    assert not [key for key, (usd, _) in shown(result).items() if usd == "0.0001"]
+    assert ("us-east-1", "g4dn.xlarge", "spot", "us-east-1b") in rows_of(result)
+    assert not [key for key, (usd, _) in rows_of(result).items() if usd == "0.0001"]
 
 
 def test_a_row_has_its_lists_date_and_never_the_day_of_reading() -> None:
     listed = date(2026, 11, 18)
-    result = merged([row("g4dn.xlarge")], part(found("g4dn.xlarge", "0.9", as_of=listed)))
-    assert shown(result) == {("us-east-1", "g4dn.xlarge", "on_demand", ""): ("0.9", listed)}
+    result = merged([row("g4dn.xlarge")], part(price_found("g4dn.xlarge", "0.9", as_of=listed)))
+    assert rows_of(result) == {("us-east-1", "g4dn.xlarge", "on_demand", ""): ("0.9", listed)}
 
 
 def test_a_row_without_a_date_stays_without_one() -> None:
-    result = merged([], part(found("g5.xlarge", "0.9", as_of=None)))
+    result = merged([], part(price_found("g5.xlarge", "0.9", as_of=None)))
     (one,) = result.offers
     assert one.on_demand is not None
     assert (one.on_demand.as_of, one.on_demand.as_of_text) == (None, "the list has no date")
 
 
 def test_an_older_list_with_the_same_price_leaves_the_later_date() -> None:
-    result = merged([row("g4dn.xlarge")], part(found("g4dn.xlarge", "1", as_of=date(2026, 1, 1))))
-    assert shown(result) == {("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE)}
+    result = merged([row("g4dn.xlarge")], part(price_found("g4dn.xlarge", "1", as_of=date(2026, 1, 1))))
+    assert rows_of(result) == {("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE)}
     assert result.held_prices == ()

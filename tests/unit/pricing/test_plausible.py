@@ -14,9 +14,9 @@ from pricing.offers import ACTIVE
 from pricing.plausible import Dated, Medians, reason_to_hold
 from pricing.tables import InstanceType
 
-LISTED = date(2026, 7, 20)
+LIST_DATE = date(2026, 7, 20)
 LATER = date(2026, 11, 18)
-KNOWN = Dated(Decimal(1), LISTED)
+KNOWN_PRICE = Dated(Decimal(1), LIST_DATE)
 G5 = InstanceType(
     provider="aws", name="g5.xlarge", family="g5", cpu_architecture="x86_64", device="A10G", device_count=1,
     device_fraction=Fraction(1), device_memory_gib=24.0, vcpus=4, memory_gib=16.0, hosts=1, lifecycle=ACTIVE,
@@ -34,20 +34,20 @@ G5 = InstanceType(
     ],
 )
 def test_a_price_may_move_fivefold_and_no_further(usd: str, reason: str) -> None:
-    assert reason_to_hold(Dated(Decimal(usd), LATER), KNOWN, None) == reason
+    assert reason_to_hold(Dated(Decimal(usd), LATER), KNOWN_PRICE, None) == reason
 
 
-@pytest.mark.parametrize(("usd", "held"), [("0.1", False), ("0.099", True)])
-def test_a_price_below_a_tenth_of_its_familys_median_is_held(usd: str, *, held: bool) -> None:
+@pytest.mark.parametrize(("usd", "is_held"), [("0.1", False), ("0.099", True)])
+def test_a_price_below_a_tenth_of_its_familys_median_is_held(usd: str, *, is_held: bool) -> None:
     reason = reason_to_hold(Dated(Decimal(usd), LATER), None, Decimal(1))
-    assert reason == ("below a tenth of its family's median (1.0000 $/h for this machine)" if held else "")
+    assert reason == ("below a tenth of its family's median (1.0000 $/h for this machine)" if is_held else "")
 
 
 @pytest.mark.parametrize(
     ("price", "reason"),
     [
         (Dated(Decimal("0.9"), date(2026, 7, 19)), "dated 2026-07-19, before the last known price of 2026-07-20"),
-        (Dated(Decimal("0.9"), LISTED), ""),
+        (Dated(Decimal("0.9"), LIST_DATE), ""),
         (Dated(Decimal("0.9"), None), "without a date, where the last known price is of 2026-07-20"),
         (
             Dated(Decimal("0.9"), LATER, since=date(2019, 1, 1)),
@@ -57,14 +57,14 @@ def test_a_price_below_a_tenth_of_its_familys_median_is_held(usd: str, *, held: 
     ],
 )
 def test_a_changed_price_is_not_older_than_the_one_it_replaces(price: Dated, reason: str) -> None:
-    assert reason_to_hold(price, KNOWN, None) == reason
+    assert reason_to_hold(price, KNOWN_PRICE, None) == reason
 
 
 @pytest.mark.parametrize("usd", ["1", "1.009", "0.991"])
 def test_an_unchanged_price_is_never_doubted(usd: str) -> None:
     """Lists round differently, and most of Azure's prices have held since long before they were read."""
     price = Dated(Decimal(usd), date(2020, 1, 1), since=date(2019, 1, 1))
-    assert reason_to_hold(price, KNOWN, Decimal(100)) == ""
+    assert reason_to_hold(price, KNOWN_PRICE, Decimal(100)) == ""
 
 
 def test_a_first_price_of_a_machine_is_held_against_its_family_alone() -> None:

@@ -43,7 +43,7 @@ def _compiled() -> None:
     assert SHIPPED_CATALOG.is_file(), "run `python -m pricing.compile`"
 
 
-def listed(home: Path, factor: str = "1", drop: Sequence[str] = ()) -> list[PriceFound]:
+def list_prices(home: Path, factor: str = "1", drop: Sequence[str] = ()) -> list[PriceFound]:
     """The region's on-demand prices as they were, times a factor."""
     return [
         PriceFound(REGION, row.type.name, OD, row.on_demand.usd_per_hour * Decimal(factor), LIST_ID, as_of=TODAY)
@@ -75,9 +75,9 @@ def test_without_a_refresh_the_shipped_catalog_is_used(tmp_path: Path) -> None:
 
 
 def test_what_was_read_is_used_from_then_on(tmp_path: Path) -> None:
-    outcome = refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
+    outcome = refresh("aws", news(part(list_prices(tmp_path, "0.9"))), tmp_path)
     assert (outcome.read, outcome.failed, outcome.hold_reasons) == ((REGION,), (), ())
-    assert outcome.changes.cheaper == len(listed(tmp_path))
+    assert outcome.changes.cheaper == len(list_prices(tmp_path))
     assert current_catalog(tmp_path) == tmp_path / REFRESHED
     (one,) = offers(tmp_path, "p5.48xlarge")
     assert (one.usd_per_hour, one.price_as_of, one.price_grade) == (Decimal("49.536"), TODAY, PriceGrade.LISTED)
@@ -92,15 +92,15 @@ def test_what_was_read_is_used_from_then_on(tmp_path: Path) -> None:
 def test_a_second_refresh_goes_on_from_the_first(tmp_path: Path) -> None:
     size = TypeSeen("g5.xyzlarge", 12, 48.0, 3)
     new = PriceFound(REGION, size.name, OD, Decimal(3), LIST_ID, as_of=TODAY)
-    refresh("aws", news(part([*listed(tmp_path), new], types=[size])), tmp_path)
-    outcome = refresh("aws", news(part(listed(tmp_path, "0.9")), on=date(2026, 12, 1)), tmp_path)
+    refresh("aws", news(part([*list_prices(tmp_path), new], types=[size])), tmp_path)
+    outcome = refresh("aws", news(part(list_prices(tmp_path, "0.9")), on=date(2026, 12, 1)), tmp_path)
     assert (outcome.changes.added, outcome.changes.removed_offers) == (0, ())
     (one,) = offers(tmp_path, size.name)
     assert (one.device, one.device_count, one.usd_per_hour) == ("A10G", 3, Decimal("2.7"))
 
 
 def test_a_failed_part_keeps_the_last_good_one_and_says_so(tmp_path: Path) -> None:
-    refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
+    refresh("aws", news(part(list_prices(tmp_path, "0.9"))), tmp_path)
     spot = PriceFound(REGION, "g5.xlarge", SPOT, Decimal("0.5"), HISTORY_ID, (f"{REGION}a",), as_of=TODAY)
     later = date(2026, 12, 1)
     ok = PricePart(name="spot", markets=frozenset({SPOT}), regions=frozenset({REGION}), parsed=Parsed(prices=[spot]))
@@ -120,7 +120,9 @@ def test_where_nothing_was_read_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_believed_is_held_back_until_it_is_accepted(tmp_path: Path) -> None:
-    everywhere = PricePart(name="all", markets=frozenset({OD}), regions=None, parsed=Parsed(prices=listed(tmp_path)))
+    everywhere = PricePart(
+        name="all", markets=frozenset({OD}), regions=None, parsed=Parsed(prices=list_prices(tmp_path))
+    )
     outcome = refresh("aws", news(everywhere), tmp_path)
     assert "would be gone" in outcome.hold_reasons[0]
     assert not (tmp_path / REFRESHED).exists()
@@ -135,7 +137,7 @@ def test_zones_weeks_and_interruptions_reach_the_offers(tmp_path: Path) -> None:
         for zone, usd, history in (("a", "0.4", week), ("b", "0.5", None))
     ]
     advice = Advice({(REGION, "g5.xlarge"): (1, 60)}, 0, TODAY)
-    refresh("aws", news(part(listed(tmp_path)), part(zones, SPOT), advice=advice), tmp_path, accept=True)
+    refresh("aws", news(part(list_prices(tmp_path)), part(zones, SPOT), advice=advice), tmp_path, accept=True)
     cheap, dear = offers(tmp_path, "g5.xlarge", SPOT)
     assert (cheap.zones, cheap.usd_per_hour, cheap.planning_usd_per_hour) == (
         (f"{REGION}a",), Decimal("0.4"), Decimal("0.42"),
@@ -153,7 +155,7 @@ def test_zones_weeks_and_interruptions_reach_the_offers(tmp_path: Path) -> None:
 
 def test_what_is_not_offered_is_left_out_and_marked(tmp_path: Path) -> None:
     offered = Offered(frozenset({REGION}), {(REGION, "g5.xlarge"): (f"{REGION}a",)}, TODAY)
-    refresh("aws", news(part(listed(tmp_path)), offered=offered), tmp_path)
+    refresh("aws", news(part(list_prices(tmp_path)), offered=offered), tmp_path)
     there, gone = offers(tmp_path, "g5.xlarge"), offers(tmp_path, "p5.48xlarge")
     assert [(one.availability, one.zones) for one in there] == [((True, TODAY), (f"{REGION}a",))]
     assert [one.availability for one in gone] == [(False, TODAY)]
@@ -167,24 +169,24 @@ def test_what_is_not_offered_is_left_out_and_marked(tmp_path: Path) -> None:
         assert summary.by_lifecycle > 1000
 
 
-@pytest.mark.parametrize(("asked", "wanted"), [(True, True), (False, False)])
+@pytest.mark.parametrize(("is_asked", "is_ranked"), [(True, True), (False, False)])
 def test_a_restricted_region_is_ranked_for_a_subscription_that_has_it(
-    tmp_path: Path, asked: bool, wanted: bool
+    tmp_path: Path, is_asked: bool, is_ranked: bool
 ) -> None:
     """The vendor's offerings, asked with the person's own account, count for more than the list of such regions."""
     size, region = "Standard_NC24ads_A100_v4", "jioindiawest"
     there = PriceFound(region, size, OD, Decimal("5.14"), azure.LIST_ID, as_of=TODAY)
     read = PricePart(name=region, markets=frozenset({OD}), regions=frozenset(), parsed=Parsed(prices=[there]))
-    offered = Offered(frozenset({region}), {(region, size): ()}, TODAY) if asked else None
+    offered = Offered(frozenset({region}), {(region, size): ()}, TODAY) if is_asked else None
     refresh("azure", news(read, offered=offered), tmp_path, accept=True)
     with Catalog.open(tmp_path / REFRESHED) as catalog:
         query = OfferQuery(regions=frozenset({region}), providers=frozenset({"azure"}))
         names = {one.instance_type for one in catalog.offers(query, TODAY)}
-    assert (size in names) is wanted
+    assert (size in names) is is_ranked
 
 
 def test_over_another_text_it_is_compiled_anew(tmp_path: Path) -> None:
-    refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
+    refresh("aws", news(part(list_prices(tmp_path, "0.9"))), tmp_path)
     (overlay,) = read_overlays(tmp_path / REFRESHED).values()
     other = tmp_path / "text"
     other.mkdir()
@@ -202,7 +204,7 @@ def test_over_another_text_it_is_compiled_anew(tmp_path: Path) -> None:
 
 
 def test_prices_shipped_later_win_over_an_older_refresh(tmp_path: Path) -> None:
-    refresh("aws", news(part(listed(tmp_path, "0.9")), on=date(2026, 7, 1)), tmp_path)
+    refresh("aws", news(part(list_prices(tmp_path, "0.9")), on=date(2026, 7, 1)), tmp_path)
     (overlay,) = read_overlays(tmp_path / REFRESHED).values()
     older = replace(overlay, offers=overlay.offers.replace(TODAY.isoformat(), "2026-07-01"))
     compile_catalog(TEXT_DIR, tmp_path / REFRESHED, [older])
@@ -223,7 +225,7 @@ def test_a_refresh_becomes_text_that_can_be_reviewed(tmp_path: Path) -> None:
     """The same offers then come out of the shipped text alone."""
     size = TypeSeen("g5.xyzlarge", 12, 48.0, 3)
     new = PriceFound(REGION, size.name, OD, Decimal(3), LIST_ID, as_of=TODAY)
-    refresh("aws", news(part([*listed(tmp_path, "0.9"), new], types=[size])), tmp_path)
+    refresh("aws", news(part([*list_prices(tmp_path, "0.9"), new], types=[size])), tmp_path)
     text = tmp_path / "text"
     shutil.copytree(TEXT_DIR, text)
     written = adopt(list(read_overlays(tmp_path / REFRESHED).values()), text)
@@ -256,13 +258,13 @@ def _overwritten_pages(path: Path) -> None:
 def test_a_damaged_refresh_falls_back_to_the_shipped_prices_and_is_healed(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
+    refresh("aws", news(part(list_prices(tmp_path, "0.9"))), tmp_path)
     damage(tmp_path / REFRESHED)
     said: list[str] = []
     assert current_catalog(tmp_path, said.append) == SHIPPED_CATALOG
     (line,) = said
     assert line.endswith(": the shipped prices are used; plan prices refresh reads them anew")
-    refresh("aws", news(part(listed(tmp_path, "0.9"))), tmp_path)
+    refresh("aws", news(part(list_prices(tmp_path, "0.9"))), tmp_path)
     assert current_catalog(tmp_path) == tmp_path / REFRESHED
 
 
@@ -295,9 +297,9 @@ def test_a_catalog_killed_at_any_moment_is_the_old_one_or_the_new_one(text_dir: 
 @forks
 @pytest.mark.slow
 def test_a_refresh_killed_on_its_way_leaves_what_was_there(tmp_path: Path) -> None:
-    refresh("aws", news(part(listed(tmp_path))), tmp_path)
+    refresh("aws", news(part(list_prices(tmp_path))), tmp_path)
     old = (tmp_path / REFRESHED).read_bytes()
-    later = news(part(listed(tmp_path, "0.9")), on=date(2026, 11, 22))
+    later = news(part(list_prices(tmp_path, "0.9")), on=date(2026, 11, 22))
     calls = _calls_of(lambda: refresh("aws", later, tmp_path))
     new = (tmp_path / REFRESHED).read_bytes()
     seen = set()
@@ -371,7 +373,7 @@ def held_names(home: Path) -> list[str]:
 
 
 def test_an_absurd_price_is_held_and_the_rest_is_taken_over(tmp_path: Path) -> None:
-    prices = [one for one in listed(tmp_path, "0.9") if one.instance_type != "p5.48xlarge"]
+    prices = [one for one in list_prices(tmp_path, "0.9") if one.instance_type != "p5.48xlarge"]
     outcome = refresh("aws", news(part([*prices, absurd()])), tmp_path)
     assert (outcome.hold_reasons, [one.why for one in outcome.merged.held_prices]) == (
         (),
@@ -384,7 +386,7 @@ def test_an_absurd_price_is_held_and_the_rest_is_taken_over(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["aws/us-east-1/p5.48xlarge/on_demand", "aws/us-east-1", "aws"])
 def test_a_held_price_is_let_through_by_name(tmp_path: Path, name: str) -> None:
-    refresh("aws", news(part([*listed(tmp_path, drop=["p5.48xlarge"]), absurd()])), tmp_path)
+    refresh("aws", news(part([*list_prices(tmp_path, drop=["p5.48xlarge"]), absurd()])), tmp_path)
     assert [one.usd_per_hour for one in accept("aws", [name], tmp_path)] == [Decimal("0.0001")]
     (offer,) = offers(tmp_path, "p5.48xlarge")
     assert offer.usd_per_hour == Decimal("0.0001")
@@ -394,14 +396,14 @@ def test_a_held_price_is_let_through_by_name(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["aws/us-east-1/p5", "gcp", "aws/eu-west-1"])
 def test_another_name_lets_nothing_through(tmp_path: Path, name: str) -> None:
-    refresh("aws", news(part([*listed(tmp_path, drop=["p5.48xlarge"]), absurd()])), tmp_path)
+    refresh("aws", news(part([*list_prices(tmp_path, drop=["p5.48xlarge"]), absurd()])), tmp_path)
     assert accept("aws", [name], tmp_path) == ()
     assert held_names(tmp_path) == ["aws/us-east-1/p5.48xlarge/on_demand"]
 
 
 def test_a_held_price_is_forgotten_when_its_region_is_read_again(tmp_path: Path) -> None:
-    refresh("aws", news(part([*listed(tmp_path, drop=["p5.48xlarge"]), absurd()])), tmp_path)
+    refresh("aws", news(part([*list_prices(tmp_path, drop=["p5.48xlarge"]), absurd()])), tmp_path)
     refresh("aws", news(part([], market=SPOT)), tmp_path)
     assert held_names(tmp_path) != [], "spot was read, the held price is on demand"
-    refresh("aws", news(part(listed(tmp_path))), tmp_path)
+    refresh("aws", news(part(list_prices(tmp_path))), tmp_path)
     assert held_names(tmp_path) == []

@@ -79,7 +79,7 @@ def test_every_region_of_the_catalog_has_rates_with_their_ground(shipped: Catalo
 
 
 @pytest.mark.parametrize(
-    ("told", "kind"),
+    ("sentence", "kind"),
     [
         ("aws disk", "gp3"),
         ("aws transfer, out and between regions", INTERNET),
@@ -87,10 +87,10 @@ def test_every_region_of_the_catalog_has_rates_with_their_ground(shipped: Catalo
         ("azure disk", "StandardSSD_LRS"),
     ],
 )
-def test_the_documentation_counts_the_regions_that_have_a_rate(shipped: Catalog, told: str, kind: str) -> None:
+def test_the_documentation_counts_the_regions_that_have_a_rate(shipped: Catalog, sentence: str, kind: str) -> None:
     text = (ROOT / "docs" / "prices.md").read_text(encoding="utf-8")
-    line = next(line for line in text.splitlines() if line.startswith(f"| {told} |"))
-    provider = told.split()[0]
+    line = next(line for line in text.splitlines() if line.startswith(f"| {sentence} |"))
+    provider = sentence.split()[0]
     side = shipped.rates[provider].side
     grades = {region: rate.grade for region, _, _ in shipped.cheapest(provider) if (rate := side.rate(kind, region))}
     without = sorted(region for region, grade in grades.items() if grade == ASSUMED)
@@ -99,7 +99,7 @@ def test_the_documentation_counts_the_regions_that_have_a_rate(shipped: Catalog,
 
 
 @pytest.mark.parametrize(
-    ("provider", "region", "to", "wanted"),
+    ("provider", "region", "to", "expected"),
     [
         ("aws", "us-east-1", "eu-west-1", "0.02"),
         ("aws", "us-east-1", "us-east-2", "0.01"),
@@ -115,10 +115,10 @@ def test_the_documentation_counts_the_regions_that_have_a_rate(shipped: Catalog,
     ],
 )
 def test_traffic_between_regions_has_the_rate_of_the_pair(
-    shipped: Catalog, provider: str, region: str, to: str, wanted: str
+    shipped: Catalog, provider: str, region: str, to: str, expected: str
 ) -> None:
     rates = shipped.rates[provider]
-    assert usd(rates.side.transfer(region, to)) == Decimal(wanted)
+    assert usd(rates.side.transfer(region, to)) == Decimal(expected)
     assert rates.at(to, bucket=region).fetched == rates.side.transfer(region, to)
     assert rates.at(to, bucket=region).stored == rates.side.transfer(to, region)
 

@@ -32,7 +32,7 @@ NO_RESOURCE = {
 NO_RESOURCE_BEFORE = "ec2:Describe"
 
 
-def _named(path: Path) -> str:
+def _names_in(path: Path) -> str:
     return str(path.relative_to(DOCS))
 
 
@@ -41,16 +41,16 @@ def _read(path: Path) -> Any:
     return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
 
 
-def _under(found: Any, keys: tuple[str, ...]) -> Iterator[str]:
+def _under(tree: Any, keys: tuple[str, ...]) -> Iterator[str]:
     """Every text under one of these keys, however deep."""
-    if isinstance(found, dict):
-        for key, value in found.items():
+    if isinstance(tree, dict):
+        for key, value in tree.items():
             if str(key).lower() in keys:
                 yield from [value] if isinstance(value, str) else value
             else:
                 yield from _under(value, keys)
-    elif isinstance(found, list):
-        for one in found:
+    elif isinstance(tree, list):
+        for one in tree:
             yield from _under(one, keys)
 
 
@@ -60,7 +60,7 @@ def test_every_cloud_has_its_permissions_written_down() -> None:
     assert "aws" in clouds
 
 
-@pytest.mark.parametrize("path", FILES, ids=_named)
+@pytest.mark.parametrize("path", FILES, ids=_names_in)
 def test_every_action_is_named(path: Path) -> None:
     found = _read(path)
     named = list(_under(found, ACTIONS))
@@ -70,7 +70,7 @@ def test_every_action_is_named(path: Path) -> None:
     assert len(named) == len(set(named)) or "aws" in path.parts  # statements differ in their conditions
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.parent.name == "aws"], ids=_named)
+@pytest.mark.parametrize("path", [path for path in FILES if path.parent.name == "aws"], ids=_names_in)
 def test_a_statement_on_everything_has_no_narrower_one(path: Path) -> None:
     for row in _read(path)["Statement"]:
         assert row["Effect"] == "Allow"

@@ -102,7 +102,7 @@ def test_a_folder_tells_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"model": {}}, "either preset or layers"),
         ({"model": {"preset": "vgg16", "layers": [8]}}, "either preset or layers"),
@@ -136,13 +136,13 @@ def test_a_folder_tells_nothing() -> None:
         ({"data": {"name": "cifar10", "size_bytes": 0}}, "greater than or equal to 1"),
     ],
 )
-def test_what_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_what_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         a_job(**changes)
 
 
 @pytest.mark.parametrize(
-    ("secrets", "said"),
+    ("secrets", "message"),
     [
         ({"TOKEN": "hunter2hunter2"}, "TOKEN is no reference"),
         ({"TOKEN": 4711471147}, "TOKEN is no reference"),
@@ -156,8 +156,8 @@ def test_what_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
         ("hunter2", "names of variables"),
     ],
 )
-def test_a_secret_that_is_none_is_refused_and_not_repeated(secrets: object, said: str) -> None:
-    with pytest.raises(ValidationError, match=said) as caught:
+def test_a_secret_that_is_none_is_refused_and_not_repeated(secrets: object, message: str) -> None:
+    with pytest.raises(ValidationError, match=message) as caught:
         a_job(secrets=secrets)
     assert "hunter2" not in str(caught.value)
     assert "4711" not in str(caught.value)

@@ -24,7 +24,7 @@ PARTS: dict[str, type[BaseModel]] = {
     "augment": AugmentSpec,
 }
 VGG = {"preset": "vgg16"}
-NEEDED: dict[str, dict[str, Any]] = {"model": VGG, "validation": {"every_epochs": 1}}
+REQUIRED: dict[str, dict[str, Any]] = {"model": VGG, "validation": {"every_epochs": 1}}
 """What a part needs beside the field that is tried."""
 # Part, field, values that are taken, values that are refused.
 LIMITS: list[tuple[str, str, list[Any], list[Any]]] = [
@@ -109,10 +109,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("part", "field", "value", "taken"), CASES)
-def test_a_value_is_taken_or_refused(part: str, field: str, value: object, taken: bool) -> None:
-    changes = {part: NEEDED.get(part, {}) | {field: value}} if part else {field: value}
-    if taken:
+@pytest.mark.parametrize(("part", "field", "value", "is_valid"), CASES)
+def test_a_value_is_taken_or_refused(part: str, field: str, value: object, is_valid: bool) -> None:
+    changes = {part: REQUIRED.get(part, {}) | {field: value}} if part else {field: value}
+    if is_valid:
         a_job(**changes)
         return
     with pytest.raises(ValidationError):
@@ -128,7 +128,7 @@ def test_every_field_has_its_limits_here() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "taken"),
+    ("changes", "is_valid"),
     [
         ({"model": {"layers": [64, "M"]}}, True),
         ({"model": {"layers": [65_536]}}, True),
@@ -152,8 +152,8 @@ def test_every_field_has_its_limits_here() -> None:
         ({"global_batch_size": 96, "accumulate": 64}, False),
     ],
 )
-def test_what_belongs_together_is_judged_together(changes: dict[str, Any], taken: bool) -> None:
-    if taken:
+def test_what_belongs_together_is_judged_together(changes: dict[str, Any], is_valid: bool) -> None:
+    if is_valid:
         assert a_job(**changes).net().layers
         return
     with pytest.raises(ValidationError):

@@ -171,15 +171,15 @@ def test_sides_after_a_layer(layer: Conv | MaxPool, size: int, out: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("net", "said"),
+    ("net", "message"),
     [
         (a_vgg("vgg16", size=31), "maxpool5"),
         (a_vgg("vgg16", size=1), "maxpool1"),
         (Net(name="n", image_size=2, channels=1, layers=(Conv(filters=1, padding=Padding.VALID),)), "conv1"),
     ],
 )
-def test_an_image_that_vanishes_names_the_layer(net: Net, said: str) -> None:
-    with pytest.raises(ImageTooSmallError, match=said):
+def test_an_image_that_vanishes_names_the_layer(net: Net, message: str) -> None:
+    with pytest.raises(ImageTooSmallError, match=message):
         figures(net)
 
 

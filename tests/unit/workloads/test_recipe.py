@@ -28,7 +28,7 @@ OPTIMIZERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "said"),
+    ("optimizer", "message"),
     [
         ({"nesterov": True, "momentum": 0}, "nesterov needs the optimizer sgd with a momentum above 0"),
         ({"name": "adam", "nesterov": True}, "nesterov needs the optimizer sgd"),
@@ -44,13 +44,13 @@ OPTIMIZERS: list[dict[str, Any]] = [
         ({"schedule": {"warmup_epochs": True}}, "needs a number, not true"),
     ],
 )
-def test_a_recipe_that_cannot_be_is_refused(optimizer: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_a_recipe_that_cannot_be_is_refused(optimizer: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         a_job(optimizer=optimizer)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"validation": {"patience": 3}}, "validation needs every_epochs"),
         ({"validation": {"keep_best": True}}, "validation needs every_epochs"),
@@ -59,8 +59,8 @@ def test_a_recipe_that_cannot_be_is_refused(optimizer: dict[str, Any], said: str
         ({"optimizer": {"schedule": {"name": "step", "at_epochs": [1], "patience": 2}}}, "key of the schedule plateau"),
     ],
 )
-def test_a_validation_that_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_a_validation_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         a_job(**changes)
 
 
@@ -74,7 +74,7 @@ def test_a_validation_changes_the_digest_and_survives_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"augment": {"resize": 16}}, r"augment\.resize must be at least the net's 32 px"),
         ({"augment": {"crop": 0}}, "greater than 0"),
@@ -82,8 +82,8 @@ def test_a_validation_changes_the_digest_and_survives_json() -> None:
         ({"augment": {"saturation": 0.1}, "data": {"name": "mnist"}, "model": MNIST}, "for colour images"),
     ],
 )
-def test_an_augmentation_that_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_an_augmentation_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         a_job(**changes)
 
 

@@ -32,7 +32,7 @@ def test_what_trains_on_it(architecture: str, framework: str, version: str, driv
 
 
 @pytest.mark.parametrize(
-    ("written", "architecture", "framework", "known"),
+    ("written", "architecture", "framework", "is_known"),
     [
         ({}, "volta", "tensorflow", True),
         ({}, "tpu", "jax", True),
@@ -48,10 +48,12 @@ def test_what_trains_on_it(architecture: str, framework: str, version: str, driv
         ({"framework": "tensorflow"} | NAMES_A_TPU, "tpu", "tensorflow", True),
     ],
 )
-def test_the_framework_of_a_job(written: dict[str, str], architecture: str, framework: str | None, known: bool) -> None:
+def test_the_framework_of_a_job(
+    written: dict[str, str], architecture: str, framework: str | None, is_known: bool
+) -> None:
     found = runtime_of(a_job(**written), architecture, "x86_64")
     assert (found.framework if found else None) == framework
-    assert (found is not None and found.runtime is not None) is known
+    assert (found is not None and found.runtime is not None) is is_known
 
 
 def test_what_is_unproven_says_so_and_never_comes_by_itself() -> None:

@@ -12,7 +12,7 @@ from planner.cli.main import run
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandResult:
     code: int
     out: str
     err: str
@@ -31,9 +31,9 @@ class Said:
         return next((line[6:] for line in self.err.splitlines() if line.startswith("hint: ")), "")
 
 
-def plan(*arguments: object) -> Said:
+def plan(*arguments: object) -> CommandResult:
     """`plan …`"""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = run([str(argument) for argument in arguments])
-    return Said(code, out.getvalue(), err.getvalue())
+    return CommandResult(code, out.getvalue(), err.getvalue())

@@ -188,13 +188,13 @@ def test_a_set_up_is_shown_made_once_and_removed(aws: FakeCloud) -> None:
     assert aws.count("carry_out") == 2
     removed = plan("setup", "aws", "--remove", "--yes", "--json")
     assert [step["name"] for step in removed.json["steps"]] == ["bucket", "role"]
-    assert (removed.json["remove"], removed.json["done"], aws.made) == (True, True, [])
+    assert (removed.json["remove"], removed.json["done"], aws.finished_steps) == (True, True, [])
     assert plan("setup", "aws", "--remove").err == "aws: plan setup has created nothing here\n"
 
 
 def test_a_set_up_is_not_made_without_a_yes(aws: FakeCloud) -> None:
     said = plan("setup", "aws")
-    assert (said.code, said.error, aws.made) == (2, "the input is not a terminal, so nobody can be asked", [])
+    assert (said.code, said.error, aws.finished_steps) == (2, "the input is not a terminal, so nobody can be asked", [])
     assert "  2  role: the role of every run\n" in said.err
 
 
@@ -204,7 +204,7 @@ def test_a_dry_run_prints_the_calls(aws: FakeCloud) -> None:
     assert said.out.startswith('fake CreateBucket\n{\n  "Name": "bucket"\n}\n')
     told = plan("setup", "aws", "--dry-run", "--json").json
     assert told["steps"][1]["calls"] == [{"service": "fake", "operation": "CreateRole", "parameters": {"Name": "role"}}]
-    assert (told["done"], aws.made) == (False, [])
+    assert (told["done"], aws.finished_steps) == (False, [])
 
 
 def test_a_set_up_that_is_stopped_says_how_to_go_on(aws: FakeCloud) -> None:
@@ -212,19 +212,19 @@ def test_a_set_up_that_is_stopped_says_how_to_go_on(aws: FakeCloud) -> None:
     said = plan("setup", "aws", "--yes")
     assert (said.code, said.error) == (4, "role: you may not make roles")
     assert said.hint.startswith("ask who may; the same command goes on from there")
-    assert aws.made == ["bucket"]
+    assert aws.finished_steps == ["bucket"]
     assert plan("setup", "aws", "--yes").code == 0
-    assert aws.made == ["bucket", "role"]
+    assert aws.finished_steps == ["bucket", "role"]
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "said"),
+    ("line", "code", "message"),
     [("setup local", 0, "local needs no set-up\n"), ("setup nowhere", 2, "there is no provider 'nowhere'")],
 )
-def test_a_set_up_where_there_is_none(aws: FakeCloud, line: str, code: int, said: str) -> None:
+def test_a_set_up_where_there_is_none(aws: FakeCloud, line: str, code: int, message: str) -> None:
     told = plan(*line.split())
     assert told.code == code
-    assert said in told.err
+    assert message in told.err
 
 
 def test_a_set_up_needs_a_sign_in(nobody: FakeCloud) -> None:
@@ -306,7 +306,7 @@ def in_journal(home: Path, phase: Phase, **changes: object) -> None:
     target = a_target(provider="aws", region="us-east-1")
     made = an_attempt(target=target, cleared=phase is Phase.DONE)
     late = datetime(2099, 1, 1, tzinfo=UTC)
-    run = a_run(phase, provider="aws", target=target, made=(made,), deadline=late, **changes)
+    run = a_run(phase, provider="aws", target=target, finished_steps=(made,), deadline=late, **changes)
     with Journal.open(home / "home" / "journal.sqlite") as journal:
         journal.add_run(run, a_job().to_json(), {}, run.created_at)
         journal.add_attempt(run, {}, run.created_at)

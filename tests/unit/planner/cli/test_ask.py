@@ -75,16 +75,16 @@ def test_news_end_a_question_within_a_slice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("terminal", "said"),
+    ("terminal", "message"),
     [
         (FakeTerminal(FakeClock(), there=False), "the input is not a terminal, so nobody can be asked"),
         (FakeTerminal(FakeClock(), [""]), "the input ended before an answer: nothing was launched"),
     ],
 )
-def test_a_command_that_is_not_answered_does_nothing_and_says_so(terminal: FakeTerminal, said: str) -> None:
+def test_a_command_that_is_not_answered_does_nothing_and_says_so(terminal: FakeTerminal, message: str) -> None:
     with pytest.raises(BadInputError) as caught:
         confirm("launch?", hint="--yes launches", left_alone="nothing was launched", terminal=terminal)
-    assert (caught.value.message, caught.value.hint) == (said, "--yes launches")
+    assert (caught.value.message, caught.value.hint) == (message, "--yes launches")
 
 
 def test_no_is_no_and_the_error_for_nobody_can_be_another() -> None:

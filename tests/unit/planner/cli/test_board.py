@@ -41,9 +41,9 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePr
     monkeypatch.setitem(*FACTORY)
     (tmp_path / "job.yaml").write_text(TINY)
     double = FakeProvider(FakeClock(), [done_at_once], tidy=True)
-    fake_provider.WANTED.append(double)
+    fake_provider.PROVIDERS.append(double)
     yield double
-    fake_provider.WANTED.remove(double)
+    fake_provider.PROVIDERS.remove(double)
 
 
 @pytest.fixture

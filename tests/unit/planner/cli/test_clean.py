@@ -33,7 +33,7 @@ def python(code: str, folder: Path, **environment: str) -> subprocess.CompletedP
     )  # fmt: skip
 
 
-SEEN = """
+SCRIPT = """
 import json, socket, sys
 
 class NoSocket(socket.socket):
@@ -50,7 +50,7 @@ print(json.dumps({{"code": code, "modules": sorted(sys.modules)}}), file=sys.std
 
 def modules_of(folder: Path, *arguments: str) -> set[str]:
     """What is imported after a command that went well; a socket would have ended it."""
-    done = python(SEEN.format(arguments=list(arguments)), folder)
+    done = python(SCRIPT.format(arguments=list(arguments)), folder)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stderr.splitlines()[-1])
     assert said["code"] == 0, done.stderr
@@ -126,7 +126,7 @@ def test_the_process_leaves_with_the_code_and_keeps_its_streams_apart(tmp_path: 
 
 @pytest.mark.parametrize("buffered", [True, False])
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["devices", "--json"], 0, ""),
         (["history"], 0, ""),
@@ -135,7 +135,7 @@ def test_the_process_leaves_with_the_code_and_keeps_its_streams_apart(tmp_path: 
     ],
 )
 def test_a_reader_that_has_gone_is_no_error(
-    tmp_path: Path, arguments: list[str], code: int, said: str, *, buffered: bool
+    tmp_path: Path, arguments: list[str], code: int, message: str, *, buffered: bool
 ) -> None:
     """`plan devices | head -1`."""
     read, write = os.pipe()
@@ -150,7 +150,7 @@ def test_a_reader_that_has_gone_is_no_error(
         )  # fmt: skip
     finally:
         os.close(write)
-    assert (done.returncode, done.stderr) == (code, said)
+    assert (done.returncode, done.stderr) == (code, message)
 
 
 def test_names_that_are_no_text_are_answered_in_a_narrow_locale(tmp_path: Path) -> None:

@@ -315,16 +315,16 @@ def test_init_writes_a_recipe_that_is_also_the_example(here: Path, catalog: Path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--recipe", "none"], "known: vgg16-imagenet"),
         (["--recipe", "vgg16-imagenet", "--epochs", "3"], "leave these out"),
     ],
 )
-def test_a_recipe_that_is_none(here: Path, arguments: list[str], said: str) -> None:
+def test_a_recipe_that_is_none(here: Path, arguments: list[str], message: str) -> None:
     refused = plan("init", "first.yaml", *arguments)
     assert refused.code == 2
-    assert said in refused.err
+    assert message in refused.err
     assert not (here / "first.yaml").exists()
 
 

@@ -36,13 +36,13 @@ def test_an_empty_line_declines_and_nobody_is_asked_again(tmp_path: Path, no_net
     with AllAtPty(tmp_path, *T4, **no_network) as first:
         first.wait_for(f"{QUESTION} [y/N]:")
         first.type("\n")
-        assert first.ended()[0] == 0
-    assert "Standard_NC4as_T4_v3" in first.shown
-    assert "cannot be reached" not in first.shown
+        assert first.wait_for_end()[0] == 0
+    assert "Standard_NC4as_T4_v3" in first.screen
+    assert "cannot be reached" not in first.screen
     with AllAtPty(tmp_path, *T4, **no_network) as second:
-        assert second.ended()[0] == 0
-    assert QUESTION not in second.shown
-    assert "Standard_NC4as_T4_v3" in second.shown
+        assert second.wait_for_end()[0] == 0
+    assert QUESTION not in second.screen
+    assert "Standard_NC4as_T4_v3" in second.screen
 
 
 def test_the_table_has_the_prices_that_somebody_let_it_read(tmp_path: Path) -> None:
@@ -51,11 +51,11 @@ def test_the_table_has_the_prices_that_somebody_let_it_read(tmp_path: Path) -> N
     )
     with serving(world) as address, AllAtPty(tmp_path, *T4, **(NOBODY_THERE | variables(address))) as person:
         person.wait_for(QUESTION)
-        assert world.asked == [], "nothing is read before somebody agrees"
+        assert world.requests == [], "nothing is read before somebody agrees"
         person.type("y\n")
-        assert person.ended()[0] == 0
-    assert "0.555" in person.shown, person.shown
-    assert all("eastus" in path for path in world.asked)
+        assert person.wait_for_end()[0] == 0
+    assert "0.555" in person.screen, person.screen
+    assert all("eastus" in path for path in world.requests)
     assert (tmp_path / "home" / REFRESHED).is_file()
 
 
@@ -63,11 +63,11 @@ def test_without_a_network_a_line_says_so_and_the_estimate_goes_on(tmp_path: Pat
     with AllAtPty(tmp_path, *T4, **no_network) as person:
         person.wait_for(QUESTION)
         person.type("y\n")
-        assert person.ended()[0] == 0
-    (line,) = [line for line in person.shown.splitlines() if "cannot be reached" in line]
+        assert person.wait_for_end()[0] == 0
+    (line,) = [line for line in person.screen.splitlines() if "cannot be reached" in line]
     assert line.startswith("azure: its prices were not read: 127.0.0.1/api/retail/prices cannot be reached")
     assert line.endswith("the known prices are used")
-    assert "Standard_NC4as_T4_v3" in person.shown
+    assert "Standard_NC4as_T4_v3" in person.screen
 
 
 @pytest.mark.parametrize(
@@ -85,17 +85,17 @@ def test_nobody_is_asked(
 ) -> None:
     command = T4 if "local" not in options else ("estimate", "--model", "vgg16", "--dataset", "cifar10")
     with kind(tmp_path, *command, *options, **(no_network | environment)) as person:
-        assert person.ended()[0] == 0
-    assert QUESTION not in person.shown
+        assert person.wait_for_end()[0] == 0
+    assert QUESTION not in person.screen
     assert not is_asked(tmp_path / "home", REFRESH)
 
 
 def test_a_list_that_needs_a_key_is_not_asked_about(tmp_path: Path) -> None:
     command = ("estimate", "--model", "vgg16", "--dataset", "cifar10", "--provider", "gcp", "--limit", "1")
     with AllAtPty(tmp_path, *command, **NOBODY_THERE) as person:
-        assert person.ended()[0] == 0
-    assert QUESTION not in person.shown
-    assert "gcp: needs an API key or an account" in person.shown
+        assert person.wait_for_end()[0] == 0
+    assert QUESTION not in person.screen
+    assert "gcp: needs an API key or an account" in person.screen
 
 
 def test_nobody_is_asked_where_prices_were_refreshed_before(tmp_path: Path, no_network: dict[str, str]) -> None:
@@ -106,10 +106,10 @@ def test_nobody_is_asked_where_prices_were_refreshed_before(tmp_path: Path, no_n
             tmp_path, "prices", "refresh", "azure", "--region", "westus", **(NOBODY_THERE | variables(address))
         ) as refresh,
     ):
-        assert refresh.ended()[0] == 0
+        assert refresh.wait_for_end()[0] == 0
     with AllAtPty(tmp_path, *T4, **no_network) as person:
-        assert person.ended()[0] == 0
-    assert QUESTION not in person.shown
+        assert person.wait_for_end()[0] == 0
+    assert QUESTION not in person.screen
 
 
 def test_a_question_is_noted_once_and_not_where_nothing_can_be_written(tmp_path: Path) -> None:

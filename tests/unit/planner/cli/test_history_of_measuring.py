@@ -21,11 +21,11 @@ def summary(steps: int, total: int) -> RunSummary:
 
 
 @pytest.mark.parametrize(
-    ("steps", "shown", "off"),
+    ("steps", "columns", "off"),
     [(40, ("measured", "-", "44s", "-"), None), (62, ("succeeded", "6m 40s", "44s", "-89%"), -0.89)],
 )
-def test_a_measuring_run_is_told_as_one(steps: int, shown: tuple[str, ...], off: float | None) -> None:
+def test_a_measuring_run_is_told_as_one(steps: int, columns: tuple[str, ...], off: float | None) -> None:
     run = summary(steps, 62)
-    assert _row(run)[4:8] == shown
+    assert _row(run)[4:8] == columns
     assert _json(run)["off"] == off
     assert bool(_over_time([run.receipt])) == (off is not None)

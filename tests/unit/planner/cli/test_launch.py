@@ -22,9 +22,9 @@ from providers.errors import (
 from tests.desk import TINY
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import MODEL, RUNNING, FakeMachine, Seen, done_at_once, ended_at_once, waits
+from tests.doubles.fake_machine import MODEL, RUNNING, FakeMachine, Sighting, done_at_once, ended_at_once, waits
 from tests.doubles.fake_provider import FACTORY, FakeProvider
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +42,12 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePr
     monkeypatch.setitem(*FACTORY)
     (tmp_path / "job.yaml").write_text(TINY)
     made = FakeProvider(FakeClock(), [done_at_once], tidy=True)
-    fake_provider.WANTED.append(made)
+    fake_provider.PROVIDERS.append(made)
     yield made
-    fake_provider.WANTED.remove(made)
+    fake_provider.PROVIDERS.remove(made)
 
 
-def launch(*more: object) -> Said:
+def launch(*more: object) -> CommandResult:
     return plan("launch", "job.yaml", "--provider", "local", "--yes", *more)
 
 
@@ -242,14 +242,14 @@ def test_a_dry_run_prints_the_requests_and_asks_for_nothing(tmp_path: Path, prov
     assert plan("history", "--json").json == []
 
 
-@pytest.mark.parametrize(("made", "said"), [("file", "is there and is not a folder"), ("full", "is not empty")])
-def test_a_place_for_the_model_that_is_taken_is_bad_input(tmp_path: Path, made: str, said: str) -> None:
+@pytest.mark.parametrize(("obstacle", "message"), [("file", "is there and is not a folder"), ("full", "is not empty")])
+def test_a_place_for_the_model_that_is_taken_is_bad_input(tmp_path: Path, obstacle: str, message: str) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").write_text("")
-    answer = launch("--output", made)
+    answer = launch("--output", obstacle)
     assert answer.code == 2
-    assert said in answer.error
+    assert message in answer.error
     assert plan("history", "--json").json == []
 
 
@@ -310,7 +310,7 @@ def test_measure_keeps_a_rate_and_no_model(tmp_path: Path, provider: FakeProvide
 
 
 def test_measure_that_was_too_short_says_so(provider: FakeProvider) -> None:
-    def too_short(machine: FakeMachine) -> Iterator[Seen]:
+    def too_short(machine: FakeMachine) -> Iterator[Sighting]:
         *_, last = done_at_once(machine)
         machine.store.delete(f"attempts/{machine.request.attempt}/progress.jsonl")
         yield last
@@ -345,7 +345,7 @@ def test_history_shows_estimated_against_actual(provider: FakeProvider) -> None:
 def _still_running(tmp_path: Path, provider: FakeProvider) -> str:
     """A run that nobody follows while it trains."""
 
-    def trains_on(machine: FakeMachine) -> Iterator[Seen]:
+    def trains_on(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         machine.train(5, 4000.0)
         while not machine.stop_asked:

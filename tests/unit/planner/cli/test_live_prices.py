@@ -17,7 +17,7 @@ from tests.doubles import fake_cloud
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import FakeCloud
 from tests.doubles.fake_machine import done_at_once, ended_at_once
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +80,7 @@ class Terminal(io.StringIO):
                 os.close(number)
 
 
-def launch(*more: object) -> Said:
+def launch(*more: object) -> CommandResult:
     return plan("launch", "job.yaml", "--yes", *more)
 
 

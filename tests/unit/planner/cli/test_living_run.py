@@ -20,10 +20,10 @@ from tests.builders import a_run
 from tests.desk import TINY
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import RUNNING, FakeMachine, Seen, done_at_once, ended_at_once
+from tests.doubles.fake_machine import RUNNING, FakeMachine, Sighting, done_at_once, ended_at_once
 from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.doubles.terminal import FakeTerminal
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ class Preparing(FakeProvider):
         super().prepare(request, report)
 
 
-def trains_until_asked(machine: FakeMachine) -> Iterator[Seen]:
+def trains_until_asked(machine: FakeMachine) -> Iterator[Sighting]:
     machine.start()
     machine.train(5, 4000.0)
     while not machine.stop_asked:
@@ -63,12 +63,12 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepar
     monkeypatch.setitem(*FACTORY)
     (tmp_path / "job.yaml").write_text(TINY)
     made = Preparing(FakeClock(), [trains_until_asked], tidy=True)
-    fake_provider.WANTED.append(made)
+    fake_provider.PROVIDERS.append(made)
     yield made
-    fake_provider.WANTED.remove(made)
+    fake_provider.PROVIDERS.remove(made)
 
 
-def launch(*more: object) -> Said:
+def launch(*more: object) -> CommandResult:
     return plan("launch", "job.yaml", "--provider", "local", "--json", *more)
 
 
@@ -177,7 +177,7 @@ def test_of_two_launches_at_the_same_moment_the_second_attaches_to_the_first(
     tmp_path: Path, provider: Preparing
 ) -> None:
     """The other launch begins its run after this one has looked for a run that lives, and before it records its own."""
-    other: list[Said] = []
+    other: list[CommandResult] = []
     provider.meanwhile = [lambda: other.append(launch("--yes", "--detach"))]
     said = launch("--yes", "--detach")
     assert said.json["run_id"] == other[0].json["run_id"]

@@ -54,9 +54,9 @@ def read(words: Sequence[str]) -> dict[str, Any]:
     return {name: list(value) or None if isinstance(value, tuple | list) else value for name, value in given.items()}
 
 
-@pytest.mark.parametrize(("line", "given"), READ, ids=[line for line, _ in READ])
-def test_what_is_typed_is_what_the_command_gets(line: str, given: dict[str, Any]) -> None:
-    assert read(line.split()) == DEFAULTS | given
+@pytest.mark.parametrize(("line", "values"), READ, ids=[line for line, _ in READ])
+def test_what_is_typed_is_what_the_command_gets(line: str, values: dict[str, Any]) -> None:
+    assert read(line.split()) == DEFAULTS | values
 
 
 def test_nothing_is_chosen_for_who_types_nothing_but_how_many_rows_are_shown() -> None:

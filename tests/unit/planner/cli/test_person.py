@@ -71,7 +71,7 @@ def test_nobody_is_there(phase: Phase) -> None:
 
 @pytest.mark.parametrize("phase", sorted(BILLING))
 @pytest.mark.parametrize(
-    ("answer", "wanted"),
+    ("answer", "choice"),
     [
         (Reply.YES, CtrlC.STOP),
         (Reply.NO, CtrlC.DETACH),
@@ -80,10 +80,10 @@ def test_nobody_is_there(phase: Phase) -> None:
         (Reply.OVERTAKEN, CtrlC.GO_ON),
     ],
 )
-def test_somebody_is_asked_once_about_what_is_rented(phase: Phase, answer: Reply, wanted: CtrlC) -> None:
+def test_somebody_is_asked_once_about_what_is_rented(phase: Phase, answer: Reply, choice: CtrlC) -> None:
     run = a_run(phase, attempts=1, provider="aws")
     person = at_terminal(answer)
-    assert person.pressed_ctrl_c(run, 1) is wanted
+    assert person.pressed_ctrl_c(run, 1) is choice
     assert person.pressed_ctrl_c(run, 2) is CtrlC.DETACH, "without a question"
 
 
@@ -100,7 +100,7 @@ def test_ctrl_c_at_the_question_is_ctrl_c() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "wanted"),
+    ("answer", "choice"),
     [
         (Reply.YES, OnSlow.CONTINUE),
         (Reply.NO, OnSlow.STOP),
@@ -109,8 +109,8 @@ def test_ctrl_c_at_the_question_is_ctrl_c() -> None:
         (Reply.OVERTAKEN, OnSlow.CONTINUE),
     ],
 )
-def test_somebody_decides_about_a_slow_run(answer: Reply, wanted: OnSlow) -> None:
-    assert at_terminal(answer).runs_slow(a_run(Phase.RUNNING), "slow") is wanted
+def test_somebody_decides_about_a_slow_run(answer: Reply, choice: OnSlow) -> None:
+    assert at_terminal(answer).runs_slow(a_run(Phase.RUNNING), "slow") is choice
 
 
 # --- a rented machine --------------------------------------------------------------------------------------------

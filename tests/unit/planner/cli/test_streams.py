@@ -36,7 +36,7 @@ def shell(folder: Path, arguments: str, redirections: str) -> subprocess.Complet
 
 
 @pytest.mark.parametrize(
-    ("arguments", "redirections", "code", "said"),
+    ("arguments", "redirections", "code", "message"),
     [
         ("devices", ">&-", 9, f"{LOST}it is closed\n{HINT}"),
         ("estimate job.yaml --limit 1", ">&-", 9, f"{LOST}it is closed\n{HINT}"),
@@ -56,13 +56,13 @@ def shell(folder: Path, arguments: str, redirections: str) -> subprocess.Complet
     ],
 )
 def test_a_stream_that_is_closed_or_full_gives_a_sentence(
-    tmp_path: Path, arguments: str, redirections: str, code: int, said: str | None
+    tmp_path: Path, arguments: str, redirections: str, code: int, message: str | None
 ) -> None:
     done = shell(tmp_path, arguments, redirections)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-    if said is not None:
-        assert done.stderr == said
+    if message is not None:
+        assert done.stderr == message
 
 
 def test_a_home_that_nobody_knows_is_no_traceback(tmp_path: Path) -> None:
@@ -82,12 +82,12 @@ class Full(io.StringIO):
 
     def __init__(self, texts: int, error: OSError) -> None:
         super().__init__()
-        self.left, self.error = texts, error
+        self.texts_left, self.error = texts, error
 
     def write(self, text: str) -> int:
-        if not self.left:
+        if not self.texts_left:
             raise self.error
-        self.left -= 1
+        self.texts_left -= 1
         return super().write(text)
 
 

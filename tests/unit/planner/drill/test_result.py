@@ -55,7 +55,7 @@ SECRETS = {
     "host name": "ip-10-0-0-1.ec2.internal",
     "private key": "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----",
 }
-NAMED = "somebodys-own-name"
+ACCOUNT_NAME = "somebodys-own-name"
 
 
 def a_result(**changes: Any) -> dict[str, Any]:
@@ -121,7 +121,10 @@ def test_a_file_with_a_secret_in_any_text_is_no_result(kind: str, tmp_path: Path
 def test_names_that_are_known_are_taken_out_wherever_they_stand() -> None:
     whole = a_result()
     for at in texts(whole):
-        assert NAMED not in json.dumps(without_secrets(planted(whole, at, NAMED.upper()), [NAMED])).lower()
+        assert (
+            ACCOUNT_NAME
+            not in json.dumps(without_secrets(planted(whole, at, ACCOUNT_NAME.upper()), [ACCOUNT_NAME])).lower()
+        )
 
 
 def test_a_redacted_text_is_clean() -> None:

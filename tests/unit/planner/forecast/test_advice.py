@@ -28,7 +28,7 @@ MANY_MACS = 1_000_000_000
 FEW_MACS = 5_000_000
 
 
-def found(*rows: RentalPlaces, job: TrainingJob | None = None, macs: int = MANY_MACS) -> Findings:
+def findings_of(*rows: RentalPlaces, job: TrainingJob | None = None, macs: int = MANY_MACS) -> Findings:
     asked = job or a_job(precision="amp_fp16")
     choice = choose(asked, rows or (rented(a_rental()),), a_world(), Filters(), every_place=True)
     return Findings(job=asked, macs=macs, choice=choice, machine=None, on_same=lambda *_: None)
@@ -44,12 +44,12 @@ def here(hours: float, usd: str = "0") -> MachineEstimate:
 
 
 def test_nothing_to_say_where_nothing_is_left() -> None:
-    nothing = found(rented(a_rental(device="blank")))
+    nothing = findings_of(rented(a_rental(device="blank")))
     assert advice(nothing) == ()
 
 
-@pytest.mark.parametrize(("bucket", "said"), [("us-west-2", True), ("us-east-1", False), ("", False)])
-def test_a_bucket_far_away_is_named_where_it_makes_up_much_of_the_bill(bucket: str, said: bool) -> None:
+@pytest.mark.parametrize(("bucket", "is_shown"), [("us-west-2", True), ("us-east-1", False), ("", False)])
+def test_a_bucket_far_away_is_named_where_it_makes_up_much_of_the_bill(bucket: str, is_shown: bool) -> None:
     """150 GB of ImageNet at a tenth of a dollar are $15."""
     job = a_job(precision="amp_fp16", data={"name": "imagenet"}, epochs=1, global_batch_size=256)
     side = flat_rates({"disk": (Decimal(0), GB_MONTH), BETWEEN_REGIONS: (Decimal("0.1"), GB)}, "a list", TODAY)
@@ -66,26 +66,26 @@ def test_a_bucket_far_away_is_named_where_it_makes_up_much_of_the_bill(bucket: s
             f"{format_usd(crossing)} of row 1 is for traffic with the bucket in us-west-2: "
             'with region = "us-east-1" in [aws] of the settings the bucket is made there'
         ]
-        * said
+        * is_shown
     )
 
 
 def test_an_accelerator_that_fits_needs_no_advice() -> None:
-    assert advice(found()) == ()
+    assert advice(findings_of()) == ()
 
 
 @pytest.mark.parametrize(
-    ("hours", "usd", "said"),
+    ("hours", "usd", "is_shown"),
     [(0.5, "0", True), (0.5, "1000", False), (200.0, "0", False)],
 )
-def test_this_machine_is_named_where_it_is_cheaper_and_not_much_slower(hours: float, usd: str, said: bool) -> None:
-    lines = advice(replace(found(), machine=here(hours, usd)))
-    assert any(line.startswith("this machine is good enough") for line in lines) is said
+def test_this_machine_is_named_where_it_is_cheaper_and_not_much_slower(hours: float, usd: str, is_shown: bool) -> None:
+    lines = advice(replace(findings_of(), machine=here(hours, usd)))
+    assert any(line.startswith("this machine is good enough") for line in lines) is is_shown
 
 
 def test_a_rental_without_accelerator_is_said_to_be_enough() -> None:
     host = a_rental(device="cpu", instance_type="c6i.large", device_memory_gib=None)
-    assert advice(found(rented(host)))[0].startswith("no accelerator needed: c6i.large")
+    assert advice(findings_of(rented(host)))[0].startswith("no accelerator needed: c6i.large")
 
 
 def tpu(count: int = 1) -> Rental:
@@ -105,11 +105,11 @@ def tpu(count: int = 1) -> Rental:
 )
 def test_a_tpu_is_told_from_the_job(batch: int, macs: int, text: str) -> None:
     job = a_job(precision="amp_bf16", global_batch_size=batch)
-    assert text in " ".join(advice(found(rented(tpu()), job=job, macs=macs)))
+    assert text in " ".join(advice(findings_of(rented(tpu()), job=job, macs=macs)))
 
 
 def test_a_cheaper_job_is_named_with_what_it_saves() -> None:
-    findings = found(job=a_job(precision="fp32"))
+    findings = findings_of(job=a_job(precision="fp32"))
     best = findings.choice.candidates[0]
 
     def half_the_bill(job: TrainingJob, _: Candidate) -> Candidate | None:
@@ -121,7 +121,7 @@ def test_a_cheaper_job_is_named_with_what_it_saves() -> None:
 
 
 def test_a_saving_within_reach_of_nothing_is_not_named() -> None:
-    findings = found(job=a_job(precision="fp32"))
+    findings = findings_of(job=a_job(precision="fp32"))
     assert advice(replace(findings, on_same=lambda _, best: best)) == ()
 
 
@@ -138,14 +138,16 @@ def noisy(slow_basis: Basis, fast_basis: Basis) -> Choice:
 
 
 @pytest.mark.parametrize(
-    ("slow", "fast", "said"),
+    ("slow", "fast", "is_shown"),
     [(Basis.MEASURED, Basis.MEASURED, True), (Basis.MEASURED, Basis.MODELLED, False)],
 )
-def test_a_faster_offer_within_the_noise_is_named_if_it_is_known_as_well(slow: Basis, fast: Basis, said: bool) -> None:
+def test_a_faster_offer_within_the_noise_is_named_if_it_is_known_as_well(
+    slow: Basis, fast: Basis, is_shown: bool
+) -> None:
     choice = noisy(slow, fast)
-    findings = replace(found(), choice=choice)
+    findings = replace(findings_of(), choice=choice)
     names = [candidate.estimate.rental.instance_type for candidate in choice.candidates]
     lines = advice(findings)
     if names[0] == "fast":
         pytest.fail("the slow one must be the cheaper one for this test to mean anything")
-    assert any("is within the noise of row 1" in line for line in lines) is said
+    assert any("is within the noise of row 1" in line for line in lines) is is_shown

@@ -31,8 +31,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make(catalog: Path, tmp_path: Path) -> Callable[..., Plan]:
     """A plan of a job (by default the small one) with what is wanted."""
 
-    def made(job: TrainingJob | None = None, **wanted: Any) -> Plan:
-        asked = PlanQuery(**{"catalog": catalog} | wanted)
+    def made(job: TrainingJob | None = None, **filters: Any) -> Plan:
+        asked = PlanQuery(**{"catalog": catalog} | filters)
         return make_plan(job or a_job(), asked, Settings(home=tmp_path), NOON)
 
     return made
@@ -76,7 +76,7 @@ def test_every_place_and_its_price_for_those_who_ask(make: Callable[..., Plan]) 
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("filters", "expected"),
     [
         ({"providers": ("gcp",)}, {("n1-standard-4+1xT4", "on_demand")}),
         ({"devices": ("T4",), "providers": ("aws",), "markets": ("spot",)}, {("g4dn.xlarge", "spot")}),
@@ -87,10 +87,10 @@ def test_every_place_and_its_price_for_those_who_ask(make: Callable[..., Plan]) 
         ({"regions": ("eu-west-1", "us-central1"), "markets": ("spot",)}, {("g4dn.xlarge", "spot")}),
     ],
 )
-def test_filters(make: Callable[..., Plan], wanted: dict[str, Any], expected: set[tuple[str, str]]) -> None:
-    assert kinds(make(**wanted)) == expected
+def test_filters(make: Callable[..., Plan], filters: dict[str, Any], expected: set[tuple[str, str]]) -> None:
+    assert kinds(make(**filters)) == expected
     # The same in the job file is the same.
-    assert kinds(make(a_job(constraints={key: list(value) for key, value in wanted.items()}))) == expected
+    assert kinds(make(a_job(constraints={key: list(value) for key, value in filters.items()}))) == expected
 
 
 def test_what_is_asked_for_now_wins_over_the_job(make: Callable[..., Plan]) -> None:
@@ -111,7 +111,7 @@ def test_what_no_software_runs_on_is_refused_for_that(make: Callable[..., Plan])
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message", "hint"),
+    ("filters", "message", "hint"),
     [
         ({"providers": ("asw",)}, "there is no provider 'asw'", "did you mean aws?"),
         ({"providers": ("ibm",)}, "there is no provider 'ibm'", "known: aws, azure, gcp, local"),
@@ -124,11 +124,11 @@ def test_what_no_software_runs_on_is_refused_for_that(make: Callable[..., Plan])
 )
 @pytest.mark.parametrize("in_the_job", [False, True])
 def test_a_name_that_is_none_is_bad_input_with_the_nearest(
-    make: Callable[..., Plan], wanted: dict[str, Any], message: str, hint: str, *, in_the_job: bool
+    make: Callable[..., Plan], filters: dict[str, Any], message: str, hint: str, *, in_the_job: bool
 ) -> None:
-    job = a_job(constraints={key: list(value) for key, value in wanted.items()} if in_the_job else {})
+    job = a_job(constraints={key: list(value) for key, value in filters.items()} if in_the_job else {})
     with pytest.raises(BadInputError) as caught:
-        make(job, **({} if in_the_job else wanted))
+        make(job, **({} if in_the_job else filters))
     assert caught.value.message == message
     assert caught.value.hint.startswith(hint)
 
@@ -140,7 +140,7 @@ def test_a_job_that_does_not_say_how_many_images_is_bad_input(make: Callable[...
 
 
 @pytest.mark.parametrize(
-    ("job", "wanted", "last"),
+    ("job", "filters", "last"),
     [
         ({"constraints": {"budget_usd": "0.0001"}}, {}, Reason.OVER_BUDGET),
         ({"constraints": {"deadline": "1s"}}, {}, Reason.OVER_DEADLINE),
@@ -157,9 +157,9 @@ def test_a_job_that_does_not_say_how_many_images_is_bad_input(make: Callable[...
     ],
 )
 def test_nothing_left_names_the_filter_that_removed_the_last(
-    make: Callable[..., Plan], job: dict[str, Any], wanted: dict[str, Any], last: Reason
+    make: Callable[..., Plan], job: dict[str, Any], filters: dict[str, Any], last: Reason
 ) -> None:
-    plan = make(a_job(**job), **wanted)
+    plan = make(a_job(**job), **filters)
     assert (plan.ranking, plan.filtered_last) == ((), last)
     error = nothing_left(plan)
     assert error.exit_code is ExitCode.NOTHING_LEFT == 3
@@ -169,7 +169,7 @@ def test_nothing_left_names_the_filter_that_removed_the_last(
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"),
+    ("filters", "text"),
     [
         ({"devices": ("K80",)}, "aws retired p2.xlarge (K80) on 2025-03-30, take g4dn.xlarge"),
         ({"devices": ("K80",), "providers": ("gcp",)}, ""),
@@ -178,10 +178,10 @@ def test_nothing_left_names_the_filter_that_removed_the_last(
     ],
 )
 def test_what_was_asked_for_and_is_retired_is_told_with_its_date_and_successor(
-    make: Callable[..., Plan], wanted: dict[str, Any], told: str
+    make: Callable[..., Plan], filters: dict[str, Any], text: str
 ) -> None:
-    hint = nothing_left(make(**wanted)).hint
-    assert (told in hint, "--allow-retired" in hint) == (True, bool(told))
+    hint = nothing_left(make(**filters)).hint
+    assert (text in hint, "--allow-retired" in hint) == (True, bool(text))
 
 
 def test_this_machine_is_told_of_although_nothing_is_left(make: Callable[..., Plan]) -> None:

@@ -38,7 +38,7 @@ def cloud(judged: dict[str, Check], **changes: object) -> FakeCloud:
 
 
 @pytest.mark.parametrize(
-    ("judged", "shown", "state", "sentence"),
+    ("judged", "row_count", "state", "sentence"),
     [
         (
             {"us-east-1": OK, "us-west-2": NO_QUOTA, "eu-north-1": OK},
@@ -82,10 +82,10 @@ def cloud(judged: dict[str, Check], **changes: object) -> FakeCloud:
     ],
 )
 def test_offers_are_looked_at_up_to_the_first_that_is_let_in(
-    judged: dict[str, Check], shown: int, state: PreflightState, sentence: str
+    judged: dict[str, Check], row_count: int, state: PreflightState, sentence: str
 ) -> None:
     told = examine(cloud(judged), [EAST, WEST, NORTH])
-    assert [known.offer for known in told.offers] == [EAST, WEST, NORTH][:shown]
+    assert [known.offer for known in told.offers] == [EAST, WEST, NORTH][:row_count]
     assert (told.account, told.state, told.sentence) == ((IDENTITY,), state, sentence)
 
 

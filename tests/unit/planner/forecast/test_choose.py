@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from workloads.job import TrainingJob
 
 
-def chosen(*rows: RentalPlaces, job: TrainingJob | None = None, every_place: bool = True, **filters: Any) -> Choice:
+def choose_offer(
+    *rows: RentalPlaces, job: TrainingJob | None = None, every_place: bool = True, **filters: Any
+) -> Choice:
     return choose(job or a_job(), rows, a_world(), Filters(**filters), every_place=every_place)
 
 
@@ -103,7 +105,7 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 def test_an_offer_is_refused_for_its_reason_in_every_place(
     reason: Reason, rental: dict[str, Any], filters: dict[str, Any], job: dict[str, Any]
 ) -> None:
-    choice = chosen(rented(a_rental(**rental), *TWO_PLACES), job=a_job(**job), **filters)
+    choice = choose_offer(rented(a_rental(**rental), *TWO_PLACES), job=a_job(**job), **filters)
     assert choice.candidates == ()
     assert reasons(choice) == {reason: 2}
     assert choice.filtered_last is reason
@@ -112,8 +114,8 @@ def test_an_offer_is_refused_for_its_reason_in_every_place(
 def test_a_batch_that_does_not_fit_fits_in_parts() -> None:
     """VGG16 at 32 px: 2,048 images at once take 3.2 GiB and more, 256 at once a good deal less."""
     row = rented(a_rental(device_memory_gib=4.0))
-    assert reasons(chosen(row, job=a_job(global_batch_size=4096))) == {Reason.OUT_OF_MEMORY: 1}
-    (candidate,) = chosen(row, job=a_job(global_batch_size=4096, accumulate=16)).candidates
+    assert reasons(choose_offer(row, job=a_job(global_batch_size=4096))) == {Reason.OUT_OF_MEMORY: 1}
+    (candidate,) = choose_offer(row, job=a_job(global_batch_size=4096, accumulate=16)).candidates
     assert candidate.estimate.software is not None
     assert candidate.estimate.software.framework == "tensorflow"
 
@@ -128,7 +130,7 @@ def test_data_that_has_no_room_on_a_fixed_disk_gets_one_whose_price_is_in_the_ro
     """100 GiB less 30 for system and container are 75.2 GB, of which two checkpoints of VGG16 take 0.6. The disk is 2.1
     times as large as the data, in whole GiB, and is billed from the request to the end."""
     job = a_job(data={**LARGE, "size_bytes": gigabytes * 10**9}, model=NET)
-    (candidate,) = chosen(rented(a_rental(device=device)), job=job).candidates
+    (candidate,) = choose_offer(rented(a_rental(device=device)), job=job).candidates
     assert float(candidate.estimate.side.steady.disk_gb) == pytest.approx(disk_gb, abs=0.1)
     hours = candidate.estimate.time.total.total_seconds() / 3600
     assert float(candidate.estimate.fixed(candidate.place.region).disk) == pytest.approx(
@@ -137,7 +139,7 @@ def test_data_that_has_no_room_on_a_fixed_disk_gets_one_whose_price_is_in_the_ro
 
 
 def test_a_tpu_trains_on_jax_where_the_job_names_no_framework() -> None:
-    (candidate,) = chosen(rented(a_rental(device="TPU v2"))).candidates
+    (candidate,) = choose_offer(rented(a_rental(device="TPU v2"))).candidates
     assert candidate.estimate.software is not None
     assert candidate.estimate.software.framework == "jax"
 
@@ -178,7 +180,7 @@ def test_every_reason_is_tried_here_and_has_its_words() -> None:
     ],
 )
 def test_what_can_do_it_is_a_candidate(rental: dict[str, Any]) -> None:
-    choice = chosen(rented(a_rental(**rental), *TWO_PLACES))
+    choice = choose_offer(rented(a_rental(**rental), *TWO_PLACES))
     assert [candidate.place.region for candidate in choice.candidates] == ["us-east-1", "eu-west-1"]
     assert (choice.rejections, choice.filtered_last) == ({}, None)
 
@@ -199,26 +201,26 @@ def test_what_is_refused_is_never_asked_for_its_speed() -> None:
 
 
 def test_places_without_a_price_to_plan_with_are_counted_apart() -> None:
-    choice = chosen(rented(a_rental(), ("us-east-1", "1"), unrankable=3))
+    choice = choose_offer(rented(a_rental(), ("us-east-1", "1"), unrankable=3))
     assert (len(choice.candidates), reasons(choice)) == (1, {Reason.NO_PRICE: 3})
-    none = chosen(rented(a_rental(), unrankable=3))
+    none = choose_offer(rented(a_rental(), unrankable=3))
     assert (none.candidates, none.filtered_last, reasons(none)) == ((), Reason.NO_PRICE, {Reason.NO_PRICE: 3})
 
 
 def test_places_without_a_price_share_the_reason_of_their_machine() -> None:
-    choice = chosen(rented(a_rental(cpu_architecture="arm64"), ("us-east-1", "1"), unrankable=3))
+    choice = choose_offer(rented(a_rental(cpu_architecture="arm64"), ("us-east-1", "1"), unrankable=3))
     assert reasons(choice) == {Reason.CANNOT_RUN: 4}
-    elsewhere = chosen(rented(a_rental(), ("us-east-1", "1"), unrankable=3), regions=frozenset({"mars"}))
+    elsewhere = choose_offer(rented(a_rental(), ("us-east-1", "1"), unrankable=3), regions=frozenset({"mars"}))
     assert (reasons(elsewhere), elsewhere.filtered_last) == ({Reason.REGION: 1, Reason.NO_PRICE: 3}, Reason.REGION)
 
 
 def test_what_the_person_asked_for_is_looked_at_before_what_can_run() -> None:
-    choice = chosen(rented(a_rental(cpu_architecture="arm64")), regions=frozenset({"mars"}))
+    choice = choose_offer(rented(a_rental(cpu_architecture="arm64")), regions=frozenset({"mars"}))
     assert (reasons(choice), choice.filtered_last) == ({Reason.REGION: 1}, Reason.REGION)
 
 
 def test_a_candidate_costs_what_its_estimate_says_at_its_place() -> None:
-    for candidate in chosen(rented(a_rental(), *TWO_PLACES)).candidates:
+    for candidate in choose_offer(rented(a_rental(), *TWO_PLACES)).candidates:
         assert candidate.cost_micro_usd == candidate.estimate.cost_micro_usd(*candidate.place[:2])
 
 
@@ -228,23 +230,23 @@ def test_the_filter_that_removed_the_last_offer_is_the_one_that_let_most_through
         rented(a_rental(instance_type="b", device_count=3)),
         rented(a_rental(instance_type="c", device="V100")),
     ]
-    choice = chosen(*rows, devices=frozenset({"T4"}))
+    choice = choose_offer(*rows, devices=frozenset({"T4"}))
     assert choice.filtered_last is Reason.BATCH_NOT_DIVISIBLE
     assert reasons(choice) == {Reason.RETIRED: 1, Reason.DEVICE: 1, Reason.BATCH_NOT_DIVISIBLE: 1}
 
 
 def test_nothing_at_all_was_removed_by_nothing() -> None:
-    assert chosen() == Choice(candidates=(), rejections={}, filtered_last=None)
+    assert choose_offer() == Choice(candidates=(), rejections={}, filtered_last=None)
 
 
 def test_retired_offers_are_shown_to_those_who_ask() -> None:
     row = rented(a_rental(lifecycle=RETIRED))
-    assert chosen(row, include_retired=True).candidates
-    assert not chosen(row).candidates
+    assert choose_offer(row, include_retired=True).candidates
+    assert not choose_offer(row).candidates
 
 
 def test_a_region_leaves_its_own_places() -> None:
-    choice = chosen(rented(a_rental(), *TWO_PLACES, unrankable=1), regions=frozenset({"eu-west-1"}))
+    choice = choose_offer(rented(a_rental(), *TWO_PLACES, unrankable=1), regions=frozenset({"eu-west-1"}))
     assert [candidate.place.region for candidate in choice.candidates] == ["eu-west-1"]
     assert reasons(choice) == {Reason.REGION: 1, Reason.NO_PRICE: 1}
 
@@ -252,14 +254,14 @@ def test_a_region_leaves_its_own_places() -> None:
 def test_the_settings_of_a_provider_leave_its_own_regions_and_those_of_others() -> None:
     rows = [rented(a_rental(), *TWO_PLACES), rented(a_rental(provider="gcp"), ("us-central1", "1"))]
     allowed = {"aws": frozenset({"eu-west-1", "us-west-2"})}
-    choice = chosen(*rows, allowed=allowed)
+    choice = choose_offer(*rows, allowed=allowed)
     assert sorted(candidate.place.region for candidate in choice.candidates) == ["eu-west-1", "us-central1"]
     assert reasons(choice) == {Reason.REGION: 1}
-    assert not chosen(rows[0], allowed=allowed, regions=frozenset({"us-east-1"})).candidates
+    assert not choose_offer(rows[0], allowed=allowed, regions=frozenset({"us-east-1"})).candidates
 
 
 def test_each_refusal_says_whose_it_is() -> None:
-    (key,) = chosen(rented(a_rental(device_count=3, market=Market.SPOT))).rejections
+    (key,) = choose_offer(rented(a_rental(device_count=3, market=Market.SPOT))).rejections
     assert key == ("aws", "g4dn.xlarge", "spot", Reason.BATCH_NOT_DIVISIBLE)
 
 
@@ -269,19 +271,19 @@ def test_each_refusal_says_whose_it_is() -> None:
 def test_the_deadline_holds_for_the_whole_run_and_not_for_training_alone() -> None:
     """633.2 s, of which 103.2 are training and the test between its epochs."""
     row = rented(a_rental())
-    assert chosen(row, deadline=timedelta(seconds=634)).candidates
-    assert not chosen(row, deadline=timedelta(seconds=633)).candidates
+    assert choose_offer(row, deadline=timedelta(seconds=634)).candidates
+    assert not choose_offer(row, deadline=timedelta(seconds=633)).candidates
 
 
 def test_the_budget_holds_for_the_whole_cost_and_not_for_compute_alone() -> None:
     """634 s: 0.176111 of compute and 0.017038 of disk, address and transfer."""
     row = rented(a_rental())
-    assert chosen(row, budget_usd=Decimal("0.193149")).candidates
-    assert not chosen(row, budget_usd=Decimal("0.193148")).candidates
+    assert choose_offer(row, budget_usd=Decimal("0.193149")).candidates
+    assert not choose_offer(row, budget_usd=Decimal("0.193148")).candidates
 
 
 def test_a_budget_leaves_the_places_that_meet_it() -> None:
-    choice = chosen(rented(a_rental(), *TWO_PLACES), budget_usd=Decimal("0.2"))
+    choice = choose_offer(rented(a_rental(), *TWO_PLACES), budget_usd=Decimal("0.2"))
     assert [candidate.place.region for candidate in choice.candidates] == ["us-east-1"]
     assert reasons(choice) == {Reason.OVER_BUDGET: 1}
 
@@ -289,8 +291,8 @@ def test_a_budget_leaves_the_places_that_meet_it() -> None:
 def test_more_than_a_month_needs_a_deadline() -> None:
     month = a_job(epochs=50_500)
     row = rented(a_rental())
-    assert reasons(chosen(row, job=month)) == {Reason.TOO_SLOW: 1}
-    (candidate,) = chosen(row, job=month, deadline=timedelta(days=31)).candidates
+    assert reasons(choose_offer(row, job=month)) == {Reason.TOO_SLOW: 1}
+    (candidate,) = choose_offer(row, job=month, deadline=timedelta(days=31)).candidates
     assert candidate.estimate.time.total > LONGEST
 
 
@@ -441,7 +443,7 @@ def volta_and_turing(volta: str, turing: str, objective: Objective = Objective.C
         rented(a_rental(provider="gcp", instance_type="v100", device="V100"), ("us-central1", volta)),
         rented(a_rental(provider="gcp", instance_type="t4", device="T4"), ("us-central1", turing)),
     )
-    found = chosen(*rows, job=a_job(objective=objective)).candidates
+    found = choose_offer(*rows, job=a_job(objective=objective)).candidates
     return [(each.estimate.rental.instance_type, bool(each.estimate.unproven)) for each in found]
 
 
@@ -453,7 +455,7 @@ def test_an_unproven_combination_is_ranked_at_a_fifth_above_its_cost() -> None:
 
 def test_what_it_costs_is_told_as_it_is() -> None:
     row = rented(a_rental(provider="gcp", device="V100"), ("us-central1", "1.00"))
-    (candidate,) = chosen(row).candidates
+    (candidate,) = choose_offer(row).candidates
     assert candidate.cost_micro_usd == candidate.estimate.cost_micro_usd(*candidate.place[:2])
     assert candidate.ranked_micro_usd == candidate.cost_micro_usd * table().unproven_cost_factor
 
@@ -463,6 +465,6 @@ def test_time_is_ranked_as_it_is() -> None:
         rented(a_rental(provider="gcp", instance_type=name, device=name), ("us-central1", "1.00"))
         for name in ("V100", "T4")
     ]
-    found = chosen(*rows, job=a_job(objective=Objective.TIME)).candidates
+    found = choose_offer(*rows, job=a_job(objective=Objective.TIME)).candidates
     times = [each.estimate.time.total for each in found]
     assert times == sorted(times)

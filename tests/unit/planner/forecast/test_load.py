@@ -17,7 +17,7 @@ def last(busy: float | None, own: float = 1.0, queue: float = 0.0) -> Reading:
 
 
 @pytest.mark.parametrize(
-    ("reading", "left"),
+    ("reading", "share"),
     [
         (last(5_000.0), 1.0),
         # Ourselves alone.
@@ -34,8 +34,8 @@ def last(busy: float | None, own: float = 1.0, queue: float = 0.0) -> Reading:
         (Reading(at=100.0, busy=5_020.0, own=1.0, queue=9.0), 1.0),
     ],
 )
-def test_the_scheduler_shares_out_evenly_among_all_threads(reading: Reading, left: float) -> None:
-    assert load_since(FIRST, reading, vcpus=2, processors=2).free_share == pytest.approx(left)
+def test_the_scheduler_shares_out_evenly_among_all_threads(reading: Reading, share: float) -> None:
+    assert load_since(FIRST, reading, vcpus=2, processors=2).free_share == pytest.approx(share)
 
 
 def test_a_machine_with_more_processors_than_the_job_may_use_has_room_for_others() -> None:

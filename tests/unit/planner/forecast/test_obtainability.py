@@ -35,16 +35,16 @@ GOOD, UNCERTAIN, POOR = (ObtainabilityGrade(name) for name in ("good", "uncertai
 THREE_PLACES = (("us-east-1", "1"), ("eu-west-1", "1.2"), ("us-west-2", "3"))
 
 
-def known(grade: ObtainabilityGrade) -> Obtainability:
+def obtainability(grade: ObtainabilityGrade) -> Obtainability:
     return Obtainability(grade=grade, ground="as a test says", as_of=date(2026, 11, 20), source="a test")
 
 
 def scored(region: str, grade: ObtainabilityGrade = POOR, market: str = "on_demand") -> Obtainabilities:
     place = MachinePlace("aws", region, a_rental().instance_type, market)
-    return Obtainabilities(NOON, scores={place: known(grade)})
+    return Obtainabilities(NOON, scores={place: obtainability(grade)})
 
 
-def chosen(
+def choose_offer(
     obtainability: Obtainabilities, *prices: tuple[str, str], every_place: bool = True, **options: Any
 ) -> Choice:
     job = options.pop("job", a_job())
@@ -63,7 +63,7 @@ def test_the_pauses_are_those_of_a_launch() -> None:
 
 @pytest.mark.parametrize("grade", [UNCERTAIN, POOR])
 def test_a_search_is_what_many_runs_meet_on_average(grade: ObtainabilityGrade) -> None:
-    search, draw = expected_search(known(grade), None), random.Random(7)
+    search, draw = expected_search(obtainability(grade), None), random.Random(7)
     assert search is not None
     requests, waits, refused, runs = 0, [], 0, 20_000
     for _ in range(runs):
@@ -85,7 +85,7 @@ def test_a_search_is_what_many_runs_meet_on_average(grade: ObtainabilityGrade) -
     assert search.waiting_high == sorted(waits)[int(0.9 * runs)]
 
 
-@pytest.mark.parametrize("obtainability", [UNKNOWN, known(GOOD)])
+@pytest.mark.parametrize("obtainability", [UNKNOWN, obtainability(GOOD)])
 def test_good_and_unknown_count_as_obtained_at_once(obtainability: Obtainability) -> None:
     assert expected_search(obtainability, 1) is None
 
@@ -103,11 +103,11 @@ def test_elsewhere_is_the_median_of_the_other_regions() -> None:
 def test_a_vendors_score_counts_before_own_evidence_and_that_before_a_note() -> None:
     rental = a_rental()
     place = MachinePlace("aws", "us-east-1", rental.instance_type, "on_demand")
-    notes = [Note("aws", "us-east-1", rental.device, "on_demand", known(POOR))]
+    notes = [Note("aws", "us-east-1", rental.device, "on_demand", obtainability(POOR))]
     evidence = [Evidence(place, NOON, was_obtained=True)]
     assert Obtainabilities(NOON, notes).of(rental, "us-east-1").grade is POOR
     assert Obtainabilities(NOON, notes, evidence).of(rental, "us-east-1").grade is GOOD
-    every = Obtainabilities(NOON, notes, evidence, {place: known(UNCERTAIN)})
+    every = Obtainabilities(NOON, notes, evidence, {place: obtainability(UNCERTAIN)})
     assert every.of(rental, "us-east-1").grade is UNCERTAIN
     assert every.of(rental, "eu-west-1") is UNKNOWN
     assert Obtainabilities(NOON, notes, evidence, {place: UNKNOWN}).of(rental, "us-east-1").grade is GOOD
@@ -124,7 +124,7 @@ def test_machines_of_which_nothing_is_known_are_not_concerned() -> None:
 
 
 def test_a_place_that_refuses_is_later_and_dearer_and_ranks_lower() -> None:
-    before, after = chosen(Obtainabilities()), chosen(scored("us-east-1"))
+    before, after = choose_offer(Obtainabilities()), choose_offer(scored("us-east-1"))
     assert [one.place.region for one in before.candidates] == ["us-east-1", "eu-west-1", "us-west-2"]
     assert [one.place.region for one in after.candidates] == ["eu-west-1", "us-east-1", "us-west-2"]
     plain, poor = before.candidates[0], after.candidates[1]
@@ -141,7 +141,7 @@ def test_a_place_that_refuses_is_later_and_dearer_and_ranks_lower() -> None:
 
 
 def test_the_ends_of_the_cost_are_those_of_a_run_that_is_obtained_and_of_one_that_is_not() -> None:
-    plain, poor = chosen(Obtainabilities()).candidates[0], chosen(scored("us-east-1")).candidates[1]
+    plain, poor = choose_offer(Obtainabilities()).candidates[0], choose_offer(scored("us-east-1")).candidates[1]
     low, high = ([one.estimate.cost_micro_usd(1_000_000, "us-east-1", end) for one in (plain, poor)] for end in (1, 2))
     assert low[0] == low[1]
     assert high[1] - high[0] == 1_100_000 * plain.estimate.billed_seconds[2] // 3600
@@ -149,50 +149,50 @@ def test_the_ends_of_the_cost_are_those_of_a_run_that_is_obtained_and_of_one_tha
 
 def test_without_another_region_the_cost_stays_and_the_run_waits() -> None:
     only = (("us-east-1", "1"),)
-    (before,), (after,) = (chosen(given, *only).candidates for given in (Obtainabilities(), scored("us-east-1")))
+    (before,), (after,) = (choose_offer(given, *only).candidates for given in (Obtainabilities(), scored("us-east-1")))
     assert after.cost_micro_usd == before.cost_micro_usd
     assert after.estimate.time.total > before.estimate.time.total
-    elsewhere = chosen(scored("us-east-1"), *THREE_PLACES, regions=frozenset({"us-east-1"})).candidates
+    elsewhere = choose_offer(scored("us-east-1"), *THREE_PLACES, regions=frozenset({"us-east-1"})).candidates
     assert [one.cost_micro_usd for one in elsewhere] == [before.cost_micro_usd]
 
 
 def test_a_good_place_is_said_to_be_and_changes_nothing() -> None:
-    before, after = (chosen(given).candidates[0] for given in (Obtainabilities(), scored("us-east-1", GOOD)))
+    before, after = (choose_offer(given).candidates[0] for given in (Obtainabilities(), scored("us-east-1", GOOD)))
     assert after.estimate.obtainability.grade is GOOD
     assert (after.cost_micro_usd, after.estimate.time) == (before.cost_micro_usd, before.estimate.time)
 
 
 def test_the_best_place_of_a_machine_is_one_that_can_be_had() -> None:
-    (best,) = chosen(scored("us-east-1"), every_place=False).candidates
+    (best,) = choose_offer(scored("us-east-1"), every_place=False).candidates
     assert best.place.region == "eu-west-1"
 
 
 def test_by_time_a_place_at_the_same_speed_that_can_be_had_goes_first() -> None:
     job = a_job(objective=Objective.TIME)
-    order = [one.place.region for one in chosen(scored("us-east-1"), job=job).candidates]
+    order = [one.place.region for one in choose_offer(scored("us-east-1"), job=job).candidates]
     assert order == ["eu-west-1", "us-west-2", "us-east-1"]
 
 
 def test_a_place_whose_wait_passes_the_deadline_is_rejected() -> None:
-    total = chosen(Obtainabilities()).candidates[0].estimate.time.total
-    choice = chosen(scored("us-east-1"), deadline=total + timedelta(minutes=10))
+    total = choose_offer(Obtainabilities()).candidates[0].estimate.time.total
+    choice = choose_offer(scored("us-east-1"), deadline=total + timedelta(minutes=10))
     assert [one.place.region for one in choice.candidates] == ["eu-west-1", "us-west-2"]
     assert {key.reason: count for key, count in choice.rejections.items()} == {Reason.OVER_DEADLINE: 1}
-    nothing = chosen(scored("us-east-1"), ("us-east-1", "1"), deadline=total + timedelta(minutes=10))
+    nothing = choose_offer(scored("us-east-1"), ("us-east-1", "1"), deadline=total + timedelta(minutes=10))
     assert nothing.filtered_last is Reason.OVER_DEADLINE
 
 
 def test_a_place_that_is_over_the_budget_with_going_elsewhere_is_rejected() -> None:
-    cost = from_micro(chosen(Obtainabilities()).candidates[0].cost_micro_usd)
-    choice = chosen(scored("us-east-1"), budget_usd=cost)
+    cost = from_micro(choose_offer(Obtainabilities()).candidates[0].cost_micro_usd)
+    choice = choose_offer(scored("us-east-1"), budget_usd=cost)
     assert choice.candidates == ()
     assert choice.filtered_last is Reason.OVER_BUDGET
 
 
 def test_on_spot_the_wait_is_added_to_that_of_interruptions() -> None:
     rental = a_rental(market=Market.SPOT, interruption_bucket=1)
-    before = chosen(Obtainabilities(), rental=rental).candidates[0]
-    after = chosen(scored("us-east-1", market="spot"), rental=rental).candidates[1]
+    before = choose_offer(Obtainabilities(), rental=rental).candidates[0]
+    after = choose_offer(scored("us-east-1", market="spot"), rental=rental).candidates[1]
     assert after.estimate.search is not None
     assert after.estimate.time.total == before.estimate.time.total + after.estimate.search.waiting
     assert after.estimate.billed_seconds == before.estimate.billed_seconds
@@ -214,7 +214,7 @@ def refusing(catalog: Catalog, grade: ObtainabilityGrade) -> tuple[Obtainabiliti
     machines = [place._replace(region="") for place in places]
     index = next(index for index, machine in enumerate(machines) if machines.count(machine) > 1)
     candidate, place = rows[index].candidate, places[index]
-    given = Obtainabilities(NOON, scores={place: known(grade)})
+    given = Obtainabilities(NOON, scores={place: obtainability(grade)})
     ranked = a_plan(catalog, every_place=True, obtainability=given).candidates
     return given, next(row.rank for row in ranked if row.candidate.place.row_id == candidate.place.row_id)
 

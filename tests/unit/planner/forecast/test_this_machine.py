@@ -61,10 +61,10 @@ class Says:
 
     def __init__(self, answer: Throughput | Unpredicted) -> None:
         self.answer = answer
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
 
     def predict(self, question: Any) -> Throughput | Unpredicted:
-        self.asked.append(question)
+        self.requests.append(question)
         return self.answer
 
 
@@ -91,7 +91,7 @@ def test_a_measurement_of_this_machine_comes_before_any_model(tmp_path: Path) ->
     found = quote(tmp_path, a_row(), predictor=predictor)
     assert found.throughput is not None
     assert (found.throughput.basis, found.throughput.images_per_second) == (Basis.MEASURED, 500.0)
-    assert predictor.asked == []
+    assert predictor.requests == []
 
 
 def test_the_time_is_that_of_the_run_before_by_hand(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_without_a_measurement_the_model_is_asked_for_this_machine(tmp_path: Pat
     predictor = Says(a_throughput(100.0, Basis.MODELLED))
     found = quote(tmp_path, predictor=predictor)
     assert found.throughput == predictor.answer
-    (asked,) = predictor.asked
+    (asked,) = predictor.requests
     assert (asked.device, asked.device_count, asked.batch_per_device) == (THIS_MACHINE, 1, 128)
     assert (asked.vcpus, asked.interconnect) == (2, None)
     assert (found.name, found.device, found.device_count) == ("AMD EPYC", "cpu", 1)
@@ -189,7 +189,7 @@ def test_a_core_of_half_the_clock_does_half_and_two_threads_are_one_core(tmp_pat
     assert found.throughput is not None
     assert (found.throughput.images_per_second, found.throughput.low, found.throughput.high) == (50.0, 25.0, 100.0)
     assert "0.50 times" in found.throughput.note
-    (asked,) = predictor.asked
+    (asked,) = predictor.requests
     assert asked.vcpus == 2
 
 
@@ -290,8 +290,8 @@ def test_of_several_measurements_the_newest_of_this_shape_and_machine_counts() -
         a_row(run_id="short", setup_seconds=None),
     ]
 
-    def chosen(*given: OwnMeasurement) -> str | None:
-        row = own_measurement(job, MACHINE.fingerprint, given)
+    def chosen(*measurements: OwnMeasurement) -> str | None:
+        row = own_measurement(job, MACHINE.fingerprint, measurements)
         return row.run_id if row else None
 
     assert chosen(*rows) == "new"
@@ -347,7 +347,7 @@ def test_the_gpus_of_one_kind_over_which_the_batch_splits(
     machine = with_gpus(*names)
     found = quote(tmp_path, machine=machine, job=a_job(global_batch_size=batch), predictor=predictor)
     assert (found.device, found.device_count, found.fits) == (device, count, True)
-    (asked,) = predictor.asked
+    (asked,) = predictor.requests
     assert (asked.device, asked.device_count) == (THIS_MACHINE if device == "cpu" else device, count)
     assert asked.batch_per_device == batch // count
     assert asked.vcpus == (2 if device == "cpu" else None)

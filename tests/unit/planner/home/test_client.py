@@ -47,7 +47,7 @@ def full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def told(home: Path) -> dict[str, object]:
+def stored_client(home: Path) -> dict[str, object]:
     return dict(json.loads((home / FILE).read_text()))
 
 
@@ -84,7 +84,7 @@ def test_a_home_that_is_moved_keeps_its_id(home: Path, tmp_path: Path) -> None:
     before = client_of(home, ALPHA)
     home.rename(tmp_path / "moved")
     assert client_of(tmp_path / "moved", ALPHA) == before
-    assert told(tmp_path / "moved")["home"] == str(tmp_path / "moved")
+    assert stored_client(tmp_path / "moved")["home"] == str(tmp_path / "moved")
 
 
 def test_a_copy_on_another_computer_takes_a_new_id_and_says_so_once(home: Path, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_file_of_a_newer_version_is_left_as_it_is(home: Path) -> None:
     client = client_of(home, ALPHA)
     assert "written by a newer version of plan" in client.notice
     assert client_of(home, ALPHA).id == client.id
-    assert told(home) == {"format": 2}
+    assert stored_client(home) == {"format": 2}
 
 
 def test_the_settings_name_the_home(tmp_path: Path) -> None:

@@ -42,9 +42,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setitem(*FACTORY)
     (tmp_path / "job.yaml").write_text(TINY)
     made = FakeProvider(FakeClock(), [done_at_once], tidy=True)
-    fake_provider.WANTED.append(made)
+    fake_provider.PROVIDERS.append(made)
     yield tmp_path / "home"
-    fake_provider.WANTED.remove(made)
+    fake_provider.PROVIDERS.remove(made)
 
 
 def mode(path: Path) -> int:

@@ -84,7 +84,7 @@ def test_a_row_explained(catalog: Catalog, golden: Golden, rank: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "planned at $0.236/h",
         "on demand, host $0.190/h + accelerator $0.350/h",
@@ -95,9 +95,9 @@ def test_a_row_explained(catalog: Catalog, golden: Golden, rank: int) -> None:
         "images a device",
     ],
 )
-def test_the_explained_rows_show_every_kind_of_line(catalog: Catalog, said: str) -> None:
+def test_the_explained_rows_show_every_kind_of_line(catalog: Catalog, message: str) -> None:
     plan = a_plan(catalog, every_place=True, include_retired=True)
-    assert any(said in explain(plan, plan.candidates[rank - 1]) for rank in EXPLAINED)
+    assert any(message in explain(plan, plan.candidates[rank - 1]) for rank in EXPLAINED)
 
 
 def test_an_unproven_row_says_so_everywhere(catalog: Catalog) -> None:
@@ -326,11 +326,11 @@ def test_devices_in_words(device: str, count: int, fraction: float, vcpus: int |
 
 
 @pytest.mark.parametrize(
-    ("rate", "said"),
+    ("rate", "message"),
     [(0.01234, "0.0123 ("), (9.876, "9.88 ("), (99.96, "100 ("), (1234.5, "1,230 ("), (999.9, "1,000 (")],
 )
-def test_a_rate_has_three_digits(rate: float, said: str) -> None:
-    assert said in machine_line(a_machine_estimate(throughput=a_throughput(rate)))
+def test_a_rate_has_three_digits(rate: float, message: str) -> None:
+    assert message in machine_line(a_machine_estimate(throughput=a_throughput(rate)))
 
 
 def test_this_machine_in_a_line() -> None:
@@ -350,9 +350,11 @@ def test_rejections_are_counted_by_reason_in_the_order_of_the_filters(catalog: C
     assert dict(counts)[Reason.CANNOT_RUN] == 2
 
 
-@pytest.mark.parametrize(("share", "trusted", "said"), [("1", True, True), ("0.3", True, False), ("1", False, False)])
+@pytest.mark.parametrize(
+    ("share", "trusted", "message"), [("1", True, True), ("0.3", True, False), ("1", False, False)]
+)
 def test_spot_that_is_not_worth_it_is_said_of_prices_that_are_known(
-    catalog: Catalog, share: str, trusted: bool, said: bool
+    catalog: Catalog, share: str, trusted: bool, message: bool
 ) -> None:
     plan = a_plan(catalog, markets=frozenset({"spot"}))
     first = plan.candidates[0]
@@ -366,7 +368,7 @@ def test_spot_that_is_not_worth_it_is_said_of_prices_that_are_known(
         planned_as=PlannedAs.LISTED if trusted else PlannedAs.SHARE,
     )
     text = estimate_table(plan._replace(candidates=(first._replace(offer=offer),)))
-    assert ("row 1: spot is not worth it" in text) is said
+    assert ("row 1: spot is not worth it" in text) is message
 
 
 def test_a_line_says_how_many_rows_a_refresh_would_settle_and_who_may_read_the_prices(catalog: Catalog) -> None:

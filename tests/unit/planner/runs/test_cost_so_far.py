@@ -18,7 +18,7 @@ from planner.runs.run_directory import LAST_WORDS
 from providers.errors import TransientError
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
-from tests.doubles.fake_machine import RATE, RUNNING, FakeMachine, Seen, disappears, stubborn, trains_well
+from tests.doubles.fake_machine import RATE, RUNNING, FakeMachine, Sighting, disappears, stubborn, trains_well
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ DEAR = a_target("3.6")
 LONG = a_job(constraints={"deadline": "30h"})
 
 
-def launched(desk: Desk, script: Callable[[FakeMachine], Iterator[Seen]]) -> Run:
+def launched(desk: Desk, script: Callable[[FakeMachine], Iterator[Sighting]]) -> Run:
     """A run that was launched at noon and left at once."""
     desk.scripts(script)
     run = desk.planned(LONG, targets=[DEAR])
@@ -80,7 +80,7 @@ def test_a_machine_that_ended_while_its_teardown_was_given_up_is_not_charged_unt
 
 
 def test_steps_that_are_read_late_show_what_the_run_had_cost_when_they_were_written(desk: Desk) -> None:
-    def away_for_hours(machine: FakeMachine) -> Iterator[Seen]:
+    def away_for_hours(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         for _ in range(3):
             machine.clock.advance(1000)
@@ -91,5 +91,5 @@ def test_steps_that_are_read_late_show_what_the_run_had_cost_when_they_were_writ
 
     run = launched(desk, away_for_hours)
     desk.runner().settle(run)
-    shown = [event.usd_so_far for event in desk.told(Progressed)]
+    shown = [event.usd_so_far for event in desk.events_of(Progressed)]
     assert [round(usd) for usd in shown] == [1, 2, 3]

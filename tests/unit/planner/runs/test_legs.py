@@ -40,8 +40,8 @@ def went(number: int, target: Target, step: int | None = None, **changes: Any) -
     return an_attempt(number, target, cleared=True, step=step, ended_at=NOON + number * HOUR, **changes)
 
 
-def receipt(*made: Attempt, steps: int = 1000, targets: tuple[Target, ...] = (T4, A100)) -> Receipt:
-    run = a_run(Phase.DONE, made=made, targets=targets, provider="gcp", outcome=Outcome.SUCCEEDED)
+def receipt(*attempts: Attempt, steps: int = 1000, targets: tuple[Target, ...] = (T4, A100)) -> Receipt:
+    run = a_run(Phase.DONE, made=attempts, targets=targets, provider="gcp", outcome=Outcome.SUCCEEDED)
     story = Story(last_step={"event": "step", "step": steps})
     ending = Ending(asked_at=NOON, ended_at=NOON + 3 * HOUR, model_folder=None)
     return write_receipt(run, story, AT_THE_FIRST_PLACE, ending)

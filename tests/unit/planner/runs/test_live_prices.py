@@ -59,7 +59,7 @@ def live(**prices: Prices) -> Callable[[Offer], Prices | None]:
     return of
 
 
-def asked(cloud: FakeCloud) -> Callable[[str], Provider]:
+def provider_of(cloud: FakeCloud) -> Callable[[str], Provider]:
     """AWS tells live prices, the others do not."""
     other = FakeProvider(FakeClock(), name="gcp")
     return lambda name: cloud if name == "aws" else other
@@ -83,7 +83,7 @@ SPOT = Decimal("0.2104")
 def test_the_first_offers_are_ranked_again_at_their_live_prices(plan: Plan) -> None:
     assert first(plan) == ("g4dn.xlarge", "spot", ("us-east-1a", "us-east-1b"), SPOT)
     cloud = a_cloud(spot={"us-east-1a": "0.30", "us-east-1b": "0.19", "us-east-1f": "0.25"})
-    again = refined(plan, asked(cloud), lambda _: None)
+    again = refined(plan, provider_of(cloud), lambda _: None)
     assert first(again) == ("g4dn.xlarge", "spot", ("us-east-1b",), Decimal("0.19"))
     best = again.candidates[0]
     assert (best.offer.price_grade, best.candidate.place.planning_micro_usd_per_hour) == (PriceGrade.OBSERVED, 190_000)
@@ -97,7 +97,7 @@ def test_the_first_offers_are_ranked_again_at_their_live_prices(plan: Plan) -> N
 
 def test_a_live_price_that_cannot_be_true_is_told_and_not_used(plan: Plan) -> None:
     said: list[str] = []
-    again = refined(plan, asked(a_cloud(spot={"us-east-1a": "0.0001"})), said.append)
+    again = refined(plan, provider_of(a_cloud(spot={"us-east-1a": "0.0001"})), said.append)
     best = again.candidates[0].offer
     assert (best.instance_type, best.market, best.zones, best.usd_per_hour) == (
         "g4dn.xlarge", "spot", ("us-east-1a",), SPOT,
@@ -108,19 +108,19 @@ def test_a_live_price_that_cannot_be_true_is_told_and_not_used(plan: Plan) -> No
 
 
 def test_one_that_has_become_dear_makes_room_for_the_next(plan: Plan) -> None:
-    again = refined(plan, asked(a_cloud(spot={"": "0.9"})), lambda _: None)
+    again = refined(plan, provider_of(a_cloud(spot={"": "0.9"})), lambda _: None)
     assert first(again)[:2] != ("g4dn.xlarge", "spot")
 
 
 def test_one_that_is_not_to_be_had_is_left_out(plan: Plan) -> None:
-    again = refined(plan, asked(a_cloud(spot={})), lambda _: None)
+    again = refined(plan, provider_of(a_cloud(spot={})), lambda _: None)
     assert len(again.candidates) == len(plan.candidates) - 1
     assert first(again)[1] != "spot"
 
 
 def test_ten_rows_are_asked_about_in_one_call(plan: Plan) -> None:
     cloud = a_cloud()
-    assert refined(plan, asked(cloud), lambda _: None).candidates[0].offer == plan.candidates[0].offer
+    assert refined(plan, provider_of(cloud), lambda _: None).candidates[0].offer == plan.candidates[0].offer
     assert cloud.count("refine") == 1
     aws = [ranked for ranked in plan.candidates if ranked.offer.provider == "aws"]
     assert int(cloud.calls[0][1]) <= len(aws)
@@ -129,13 +129,13 @@ def test_ten_rows_are_asked_about_in_one_call(plan: Plan) -> None:
 def test_another_round_looks_at_a_first_that_was_not_looked_at(catalog: Catalog) -> None:
     """The best row is of another provider, which tells nothing: what becomes first then is looked at too."""
     plan = a_plan(catalog, every_place=True, providers=frozenset({"gcp"}))
-    assert refined(plan, asked(a_cloud()), lambda _: None) == plan
+    assert refined(plan, provider_of(a_cloud()), lambda _: None) == plan
 
 
 def test_without_an_answer_the_catalogs_prices_stand(plan: Plan) -> None:
     cloud, told = a_cloud(spot={"": "0.9"}), []
     cloud.down["refine"] = TransientError("no answer")
-    assert refined(plan, asked(cloud), told.append).candidates == plan.candidates
+    assert refined(plan, provider_of(cloud), told.append).candidates == plan.candidates
     assert told == ["aws tells no live prices (no answer): those of the catalog stand"]
 
 
@@ -144,13 +144,13 @@ def test_a_budget_holds_at_live_prices(catalog: Catalog) -> None:
     plan = a_plan(catalog, job, every_place=True, budget_usd=Decimal("0.06"), markets=frozenset({"spot"}))
     cloud = FakeCloud(FakeClock(), live=lambda _: {"": "90"})
     with pytest.raises(NothingLeftError, match="within the budget at live prices"):
-        refined(plan, asked(cloud), lambda _: None)
+        refined(plan, provider_of(cloud), lambda _: None)
 
 
 @pytest.mark.parametrize("objective", list(Objective))
 def test_the_order_is_that_of_the_jobs_objective(catalog: Catalog, objective: Objective) -> None:
     plan = a_plan(catalog, a_job(objective=objective), every_place=True)
-    again = refined(plan, asked(FakeCloud(FakeClock(), live=lambda o: {"": str(agreed(o))})), lambda _: None)
+    again = refined(plan, provider_of(FakeCloud(FakeClock(), live=lambda o: {"": str(agreed(o))})), lambda _: None)
     assert [r.offer.instance_type for r in again.candidates] == [r.offer.instance_type for r in plan.candidates]
 
 
@@ -169,14 +169,14 @@ def test_the_order_is_that_of_the_jobs_objective(catalog: Catalog, objective: Ob
 )
 def test_more_than_a_tenth_above_what_was_shown_is_told(catalog: Catalog, spot: str, text: str) -> None:
     plan = a_plan(catalog, every_place=True, devices=frozenset({"T4"}), regions=frozenset({"us-east-1"}))
-    again = refined(plan, asked(a_cloud(spot={"": spot})), lambda _: None)
+    again = refined(plan, provider_of(a_cloud(spot={"": spot})), lambda _: None)
     assert first(again)[1] == "spot"
     assert dearer(plan, again) == text
 
 
 def test_a_whole_that_has_become_dearer_is_told_too(plan: Plan) -> None:
     """Another machine at its own price, which the person was not going to rent."""
-    again = refined(plan, asked(a_cloud(spot={})), lambda _: None)
+    again = refined(plan, provider_of(a_cloud(spot={})), lambda _: None)
     told = dearer(plan, again)
     assert told.startswith("the cheapest costs $")
     assert told.endswith(" that was shown")
@@ -190,7 +190,7 @@ TARGET = a_target("0.2104", provider="aws", region="us-east-1", instance_type="g
 
 
 def watchful(cloud: FakeCloud, *offers: Offer) -> Watchful:
-    return Watchful(asked(cloud), cloud.clock.now, offers)
+    return Watchful(provider_of(cloud), cloud.clock.now, offers)
 
 
 def requested(watching: Watchful, desk: Desk) -> Offer:

@@ -52,7 +52,9 @@ def a_cloud_run(number: int, hours: float = 2, **changes: object) -> Run:
     return replace(base, **changes)  # type: ignore[arg-type]  # fields of a run
 
 
-def done(journal: Journal, number: int, usd: float, ended_at: datetime = NOON, provider: str = "aws") -> None:
+def record_finished_run(
+    journal: Journal, number: int, usd: float, ended_at: datetime = NOON, provider: str = "aws"
+) -> None:
     run = a_cloud_run(number, provider=provider)
     journal.add_run(run, "{}", {}, NOON)
     journal.save(replace(run, phase=Phase.DONE, outcome=Outcome.SUCCEEDED), NOON)
@@ -93,10 +95,10 @@ def test_a_month_begins_on_its_first_day() -> None:
 
 
 def test_receipts_of_this_month_and_live_runs_on_clouds_count(journal: Journal, tmp_path: Path) -> None:
-    done(journal, 1, 3.0)
-    done(journal, 2, 100.0, NOON - timedelta(days=40))
-    done(journal, 3, 100.0, provider="sim")
-    done(journal, 4, 100.0, provider="local")
+    record_finished_run(journal, 1, 3.0)
+    record_finished_run(journal, 2, 100.0, NOON - timedelta(days=40))
+    record_finished_run(journal, 3, 100.0, provider="sim")
+    record_finished_run(journal, 4, 100.0, provider="local")
     journal.add_run(a_cloud_run(5), "{}", {}, NOON)
     journal.add_run(a_cloud_run(6, provider="sim"), "{}", {}, NOON)
     budget = spending(journal, tmp_path).budget()
@@ -105,7 +107,7 @@ def test_receipts_of_this_month_and_live_runs_on_clouds_count(journal: Journal, 
 
 
 def test_a_launch_that_could_pass_the_limit_is_refused_with_the_figures(journal: Journal, tmp_path: Path) -> None:
-    done(journal, 1, 14.0)
+    record_finished_run(journal, 1, 14.0)
     with pytest.raises(RefusedError) as refused, spending(journal, tmp_path).launching(a_cloud_run(2)):
         pytest.fail("the launch was written down")
     assert refused.value.message == (
@@ -124,7 +126,7 @@ def test_a_launch_with_room_is_written_down_and_counts_for_the_next(journal: Jou
 
 
 def test_a_run_that_goes_on_counts_what_it_has_cost_once(journal: Journal, tmp_path: Path) -> None:
-    done(journal, 1, 14.0)
+    record_finished_run(journal, 1, 14.0)
     again = a_cloud_run(1, hours=3, attempts=(an_attempt(1, a_target("14", provider="aws")),), targets=(T4,))
     ended = replace(again.attempts[0], ended_at=NOON + timedelta(hours=1))
     again = replace(again, attempts=(ended,), budget_usd=Decimal(20))

@@ -125,7 +125,7 @@ def test_a_credit_that_cannot_be_read_costs_the_receipt_a_line(desk: Desk) -> No
     desk.settings = replace(desk.settings, prices={"credit": 7})
     _, receipt = desk.launch(provider="aws")
     assert receipt.credit_usd is None
-    assert any("lacks what credits pay" in event.text for event in desk.told(Message))
+    assert any("lacks what credits pay" in event.text for event in desk.events_of(Message))
 
 
 def test_a_budget_lasts_as_long_as_the_own_rate_allows() -> None:

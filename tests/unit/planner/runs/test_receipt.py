@@ -25,7 +25,7 @@ from providers.errors import TransientError
 from providers.hardware import this_machine
 from tests.builders import a_job, a_machine_estimate, a_run, a_target, an_attempt, flat_provider_rates
 from tests.doubles.clock import NOON, ctrl_c
-from tests.doubles.fake_machine import ENDED, MODEL, PENDING, FakeMachine, Seen, ends, until_asked
+from tests.doubles.fake_machine import MODEL, PENDING, SIGHTING_OF_END, FakeMachine, Sighting, ends, until_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,7 +171,7 @@ def test_a_store_that_does_not_answer_leaves_that_line_out(desk: Desk) -> None:
     run, _ = desk.runner().follow(run, desk.request())
     desk.provider.store = broken  # type: ignore[method-assign]
     assert desk.runner()._receipts._stays(run) is None
-    assert any("lacks what stays stored" in event.text for event in desk.told(Message))
+    assert any("lacks what stays stored" in event.text for event in desk.events_of(Message))
 
 
 def broken(_: RunId) -> Any:
@@ -266,7 +266,7 @@ def test_a_run_that_was_not_whole_teaches_nothing(lines: list[dict[str, Any]]) -
     assert measurement_of(a_done_run(), a_story(*lines), an_ending(), "machine", "shape", batch=100) is None
 
 
-def _like_a_real_one(machine: FakeMachine) -> Iterator[Seen]:
+def _like_a_real_one(machine: FakeMachine) -> Iterator[Sighting]:
     """Three seconds to the first line, two of compiling, steps, half a second of looking after each epoch, then four
     of testing and saving."""
     yield PENDING
@@ -281,7 +281,7 @@ def _like_a_real_one(machine: FakeMachine) -> Iterator[Seen]:
     machine.clock.advance(4)
     machine.end("done", rate)
     machine.write_output(MODEL)
-    yield ENDED[EndKind.DONE]
+    yield SIGHTING_OF_END[EndKind.DONE]
 
 
 class NoPredictor:
@@ -366,12 +366,12 @@ def test_only_a_success_teaches(desk: Desk) -> None:
     assert load_measurements(desk.settings.measurements) == []
 
 
-def _a_few_steps(machine: FakeMachine) -> Iterator[Seen]:
+def _a_few_steps(machine: FakeMachine) -> Iterator[Sighting]:
     assert machine.request.max_steps is not None
     machine.start()
     machine.train(machine.request.max_steps, 700.0)
     machine.end("done", 700.0)
-    yield ENDED[EndKind.DONE]
+    yield SIGHTING_OF_END[EndKind.DONE]
 
 
 def _measured(desk: Desk) -> tuple[Run, OwnMeasurement | None]:

@@ -35,36 +35,36 @@ def a_store(state: str | None = None, *, manifest: bool = False) -> FakeStore:
     return store
 
 
-def ended(kind: EndKind | None) -> Instance:
+def ended_instance(kind: EndKind | None) -> Instance:
     return an_instance(InstanceState.ENDED, end=kind)
 
 
 # --- how it ended ------------------------------------------------------------------------------------------------
 
-GONE = None
-SILENT = [GONE, ended(None), ended(EndKind.LOST)]
-TAKEN = [ended(EndKind.RECLAIMED), ended(EndKind.KILLED)]
+NO_INSTANCE = None
+SILENT = [NO_INSTANCE, ended_instance(None), ended_instance(EndKind.LOST)]
+INTERRUPTED = [ended_instance(EndKind.RECLAIMED), ended_instance(EndKind.KILLED)]
 ALIVE = [an_instance(state) for state in InstanceState if state is not InstanceState.ENDED]
-TOLD = [ended(kind) for kind in EndKind if kind not in (EndKind.LOST, EndKind.RECLAIMED, EndKind.KILLED)]
+OTHER_ENDS = [ended_instance(kind) for kind in EndKind if kind not in (EndKind.LOST, EndKind.RECLAIMED, EndKind.KILLED)]
 
 
-@pytest.mark.parametrize("seen", [*SILENT, *TAKEN])
-def test_done_is_done_where_the_results_are_complete(seen: Instance | None) -> None:
-    assert recorded_end(a_store("done", manifest=True), 1, seen) is EndKind.DONE
-    assert recorded_end(a_store("done"), 1, seen) is None
-    assert recorded_end(a_store("running", manifest=True), 1, seen) is None, "of an earlier attempt, perhaps"
-    assert recorded_end(a_store("done", manifest=True), 2, seen) is None, "another attempt said so"
+@pytest.mark.parametrize("instance", [*SILENT, *INTERRUPTED])
+def test_done_is_done_where_the_results_are_complete(instance: Instance | None) -> None:
+    assert recorded_end(a_store("done", manifest=True), 1, instance) is EndKind.DONE
+    assert recorded_end(a_store("done"), 1, instance) is None
+    assert recorded_end(a_store("running", manifest=True), 1, instance) is None, "of an earlier attempt, perhaps"
+    assert recorded_end(a_store("done", manifest=True), 2, instance) is None, "another attempt said so"
 
 
 @pytest.mark.parametrize(("state", "end"), [("failed", EndKind.FAILED), ("deadline", EndKind.DEADLINE)])
 def test_other_ends_count_where_nothing_else_is_known(state: str, end: EndKind) -> None:
     assert [recorded_end(a_store(state), 1, seen) for seen in SILENT] == [end] * len(SILENT)
-    assert [recorded_end(a_store(state), 1, seen) for seen in TAKEN] == [None] * len(TAKEN)
+    assert [recorded_end(a_store(state), 1, seen) for seen in INTERRUPTED] == [None] * len(INTERRUPTED)
 
 
-@pytest.mark.parametrize("seen", [*ALIVE, *TOLD])
-def test_an_instance_that_lives_or_tells_is_believed(seen: Instance) -> None:
-    assert recorded_end(a_store("done", manifest=True), 1, seen) is None
+@pytest.mark.parametrize("instance", [*ALIVE, *OTHER_ENDS])
+def test_an_instance_that_lives_or_tells_is_believed(instance: Instance) -> None:
+    assert recorded_end(a_store("done", manifest=True), 1, instance) is None
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff", b'{"state": 3}', b'{"state": "of the future"}'])

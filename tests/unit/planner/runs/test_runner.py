@@ -131,7 +131,7 @@ def test_a_quota_that_is_too_small_in_the_first_place_is_told_and_no_end(desk: D
     request = a_request(desk)
     desk.runner().prepare(request)
     assert desk.provider.prepared == [request]
-    assert desk.told(Message)[0].text == "0 of 4 vCPUs: the launch will look further"
+    assert desk.events_of(Message)[0].text == "0 of 4 vCPUs: the launch will look further"
 
 
 def test_preparing_makes_ready_what_takes_long(desk: Desk) -> None:

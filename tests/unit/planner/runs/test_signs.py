@@ -18,7 +18,16 @@ from providers.base import EndKind, InstanceState
 from providers.errors import TransientError
 from tests.builders import a_job, a_run, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
-from tests.doubles.fake_machine import PENDING, RATE, RUNNING, FakeMachine, FakeStore, Seen, trains_well, until_asked
+from tests.doubles.fake_machine import (
+    PENDING,
+    RATE,
+    RUNNING,
+    FakeMachine,
+    FakeStore,
+    Sighting,
+    trains_well,
+    until_asked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,10 +48,10 @@ def heartbeat(machine: FakeMachine, state: str) -> None:
     machine.store.files[f"attempts/{machine.request.attempt}/status.json"] = text.encode()
 
 
-def alive(state: str, *, trains: bool) -> Callable[[FakeMachine], Iterator[Seen]]:
+def alive(state: str, *, trains: bool) -> Callable[[FakeMachine], Iterator[Sighting]]:
     """Its agent lives, whenever somebody looks; with `trains`, its trainer has begun long ago."""
 
-    def script(machine: FakeMachine) -> Iterator[Seen]:
+    def script(machine: FakeMachine) -> Iterator[Sighting]:
         if trains:
             machine.start()
             machine.train(1, RATE)
@@ -53,7 +62,7 @@ def alive(state: str, *, trains: bool) -> Callable[[FakeMachine], Iterator[Seen]
     return script
 
 
-def hangs(machine: FakeMachine) -> Iterator[Seen]:
+def hangs(machine: FakeMachine) -> Iterator[Sighting]:
     """Begins to train, writes a checkpoint, and is never heard of again."""
     machine.start()
     machine.train(100, RATE)
@@ -62,7 +71,7 @@ def hangs(machine: FakeMachine) -> Iterator[Seen]:
         yield RUNNING
 
 
-def launched(desk: Desk, script: Callable[[FakeMachine], Iterator[Seen]], *further: Any) -> Run:
+def launched(desk: Desk, script: Callable[[FakeMachine], Iterator[Sighting]], *further: Any) -> Run:
     """A run that was launched and left at once."""
     desk.scripts(script, *further)
     run = desk.planned(LONG, targets=[A, B])
@@ -74,7 +83,7 @@ def launched(desk: Desk, script: Callable[[FakeMachine], Iterator[Seen]], *furth
 # --- the decision ------------------------------------------------------------------------------------------------
 
 
-def looked(at: datetime | None, **changes: Any) -> Look:
+def look(at: datetime | None, **changes: Any) -> Look:
     seen = an_instance(InstanceState.RUNNING, **changes)
     return Look(instance=seen, sign=None if at is None else Sign(at, trains=True))
 
@@ -83,16 +92,16 @@ def looked(at: datetime | None, **changes: Any) -> Look:
 @pytest.mark.parametrize(
     ("look", "after", "hung"),
     [
-        (looked(NOON + 9 * HOUR), 9 * HOUR + SILENCE_LIMIT, False),
-        (looked(NOON + 9 * HOUR), 9 * HOUR + SILENCE_LIMIT + SECOND, True),
-        (looked(NOON + 30 * HOUR), 20 * HOUR, False),  # the machine's clock is fast
+        (look(NOON + 9 * HOUR), 9 * HOUR + SILENCE_LIMIT, False),
+        (look(NOON + 9 * HOUR), 9 * HOUR + SILENCE_LIMIT + SECOND, True),
+        (look(NOON + 30 * HOUR), 20 * HOUR, False),  # the machine's clock is fast
         # What an earlier attempt's clock said does not count against a machine that was only just made.
-        (looked(NOON - HOUR), SILENCE_LIMIT, False),
-        (looked(NOON - HOUR), SILENCE_LIMIT + SECOND, True),
-        (looked(None), BOOT_LIMIT, False),
-        (looked(None), BOOT_LIMIT + SECOND, True),
-        (looked(None, launched_at=NOON + HOUR), HOUR + BOOT_LIMIT, False),
-        (looked(None, bills=False), 9 * HOUR, False),  # it waits in its provider's queue
+        (look(NOON - HOUR), SILENCE_LIMIT, False),
+        (look(NOON - HOUR), SILENCE_LIMIT + SECOND, True),
+        (look(None), BOOT_LIMIT, False),
+        (look(None), BOOT_LIMIT + SECOND, True),
+        (look(None, launched_at=NOON + HOUR), HOUR + BOOT_LIMIT, False),
+        (look(None, bills=False), 9 * HOUR, False),  # it waits in its provider's queue
         (Look(instance=an_instance(InstanceState.RUNNING), knows_ages=False), 9 * HOUR, False),
     ],
 )
@@ -106,7 +115,7 @@ def test_a_machine_counts_as_hung_by_its_newest_sign_of_life_alone(
 
 def test_a_hung_machine_that_is_to_stop_is_not_waited_for() -> None:
     run = a_run(Phase.RUNNING, attempts=1, deadline=NOON + 9 * HOUR, stop_asked=NOON)
-    action = next_action(run, looked(NOON), NOON + 2 * HOUR)
+    action = next_action(run, look(NOON), NOON + 2 * HOUR)
     assert getattr(action, "outcome", None) is Outcome.STOPPED
 
 
@@ -175,7 +184,7 @@ def test_the_first_look_after_hours_leaves_a_living_machine_alone(
 
 @pytest.mark.parametrize("away", [50 * 60, 3 * 3600])
 def test_a_run_that_is_stopped_after_hours_stops_its_trainer(desk: Desk, away: float) -> None:
-    def trains(machine: FakeMachine) -> Iterator[Seen]:
+    def trains(machine: FakeMachine) -> Iterator[Sighting]:
         for seen in until_asked(machine):
             heartbeat(machine, "running")
             yield seen
@@ -188,7 +197,7 @@ def test_a_run_that_is_stopped_after_hours_stops_its_trainer(desk: Desk, away: f
 
 
 def test_a_run_that_is_attached_to_after_hours_goes_on_where_it_is(desk: Desk) -> None:
-    def after_hours(machine: FakeMachine) -> Iterator[Seen]:
+    def after_hours(machine: FakeMachine) -> Iterator[Sighting]:
         heartbeat(machine, "fetching")
         yield PENDING
         machine.clock.advance(3 * 3600)
@@ -208,7 +217,7 @@ def test_a_machine_that_hangs_is_replaced_and_goes_on_from_its_checkpoint(desk: 
     assert str(first.reason).startswith("no sign of life since 2026-11-21 12:00 UTC: the machine hangs")
     assert first.ended_at is not None
     assert SILENCE_LIMIT < first.ended_at - NOON < SILENCE_LIMIT + timedelta(minutes=1)
-    told = [event.detail for event in desk.told(PhaseReached) if event.phase is Phase.INTERRUPTED]
+    told = [event.detail for event in desk.events_of(PhaseReached) if event.phase is Phase.INTERRUPTED]
     assert told == [first.reason]
 
 
@@ -235,7 +244,7 @@ def test_silence_is_counted_from_the_end_of_an_outage_of_the_store(desk: Desk) -
     """The machine could not write either: it gets as long as ever once the store is back."""
     wanted = {"back": False}
 
-    def waits_for_its_store(machine: FakeMachine) -> Iterator[Seen]:
+    def waits_for_its_store(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         while not wanted["back"]:
             yield RUNNING
@@ -260,7 +269,7 @@ def test_silence_is_counted_from_the_end_of_an_outage_of_the_store(desk: Desk) -
     desk.clock.at_sleep[before + 1] = lambda: setattr(store, "down", TransientError("away"))
     followed, receipt = desk.runner().follow(run, desk.request(LONG))
     assert (followed.outcome, receipt.attempts) == (Outcome.SUCCEEDED, 1)
-    assert any(event.text.startswith("no answer: away") for event in desk.told(Message))
+    assert any(event.text.startswith("no answer: away") for event in desk.events_of(Message))
 
 
 def test_where_nobody_knows_the_providers_time_nothing_is_concluded_from_age(desk: Desk) -> None:

@@ -22,8 +22,8 @@ from providers.errors import IncompleteListingError, TransientError
 from tests.doubles.clock import NOON
 from tests.doubles.fake_cloud import FakeCloud
 from tests.doubles.fake_machine import stubborn, trains_well, until_asked
-from tests.doubles.fake_provider import FACTORY, WANTED
-from tests.unit.planner.cli.command import Said, plan
+from tests.doubles.fake_provider import FACTORY, PROVIDERS
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ def run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setitem(*FACTORY)
     for name in OTHERS:
         monkeypatch.delitem(FACTORY[0], name)
-    monkeypatch.setattr(f"{FACTORY[2].split(':')[0]}.WANTED", [*WANTED, desk.provider])
+    monkeypatch.setattr(f"{FACTORY[2].split(':')[0]}.PROVIDERS", [*PROVIDERS, desk.provider])
     monkeypatch.setenv("PLAN_HOME", str(desk.settings.home))
     plan("status")  # the home has its client's id from its first command on
     desk.scripts(until_asked)
@@ -89,7 +89,7 @@ def damaged(desk: Desk) -> Iterator[None]:
 
 
 @contextmanager
-def missing(desk: Desk) -> Iterator[None]:
+def without_journal(desk: Desk) -> Iterator[None]:
     desk.settings.journal.unlink()
     yield
 
@@ -105,7 +105,7 @@ def no_locks(desk: Desk) -> Iterator[None]:
     yield
 
 
-EVERY = [full, read_only, damaged, missing, no_locks]
+EVERY = [full, read_only, damaged, without_journal, no_locks]
 
 
 @pytest.mark.parametrize("wrong", EVERY)
@@ -206,7 +206,7 @@ def test_the_next_command_that_can_write_records_the_end(desk: Desk, run: Run) -
 def test_who_follows_the_run_meanwhile_launches_nothing_anew(desk: Desk, run: Run) -> None:
     """Its journal cannot be written either: it learns of the wish from the run directory."""
     desk.scripts(stubborn, trains_well)
-    said: list[Said] = []
+    said: list[CommandResult] = []
     slept = len(desk.clock.sleeps)
 
     def the_other_terminal() -> None:

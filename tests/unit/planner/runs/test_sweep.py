@@ -23,7 +23,7 @@ from providers.errors import IncompleteListingError, TransientError
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.doubles.fake_machine import until_asked
-from tests.doubles.fake_provider import FACTORY, WANTED
+from tests.doubles.fake_provider import FACTORY, PROVIDERS
 from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def a_thing(**changes: Any) -> OwnedResource:
     return replace(base, **changes)
 
 
-def runs(*known: Run) -> dict[str, Run]:
-    return {run.run_id: run for run in known}
+def runs(*known_runs: Run) -> dict[str, Run]:
+    return {run.run_id: run for run in known_runs}
 
 
 TRAINING = a_run(Phase.RUNNING, attempts=1)
@@ -58,7 +58,7 @@ OTHER = {"run_id": RunId("another")}
 
 
 @pytest.mark.parametrize(
-    ("changes", "known", "fate"),
+    ("changes", "known_runs", "fate"),
     [
         ({}, runs(TRAINING), Fate.LIVE),
         ({"attempt": None}, runs(TRAINING), Fate.LIVE),
@@ -87,8 +87,8 @@ OTHER = {"run_id": RunId("another")}
         (PAST | YOUNG, None, Fate.EXPIRED),
     ],
 )
-def test_what_becomes_of_a_thing(changes: dict[str, Any], known: dict[str, Run] | None, fate: Fate) -> None:
-    assert fate_of(a_thing(**changes), known, {ME, FORMER}, NOON) is fate
+def test_what_becomes_of_a_thing(changes: dict[str, Any], known_runs: dict[str, Run] | None, fate: Fate) -> None:
+    assert fate_of(a_thing(**changes), known_runs, {ME, FORMER}, NOON) is fate
 
 
 @pytest.mark.parametrize(
@@ -216,5 +216,5 @@ def test_a_dry_run_goes_where_a_launch_would_and_sends_nothing(desk: Desk) -> No
 def _here(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine's provider is the desk's, and its home the command's."""
     monkeypatch.setitem(*FACTORY)
-    monkeypatch.setattr(f"{FACTORY[2].split(':')[0]}.WANTED", [*WANTED, desk.provider])
+    monkeypatch.setattr(f"{FACTORY[2].split(':')[0]}.PROVIDERS", [*PROVIDERS, desk.provider])
     monkeypatch.setenv("PLAN_HOME", str(desk.settings.home))

@@ -121,9 +121,9 @@ def test_the_first_place_that_opens_again_is_the_one_to_wait_for() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), max_size=10), st.integers(0, 40))
-def test_a_place_is_open_when_it_is_said_to_open_and_not_before(asked: list[tuple[int, int]], minute: int) -> None:
+def test_a_place_is_open_when_it_is_said_to_open_and_not_before(intervals: list[tuple[int, int]], minute: int) -> None:
     places = [a_place(zone=f"z{number}") for number in range(4)]
-    refusals = [lasting(places[zone % 4], minutes) for zone, minutes in asked]
+    refusals = [lasting(places[zone % 4], minutes) for zone, minutes in intervals]
     now = NOON + timedelta(minutes=minute)
     opens = opens_again(places, refusals, now)
     free = open_targets(places, refusals, now)
@@ -168,7 +168,7 @@ def test_the_highest_price_that_may_come_is_that_of_on_demand(
 
 
 @pytest.mark.parametrize(
-    ("usd_per_hour", "fixed", "left", "lasting"),
+    ("usd_per_hour", "fixed", "budget", "lasting"),
     [
         ("2", "0", "10", timedelta(hours=5)),
         ("2", "1", "10", timedelta(hours=4.5)),
@@ -183,19 +183,19 @@ def test_the_highest_price_that_may_come_is_that_of_on_demand(
     ],
 )
 def test_how_long_the_rest_of_a_budget_pays_for_a_place(
-    usd_per_hour: str, fixed: str, left: str, lasting: timedelta
+    usd_per_hour: str, fixed: str, budget: str, lasting: timedelta
 ) -> None:
     place = a_target(usd_per_hour, fixed_usd=Decimal(fixed))
-    assert affordable(place, Decimal(left)) == lasting
+    assert affordable(place, Decimal(budget)) == lasting
 
 
 @given(st.decimals("0.001", "200", places=3), st.decimals("0", "5", places=2), st.decimals("0.01", "1000", places=2))
-def test_what_is_affordable_never_costs_more_than_what_is_left(rate: Decimal, fixed: Decimal, left: Decimal) -> None:
+def test_what_is_affordable_never_costs_more_than_what_is_left(rate: Decimal, fixed: Decimal, budget: Decimal) -> None:
     place = a_target(str(rate), fixed_usd=fixed)
-    lasting = affordable(place, left)
+    lasting = affordable(place, budget)
     if lasting > timedelta(0):
         hours = Decimal(lasting.total_seconds()) / 3600
-        assert hours * rate + fixed <= left + Decimal("0.00001") * rate + Decimal("0.000001")
+        assert hours * rate + fixed <= budget + Decimal("0.00001") * rate + Decimal("0.000001")
 
 
 def test_an_instance_costs_by_its_own_billing_and_never_less_than_nothing() -> None:

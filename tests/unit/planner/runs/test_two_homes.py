@@ -23,7 +23,7 @@ from providers.sim.world import World
 from tests.contract.sim import DirectApi, NamedTrainer
 from tests.desk import signed_out
 from tests.doubles.clock import NOON
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 from tests.unit.planner.runs.journal.old_journal import relabel, to_schema
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ class Person:
     def settings(self) -> Any:
         return load_settings(os.environ, self.folder / "none")
 
-    def launches(self) -> Said:
+    def launches(self) -> CommandResult:
         said = plan("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes", "--fresh")
         assert said.code == 0, said.err
         return said
 
-    def sweeps(self, *more: str) -> Said:
+    def sweeps(self, *more: str) -> CommandResult:
         return plan("sweep", "--provider", "sim", "--yes", "--json", *more)
 
     def run(self) -> Run:
@@ -107,9 +107,9 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
     return made
 
 
-def fates(said: Said) -> list[str]:
-    assert said.code == 0, said.err
-    return [row["fate"] for row in said.json if row["kind"] == "instance"]
+def fates(result: CommandResult) -> list[str]:
+    assert result.code == 0, result.err
+    return [row["fate"] for row in result.json if row["kind"] == "instance"]
 
 
 @pytest.mark.parametrize("options", [(), ("--all",)])

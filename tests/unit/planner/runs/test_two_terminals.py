@@ -62,7 +62,7 @@ def the_run(folder: Path) -> str:
     return str(row["run_id"])
 
 
-def left(folder: Path) -> list[Any]:
+def stored_runs(folder: Path) -> list[Any]:
     return list(json.loads(plan(folder, "sweep", "--provider", "sim", "--dry-run", "--json").stdout))
 
 
@@ -76,12 +76,12 @@ def test_stop_in_another_terminal_ends_a_run_whose_own_terminal_sits_at_the_ctrl
         run_id = the_run(folder)
         stopped = plan(folder, "stop", run_id, "--json")
         assert stopped.returncode == 0, stopped.stderr
-        code, out = first.ended()
-    assert f"run {run_id}: another command has asked it to stop" in first.shown
+        code, out = first.wait_for_end()
+    assert f"run {run_id}: another command has asked it to stop" in first.screen
     assert (code, json.loads(out)["outcome"], json.loads(stopped.stdout)["outcome"]) == (130, "stopped", "stopped")
     assert json.loads(out) == json.loads(stopped.stdout), "one receipt"
     assert [row["outcome"] for row in runs(folder)] == ["stopped"]
-    assert left(folder) == []
+    assert stored_runs(folder) == []
 
 
 def test_stop_beside_a_process_that_is_suspended_ends_the_machine_and_the_record_follows(folder: Path) -> None:
@@ -93,22 +93,22 @@ def test_stop_beside_a_process_that_is_suspended_ends_the_machine_and_the_record
         assert stopped.returncode == 0, stopped.stderr
         assert "another process follows the run and does not respond" in stopped.stderr
         assert json.loads(stopped.stdout)["recorded"] is False
-        assert left(folder) == []
+        assert stored_runs(folder) == []
         assert [row["outcome"] for row in runs(folder)] in ([], [None])
         first.send(signal.SIGCONT)
-        code, out = first.ended()
+        code, out = first.wait_for_end()
     assert (code, json.loads(out)["outcome"], json.loads(out)["attempts"]) == (130, "stopped", 1)
     assert [row["outcome"] for row in runs(folder)] == ["stopped"]
-    assert left(folder) == []
+    assert stored_runs(folder) == []
 
 
 def test_the_end_of_the_input_launches_nothing(folder: Path) -> None:
     with launch(folder) as first:
         first.wait_for("launch? [Y/n]:")
         first.type("\x04")
-        assert first.ended() == (2, "")
-    assert "the input ended before an answer: nothing was launched" in first.shown
-    assert "Traceback" not in first.shown
+        assert first.wait_for_end() == (2, "")
+    assert "the input ended before an answer: nothing was launched" in first.screen
+    assert "Traceback" not in first.screen
     assert runs(folder) == []
 
 
@@ -119,8 +119,8 @@ def test_no_and_ctrl_c_launch_nothing(folder: Path) -> None:
             first.type(keys)
             if number:
                 first.send(number)
-            assert first.ended() == (130, "")
-        assert "Traceback" not in first.shown
+            assert first.wait_for_end() == (130, "")
+        assert "Traceback" not in first.screen
     assert runs(folder) == []
 
 

@@ -32,8 +32,8 @@ def question(device: str = "V100", size: int = 224, **changes: object) -> Questi
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def answer(predictor: Predictor, asked: Question) -> Throughput:
-    found = predictor.predict(asked)
+def answer(predictor: Predictor, question: Question) -> Throughput:
+    found = predictor.predict(question)
     assert isinstance(found, Throughput), found
     assert 0 < found.low < found.images_per_second < found.high
     assert found.evidence

@@ -171,16 +171,16 @@ class Files:
 
 
 @pytest.mark.parametrize(
-    ("asked", "read_of"),
+    ("regions", "read_of"),
     [
         (None, {"us-east-1": "", "ap-southeast-7": ""}),
         (["us-east-1"], {"us-east-1": ""}),
         (["us-gov-west-1", "mars"], {"us-gov-west-1": "", "mars": "AWS lists no region 'mars'"}),
     ],
 )
-def test_regions_that_are_read(asked: list[str] | None, read_of: dict[str, str]) -> None:
+def test_regions_that_are_read(regions: list[str] | None, read_of: dict[str, str]) -> None:
     files = Files("us-east-1", "ap-southeast-7", "us-gov-west-1", "cn-north-1", "us-west-2-lax-1", "us-east-1-wl1-bos1")
-    parts = list(read(files, Endpoints(), asked))
+    parts = list(read(files, Endpoints(), regions))
     assert {part.name: part.error for part in parts} == read_of
     assert all(part.parsed.prices[0].region == part.name for part in parts if not part.error)
 

@@ -141,14 +141,14 @@ class Client:
         self.name = name
         return self
 
-    def paginate(self, **asked: Any) -> Iterable[dict[str, Any]]:
-        if self.region in self.closed or asked.get("Filters", [{}])[-1].get("Value") in self.closed:
+    def paginate(self, **parameters: Any) -> Iterable[dict[str, Any]]:
+        if self.region in self.closed or parameters.get("Filters", [{}])[-1].get("Value") in self.closed:
             raise RefusedError("not enabled")
         if self.name == "get_products":
-            assert {entry["Field"] for entry in asked["Filters"]} >= {"tenancy", "capacitystatus", "regionCode"}
+            assert {entry["Field"] for entry in parameters["Filters"]} >= {"tenancy", "capacitystatus", "regionCode"}
             return [{"PriceList": [product("g5.xlarge", "1.006")]}, {"PriceList": [product()]}]
         if self.name == "describe_spot_price_history":
-            assert asked["EndTime"] - asked["StartTime"] == timedelta(days=7)
+            assert parameters["EndTime"] - parameters["StartTime"] == timedelta(days=7)
             return [{"SpotPriceHistory": [change(3, "0.2")]}, {"SpotPriceHistory": [change(1, "0.3")]}]
         return [{"InstanceTypeOfferings": [{"InstanceType": "g5.xlarge", "Location": f"{self.region}a"}]}]
 

@@ -26,10 +26,10 @@ class Pages:
 
     def __init__(self, *pages: bytes) -> None:
         self.pages = list(pages)
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
-        self.asked.append(url)
+        self.requests.append(url)
         return self.pages.pop(0)
 
     def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Any:
@@ -46,8 +46,8 @@ def test_pages_are_followed_to_the_end() -> None:
     http = Pages(retail_page([retail(NAME, 0.526)], following), retail_page([retail("Standard_NC8as_T4_v3", 0.752)]))
     (part,) = read(http, Endpoints(), ["eastus"], TODAY)
     assert [one.usd_per_hour for one in part.parsed.prices] == [Decimal("0.526"), Decimal("0.752")]
-    assert "armRegionName%20eq%20%27eastus%27" in http.asked[0]
-    assert http.asked[1] == following
+    assert "armRegionName%20eq%20%27eastus%27" in http.requests[0]
+    assert http.requests[1] == following
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_odd_units(unit: str, usd: float, per_hour: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "taken"),
+    ("first", "second", "price"),
     [
         ({"isPrimaryMeterRegion": False}, {}, 0.2),
         ({"effectiveStartDate": "2024-01-01T00:00:00Z"}, {}, 0.2),
@@ -129,11 +129,11 @@ def test_odd_units(unit: str, usd: float, per_hour: str) -> None:
     ],
 )
 def test_of_two_prices_the_primary_then_the_newest_then_the_dearer(
-    first: dict[str, Any], second: dict[str, Any], taken: float
+    first: dict[str, Any], second: dict[str, Any], price: float
 ) -> None:
     part = read_one(retail_page([retail(NAME, 0.1, **first), retail(NAME, 0.2, **second)]))
     (one,) = part.parsed.prices
-    assert one.usd_per_hour == Decimal(str(taken))
+    assert one.usd_per_hour == Decimal(str(price))
     assert part.parsed.skipped == {Count.TWO_PRICES: 1}
 
 

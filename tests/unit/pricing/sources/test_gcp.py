@@ -49,7 +49,7 @@ def read_all(types: dict[str, InstanceType], *skus: Any, tpu: tuple[Any, ...] = 
     return part
 
 
-def found(part: PricePart) -> dict[tuple[str, str], Decimal]:
+def prices_of(part: PricePart) -> dict[tuple[str, str], Decimal]:
     assert not part.error
     return {(one.instance_type, one.market.value): one.usd_per_hour for one in part.parsed.prices}
 
@@ -70,16 +70,16 @@ A2 = (
 
 
 def test_machines_with_their_accelerators(types: dict[str, InstanceType]) -> None:
-    prices = found(read_all(types, *G2, *A2))
+    prices = prices_of(read_all(types, *G2, *A2))
     assert prices["g2-standard-4", "on_demand"] == Decimal("0.706788")
     assert abs(prices["g2-standard-4", "on_demand"] - Decimal("0.706832")) < Decimal("0.0001")
     assert abs(prices["a2-highgpu-1g", "on_demand"] - Decimal("3.673385")) < Decimal("0.0001")
 
 
 def test_a_local_disk_that_comes_with_the_machine_is_paid(types: dict[str, InstanceType]) -> None:
-    prices = found(read_all(types, *A2))
+    prices = prices_of(read_all(types, *A2))
     assert abs(prices["a2-ultragpu-1g", "on_demand"] - Decimal("5.06879789")) < Decimal("0.001")
-    assert "a2-ultragpu-1g" not in {name for name, _ in found(read_all(types, *A2[:4]))}
+    assert "a2-ultragpu-1g" not in {name for name, _ in prices_of(read_all(types, *A2[:4]))}
 
 
 N1 = (
@@ -99,7 +99,7 @@ N1 = (
 
 def test_a_host_and_what_is_attached_to_it(types: dict[str, InstanceType]) -> None:
     part = read_all(types, *N1)
-    prices = found(part)
+    prices = prices_of(part)
     assert prices["n1-standard-4+1xT4", "on_demand"] == Decimal("0.539999")
     assert prices["n1-standard-4+1xT4", "spot"] == Decimal("0.233085")
     assert prices["n1-standard-16+2xT4", "on_demand"] - prices["n1-standard-8+1xT4", "on_demand"] > Decimal("0.35")
@@ -126,7 +126,7 @@ def test_tpus_are_counted_in_chips_or_devices(types: dict[str, InstanceType]) ->
         sku("TpuV5e running in Americas", "1.2", group="TPU"),
         sku("TPU v6e running in Americas", "2.7", group="TPU"),
     )
-    prices = found(read_all(types, *chips, tpu=tpu))
+    prices = prices_of(read_all(types, *chips, tpu=tpu))
     assert prices["tpu-v2-8", "on_demand"] == Decimal("4.5")
     assert prices["tpu-v3-8", "spot"] == Decimal("2.04")  # usage says OnDemand, the words say otherwise
     assert prices["tpu-v3-32", "on_demand"] == Decimal("35.2")
@@ -214,7 +214,7 @@ def test_skus_that_are_incomplete(entry: object) -> None:
 def test_two_prices_for_one_thing(types: dict[str, InstanceType]) -> None:
     part = read_all(types, *G2, sku("Nvidia L4 GPU running in Americas", "0.7"))
     assert part.parsed.skipped[Count.TWO_PRICES] == 1
-    assert found(part)["g2-standard-4", "on_demand"] == Decimal("0.846784")
+    assert prices_of(part)["g2-standard-4", "on_demand"] == Decimal("0.846784")
 
 
 @pytest.mark.parametrize(

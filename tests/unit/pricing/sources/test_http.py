@@ -37,7 +37,7 @@ def test_a_busy_server_is_asked_again_as_late_as_it_says(http: UrllibHttp, waits
     with serving(world) as address:
         assert b"us-east-1" in http.get(address + INDEX)
     assert waits == [3.0, 3.0]
-    assert len(world.asked) == 3
+    assert len(world.requests) == 3
 
 
 @pytest.mark.parametrize("method", ["get", "stream"])

@@ -31,10 +31,10 @@ class Lists:
 
     def __init__(self, *broken: str) -> None:
         self.broken = broken
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
-        self.asked.append(url)
+        self.requests.append(url)
         if any(fragment in url for fragment in self.broken):
             return b"<html>"
         if "region_index" in url:
@@ -52,18 +52,23 @@ class Lists:
         return self.get(url), date(2026, 11, 19)
 
     def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
-        self.asked.append(url)
+        self.requests.append(url)
         yield aws_file([aws_row("g4dn.xlarge", "0.526")])
 
 
-def nobody(*asked: Any) -> None:
+def nobody(*requests: Any) -> None:
     return None
 
 
-def asking(http: Lists, said: list[str], environment: Mapping[str, str] | None = None, **accounts: Any) -> Asking:
+def asking(http: Lists, answers: list[str], environment: Mapping[str, str] | None = None, **accounts: Any) -> Asking:
     found = Accounts(**({"aws": nobody, "google": nobody, "azure": nobody} | accounts))
     return Asking(
-        http=http, environment=environment or {}, now=NOW, say=said.append, regions=frozenset({REGION}), accounts=found
+        http=http,
+        environment=environment or {},
+        now=NOW,
+        say=answers.append,
+        regions=frozenset({REGION}),
+        accounts=found,
     )
 
 
@@ -88,7 +93,7 @@ def test_aws_with_an_account_asks_for_prices_spot_and_offerings(tmp_path: Path) 
     ]
     assert news.offered is not None
     assert news.offered.regions == {REGION}
-    assert not any("/offers/" in url for url in http.asked), "the bulk files are for those without an account"
+    assert not any("/offers/" in url for url in http.requests), "the bulk files are for those without an account"
 
 
 def test_aws_without_its_advisor(tmp_path: Path) -> None:
@@ -144,7 +149,7 @@ def test_mirrors_of_the_environment_are_asked(tmp_path: Path) -> None:
         "PLAN_AWS_ADVISOR_URL": "https://mirror.test/spot-advisor",
     }
     news_of(known_of("aws", tmp_path), asking(http, [], environment))
-    assert all(url.startswith("https://mirror.test") for url in http.asked)
+    assert all(url.startswith("https://mirror.test") for url in http.requests)
 
 
 def test_without_credentials_there_is_no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

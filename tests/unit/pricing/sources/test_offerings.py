@@ -25,10 +25,10 @@ class Pages:
 
     def __init__(self, pages: Mapping[str, Any]) -> None:
         self.pages = pages
-        self.asked: list[tuple[str, Mapping[str, str]]] = []
+        self.requests: list[tuple[str, Mapping[str, str]]] = []
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
-        self.asked.append((url, headers or {}))
+        self.requests.append((url, headers or {}))
         page = next(page for fragment, page in self.pages.items() if fragment in url)
         return page if isinstance(page, bytes) else json.dumps(page).encode()
 
@@ -36,9 +36,10 @@ class Pages:
         raise AssertionError("not streamed")
 
 
-def zones(kind: str, **listed: list[str]) -> dict[str, Any]:
+def zones(kind: str, **types_by_zone: list[str]) -> dict[str, Any]:
     places = {
-        f"zones/{zone.replace('_', '-')}": {kind: [{"name": name} for name in names]} for zone, names in listed.items()
+        f"zones/{zone.replace('_', '-')}": {kind: [{"name": name} for name in names]}
+        for zone, names in types_by_zone.items()
     }
     return {"items": places}
 
@@ -60,8 +61,8 @@ def test_google_has_a_machine_where_its_host_and_what_is_attached_to_it_are() ->
     assert offered.zones["us-central1", "n1-standard-4+1xT4"] == ("us-central1-b",)
     assert offered.zones["us-central1", "n1-standard-4"] == ("us-central1-a", "us-central1-b")
     assert ("europe-west4", "n1-standard-4+1xT4") not in offered.zones
-    assert all(headers == {"Authorization": "Bearer token"} for _, headers in http.asked)
-    assert all("/projects/mine/" in url for url, _ in http.asked)
+    assert all(headers == {"Authorization": "Bearer token"} for _, headers in http.requests)
+    assert all("/projects/mine/" in url for url, _ in http.requests)
 
 
 def test_what_google_has_retired_is_not_offered() -> None:
@@ -80,7 +81,7 @@ def size(name: str, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("entry", "found"),
+    ("entry", "offerings"),
     [
         (size("A"), {"A": ("eastus-1", "eastus-3")}),
         (size("A", locationInfo=[{"location": "EastUS"}]), {"A": ()}),
@@ -91,8 +92,8 @@ def size(name: str, **changes: Any) -> dict[str, Any]:
         (size("no name"), {}),
     ],
 )
-def test_azure_has_a_size_where_nothing_restricts_it(entry: dict[str, Any], found: dict[str, Any]) -> None:
-    assert parse_azure({"value": [entry, 7, None]}, "eastus") == found
+def test_azure_has_a_size_where_nothing_restricts_it(entry: dict[str, Any], offerings: dict[str, Any]) -> None:
+    assert parse_azure({"value": [entry, 7, None]}, "eastus") == offerings
 
 
 def test_azure_in_pages_and_never_somewhere_else() -> None:
@@ -101,8 +102,8 @@ def test_azure_in_pages_and_never_somewhere_else() -> None:
     http.pages = {**http.pages, "skus": {"value": [size("A")], "nextLink": f"{endpoint}/next?skip=1"}}
     offered = read_azure(http, Endpoints(), ACCOUNT, ["eastus"], TODAY)
     assert set(offered.zones) == {("eastus", "A"), ("eastus", "B")}
-    assert len(http.asked) == 2
-    assert "/subscriptions/mine/" in http.asked[0][0]
+    assert len(http.requests) == 2
+    assert "/subscriptions/mine/" in http.requests[0][0]
 
 
 def test_an_answer_that_is_none_is_an_error_in_words() -> None:

@@ -51,7 +51,7 @@ class Cloud:
     def boot(self, cloud: str, run_uri: str) -> dict[str, Any]:
         return {"cloud": cloud, "run_uri": run_uri, "region": "eu-west-1", "endpoints": self.endpoints()}
 
-    def asked(self, method: str, part: str) -> list[dict[str, str]]:
+    def calls_of(self, method: str, part: str) -> list[dict[str, str]]:
         return [headers for verb, path, headers in self.requests if verb == method and part in path]
 
 
@@ -118,17 +118,17 @@ def _json(value: Any, status: int = 200) -> Answer:
     return status, json.dumps(value).encode(), {}
 
 
-def _imds_token(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _imds_token(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     if not heads.get("x-aws-ec2-metadata-token-ttl-seconds"):
         return 400, b"", {}
     cloud.imds_tokens.append(f"token{len(cloud.requests)}")
     return 200, cloud.imds_tokens[-1].encode(), {}
 
 
-def _imds(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _imds(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     if heads.get("x-aws-ec2-metadata-token") not in cloud.imds_tokens:
         return 401, b"", {}
-    path = found.group(1)
+    path = match.group(1)
     if path == "spot/instance-action":
         return _json(cloud.spot) if cloud.spot else (404, b"", {})
     if path == "iam/security-credentials/":
@@ -139,16 +139,16 @@ def _imds(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answ
     return 404, b"", {}
 
 
-def _google(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _google(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     if heads.get("metadata-flavor") != "Google":
         return 403, b"", {}
-    if found.group(1) == "instance/service-accounts/default/token":
+    if match.group(1) == "instance/service-accounts/default/token":
         return _json({"access_token": "google-token", "expires_in": 3599})
-    said = cloud.google.get(found.group(1))
+    said = cloud.google.get(match.group(1))
     return (404, b"", {}) if said is None else (200, said.encode(), {})
 
 
-def _azure_identity(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _azure_identity(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     if heads.get("metadata") != "true":
         return 400, b"", {}
     named = query.get("msi_res_id")
@@ -158,11 +158,11 @@ def _azure_identity(cloud: Cloud, found: Any, query: Any, heads: Any, body: byte
     return _json({"access_token": f"azure-token {query['resource']}", "expires_in": "86399"})
 
 
-def _azure_name(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _azure_name(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     return 200, b"vm-1", {}
 
 
-def _azure_events(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _azure_events(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     if heads.get("metadata") != "true" or "api-version" not in query:
         return 400, b"", {}
     if body:
@@ -183,10 +183,10 @@ def _md5(data: bytes) -> str:
     return base64.b64encode(hashlib.md5(data).digest()).decode()
 
 
-def _gcs(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _gcs(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     if heads.get("authorization") != "Bearer google-token":
         return 401, b"", {}
-    verb, name = found.group(1), found.group(2)
+    verb, name = match.group(1), match.group(2)
     if not name:
         names = sorted(path for path in cloud.objects if path.startswith(query["prefix"]))
         start = int(query.get("pageToken", "0"))
@@ -202,7 +202,7 @@ def _gcs(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answe
     return _span(cloud.objects[name], heads, "range")
 
 
-def _gcs_upload(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _gcs_upload(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     if query["uploadType"] == "media":
         cloud.objects[query["name"]] = body
         return _json({"name": query["name"], "md5Hash": _md5(body)})
@@ -210,9 +210,9 @@ def _gcs_upload(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -
     return 200, b"", {"location": f"{cloud.url}/session/{query['name']}"}
 
 
-def _gcs_session(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _gcs_session(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     """As Google: bytes must begin where the last ended, in multiples of 256 KiB but for the end."""
-    name = found.group(1)
+    name = match.group(1)
     data = cloud.sessions[name]
     span = re.match(r"bytes (\*|(\d+)-(\d+))/(\d+)", heads["content-range"])
     assert span is not None
@@ -229,12 +229,12 @@ def _gcs_session(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) 
     return 308, b"", {"range": f"bytes=0-{len(data) - 1}"} if data else {}
 
 
-def _blob(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _blob(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     if heads.get("authorization") != "Bearer azure-token https://storage.azure.com/":
         return 403, b"", {}
     if "x-ms-version" not in heads or "x-ms-date" not in heads:
         return 400, b"MissingRequiredHeader", {}
-    verb, name, kind = found.group(1), found.group(2), query.get("comp")
+    verb, name, kind = match.group(1), match.group(2), query.get("comp")
     if "content-md5" in heads and heads["content-md5"] != _md5(body):
         return 400, b"Md5Mismatch", {}
     if kind == "list":
@@ -275,7 +275,7 @@ def _blob_put(cloud: Cloud, name: str, kind: str | None, query: Any, heads: Any,
     return 201, b"", {}
 
 
-def _json_service(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _json_service(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     """ECR and Secrets Manager: one address, the call in a header."""
     assert "Credential=AKIDEXAMPLE/" in heads["authorization"]
     assert heads["x-amz-security-token"] == AWS_KEY[2]
@@ -287,27 +287,27 @@ def _json_service(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes)
     return _json({"authorizationData": [{"authorizationToken": token}]})
 
 
-def _google_secret(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
-    value = cloud.secrets.get(found.group(1))
+def _google_secret(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
+    value = cloud.secrets.get(match.group(1))
     if heads.get("authorization") != "Bearer google-token" or value is None:
         return 403, b"", {}
     return _json({"payload": {"data": base64.b64encode(value.encode()).decode()}})
 
 
-def _key_vault(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _key_vault(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     if heads.get("authorization") != "Bearer azure-token https://vault.azure.net":
         return 401, b"", {}
-    return _json({"value": cloud.secrets[found.group(1)]})
+    return _json({"value": cloud.secrets[match.group(1)]})
 
 
-def _acr(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
+def _acr(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
     asked = parse_qs(body.decode())
     assert asked["access_token"] == ["azure-token https://management.azure.com/"]
     return _json({"refresh_token": f"refresh for {asked['service'][0]}"})
 
 
-def _managed(cloud: Cloud, found: Any, query: Any, heads: Any, body: bytes) -> Answer:
-    return cloud.answers.get(f"{found.group(1)} {found.group(2)}", 404), b"", {}
+def _managed(cloud: Cloud, match: Any, query: Any, heads: Any, body: bytes) -> Answer:
+    return cloud.answers.get(f"{match.group(1)} {match.group(2)}", 404), b"", {}
 
 
 _ROUTES = [

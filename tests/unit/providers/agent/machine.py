@@ -160,8 +160,8 @@ class FakeDocker:
     broken: dict[str, str] = field(default_factory=dict)
     """What a command says instead of working, by its first two words."""
 
-    def run(self, words: Sequence[str], seconds: float, given: str = "") -> ProcessResult:
-        self.words.append((*words, *((f"<{given}",) if given else ())))
+    def run(self, words: Sequence[str], seconds: float, text: str = "") -> ProcessResult:
+        self.words.append((*words, *((f"<{text}",) if text else ())))
         if (said := self.broken.get(" ".join(words[:2]))) is not None:
             return ProcessResult(1, said)
         match tuple(words[:2]):
@@ -210,7 +210,7 @@ class FakeDocker:
         if self.state == "running" and self.killed_at is not None and now >= self.killed_at:
             self.exits(137)
 
-    def asked(self, *start: str) -> list[tuple[str, ...]]:
+    def calls_of(self, *start: str) -> list[tuple[str, ...]]:
         return [words for words in self.words if words[: len(start)] == start]
 
 

@@ -70,7 +70,7 @@ def test_an_accelerator_that_the_framework_does_not_see_ends_the_run_before_trai
     assert rented.run().reason == "ACCELERATOR_NOT_VISIBLE"
     assert "sees 0 gpu" in rented.status["message"]
     assert "NVIDIA T4" in rented.status["message"], "the machine's own view is told too"
-    assert not rented.docker.asked("docker", "create")
+    assert not rented.docker.calls_of("docker", "create")
 
 
 def test_a_gate_that_says_nothing_does_not_pass(rented: Rented) -> None:
@@ -81,7 +81,7 @@ def test_a_gate_that_says_nothing_does_not_pass(rented: Rented) -> None:
 def test_a_machine_without_its_gpu_does_not_train(rented: Rented) -> None:
     rented.docker.gpus = 0
     assert rented.run().reason == "ACCELERATOR_NOT_VISIBLE"
-    assert not rented.docker.asked("docker", "create")
+    assert not rented.docker.calls_of("docker", "create")
 
 
 def test_a_trainer_that_falls_back_to_the_processor_is_ended(rented: Rented) -> None:
@@ -127,7 +127,7 @@ def test_the_second_registry_helps_where_the_first_refuses(rented: Rented) -> No
     rented.docker.refused = {"registry.example": "toomanyrequests: 429"}
     assert rented.run().state == "done"
     assert rented.status["image"] == SECOND_IMAGE
-    assert [words[-1] for words in rented.docker.asked("docker", "pull")] == [IMAGE, SECOND_IMAGE]
+    assert [words[-1] for words in rented.docker.calls_of("docker", "pull")] == [IMAGE, SECOND_IMAGE]
 
 
 def test_an_image_that_nobody_gives(rented: Rented) -> None:
@@ -136,7 +136,7 @@ def test_an_image_that_nobody_gives(rented: Rented) -> None:
     assert (ending.state, ending.reason) == ("failed", "IMAGE_NOT_PULLED")
     assert "429" in rented.status["message"]
     assert "no such host" in rented.status["message"]
-    assert len(rented.docker.asked("docker", "pull")) == 8
+    assert len(rented.docker.calls_of("docker", "pull")) == 8
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_docker_that_does_not_work_is_told(rented: Rented) -> None:
 def test_no_container_without_the_wall_before_the_metadata_service(rented: Rented) -> None:
     rented.docker.broken = {"iptables -w": "iptables: No chain/target/match by that name."}
     assert rented.run().reason == "ENGINE"
-    assert not rented.docker.asked("docker", "run")
-    assert not rented.docker.asked("docker", "create")
+    assert not rented.docker.calls_of("docker", "run")
+    assert not rented.docker.calls_of("docker", "create")
 
 
 def test_a_setup_that_fails_is_told(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_log_that_was_cut_off_is_followed_on(rented: Rented) -> None:
     rented.at(50, cut)
     rented.run()
     assert rented.store.objects["attempts/1/log/00001.log"] == b"and on\n"
-    since = rented.docker.asked("docker", "logs")[-1]
+    since = rented.docker.calls_of("docker", "logs")[-1]
     assert float(since[since.index("--since") + 1]) == pytest.approx(NOON + 50, abs=5)
 
 

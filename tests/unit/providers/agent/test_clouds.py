@@ -66,11 +66,11 @@ def test_a_token_of_ec2_that_expired_is_asked_for_again(double: Cloud) -> None:
 
 def test_a_rebalance_recommendation_is_left_alone(double: Cloud) -> None:
     Notices(access(double, "aws")).look()
-    assert double.asked("GET", "rebalance") == []
+    assert double.calls_of("GET", "rebalance") == []
 
 
 @pytest.mark.parametrize(
-    ("path", "said", "seconds"),
+    ("path", "answer", "seconds"),
     [
         ("instance/preempted", "TRUE", 30),
         ("instance/maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE", 60),
@@ -78,8 +78,8 @@ def test_a_rebalance_recommendation_is_left_alone(double: Cloud) -> None:
         ("instance/maintenance-event", "NONE", None),
     ],
 )
-def test_google_tells_yes_or_no(double: Cloud, path: str, said: str, seconds: float | None) -> None:
-    double.google[path] = said
+def test_google_tells_yes_or_no(double: Cloud, path: str, answer: str, seconds: float | None) -> None:
+    double.google[path] = answer
     notice = Notices(access(double, "gcp")).look()
     assert (notice and notice.at - NOON) == seconds
 
@@ -135,7 +135,7 @@ ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key-AbCdEf"
 
 
 @pytest.mark.parametrize(
-    ("kind", "reference", "kept"),
+    ("kind", "reference", "secrets"),
     [
         ("aws", f"aws-sm:{ARN}", {ARN: "hunter2"}),
         ("aws", f"aws-sm:{ARN}#field", {ARN: '{"field": "hunter2"}'}),
@@ -144,16 +144,16 @@ ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key-AbCdEf"
     ],
 )
 def test_secrets_are_read_by_the_machines_identity(
-    double: Cloud, kind: str, reference: str, kept: dict[str, str]
+    double: Cloud, kind: str, reference: str, secrets: dict[str, str]
 ) -> None:
-    double.secrets = kept
+    double.secrets = secrets
     assert resolve(access(double, kind), reference) == "hunter2"
 
 
 def test_the_region_of_a_secret_is_its_own(double: Cloud) -> None:
     double.secrets = {ARN: "x"}
     resolve(access(double, "aws"), f"aws-sm:{ARN}")
-    assert "/eu-central-1/secretsmanager/" in double.asked("POST", "/")[0]["authorization"]
+    assert "/eu-central-1/secretsmanager/" in double.calls_of("POST", "/")[0]["authorization"]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_the_region_of_a_secret_is_its_own(double: Cloud) -> None:
 def test_references_that_lead_nowhere(double: Cloud, kind: str, reference: str) -> None:
     with pytest.raises(SecretError):
         resolve(access(double, kind), reference)
-    assert double.asked("GET", "/secrets") == []
+    assert double.calls_of("GET", "/secrets") == []
 
 
 def test_a_secret_without_permission_may_come_later(double: Cloud) -> None:
@@ -186,11 +186,11 @@ def test_the_environment_file_is_for_root_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     ["key s3cr3t/+x", '{"k": "s3cr3t/+x"}', "?k=s3cr3t%2F%2Bx", "Basic czNjcjN0Lyt4"],
 )
-def test_secrets_are_covered_in_every_dress(said: str) -> None:
-    covered = Redactor(["s3cr3t/+x", "abc"]).text(said)
+def test_secrets_are_covered_in_every_dress(answer: str) -> None:
+    covered = Redactor(["s3cr3t/+x", "abc"]).text(answer)
     assert "***" in covered
     assert "s3cr3t" not in covered
     assert Redactor(["abc"]).text("abc") == "abc", "what is that short covers half of every text"
@@ -241,7 +241,7 @@ GROUP = "/subscriptions/s/resourceGroups/rg-plan-r1"
 MACHINE = f"{GROUP}/providers/Microsoft.Compute/virtualMachines/vm-1"
 
 
-def ended(double: Cloud, kind: str, how: dict[str, str]) -> tuple[list[str], float]:
+def end_calls(double: Cloud, kind: str, how: dict[str, str]) -> tuple[list[str], float]:
     """The commands that were run at the end, and how long it took."""
     clock = FakeClock()
     docker = FakeDocker(clock)
@@ -250,7 +250,7 @@ def ended(double: Cloud, kind: str, how: dict[str, str]) -> tuple[list[str], flo
 
 
 def test_a_power_off_is_enough_where_nothing_else_bills(double: Cloud) -> None:
-    words, _ = ended(double, "aws", {"kind": "power_off"})
+    words, _ = end_calls(double, "aws", {"kind": "power_off"})
     assert words[:2] == ["systemctl poweroff --no-block", "systemctl poweroff -ff"]
     assert "sysrq-trigger" in words[2]
     assert double.requests == []
@@ -275,7 +275,7 @@ def test_a_power_off_is_enough_where_nothing_else_bills(double: Cloud) -> None:
 )
 def test_the_cloud_deletes_what_a_power_off_leaves(double: Cloud, kind: str, how: dict[str, str], call: str) -> None:
     double.answers[call] = 202
-    words, took = ended(double, kind, how)
+    words, took = end_calls(double, kind, how)
     assert [f"{verb} {path.partition('?')[0]}" for verb, path, _ in double.requests][-1] == call
     assert words[0] == "systemctl poweroff --no-block", "the power goes all the same, last"
     assert took >= DEATH_SECONDS
@@ -283,7 +283,7 @@ def test_the_cloud_deletes_what_a_power_off_leaves(double: Cloud, kind: str, how
 
 def test_where_the_group_may_not_be_deleted_the_machine_is(double: Cloud) -> None:
     double.answers = {f"DELETE {GROUP}": 403, f"DELETE {MACHINE}": 403, f"POST {MACHINE}/deallocate": 202}
-    ended(double, "azure", AZURE)
+    end_calls(double, "azure", AZURE)
     calls = [path.partition("?")[0] for verb, path, _ in double.requests if verb != "GET"]
     assert calls == [GROUP, MACHINE, f"{MACHINE}/deallocate"]
 
@@ -300,14 +300,14 @@ def test_a_role_that_is_late_is_waited_for_and_then_the_power_goes(
 ) -> None:
     """For half an hour on Azure, where a power-off ends no bill."""
     double.answers[f"DELETE {path}"] = 403
-    words, took = ended(double, kind, how)
+    words, took = end_calls(double, kind, how)
     assert words[0] == "systemctl poweroff --no-block"
     assert minutes * 60 < took - 3 * 60 < minutes * 60 + 80
-    assert len(double.asked("DELETE", path if kind == "gcp" else f"{GROUP}?")) == tries
+    assert len(double.calls_of("DELETE", path if kind == "gcp" else f"{GROUP}?")) == tries
 
 
 def test_names_cannot_lead_the_delete_call_elsewhere(double: Cloud) -> None:
-    ended(double, "gcp", {**GOOGLE, "name": "a/../../other?x=1"})
+    end_calls(double, "gcp", {**GOOGLE, "name": "a/../../other?x=1"})
     assert all(
         "/instances/a%2F..%2F..%2Fother%3Fx%3D1" in path for verb, path, _ in double.requests if verb == "DELETE"
     )

@@ -44,21 +44,21 @@ def test_the_containers_words() -> None:
     assert words[words.index(IMAGE) + 1 :] == spec().command
 
 
-@pytest.mark.parametrize(("error", "told"), [("no such device", "no such device"), ("", ""), (None, "")])
-def test_what_the_engine_says_of_a_container_that_did_not_start_is_told(error: str | None, told: str) -> None:
+@pytest.mark.parametrize(("error", "log_text"), [("no such device", "no such device"), ("", ""), (None, "")])
+def test_what_the_engine_says_of_a_container_that_did_not_start_is_told(error: str | None, log_text: str) -> None:
     """A person can do something about the engine's own words, and little about `exit code 127`."""
 
     class Engine(MachineProcesses):
-        def run(self, words: Sequence[str], seconds: float, given: str = "") -> ProcessResult:
+        def run(self, words: Sequence[str], seconds: float, text: str = "") -> ProcessResult:
             return ProcessResult(
                 0, json.dumps({"Status": "exited", "ExitCode": 125, "OOMKilled": False, "Error": error})
             )
 
     ended = Container(Engine()).exit()
     assert ended is not None
-    assert ended.error == told
+    assert ended.error == log_text
     message = judge_ending(ended, None, "").message
-    assert message == ": ".join(["the container could not be started", *([told] if told else [])])
+    assert message == ": ".join(["the container could not be started", *([log_text] if log_text else [])])
 
 
 def test_an_image_whose_entry_point_is_its_trainer_is_asked_for_something_else() -> None:

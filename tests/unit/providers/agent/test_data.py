@@ -49,15 +49,15 @@ def a_tar(*members: tuple[tarfile.TarInfo, bytes], mode: str = "w") -> bytes:
     return made.getvalue()
 
 
-def tar_of(given: dict[str, bytes], mode: str = "w") -> bytes:
-    return a_tar(*((tarfile.TarInfo(name), data) for name, data in given.items()), mode=mode)
+def tar_of(files: dict[str, bytes], mode: str = "w") -> bytes:
+    return a_tar(*((tarfile.TarInfo(name), data) for name, data in files.items()), mode=mode)
 
 
-def zip_of(given: dict[str, bytes]) -> bytes:
+def zip_of(files: dict[str, bytes]) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr("cat/", b"")
-        for name, data in given.items():
+        for name, data in files.items():
             zipped.writestr(name, data)
     return made.getvalue()
 
@@ -271,11 +271,11 @@ def test_a_shard_that_cannot_be_unpacked_says_which(tmp_path: Path) -> None:
     assert "data/shard-00000.tar: 'cat/../../evil' would lead out" in rented.run().message
 
 
-@pytest.mark.parametrize(("free", "told"), [(10**8, True), (10**9, False)])
-def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path: Path, free: int, told: bool) -> None:
+@pytest.mark.parametrize(("free", "is_told"), [(10**8, True), (10**9, False)])
+def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path: Path, free: int, is_told: bool) -> None:
     rented = rented_with_shards(tmp_path)
     rented.free_bytes = free
-    if not told:
+    if not is_told:
         drained(fetch(rented.machine))
         return
     with pytest.raises(FetchError, match=r"data needs 0\.1 GB, the machine's disk has 0\.1 GB free"):
@@ -401,10 +401,10 @@ class Web:
 
     def __init__(self, data: bytes, *, ranges: bool = True, cuts: tuple[int, ...] = (), errors: tuple[int, ...] = ()):
         self.data, self.ranges, self.cuts, self.errors = data, ranges, list(cuts), list(errors)
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def __call__(self, url: str, headers: dict[str, str]) -> Answer:
-        self.asked.append(headers.get("range", ""))
+        self.requests.append(headers.get("range", ""))
         if self.errors:
             raise HTTPError(url, self.errors.pop(0), "No", Message(), io.BytesIO())
         start = int(headers["range"][6:-1]) if self.ranges and "range" in headers else 0
@@ -428,7 +428,7 @@ def test_a_download_that_breaks_off_is_gone_on_with(tmp_path: Path) -> None:
     there = Web(DATA, cuts=(300, 250), errors=(503, 429))
     drained(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
     assert (tmp_path / "x").read_bytes() == DATA
-    assert there.asked == ["", "", "", "bytes=300-", "bytes=550-"]
+    assert there.requests == ["", "", "", "bytes=300-", "bytes=550-"]
 
 
 def test_a_server_that_knows_no_ranges_is_asked_for_all_of_it_again(tmp_path: Path) -> None:
@@ -444,16 +444,16 @@ def test_a_download_is_gone_on_with_after_a_restart(tmp_path: Path) -> None:
     steps.close()
     there = Web(DATA)
     drained(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
-    assert there.asked[0].startswith("bytes=")
+    assert there.requests[0].startswith("bytes=")
     assert (tmp_path / "x").read_bytes() == DATA
 
 
 @pytest.mark.parametrize(
-    ("there", "said"),
+    ("there", "message"),
     [(Web(DATA, errors=(404,)), "404"), (Web(DATA, errors=(403,)), "open to everybody"), (Web(DATA + b"!"), "1025")],
 )
-def test_what_the_web_will_never_give(tmp_path: Path, there: Web, said: str) -> None:
-    with pytest.raises(WebError, match=said):
+def test_what_the_web_will_never_give(tmp_path: Path, there: Web, message: str) -> None:
+    with pytest.raises(WebError, match=message):
         drained(download("https://example.org/x", tmp_path / "x", len(DATA), tmp_path, there))
     assert not (tmp_path / "x").exists()
 

@@ -182,7 +182,7 @@ def test_a_restarted_machine_goes_on_by_itself(tmp_path: Path) -> None:
     assert second.run().state == "done"
     assert second.trainer.done_steps[0] == 91
     assert second.store.objects["attempts/1/progress.jsonl"].startswith(told)
-    assert second.docker.asked("docker", "rm", "-f", "trainplan-job")
+    assert second.docker.calls_of("docker", "rm", "-f", "trainplan-job")
 
 
 def _power_cut() -> None:
@@ -194,7 +194,7 @@ def test_a_machine_that_had_ended_does_not_train_again(tmp_path: Path) -> None:
     first.run()
     second = Rented(tmp_path, store=first.store, clock=first.clock)
     assert second.run().state == "done"
-    assert not second.docker.asked("docker")
+    assert not second.docker.calls_of("docker")
 
 
 def test_three_interruptions_at_random_moments_and_the_run_still_ends_with_all_its_steps(tmp_path: Path) -> None:

@@ -278,10 +278,10 @@ def test_credentials_are_kept_until_shortly_before_they_expire(double: Cloud) ->
     access = Access(double.boot("gcp", "gs://bucket/p"), now=lambda: now[0])
     access.credentials()
     access.credentials()
-    assert len(double.asked("GET", "/token")) == 1
+    assert len(double.calls_of("GET", "/token")) == 1
     now[0] += 3599 - 299
     access.credentials()
-    assert len(double.asked("GET", "/token")) == 2
+    assert len(double.calls_of("GET", "/token")) == 2
 
 
 def test_a_token_never_follows_a_redirect_to_another_host() -> None:

@@ -44,7 +44,7 @@ class Source:
         with self.path.open("a") as file:
             file.write(text)
 
-    def told(self) -> list[dict[str, Any]]:
+    def events(self) -> list[dict[str, Any]]:
         drained(self.tail.finish(PLAIN))
         return [json.loads(line) for line in self.store.objects["progress.jsonl"].splitlines()]
 
@@ -56,7 +56,7 @@ def source(tmp_path: Path, store: MemoryStore) -> Source:
 
 def test_days_of_steps_stay_a_small_object(source: Source) -> None:
     source.steps(100_000)
-    told = source.told()
+    told = source.events()
     assert len(told) < 2100
     gaps = [later["step"] - earlier["step"] for earlier, later in itertools.pairwise(told)]
     assert max(gaps) == 60
@@ -69,7 +69,7 @@ def test_everything_but_steps_is_told(source: Source) -> None:
     for number in range(5):
         source.write(json.dumps({"event": "epoch", "epoch": number}) + "\n")
     source.write('{"event": "end"}\n')
-    assert [line["event"] for line in source.told() if line["event"] != "step"] == ["start", *["epoch"] * 5, "end"]
+    assert [line["event"] for line in source.events() if line["event"] != "step"] == ["start", *["epoch"] * 5, "end"]
 
 
 def test_a_flood_of_lines_is_bounded_and_its_end_is_told(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_a_flood_of_lines_is_bounded_and_its_end_is_told(source: Source, monkeyp
     for number in range(1000):
         source.write(json.dumps({"event": "warning", "message": "x" * 100, "n": number}) + "\n")
     source.write('{"event": "end"}\n')
-    told = source.told()
+    told = source.events()
     assert len(source.store.objects["progress.jsonl"]) < 11_000
     assert told[-1]["event"] == "end"
 
@@ -86,17 +86,17 @@ def test_half_a_line_waits_and_what_is_no_line_is_left_out(source: Source) -> No
     source.write('{"event": "sta')
     source.tail.pull(PLAIN)
     source.write('rt"}\nno json\n[1]\n{"x": 1}\n' + "y" * 100_000 + "\n")
-    assert [line["event"] for line in source.told()] == ["start"]
+    assert [line["event"] for line in source.events()] == ["start"]
 
 
 def test_a_second_life_tells_the_same_bytes(source: Source) -> None:
     source.write('{"event": "start"}\n')
     source.steps(5000)
-    source.told()
+    source.events()
     before = source.store.objects["progress.jsonl"]
     source.tail = source.again()
     source.steps(1000, first=5000)
-    source.told()
+    source.events()
     after = source.store.objects["progress.jsonl"]
     assert after.startswith(before)
     assert len(after) > len(before)

@@ -66,7 +66,7 @@ class Desk:
     most: int | None = None
     home: str = HOME
     waited: list[float] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.api = CountedApi(self.sends, self.most, self.home)
@@ -76,7 +76,7 @@ class Desk:
 
     def carry_out(self, steps: list[SetupStep]) -> None:
         for step in steps:
-            self.set_up.carry_out(step, self.said.append)
+            self.set_up.carry_out(step, self.messages.append)
 
     def lacking(self) -> list[str]:
         return [step.name for step in self.set_up.lacking()]

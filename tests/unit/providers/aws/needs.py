@@ -77,29 +77,29 @@ def _of_ec2(sent: Sent, account: str) -> Iterator[Need]:
         yield Need(f"ec2:{operation}")
 
 
-def _of_run_instances(given: Parameters, arn: Callable[[str, str], str], account: str) -> Iterator[Need]:
-    tags = _request_tags(given)
-    yield Need("ec2:RunInstances", arn("image", given["ImageId"]))
-    interfaces = given.get("NetworkInterfaces", [{"SubnetId": given.get("SubnetId"), "Groups": []}])
+def _of_run_instances(parameters: Parameters, arn: Callable[[str, str], str], account: str) -> Iterator[Need]:
+    tags = _request_tags(parameters)
+    yield Need("ec2:RunInstances", arn("image", parameters["ImageId"]))
+    interfaces = parameters.get("NetworkInterfaces", [{"SubnetId": parameters.get("SubnetId"), "Groups": []}])
     for interface in interfaces:
         yield Need("ec2:RunInstances", arn("subnet", interface["SubnetId"]))
         for group in interface["Groups"] or ["*"]:
             yield Need("ec2:RunInstances", arn("security-group", group), OURS)
     kinds = ["instance", "network-interface", "volume"]
-    if "InstanceMarketOptions" in given:
+    if "InstanceMarketOptions" in parameters:
         kinds.append("spot-instances-request")
     for kind in kinds:
         yield Need("ec2:RunInstances", arn(kind, "*"), tags.get(kind, {}))
     for kind, own in tags.items():
         yield Need("ec2:CreateTags", arn(kind, "*"), {"ec2:CreateAction": "RunInstances", **own})
-    role = f"arn:aws:iam::{account}:role/{given['IamInstanceProfile']['Name']}"
+    role = f"arn:aws:iam::{account}:role/{parameters['IamInstanceProfile']['Name']}"
     yield Need("iam:PassRole", role, {"iam:PassedToService": "ec2.amazonaws.com"})
 
 
-def _request_tags(given: Parameters) -> dict[str, dict[str, str]]:
+def _request_tags(parameters: Parameters) -> dict[str, dict[str, str]]:
     return {
         row["ResourceType"]: {f"aws:RequestTag/{tag['Key']}": tag["Value"] for tag in row["Tags"]}
-        for row in given.get("TagSpecifications", ())
+        for row in parameters.get("TagSpecifications", ())
     }
 
 

@@ -79,4 +79,4 @@ def test_a_free_plan_is_said_to_need_an_upgrade(double: remote.Double) -> None:
     said = plan("launch", "job.yaml", *WORDS, "--market", "on_demand", "--yes")
     assert said.code == 4
     assert "upgrade it to a paid plan" in said.hint
-    assert (machines(double), double.left()) == ([], [])
+    assert (machines(double), double.remaining()) == ([], [])

@@ -79,7 +79,7 @@ def test_a_machine_of_ours_is_named_with_its_run_and_only_looked_at(double: remo
     assert {row["kind"] for row in told["things"] if row["whose"] == f"run {run}"} >= {"machine", "disk", "address"}
     (bucket,) = [row for row in told["things"] if row["kind"] == "bucket"]
     assert bucket["whose"] == "run directories"
-    assert len(double.left()) > 0
+    assert len(double.remaining()) > 0
 
 
 def test_what_may_not_be_read_is_named_and_hides_nothing_else(double: remote.Double) -> None:

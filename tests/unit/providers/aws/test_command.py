@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.contract.aws_command import machines
 from tests.doubles.aws.backends import OWN_IMAGE
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from tests.conftest import Golden
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.slow
 REGIONS = ("--region", "us-east-1", "--region", "us-west-2", "--region", "eu-west-1")
 
 
-def receipt(said: Said) -> dict[str, Any]:
-    assert (said.code, said.error) == (0, ""), said.err
-    return dict(json.loads(said.out))
+def receipt(result: CommandResult) -> dict[str, Any]:
+    assert (result.code, result.error) == (0, ""), result.err
+    return dict(json.loads(result.out))
 
 
 KINDS = [
@@ -52,7 +52,7 @@ def test_from_the_estimate_to_the_receipt_with_nothing_left(
     assert (ended["outcome"], ended["attempts"]) == ("succeeded", 1)
     (machine,) = machines(double)
     assert (machine["type"], machine["market"]) == (instance_type, market.replace("_", "-"))
-    assert double.left() == []
+    assert double.remaining() == []
     assert plan("sweep", "--provider", "aws", "--dry-run", "--json").code == 0
 
 
@@ -77,7 +77,7 @@ def test_what_is_retired_is_not_launched_unless_it_is_named(
 
 # --- what goes wrong, as a person sees it ------------------------------------------------------------------------
 
-SHOWN: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {
+TRANSCRIPTS: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {
     "no-stock-in-three-zones": (
         {
             "faults": [
@@ -126,7 +126,7 @@ def test_a_machine_that_was_taken_and_found_no_room_is_no_machine(double: remote
     assert (ended["outcome"], ended["attempts"], ended["interruptions"]) == ("succeeded", 2, 0)
     never, ran = machines(double)
     assert never["zone"] != ran["zone"]
-    assert double.left() == []
+    assert double.remaining() == []
 
 
 FIRST_DAY = [{"code": code, "vcpus": 5} for code in ("L-1216C47A", "L-34B43A08")] + [
@@ -153,7 +153,7 @@ def test_closed_regions_and_the_setting_regions_hold_from_the_estimate_to_the_sw
     assert ended["outcome"] == "succeeded"
     (machine,) = machines(double)
     assert machine["region"] == "us-east-1"
-    assert double.left() == []
+    assert double.remaining() == []
     assert plan("sweep", "--provider", "aws", "--dry-run").code == 0
 
 
@@ -177,7 +177,7 @@ def test_a_new_account_launches_a_small_machine_with_its_first_create(double: re
     assert machine["type"].endswith((".large", ".xlarge"))
     assert creates(double) == 1
     assert said.err.count("aws: left out") == 1
-    assert double.left() == []
+    assert double.remaining() == []
 
 
 def test_a_new_account_is_told_in_one_line_why_no_accelerator_can_be_had(double: remote.Double) -> None:
@@ -189,28 +189,28 @@ def test_a_new_account_is_told_in_one_line_why_no_accelerator_can_be_had(double:
     assert creates(double) == 0
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_what_a_person_sees_when_it_goes_wrong(double: remote.Double, golden: Golden, name: str) -> None:
-    scenario, words, lived = SHOWN[name]
+    scenario, words, lived = TRANSCRIPTS[name]
     double.reset(images_per_second=40, **scenario)
     asked = ("job.yaml", "--provider", "aws", "--device", "T4", *words, "--yes", "--max-cost", "2")
     said = plan("launch", *asked)
     assert said.code == 0, said.err
     assert len(machines(double)) == lived
-    assert double.left() == []
+    assert double.remaining() == []
     text = transcript("plan launch " + " ".join(asked), said)
     golden.check(f"aws/transcript-{name}.txt", text)
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_the_page_shows_what_is_seen(name: str) -> None:
     page = (ROOT / "docs" / "clouds" / "aws-transcripts.md").read_text(encoding="utf-8")
     assert (ROOT / "tests" / "golden" / "aws" / f"transcript-{name}.txt").read_text(encoding="utf-8") in page
 
 
-def transcript(command: str, said: Said) -> str:
+def transcript(command: str, result: CommandResult) -> str:
     """What was typed and printed, without what differs each time."""
-    text = f"$ {command}\n{said.err}{said.out}"
+    text = f"$ {command}\n{result.err}{result.out}"
     for pattern, instead in (
         (r" *epoch \d+/\d+, step [^\n]*\n", ""),  # how often a client looks hangs on the machine it runs on
         (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),

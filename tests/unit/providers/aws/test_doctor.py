@@ -32,7 +32,7 @@ def somebody(monkeypatch: pytest.MonkeyPatch) -> None:
     signed_in(monkeypatch)
 
 
-def looked(double: Double, sends: SdkApi, **settings: Any) -> dict[str, Check]:
+def checks_of(double: Double, sends: SdkApi, **settings: Any) -> dict[str, Check]:
     return {check.name: check for check in examine(Desk(double, sends, **settings).at)}
 
 
@@ -45,7 +45,7 @@ def set_up(double: Double, sends: SdkApi) -> None:
 def test_an_account_that_is_set_up_is_ready(double: Double, sends: SdkApi) -> None:
     double.reset(setup="none")
     set_up(double, sends)
-    told = looked(double, sends)
+    told = checks_of(double, sends)
     assert list(told) == LINES
     assert {check.state for check in told.values()} == {OK}
     assert told["identity"].detail == "account 123456789012, user/moto"
@@ -56,7 +56,7 @@ def test_an_account_that_is_set_up_is_ready(double: Double, sends: SdkApi) -> No
 
 def test_a_bare_account_is_told_what_to_do(double: Double, sends: SdkApi) -> None:
     double.reset(setup="none", no_default_network=[HOME])
-    told = looked(double, sends)
+    told = checks_of(double, sends)
     states = {name: check.state for name, check in told.items()}
     assert states == dict.fromkeys(LINES, OK) | {
         "network": UNKNOWN, "bucket": UNKNOWN, "machine role": REFUSED, "timer": REFUSED
@@ -71,7 +71,7 @@ def test_a_new_account_is_told_its_quotas_first(double: Double, sends: SdkApi) -
     none = ("L-417A185B", "L-DB2E81BA", "L-7212CCBC", "L-3819A6DF", "L-C4BD4855")
     quotas = [{"code": code, "vcpus": 0} for code in none]
     double.reset(setup="none", vcpus=5, quotas=quotas)
-    quota, *_ = looked(double, sends).values()
+    quota, *_ = checks_of(double, sends).values()
     assert (quota.name, quota.state) == ("quotas", OK)
     assert quota.detail == (
         "in us-east-1, vCPUs on demand / on spot: processors 5 (L-1216C47A) / 5 (L-34B43A08), "
@@ -84,17 +84,17 @@ def test_a_new_account_is_told_its_quotas_first(double: Double, sends: SdkApi) -
 
 def test_an_account_without_any_quota_here_may_have_some_in_another_region(double: Double, sends: SdkApi) -> None:
     double.reset(vcpus=0)
-    quota = looked(double, sends)["quotas"]
+    quota = checks_of(double, sends)["quotas"]
     assert quota.state is UNKNOWN
     assert "quotas/L-1216C47A" in quota.fix
     double.reset()
     double.script(operation="GetServiceQuota", code="AccessDeniedException", times=None)
-    assert looked(double, sends)["quotas"].state is UNKNOWN
+    assert checks_of(double, sends)["quotas"].state is UNKNOWN
 
 
 def test_without_the_reaper_schedules_do(double: Double, sends: SdkApi) -> None:
     double.reset(setup="schedule")
-    timer = looked(double, sends)["timer"]
+    timer = checks_of(double, sends)["timer"]
     assert (timer.state, timer.fix) == (OK, "plan setup aws installs the reaper")
     assert timer.detail.startswith("no standing reaper (it has no schedule that is on): each machine gets a schedule")
 
@@ -107,15 +107,15 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("service", "operation", "named", "says"), BROKEN)
+@pytest.mark.parametrize(("service", "operation", "names", "says"), BROKEN)
 def test_a_reaper_of_which_a_part_is_gone_is_none(
-    double: Double, sends: SdkApi, service: str, operation: str, named: dict[str, str], says: str
+    double: Double, sends: SdkApi, service: str, operation: str, names: dict[str, str], says: str
 ) -> None:
     """Its schedule alone ends nothing: launches make a schedule of their own for each machine."""
     double.reset()
     assert not Desk(double, sends).account.reaper_lacks()
-    sends.call(service, HOME, operation, named)
-    timer = looked(double, sends)["timer"]
+    sends.call(service, HOME, operation, names)
+    timer = checks_of(double, sends)["timer"]
     assert timer.detail.startswith(f"no standing reaper ({says}")
     assert timer.fix == "plan setup aws installs the reaper"
     assert not Desk(double, sends).account.has_reaper()
@@ -137,7 +137,7 @@ def test_a_reaper_whose_turns_fail_is_none(double: Double, sends: SdkApi) -> Non
     double.sleep(1500)
     lacks = Desk(double, sends).account.reaper_lacks()
     assert lacks.endswith("turns within 30 minutes failed; its log says why")
-    timer = looked(double, sends)["timer"]
+    timer = checks_of(double, sends)["timer"]
     assert (timer.state, timer.fix) == (OK, "plan setup aws installs the reaper")
     assert timer.detail.startswith("no standing reaper (each of its ")
 
@@ -161,54 +161,54 @@ def test_a_reaper_that_may_not_be_looked_up_is_not_counted_on(double: Double, se
     double.reset()
     double.script(operation="GetRolePolicy", code="AccessDenied", status=403, times=None)
     assert not Desk(double, sends).account.has_reaper()
-    assert looked(double, sends)["machine role"].state is OK
+    assert checks_of(double, sends)["machine role"].state is OK
 
 
 def test_machines_whose_role_names_another_bucket_are_refused(double: Double, sends: SdkApi) -> None:
     """Every fetch of such a machine is answered with 403, while it bills."""
     double.reset()
-    role = looked(double, sends, store=StoreSettings(bucket="another-bucket"))["machine role"]
+    role = checks_of(double, sends, store=StoreSettings(bucket="another-bucket"))["machine role"]
     assert (role.state, role.fix) == (REFUSED, "plan setup aws")
     assert role.detail == "the role trainplan-machine does not let machines use the bucket another-bucket"
     sends.call("iam", HOME, "DeleteRolePolicy", {"RoleName": "trainplan-machine", **ROLE_POLICY})
-    assert looked(double, sends)["machine role"].state is REFUSED
+    assert checks_of(double, sends)["machine role"].state is REFUSED
 
 
 def test_what_was_cut_off_is_seen(double: Double, sends: SdkApi) -> None:
     double.reset()
     sends.call("s3", HOME, "CreateBucket", {"Bucket": BUCKET})
-    bucket = looked(double, sends)["bucket"]
+    bucket = checks_of(double, sends)["bucket"]
     assert (bucket.state, bucket.detail) == (UNKNOWN, f"{BUCKET} is half made: the next launch goes on where it may")
-    own = looked(double, sends, store=StoreSettings(bucket=BUCKET))["bucket"]
+    own = checks_of(double, sends, store=StoreSettings(bucket=BUCKET))["bucket"]
     assert (own.state, own.detail) == (OK, f"{BUCKET} in {HOME}")
 
 
 def test_a_profile_of_ones_own_is_ones_own_to_make(double: Double, sends: SdkApi) -> None:
     double.reset()
-    role = looked(double, sends, settings=AwsSettings(instance_profile="mine"))["machine role"]
+    role = checks_of(double, sends, settings=AwsSettings(instance_profile="mine"))["machine role"]
     assert (role.state, role.fix) == (REFUSED, "make it, or take the setting instance_profile away")
 
 
 def test_machines_of_somebody_else_are_counted(double: Double, sends: SdkApi) -> None:
     double.reset(setup="none")
-    assert looked(double, sends)["scope"].detail == f"{HOME} holds no machines but those of runs"
+    assert checks_of(double, sends)["scope"].detail == f"{HOME} holds no machines but those of runs"
     machine = {"ImageId": "ami-0cafe000000000001", "InstanceType": "c5.large", "MinCount": 1, "MaxCount": 1}
     sends.call("ec2", HOME, "RunInstances", machine)
     double.sleep(120)  # EC2 shows it a little later
-    told = looked(double, sends)["scope"]
+    told = checks_of(double, sends)["scope"]
     assert told.detail.startswith(f"machines in {HOME} that are not of runs: 1; ")
     assert "account for these runs alone" in told.fix
 
 
 def test_every_regions_answer_is_in_one_line(double: Double, sends: SdkApi) -> None:
     double.reset(denied_regions=["af-south-1"])
-    regions = looked(double, sends)["regions"]
+    regions = checks_of(double, sends)["regions"]
     assert (regions.state, regions.detail) == (
         OK,
         "4 looked at; closed by the account's organisation: af-south-1; open: eu-west-1, us-east-1, us-west-2",
     )
     double.script(region="us-west-2", code="Unavailable", status=503, times=None)
-    regions = looked(double, sends)["regions"]
+    regions = checks_of(double, sends)["regions"]
     assert regions.state is UNKNOWN
     assert regions.detail.endswith("open: eu-west-1, us-east-1; no answer (as the test wants it): us-west-2")
 
@@ -217,7 +217,7 @@ def test_the_setting_regions_is_part_of_every_regions_answer(double: Double, sen
     double.reset(denied_regions=["af-south-1"])
     double.script(region="us-west-2", code="UnauthorizedOperation", status=403, message="no", times=None)
     used = AwsSettings(regions=frozenset({"eu-west-1", "eu-west-9"}))
-    told = looked(double, sends, settings=used)
+    told = checks_of(double, sends, settings=used)
     assert told["regions"].detail == (
         "4 looked at; closed by the account's organisation: af-south-1; open: eu-west-1; "
         "open, not in the setting `regions`: us-east-1; refused, not in the setting `regions`: us-west-2; "
@@ -244,7 +244,7 @@ def test_what_is_refused_or_not_answered_is_one_line(
 ) -> None:
     double.reset()
     double.script(operation=operation, code=code, status=403 if code == "403" else 400, times=None)
-    told = looked(double, sends, **({"store": StoreSettings(bucket="not-mine")} if code == "403" else {}))
+    told = checks_of(double, sends, **({"store": StoreSettings(bucket="not-mine")} if code == "403" else {}))
     assert told[line].state is state
     assert told[line].detail
     # The account's number and its bucket are in what roles may do; regions are asked what the listing is.

@@ -40,7 +40,7 @@ def test_a_create_without_one_of_its_permissions_is_refused(
     with pytest.raises(PermissionDeniedError, match=f"perform: {action}"):
         provider.launch(asked)
     assert double.ask("unpermitted") == [action]
-    assert double.left() == []
+    assert double.remaining() == []
 
 
 @pytest.mark.parametrize("action", ["ec2:DescribeVolumes", "scheduler:ListSchedules"])

@@ -113,12 +113,12 @@ def test_recorded_errors_of_calls_that_we_make_get_their_reaction_and_others_non
     assert found == dict.fromkeys(codes, UnrecognizedError) | OF_CALLS_THAT_WE_MAKE
 
 
-def _codes(told: Any) -> Iterator[str]:
-    if isinstance(told, dict):
-        if isinstance(told.get("Code"), str):
-            yield told["Code"]
-        for value in told.values():
+def _codes(reply: Any) -> Iterator[str]:
+    if isinstance(reply, dict):
+        if isinstance(reply.get("Code"), str):
+            yield reply["Code"]
+        for value in reply.values():
             yield from _codes(value)
-    elif isinstance(told, list):
-        for value in told:
+    elif isinstance(reply, list):
+        for value in reply:
             yield from _codes(value)

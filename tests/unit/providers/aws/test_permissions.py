@@ -65,13 +65,13 @@ def sent(monkeypatch: pytest.MonkeyPatch, double: Double) -> Iterator[list[Sent]
     sends.close()
 
 
-def held(name: str) -> Policy:
+def held_policy(name: str) -> Policy:
     return Policy.read(DOCS / f"{name}.json", ACCOUNT, BUCKET)
 
 
 def judged(name: str, sent: list[Sent]) -> tuple[list[str], set[tuple[str, str]]]:
     """What was called and is not allowed, and what is allowed and was not called."""
-    found = held(name)
+    found = held_policy(name)
     return found.refused(need for call in sent for need in needs(call, ACCOUNT)), found.unused()
 
 
@@ -191,7 +191,7 @@ SPOILS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("name", ["machine", "reaper", "schedule"])
 def test_what_a_set_up_gives_is_what_the_page_shows(name: str) -> None:
     who = Identity(account=ACCOUNT, arn="", partition="aws")
-    assert policy(name, who, BUCKET) == held(name).document
+    assert policy(name, who, BUCKET) == held_policy(name).document
     assert "arn:aws-cn:" in json.dumps(policy(name, Identity(account=ACCOUNT, arn="", partition="aws-cn"), BUCKET))
 
 
@@ -209,7 +209,7 @@ def test_the_reaper_may_do_exactly_what_it_does(
     sends.close()
     sent.clear()
     assert deadline.handler({"time": "2026-11-21T12:00:00Z"}, None)["terminated"]
-    found = held("reaper")
+    found = held_policy("reaper")
     told = {"aws:ResourceTag/trainplan": "1", "aws:ResourceTag/expires-at": tags[1]["Value"]}
     wanted = [need for call in sent for need in needs(call, ACCOUNT)]
     assert found.refused(replace(need, context={**need.context, **told}) for need in wanted) == []
@@ -219,11 +219,11 @@ def test_the_reaper_may_do_exactly_what_it_does(
 @pytest.mark.parametrize("context", [{}, {"aws:ResourceTag/expires-at": "x"}, {"aws:ResourceTag/trainplan": "1"}])
 def test_the_reaper_ends_nothing_that_is_not_marked_twice(context: dict[str, str]) -> None:
     anothers = Need("ec2:TerminateInstances", f"arn:aws:ec2:eu-west-1:{ACCOUNT}:instance/i-1", context)
-    assert not held("reaper").allows(anothers)
+    assert not held_policy("reaper").allows(anothers)
 
 
 def test_a_schedule_ends_machines_of_ours_and_starts_the_reaper() -> None:
-    found = held("schedule")
+    found = held_policy("schedule")
     machine = f"arn:aws:ec2:eu-west-1:{ACCOUNT}:instance/i-1"
     assert found.allows(Need("ec2:TerminateInstances", machine, OURS))
     assert found.allows(Need("lambda:InvokeFunction", f"arn:aws:lambda:{HOME}:{ACCOUNT}:function:trainplan-reaper"))
@@ -248,7 +248,7 @@ MACHINE = [
 
 
 def test_a_machine_may_do_exactly_what_its_agent_does() -> None:
-    found = held("machine")
+    found = held_policy("machine")
     assert found.refused(MACHINE) == []
     assert found.unused() == set()
 
@@ -268,4 +268,4 @@ def test_a_machine_may_do_exactly_what_its_agent_does() -> None:
     ids=str,
 )
 def test_a_machine_may_do_nothing_else(need: Need) -> None:
-    assert not held("machine").allows(need)
+    assert not held_policy("machine").allows(need)

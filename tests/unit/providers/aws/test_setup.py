@@ -147,7 +147,7 @@ def test_it_waits_where_a_new_role_has_to_be_known_first(desk: Callable[..., Des
     one = desk()
     one.carry_out(list(one.set_up.lacking()))
     assert one.waited == [SETTLES_SECONDS] * 3
-    assert one.said == [f"waiting {SETTLES_SECONDS:.0f} s until every part of AWS knows it"] * 3
+    assert one.messages == [f"waiting {SETTLES_SECONDS:.0f} s until every part of AWS knows it"] * 3
 
 
 def test_cut_off_anywhere_it_goes_on(bare: Double, desk: Callable[..., Desk]) -> None:

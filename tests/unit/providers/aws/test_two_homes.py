@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.contract.aws_command import machines
-from tests.unit.planner.cli.command import Said, plan
+from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ global_batch_size: 128
 """
 
 
-def sweep(*more: str) -> Said:
+def sweep(*more: str) -> CommandResult:
     said = plan("sweep", "--provider", "aws", "--yes", "--json", *more)
     assert said.code == 0, said.err
     return said
@@ -59,4 +59,4 @@ def test_a_sweep_in_one_home_leaves_the_others_machine_alone(
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "two" / "root"))
     sweep("--client", client)
     assert living(double) == []
-    assert double.left() == []
+    assert double.remaining() == []

@@ -57,7 +57,7 @@ class Client:
         found = [f"{call['method']} {call['path']}" for call in self.azure.control("calls")]
         return [call for call in found if call.startswith(method)]
 
-    def left(self) -> list[str]:
+    def remaining(self) -> list[str]:
         """Kinds of what is there of runs, by the double's own ledger."""
         return sorted(row["kind"] for row in self.azure.control("ledger") if row["left"])
 

@@ -133,7 +133,7 @@ def test_a_region_without_scheduled_deallocates_is_a_place_without_room(make_wor
     with pytest.raises(CapacityError, match="ComputeSchedule") as caught:
         world.request()
     assert "cloud_timer" in caught.value.hint
-    assert world.left() == []
+    assert world.remaining() == []
     found = line(world, "deadline timer")
     assert (found.state, found.fix) == (REFUSED, caught.value.hint)
     alone = world.another(cloud_timer="none")
@@ -221,8 +221,8 @@ def test_the_doctor_says_what_a_contributor_cannot_have(make_world: MakeWorld) -
 def test_a_contributor_launches_without_the_right_to_grant(make_world: MakeWorld) -> None:
     world = make_world(granted=[CONTRIBUTOR])
     world.provider.launch(world.request())
-    assert "role_assignment" not in world.left()
-    assert "machine" in world.left()
+    assert "role_assignment" not in world.remaining()
+    assert "machine" in world.remaining()
 
 
 def test_the_sign_in_is_the_environments_service_principal(world: Client) -> None:
@@ -283,7 +283,7 @@ def test_without_the_sdk_the_person_is_told(world: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "setting"),
     [
         ({"subscription": "mine"}, "subscription"),
         ({"group": "a/b"}, "group"),
@@ -294,8 +294,8 @@ def test_without_the_sdk_the_person_is_told(world: Client) -> None:
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_setting_that_is_wrong_is_named(options: dict[str, str], named: str, tmp_path: Path) -> None:
-    with pytest.raises(BadRequestError, match=named):
+def test_a_setting_that_is_wrong_is_named(options: dict[str, str], setting: str, tmp_path: Path) -> None:
+    with pytest.raises(BadRequestError, match=setting):
         make(ProviderSettings(home=tmp_path, options=options, environment={}, now=lambda: NOON))
 
 

@@ -29,15 +29,22 @@ def row(type_name: str, name: str, sku: str, **properties: Any) -> dict[str, Any
     }
 
 
-MADE = "2026-08-01T12:00:00+00:00"
+CREATED_AT = "2026-08-01T12:00:00+00:00"
 OTHERS = [
-    row("Microsoft.Compute/disks", "photos", "Premium_LRS", diskSizeGB=128, diskState="Unattached", timeCreated=MADE),
-    row("Microsoft.Compute/snapshots", "old", "Standard_LRS", diskSizeGB=100, timeCreated=MADE),
+    row(
+        "Microsoft.Compute/disks",
+        "photos",
+        "Premium_LRS",
+        diskSizeGB=128,
+        diskState="Unattached",
+        timeCreated=CREATED_AT,
+    ),
+    row("Microsoft.Compute/snapshots", "old", "Standard_LRS", diskSizeGB=100, timeCreated=CREATED_AT),
     row("Microsoft.Network/publicIPAddresses", "web", "Standard", publicIPAllocationMethod="Static"),
     row("Microsoft.Network/loadBalancers", "front", "Standard"),
     row("Microsoft.Network/loadBalancers", "plain", "Basic"),
     row("Microsoft.Network/natGateways", "out", "Standard"),
-    row("Microsoft.Storage/storageAccounts", "pictures", "Standard_LRS", creationTime=MADE),
+    row("Microsoft.Storage/storageAccounts", "pictures", "Standard_LRS", creationTime=CREATED_AT),
 ]
 
 

@@ -41,12 +41,12 @@ def test_with_the_condition_a_launch_and_its_teardown_work(make_world: MakeWorld
     run = world.request()
     made = world.provider.launch(run)
     assert made.state is InstanceState.RUNNING
-    assert "role_assignment" in world.left()
+    assert "role_assignment" in world.remaining()
     for _ in range(3):
         world.provider.sleep(60)
         for owned in world.provider.list_owned():
             world.provider.delete(owned)
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_the_file_of_the_condition_is_the_condition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [(CLIENT, "the machines' role"), ({"actions": ["*"], "notActions": []}, "any role")],
 )
-def test_the_doctor_says_how_much_may_be_granted(make_world: MakeWorld, row: dict[str, Any], said: str) -> None:
+def test_the_doctor_says_how_much_may_be_granted(make_world: MakeWorld, row: dict[str, Any], message: str) -> None:
     world = make_world(granted=[row])
     (granting,) = [check for check in world.provider.doctor() if check.name == "granting"]
     assert granting.state is PreflightState.OK
-    assert said in granting.detail
+    assert message in granting.detail
     assert world.provider.account.may(GRANTS)

@@ -28,7 +28,7 @@ REGIONS = ("--region", "eastus", "--region", "westeurope")
 _WORLDS: list[Client] = []
 
 
-def made(settings: ProviderSettings) -> AzureProvider:
+def make_provider(settings: ProviderSettings) -> AzureProvider:
     """What the registry calls: the adapter as it is, in the double's time."""
     world = _WORLDS[-1]
     return a_provider(settings.home, world.azure)
@@ -46,7 +46,7 @@ def desk(make_world: Callable[..., Client], tmp_path: Path, monkeypatch: pytest.
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(tmp_path)
         (tmp_path / "job.yaml").write_text(JOB)
-        monkeypatch.setitem(registry.FACTORIES, "azure", f"{__name__}:made")
+        monkeypatch.setitem(registry.FACTORIES, "azure", f"{__name__}:make_provider")
         _WORLDS.append(world)
         return world
 
@@ -88,7 +88,7 @@ def test_from_the_estimate_to_the_receipt_with_nothing_left(
     ended = json.loads(said.out)
     assert (ended["outcome"], ended["attempts"]) == ("succeeded", 1)
     assert sizes(world)[0].startswith(size)
-    assert world.left() == []
+    assert world.remaining() == []
     assert plan("sweep", "--provider", "azure", "--dry-run", "--json").code == 0
 
 
@@ -98,7 +98,7 @@ def test_a_region_without_room_is_left_for_the_next(desk: Callable[..., Client])
     said = plan("launch", "job.yaml", *words, "--yes", "--max-cost", 2, "--json")
     assert said.code == 0, said.err
     assert len(sizes(world)) == 2
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 def test_what_is_retired_is_not_launched_unless_it_is_named(desk: Callable[..., Client]) -> None:
@@ -124,4 +124,4 @@ def test_a_new_subscription_launches_a_small_machine_and_creates_nothing_that_it
     assert SIZES[size][1] <= 10
     assert said.err.count("azure: left out") == 1
     assert "for a quota that is too small" in said.err
-    assert world.left() == []
+    assert world.remaining() == []

@@ -30,7 +30,7 @@ def abandoned(world: Client) -> LaunchRequest:
 def test_the_machine_deletes_its_own_group_and_nothing_is_left(make_world: MakeWorld) -> None:
     world = make_world(cloud_timer_works=False)
     abandoned(world)
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 def test_a_machine_waits_for_its_right_and_then_ends_itself(make_world: MakeWorld) -> None:
@@ -38,9 +38,9 @@ def test_a_machine_waits_for_its_right_and_then_ends_itself(make_world: MakeWorl
     world = make_world(role_holds_after=20 * 60, cloud_timer_works=False)
     world.provider.launch(request(world.provider, Ask(run_id="r1", behaviour="finish", lasting=timedelta(hours=3))))
     world.provider.sleep(15 * 60)
-    assert "machine" in world.left()
+    assert "machine" in world.remaining()
     world.provider.sleep(10 * 60)
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 def test_a_right_that_never_comes_leaves_the_machine_to_azures_timer(make_world: MakeWorld) -> None:
@@ -68,7 +68,7 @@ def test_azures_timer_stops_what_computes_and_no_more(make_world: MakeWorld) -> 
     for one in owned:
         world.provider.delete(one)
     world.provider.sleep(60)
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 def test_without_the_right_to_delete_its_group_a_machine_only_switches_itself_off(make_world: MakeWorld) -> None:
@@ -110,4 +110,4 @@ def test_a_machine_that_is_evicted_takes_its_disk_and_address_with_it(make_world
         raise AssertionError(world.provider.get(ref).state)
     except InstanceNotFoundError:
         pass
-    assert world.left() == ["network", "resource_group", "role_assignment", "security_group"]
+    assert world.remaining() == ["network", "resource_group", "role_assignment", "security_group"]

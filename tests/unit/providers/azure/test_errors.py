@@ -93,7 +93,7 @@ def test_an_error_within_a_message_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "quota"),
+    ("message", "quota"),
     [
         ("standardNCASv3_T4Family Cores", "standardNCASv3_T4Family Cores"),
         ("Total Regional Cores", "Total Regional Cores"),
@@ -101,8 +101,8 @@ def test_an_error_within_a_message_is_found() -> None:
         ("LowPriorityCores", "LowPriorityCores"),
     ],
 )
-def test_a_quota_is_named_with_what_it_has_to_be(said: str, quota: str) -> None:
-    error = refusal(409, body("OperationNotAllowed", QUOTA.format(name=said)), "PUT virtualMachines")
+def test_a_quota_is_named_with_what_it_has_to_be(message: str, quota: str) -> None:
+    error = refusal(409, body("OperationNotAllowed", QUOTA.format(name=message)), "PUT virtualMachines")
     assert isinstance(error, QuotaError)
     assert error.quota == quota
     assert "from 0 to 4" in error.hint
@@ -151,9 +151,9 @@ def test_an_unknown_code_stays_unknown_but_for_what_its_status_says(status: int,
     assert (type(error), error.code) == (kind, "NeverHeardOf")
 
 
-@pytest.mark.parametrize("told", [None, {}, [], "text", {"error": None}, {"error": {"details": ["x"]}}])
-def test_whatever_comes_is_an_error(told: Any) -> None:
-    assert refusal(418, told, "x").code == "418"
+@pytest.mark.parametrize("reply", [None, {}, [], "text", {"error": None}, {"error": {"details": ["x"]}}])
+def test_whatever_comes_is_an_error(reply: Any) -> None:
+    assert refusal(418, reply, "x").code == "418"
 
 
 def test_every_error_says_what_to_do() -> None:

@@ -64,7 +64,7 @@ def test_an_image_without_nvme_is_refused_before_anything_is_made(make_world: Ma
     with pytest.raises(BadRequestError, match="Standard_D8s_v6 has disk controllers of type NVMe") as caught:
         world.provider.resolve(replace(world.request(), offer=offer, resolution=None, calls=()))
     assert "image" in caught.value.hint
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 def trust_of(generation: str, kind: str, size: dict[str, str]) -> str:

@@ -38,7 +38,7 @@ def test_a_launch_makes_this_and_no_more(world: Client) -> None:
     run = world.request()
     made = world.provider.launch(run)
     assert made.state is InstanceState.RUNNING
-    assert world.left() == KINDS
+    assert world.remaining() == KINDS
     assert {owned.kind for owned in world.provider.list_owned(run.run_id)} == set()  # the list lags behind
     world.provider.sleep(world.provider.listing_lag.total_seconds())
     owned = world.provider.list_owned(run.run_id)
@@ -54,7 +54,7 @@ def test_a_place_without_room_says_so_and_keeps_nothing(make_world: MakeWorld, f
     with pytest.raises(CapacityError) as caught:
         world.provider.launch(world.request())
     assert caught.value.code == {"sync": "SkuNotAvailable", "lro": "AllocationFailed"}[form]
-    assert world.left() == []
+    assert world.remaining() == []
     calls = world.calls("DELETE")
     assert [call.rpartition("/")[2] for call in calls] == ["trainplan-r1-1"] * 2
     assert "virtualMachines" in calls[0]
@@ -69,19 +69,19 @@ def test_a_size_that_the_region_does_not_have_is_a_place_without_room(world: Cli
 
 
 @pytest.mark.parametrize(
-    ("market", "limit", "named"),
+    ("market", "limit", "quota"),
     [
         (Market.ON_DEMAND, "*/standardNCASv3_T4Family", "standardNCASv3_T4Family Cores"),
         (Market.ON_DEMAND, "*/cores", "Total Regional Cores"),
         (Market.SPOT, "*/lowPriorityCores", "Total Regional Low Priority Cores"),
     ],
 )
-def test_a_quota_is_named_and_nothing_is_left(make_world: MakeWorld, market: Market, limit: str, named: str) -> None:
+def test_a_quota_is_named_and_nothing_is_left(make_world: MakeWorld, market: Market, limit: str, quota: str) -> None:
     world = make_world(limits={limit: 3})
     with pytest.raises(QuotaError) as caught:
         world.provider.launch(world.request(market=market))
-    assert caught.value.quota == named
-    assert world.left() == []
+    assert caught.value.quota == quota
+    assert world.remaining() == []
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_other_refusals_are_what_their_code_says(
     assert caught.value.code == code
     if kind in (ThrottledError, TransientError):
         assert world.provider.launch(run).state is InstanceState.RUNNING
-        assert world.left() == KINDS
+        assert world.remaining() == KINDS
 
 
 def times_until_told(call: str, kind: type[ProviderError]) -> int:
@@ -132,7 +132,7 @@ def test_what_makes_no_machine_is_sent_again_within_the_launch(world: Client, ca
     for lost in [*WITHOUT_MACHINE, "GET virtualMachines"]:
         world.script(lost, effect=effect, times=3 if lost == call else 1)
     assert world.provider.launch(world.request()).state is InstanceState.RUNNING
-    assert world.left() == KINDS
+    assert world.remaining() == KINDS
 
 
 @pytest.mark.parametrize("effect", ["lost_request", "lost_reply"])
@@ -152,7 +152,7 @@ def test_a_call_without_an_answer_is_made_good_by_launching_again(world: Client,
         world.provider.launch(run)
     made = world.another().launch(run)
     assert made.state in (InstanceState.PENDING, InstanceState.RUNNING)
-    assert world.left() == KINDS
+    assert world.remaining() == KINDS
     submitted = [call for call in world.calls("POST") if call.endswith("SubmitDeallocate")]
     assert submitted, "the cloud's timer is armed also where the create was another process's"
 
@@ -175,17 +175,17 @@ def test_a_machine_that_failed_for_another_is_ended_by_whoever_looks(make_world:
     assert world.another().get(_ref(run.run_id)).end is EndKind.LOST
     with pytest.raises(CapacityError):
         world.another().launch(run)
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 def test_an_attempt_that_lived_is_not_launched_again(world: Client) -> None:
     run = world.request("finish")
     world.provider.launch(run)
     world.provider.sleep(300)
-    assert world.left() == []
+    assert world.remaining() == []
     again = world.another().launch(run)
     assert (again.state, again.end) == (InstanceState.ENDED, None)
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 def test_an_attempt_whose_machine_was_evicted_is_not_launched_again(world: Client) -> None:
@@ -195,7 +195,7 @@ def test_an_attempt_whose_machine_was_evicted_is_not_launched_again(world: Clien
     wait_until_it_trains(world.provider, run)
     world.provider.sleep(120)
     assert state_of(world.provider, _ref(run.run_id)) is None
-    assert "resource_group" in world.left()
+    assert "resource_group" in world.remaining()
     assert world.another().launch(run).state is InstanceState.ENDED
 
 
@@ -246,7 +246,7 @@ def test_a_machine_whose_timer_is_refused_is_withdrawn(
     began = world.azure.now()
     with pytest.raises(kind, match="does not schedule the machine's end") as caught:
         world.provider.launch(world.request())
-    assert world.left() == []
+    assert world.remaining() == []
     assert world.azure.now() - began < timedelta(minutes=5)
     assert code in caught.value.message
 
@@ -260,7 +260,7 @@ def test_a_timer_that_is_refused_to_the_next_client_ends_no_machine_that_trains(
     wait_until_it_trains(world.provider, run)
     world.rules(timer_error="OperationNotAllowed")
     assert world.another().launch(run).state is InstanceState.RUNNING
-    assert world.left() == KINDS
+    assert world.remaining() == KINDS
 
 
 @pytest.mark.parametrize("lag_seconds", [1, 12])
@@ -270,7 +270,7 @@ def test_a_group_that_is_not_found_right_after_its_create_is_waited_for(
     """Resource Manager replicates what it was told; within one launch, not as a try of the engine's."""
     world = make_world(group_lag=lag_seconds)
     assert world.provider.launch(world.request()).state is InstanceState.RUNNING
-    assert world.left() == KINDS
+    assert world.remaining() == KINDS
 
 
 def test_a_group_that_is_never_found_is_refused_within_five_minutes(make_world: MakeWorld) -> None:

@@ -43,10 +43,10 @@ def recorded(oracles: Path) -> list[dict[str, Any]]:
     return [{**row, "body": body_of(row["body"])} for row in found]
 
 
-def body_of(kept: Any) -> Any:
-    if "string" in kept:
-        return json.loads(kept["string"])
-    return kept.get("data", kept)
+def body_of(recorded: Any) -> Any:
+    if "string" in recorded:
+        return json.loads(recorded["string"])
+    return recorded.get("data", recorded)
 
 
 def documents(recorded: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ def test_every_recorded_error_has_its_reaction(recorded: list[dict[str, Any]]) -
         assert "Failed to find metric configuration" in error.message
 
 
-def told(world: Client, path: str, api: str, **query: str) -> Any:
+def reply_of(world: Client, path: str, api: str, **query: str) -> Any:
     reply = world.provider.account.arm.send(Call(method="GET", path=path, api=API[api], query=query))
     assert reply.status == 200
     return reply.body
@@ -117,7 +117,7 @@ def test_the_doubles_machine_has_no_field_that_azures_model_lacks(
 ) -> None:
     run = world.request(market=Market.SPOT)
     world.provider.launch(run)
-    shown = told(world, machine_path(SUBSCRIPTION, "trainplan-r1-1"), "compute", **{"$expand": "instanceView"})
+    shown = reply_of(world, machine_path(SUBSCRIPTION, "trainplan-r1-1"), "compute", **{"$expand": "instanceView"})
     SdkModels("azure.mgmt.compute", "VirtualMachine").check_reply(shown)
     always = set.intersection(*(set(one) for one in documents(recorded, "virtualMachines")))
     inside = set.intersection(*(set(one["properties"]) for one in documents(recorded, "virtualMachines")))
@@ -130,7 +130,7 @@ def test_the_doubles_machine_has_no_field_that_azures_model_lacks(
 
 def test_the_doubles_groups_have_the_fields_of_recorded_ones(world: Client, recorded: list[dict[str, Any]]) -> None:
     world.provider.launch(world.request())
-    shown = told(world, group_path(SUBSCRIPTION, "trainplan-r1-1"), "resources")
+    shown = reply_of(world, group_path(SUBSCRIPTION, "trainplan-r1-1"), "resources")
     groups = documents(recorded, "resourcegroups")
     assert set(shown) <= set.union(*(set(one) for one in groups))
     assert set.intersection(*(set(one) for one in groups)) <= set(shown)
@@ -149,15 +149,15 @@ def test_the_doubles_networks_have_no_field_that_azures_model_lacks(
 ) -> None:
     world.provider.launch(world.request())
     home = group_path(SUBSCRIPTION, "trainplan-r1-1")
-    SdkModels(package, model).check_reply(told(world, f"{home}/providers/{path}", api))
+    SdkModels(package, model).check_reply(reply_of(world, f"{home}/providers/{path}", api))
 
 
 def test_the_doubles_quotas_and_images_have_no_field_that_azures_model_lacks(world: Client) -> None:
     place = f"{subscription_path(SUBSCRIPTION)}/providers/Microsoft.Compute/locations/eastus"
-    for row in told(world, f"{place}/usages", "compute")["value"]:
+    for row in reply_of(world, f"{place}/usages", "compute")["value"]:
         SdkModels("azure.mgmt.compute", "Usage").check_reply(row)
     images = f"{place}/publishers/microsoft-dsvm/artifacttypes/vmimage/offers/ubuntu-hpc/skus/2204/versions"
-    shown = told(world, f"{images}/24.04.202611110", "compute")
+    shown = reply_of(world, f"{images}/24.04.202611110", "compute")
     SdkModels("azure.mgmt.compute", "VirtualMachineImage").check_reply(shown)
 
 

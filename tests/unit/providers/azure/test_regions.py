@@ -86,7 +86,7 @@ def test_a_region_that_azure_closes_is_a_place_without_room_and_nothing_is_left(
     with pytest.raises(CapacityError, match="disallowed by Azure") as caught:
         world.provider.launch(world.request())
     assert caught.value.code == "RequestDisallowedByAzure"
-    assert world.left() == []
+    assert world.remaining() == []
     run = world.request()
     elsewhere = replace(run, attempt=2, offer=an_offer("westus3", Market.ON_DEMAND), resolution=None)
     provider = world.another()

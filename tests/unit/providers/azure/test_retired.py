@@ -74,4 +74,4 @@ def test_an_image_that_the_size_cannot_boot_is_told_before_anything_is_made(worl
     with pytest.raises(BadRequestError, match="generation V1") as caught:
         world.provider.resolve(replace(world.request(), offer=offer, resolution=None))
     assert "image" in caught.value.hint
-    assert world.left() == []
+    assert world.remaining() == []

@@ -33,10 +33,10 @@ def bare(make_world: MakeWorld, **rules: object) -> Client:
     return world
 
 
-def set_up(world: Client, said: list[str] | None = None) -> AzureProvider:
+def set_up(world: Client, messages: list[str] | None = None) -> AzureProvider:
     provider = world.another(region="eastus")
     for step in provider.lacking():
-        provider.carry_out(step, (said if said is not None else []).append)
+        provider.carry_out(step, (messages if messages is not None else []).append)
     return provider
 
 

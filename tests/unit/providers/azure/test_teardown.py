@@ -43,7 +43,7 @@ def test_the_group_is_deleted_by_force_and_looked_for(world: Client) -> None:
     request = world.request()
     ref = launched(world.provider, request).ref
     cleared(world, the_run(world, request, ref))
-    assert world.left() == []
+    assert world.remaining() == []
     (forced,) = {
         call["query"].get("forceDeletionTypes")
         for call in world.azure.control("calls")
@@ -68,7 +68,7 @@ def test_what_still_bills_is_named_where_the_deletion_is_stuck(make_world: MakeW
     assert ledger["resource_group"]["left"]
     world.provider.sleep(3600)
     cleared(world, run)
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 def test_a_right_that_outlives_its_group_is_found_and_deleted(make_world: MakeWorld) -> None:
@@ -77,11 +77,11 @@ def test_a_right_that_outlives_its_group_is_found_and_deleted(make_world: MakeWo
     ref = launched(world.provider, request).ref
     world.provider.delete(ref)
     world.provider.sleep(60)
-    assert world.left() == ["role_assignment"]
+    assert world.remaining() == ["role_assignment"]
     (right,) = world.provider.list_owned()
     assert (right.kind, right.run_id, right.attempt) == ("role_assignment", "r1", 1)
     cleared(world, the_run(world, request, ref))
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 def test_a_right_of_a_group_that_somebody_else_made_has_its_labels(world: Client) -> None:
@@ -100,7 +100,7 @@ def test_a_right_whose_group_is_not_listed_is_left_alone(world: Client) -> None:
     request = world.request()
     world.provider.launch(request)
     assert world.provider.list_owned() == []
-    assert "role_assignment" in world.left()
+    assert "role_assignment" in world.remaining()
 
 
 @pytest.mark.parametrize("call", ["GET resourcegroups", "GET resources", "GET roleAssignments"])
@@ -134,7 +134,7 @@ def test_a_delete_that_is_refused_is_told(world: Client) -> None:
     assert "lock" in caught.value.hint
     world.provider.delete(ref)
     world.provider.sleep(60)
-    assert world.left() == []
+    assert world.remaining() == []
 
 
 def test_everything_that_bills_is_listed_with_what_it_costs(world: Client) -> None:

@@ -81,13 +81,13 @@ class Playground:
         (self.home / "mounted").unlink(missing_ok=True)
 
     @property
-    def told(self) -> list[str]:
+    def calls(self) -> list[str]:
         path = self.home / "told"
         return path.read_text().replace(f"{self.home}/", "/").splitlines() if path.exists() else []
 
     @property
     def mounts(self) -> list[str]:
-        return [line for line in self.told if line.startswith("mount")]
+        return [line for line in self.calls if line.startswith("mount")]
 
 
 MOUNTS = [
@@ -105,7 +105,7 @@ def playground(tmp_path: Path) -> Playground:
 def test_a_blank_disk_is_formatted_once_and_mounted_where_the_data_go(playground: Playground) -> None:
     playground.disk("sdb")
     assert playground.run() == 0
-    assert playground.told == ["mkfs /dev/sdb", *MOUNTS]
+    assert playground.calls == ["mkfs /dev/sdb", *MOUNTS]
     assert (playground.home / "var/lib/trainplan/data").is_dir()
     assert (playground.home / "var/lib/trainplan/spool/fetched").is_dir()
 
@@ -115,14 +115,14 @@ def test_a_machine_that_restarts_mounts_it_and_formats_nothing(playground: Playg
     playground.run()
     playground.reboot()
     assert playground.run() == 0
-    assert playground.told == ["mkfs /dev/sdb", *MOUNTS, *MOUNTS]
+    assert playground.calls == ["mkfs /dev/sdb", *MOUNTS, *MOUNTS]
 
 
 def test_doing_it_again_changes_nothing(playground: Playground) -> None:
     playground.disk("sdb")
     playground.run()
     assert playground.run() == 0
-    assert playground.told == ["mkfs /dev/sdb", *MOUNTS]
+    assert playground.calls == ["mkfs /dev/sdb", *MOUNTS]
 
 
 @pytest.mark.parametrize(
@@ -133,14 +133,14 @@ def test_doing_it_again_changes_nothing(playground: Playground) -> None:
 def test_what_is_not_blank_or_not_the_disk_is_never_formatted(playground: Playground, disk: dict[str, Any]) -> None:
     playground.disk("sdb", **disk)
     assert playground.run() == 1
-    assert set(playground.told) == {"sleep 5"}
-    assert len(playground.told) == 59
+    assert set(playground.calls) == {"sleep 5"}
+    assert len(playground.calls) == 59
 
 
 def test_a_disk_that_comes_late_is_waited_for(playground: Playground) -> None:
     playground.disk("sdb", folder="later")
     assert playground.run() == 0
-    assert playground.told == ["sleep 5", "mkfs /dev/sdb", *MOUNTS]
+    assert playground.calls == ["sleep 5", "mkfs /dev/sdb", *MOUNTS]
 
 
 def test_a_machine_without_one_is_sent_nothing_of_it() -> None:

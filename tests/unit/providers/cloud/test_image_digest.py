@@ -24,12 +24,12 @@ class Registry:
 
     def __init__(self) -> None:
         self.reply: Reply = lambda path, authorization: (200, {}, MANIFEST)
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                registry.asked.append(self.path)
+                registry.requests.append(self.path)
                 status, headers, body = registry.reply(self.path, self.headers.get("Authorization") or "")
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(body))}.items():
@@ -63,8 +63,8 @@ def references(registries: tuple[Registry, Registry]) -> list[str]:
 
 def test_the_answer_is_hashed(registries: tuple[Registry, Registry]) -> None:
     assert digest_of(references(registries)) == DIGEST
-    assert registries[0].asked == ["/v2/library/python/manifests/3.12"]
-    assert registries[1].asked == []
+    assert registries[0].requests == ["/v2/library/python/manifests/3.12"]
+    assert registries[1].requests == []
 
 
 @pytest.mark.parametrize(
@@ -90,30 +90,30 @@ def test_a_registry_that_does_not_tell_is_passed_over(registries: tuple[Registry
     assert "mirrors" in caught.value.hint
 
 
-@pytest.mark.parametrize("given", [{"token": "t1"}, {"access_token": "t1"}])
+@pytest.mark.parametrize("headers", [{"token": "t1"}, {"access_token": "t1"}])
 def test_an_anonymous_token_is_asked_for_where_the_registry_says(
-    registries: tuple[Registry, Registry], given: dict[str, str]
+    registries: tuple[Registry, Registry], headers: dict[str, str]
 ) -> None:
     registry = registries[0]
     challenge = f'Bearer realm="http://{registry.place}/token",service="here",scope="repository:library/python:pull"'
 
     def reply(path: str, authorization: str) -> Answer:
         if path.startswith("/token"):
-            return 200, {}, json.dumps(given).encode()
+            return 200, {}, json.dumps(headers).encode()
         if authorization == "Bearer t1":
             return 200, {"Docker-Content-Digest": DIGEST}, MANIFEST
         return 401, {"WWW-Authenticate": challenge}, b""
 
     registry.reply = reply
     assert digest_of(references(registries)[:1]) == DIGEST
-    assert registry.asked[1] == "/token?service=here&scope=repository%3Alibrary%2Fpython%3Apull"
+    assert registry.requests[1] == "/token?service=here&scope=repository%3Alibrary%2Fpython%3Apull"
 
 
-@pytest.mark.parametrize("said", [b"[]", b"not json", b"{}", b'{"token": 3}'])
-def test_a_token_that_is_none(registries: tuple[Registry, Registry], said: bytes) -> None:
+@pytest.mark.parametrize("body", [b"[]", b"not json", b"{}", b'{"token": 3}'])
+def test_a_token_that_is_none(registries: tuple[Registry, Registry], body: bytes) -> None:
     registry = registries[0]
     challenge = {"WWW-Authenticate": f'Bearer realm="http://{registry.place}/token"'}
-    registry.reply = lambda path, authorization: (200, {}, said) if path.startswith("/token") else (401, challenge, b"")
+    registry.reply = lambda path, authorization: (200, {}, body) if path.startswith("/token") else (401, challenge, b"")
     with pytest.raises(TransientError):
         digest_of(references(registries)[:1])
 

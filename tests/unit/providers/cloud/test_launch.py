@@ -46,7 +46,7 @@ class Resolving(FakeProvider):
 PROVIDER = Resolving(FakeClock())
 
 
-class Kept:
+class MemoryBucket:
     """A run directory in memory."""
 
     uri = "s3://bucket/runs/r"
@@ -60,7 +60,7 @@ class Kept:
     def delete(self, prefix: str) -> None:
         self.objects = {path: data for path, data in self.objects.items() if not path.startswith(f"{prefix}/")}
 
-    def beside(self, prefix: str) -> Kept:
+    def beside(self, prefix: str) -> MemoryBucket:
         return self
 
 
@@ -68,18 +68,18 @@ class Registries:
     """Knows one digest, and who asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, ...]] = []
+        self.requests: list[tuple[str, ...]] = []
 
     def digest(self, references: Sequence[str]) -> str:
-        self.asked.append(tuple(references))
+        self.requests.append(tuple(references))
         return DIGEST
 
 
-def rented(kept: Kept, registries: Registries, **changes: Any) -> Rented:
+def rented(bucket: MemoryBucket, registries: Registries, **changes: Any) -> Rented:
     usual: dict[str, Any] = {
         "cloud": "aws",
         "service": "s3",
-        "store": lambda run_id: kept,
+        "store": lambda run_id: bucket,
         "region": lambda: "eu-west-1",
         "now": lambda: NOON,
         "digest": registries.digest,
@@ -99,25 +99,25 @@ def a_request(**changes: Any) -> LaunchRequest:
 
 
 def test_what_is_open_is_looked_up_once() -> None:
-    kept, registries = Kept(), Registries()
+    kept, registries = MemoryBucket(), Registries()
     made = rented(kept, registries, mirrors=("here:5000",))
     assert made.resolve(a_request()) == MachineResolution(
         image_digest=DIGEST, run_uri=kept.uri, run_region="eu-west-1", boot_deadline=NOON + timedelta(minutes=45)
     )
-    assert registries.asked[0][0].startswith("here:5000/library/python:")
-    assert len(registries.asked) == 1
+    assert registries.requests[0][0].startswith("here:5000/library/python:")
+    assert len(registries.requests) == 1
     assert kept.objects == {}
 
 
 def test_an_image_of_ones_own_needs_no_look() -> None:
     registries = Registries()
     own = "registry.example/mine@sha256:" + "c" * 64
-    assert rented(Kept(), registries).resolve(a_request(job=a_job(container=own))).image_digest == ""
-    assert registries.asked == []
+    assert rented(MemoryBucket(), registries).resolve(a_request(job=a_job(container=own))).image_digest == ""
+    assert registries.requests == []
 
 
 def test_a_replay_out_of_the_journal_writes_the_same_bytes() -> None:
-    kept = Kept()
+    kept = MemoryBucket()
     made = rented(kept, Registries(), endpoints={"s3": "http://127.0.0.1:1"})
     request = a_request()
     request = replace(request, resolution=made.resolve(request))
@@ -135,7 +135,7 @@ def test_a_replay_out_of_the_journal_writes_the_same_bytes() -> None:
 
 
 def test_what_the_journal_keeps_is_small_and_our_own_parts_are_checked() -> None:
-    made = rented(Kept(), Registries())
+    made = rented(MemoryBucket(), Registries())
     request = a_request()
     calls = made.puts(made.machine(replace(request, resolution=made.resolve(request)), END))
     ours = next(call for call in calls if str(call.parameters["Path"]).endswith(AGENT))
@@ -150,12 +150,12 @@ def test_what_the_journal_keeps_is_small_and_our_own_parts_are_checked() -> None
 
 def test_a_request_that_was_not_looked_up_is_refused() -> None:
     with pytest.raises(BadRequestError, match="was not looked up"):
-        rented(Kept(), Registries()).machine(a_request(), END)
+        rented(MemoryBucket(), Registries()).machine(a_request(), END)
 
 
 def test_the_machine_gets_its_data_and_the_framework_that_runs_there() -> None:
     file = File(path="", uri="s3://bucket/data/x/shard-0.tar", to="data/shard-0.tar", sha256="a" * 64, size_bytes=7)
-    kept = Kept()
+    kept = MemoryBucket()
     tpu = an_offer(provider="gcp", device="TPU v5e", device_count=1, memory_gib=48.0)
     made = rented(kept, Registries(), cloud="gcp", service="storage")
     kept.uri = "gs://bucket/runs/r"
@@ -182,7 +182,7 @@ def test_data_is_looked_up_once_and_its_machine_has_the_time_to_fetch_it() -> No
         asked.append(data.url)
         return (file,)
 
-    made = rented(Kept(), Registries(), files=files)
+    made = rented(MemoryBucket(), Registries(), files=files)
     request = made.with_data(made.with_data(a_request(job=a_job(**OWN_DATA))))
     assert (request.data, asked) == ((file,), [ADDRESS])
     request = replace(request, resolution=made.resolve(request))
@@ -198,7 +198,7 @@ def test_data_is_looked_up_once_and_its_machine_has_the_time_to_fetch_it() -> No
 def test_weights_of_this_computer_are_refused_before_anything_is_rented(tmp_path: Path) -> None:
     job = a_job(model={"preset": "vgg16", "weights": str(tmp_path / "model.keras")})
     with pytest.raises(BadRequestError, match="no rented machine can read") as refusal:
-        rented(Kept(), Registries()).with_data(a_request(job=job))
+        rented(MemoryBucket(), Registries()).with_data(a_request(job=job))
     assert "copy it to a bucket" in refusal.value.hint
     assert "weights: imagenet" in refusal.value.hint
 
@@ -221,7 +221,7 @@ def finds(*others: File) -> Callable[[DataSpec, object], tuple[File, ...]]:
 @pytest.mark.parametrize("before", [False, True], ids=["all looked up here", "data looked up before"])
 def test_weights_of_a_bucket_are_fetched_beside_the_data(*, before: bool) -> None:
     shard = File(path="", uri=f"{ADDRESS}/s.tar", to="data/x/s.tar", sha256="a" * 64, size_bytes=7, unpack=True)
-    made = rented(Kept(), Registries(), files=finds(shard))
+    made = rented(MemoryBucket(), Registries(), files=finds(shard))
     job = a_job(**OWN_DATA | {"model": FINE_TUNED})
     request = made.with_data(made.with_data(a_request(job=job, data=(shard,) if before else ())))
     assert [file.uri for file in request.data] == [shard.uri, WEIGHTS]
@@ -234,13 +234,13 @@ def test_weights_of_a_bucket_are_fetched_beside_the_data(*, before: bool) -> Non
 
 
 def test_weights_that_are_no_single_file_are_refused() -> None:
-    made = rented(Kept(), Registries(), files=lambda *_: ())
+    made = rented(MemoryBucket(), Registries(), files=lambda *_: ())
     with pytest.raises(BadRequestError, match="no single file"):
         made.with_data(a_request(job=a_job(model=FINE_TUNED)))
 
 
 def test_data_that_nobody_brings_and_secrets_of_another_cloud_are_refused() -> None:
-    made = rented(Kept(), Registries())
+    made = rented(MemoryBucket(), Registries())
     with pytest.raises(BadRequestError, match="is not brought"):
         made.with_data(a_request(job=a_job(**OWN_DATA)))
     assert made.with_data(a_request()).data == ()
@@ -250,14 +250,14 @@ def test_data_that_nobody_brings_and_secrets_of_another_cloud_are_refused() -> N
 
 
 def test_stopping_is_a_file_of_the_run_directory() -> None:
-    kept = Kept()
+    kept = MemoryBucket()
     rented(kept, Registries()).ask_to_stop(RunId(RUN_ID))
     assert list(kept.objects) == [STOP]
 
 
 def test_a_wish_to_stop_is_not_for_the_next_attempt() -> None:
     """A run that was stopped and is launched again: its new machine would end as soon as it trains."""
-    kept = Kept()
+    kept = MemoryBucket()
     made = rented(kept, Registries())
     made.ask_to_stop(RunId(RUN_ID))
     request = a_request(attempt=2)

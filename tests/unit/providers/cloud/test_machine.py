@@ -66,8 +66,8 @@ def part(
     return machine_part(request, launchable(wanted, hardware), place or a_place(hardware.provider))
 
 
-def spec_of(made: MachinePart) -> Spec:
-    return read_spec(made.objects[-1].data.decode())
+def spec_of(part: MachinePart) -> Spec:
+    return read_spec(part.objects[-1].data.decode())
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,8 @@ def test_a_key_that_is_not_nvidias_ends_the_machine_before_anything_of_it_is_ins
 
 
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")
-@pytest.mark.parametrize(
-    ("brought", "trusted"), [("pinned", True), ("pinned other", True), ("other", False), ("", False)]
-)
-def test_of_the_keys_that_come_the_pinned_one_alone_is_trusted(tmp_path: Path, brought: str, trusted: bool) -> None:
+@pytest.mark.parametrize(("keys", "trusted"), [("pinned", True), ("pinned other", True), ("other", False), ("", False)])
+def test_of_the_keys_that_come_the_pinned_one_alone_is_trusted(tmp_path: Path, keys: str, trusted: bool) -> None:
     """gpg itself, with keys of our own making and the fingerprint of the first in the place of NVIDIA's."""
     homes, prints = {}, {}
     for name in ("pinned", "other"):
@@ -106,7 +104,7 @@ def test_of_the_keys_that_come_the_pinned_one_alone_is_trusted(tmp_path: Path, b
         prints[name] = next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr"))
     folder, keyring = tmp_path / "got", tmp_path / "keyring.gpg"
     folder.mkdir(mode=0o700)
-    armored = b"".join(gpg(homes[name], "--armor", "--export") for name in brought.split())
+    armored = b"".join(gpg(homes[name], "--armor", "--export") for name in keys.split())
     (folder / "key").write_bytes(armored or b"<html>not found</html>")
     text = start_sh()
     function = text[text.index("only_nvidias()") : text.index("toolkit()")].replace(NVIDIAS_KEY, prints["pinned"])

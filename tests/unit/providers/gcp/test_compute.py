@@ -41,7 +41,7 @@ def launched(world: World, request: LaunchRequest) -> InstanceRef:
     return ref
 
 
-def gone(world: World, ref: InstanceRef) -> bool:
+def is_gone(world: World, ref: InstanceRef) -> bool:
     try:
         world.another().get(ref)
     except InstanceNotFoundError:
@@ -124,7 +124,7 @@ def test_a_dead_attempt_stays_dead_when_its_token_is_forgotten(make_world: Calla
     run = in_zone(world, behaviour="finish")
     ref = launched(world, run)
     world.google.sleep(7200)
-    assert gone(world, ref)
+    assert is_gone(world, ref)
     again = world.another().launch(run)
     assert (again.ref, again.state, again.end) == (ref, InstanceState.ENDED, None)
     assert len(world.calls(INSERT)) == 1
@@ -209,7 +209,7 @@ def test_a_machine_that_was_stopped_for_maintenance_is_interrupted_and_can_be_de
     assert "maintenance" in str(seen.reason)
     world.google.sleep(3 * 3600)  # Google's timer was cleared by the stop
     assert [owned.kind for owned in world.provider.list_owned()] == ["instance", "disk"]
-    _ended(world)
+    _end_machines(world)
 
 
 def test_spot_that_was_taken_back_says_so_when_it_is_gone(make_world: Callable[..., World]) -> None:
@@ -220,20 +220,20 @@ def test_spot_that_was_taken_back_says_so_when_it_is_gone(make_world: Callable[.
     assert (seen.state, seen.end, seen.run_id, seen.attempt) == (InstanceState.ENDED, EndKind.RECLAIMED, "r1", 1)
     status = world.provider.store(RunId("r1")).get("attempts/1/status.json")
     assert b"interrupted" in status
-    _ended(world)
+    _end_machines(world)
 
 
 def test_a_host_that_failed_lost_its_machine(make_world: Callable[..., World]) -> None:
     world = make_world(incidents=({"event": "crash", "after": 5},))
     ref = launched(world, in_zone(world))
     assert world.provider.get(ref).end is EndKind.LOST
-    _ended(world)
+    _end_machines(world)
 
 
 def test_a_machine_that_vanished_is_not_found(make_world: Callable[..., World]) -> None:
     world = make_world(incidents=({"event": "vanish", "after": 5},))
     ref = launched(world, in_zone(world))
-    assert gone(world, ref)
+    assert is_gone(world, ref)
     with pytest.raises(InstanceNotFoundError):
         list(world.provider.logs(ref))
 
@@ -241,7 +241,7 @@ def test_a_machine_that_vanished_is_not_found(make_world: Callable[..., World]) 
 def test_the_machine_deletes_itself_by_its_name(world: World) -> None:
     ref = launched(world, in_zone(world, behaviour="finish"))
     world.google.sleep(60)
-    assert gone(world, ref)
+    assert is_gone(world, ref)
     assert world.provider.list_owned() == []
     assert world.calls("compute.instances.delete") == [], "nobody else has deleted it"
 
@@ -252,9 +252,9 @@ def test_either_timer_ends_it_alone(make_world: Callable[..., World], works: str
     world = make_world(trainer="hung", **{other: False})
     ref = launched(world, in_zone(world, lasting=timedelta(minutes=10)))
     world.google.sleep(8 * 60)
-    assert not gone(world, ref)
+    assert not is_gone(world, ref)
     world.google.sleep(8 * 60)
-    assert gone(world, ref)
+    assert is_gone(world, ref)
     assert world.provider.list_owned() == []
 
 
@@ -329,7 +329,7 @@ def test_a_disk_that_a_machine_holds_goes_with_it(world: World) -> None:
     disk = next(owned for owned in world.provider.list_owned() if owned.kind == "disk")
     world.provider.delete(disk)
     assert disk in world.provider.list_owned()
-    _ended(world)
+    _end_machines(world)
 
 
 def test_a_disk_that_stayed_is_deleted(make_world: Callable[..., World]) -> None:
@@ -344,7 +344,7 @@ def test_a_disk_that_stayed_is_deleted(make_world: Callable[..., World]) -> None
     world.provider.delete(disk)
 
 
-def _ended(world: World) -> None:
+def _end_machines(world: World) -> None:
     """What a teardown does, and that nothing is left by it."""
     for _ in range(4):
         for owned in world.provider.list_owned():

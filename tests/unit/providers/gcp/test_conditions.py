@@ -65,7 +65,7 @@ SOMEBODYS = [
 
 
 @pytest.mark.parametrize(
-    ("template", "found"),
+    ("template", "value"),
     [
         ("/order_date={date}/", "2019-11-03"),
         ("buckets/{name}/", "acme-orders-aaa"),
@@ -76,10 +76,10 @@ SOMEBODYS = [
         ("/none/{such}", ""),
     ],
 )
-def test_extract_finds_what_googles_page_shows(template: str, found: str) -> None:
+def test_extract_finds_what_googles_page_shows(template: str, value: str) -> None:
     """The example of https://cloud.google.com/iam/docs/conditions-attribute-reference#extract."""
     name = "projects/_/buckets/acme-orders-aaa/objects/data_lake/orders/order_date=2019-11-03/aef87g87ae0876"
-    assert extracted(name, template) == found
+    assert extracted(name, template) == value
 
 
 @pytest.mark.parametrize("own", [OUR_MACHINE, disk("plan-r1-1"), RUN, DATA, bucket(), PROJECT_ITSELF], ids=str)

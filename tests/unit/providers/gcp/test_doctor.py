@@ -79,7 +79,7 @@ def test_a_bare_project_lacks_what_set_up_makes(bare: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "line", "state", "said"),
+    ("wrong", "line", "state", "message"),
     [
         (lambda known: known.iam.disabled.add("tpu"), "services", OK, "tpu is off, which TPUs v2 to v5e need"),
         (lambda known: known.iam.disabled.add("cloudbilling"), "services", OK, "cloudbilling is off, which tells"),
@@ -108,12 +108,12 @@ def test_a_bare_project_lacks_what_set_up_makes(bare: Project) -> None:
     ],
 )
 def test_what_is_wrong_is_named(
-    project: Project, wrong: Callable[[Project], object], line: str, state: PreflightState, said: str
+    project: Project, wrong: Callable[[Project], object], line: str, state: PreflightState, message: str
 ) -> None:
     wrong(project)
     check = project.lines()[line]
     assert check.state is state
-    assert said in check.detail
+    assert message in check.detail
     assert check.fix
 
 
@@ -121,7 +121,7 @@ def _made_by_hand(project: Project, name: str) -> None:
     now, zone = project.world.now, "us-central1-a"
     body = {"name": name, "zone": f"zones/{zone}", "status": "RUNNING", "labels": {"team": "web"}}
     disk = Disk(zone=zone, body={"name": name}, created_at=now)
-    machine = Machine(zone=zone, body=body, disk=disk, created_at=now, shown_from=now, made=True)
+    machine = Machine(zone=zone, body=body, disk=disk, created_at=now, shown_from=now, is_created=True)
     table_of(project.world).machines.append(machine)
 
 

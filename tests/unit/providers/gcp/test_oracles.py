@@ -38,7 +38,7 @@ NOT_OURS = {
 
 
 @pytest.fixture
-def known(oracles: Path) -> dict[str, Any]:
+def oracle(oracles: Path) -> dict[str, Any]:
     return dict(json.loads((oracles / "google-permissions.json").read_text(encoding="utf-8")))
 
 
@@ -65,15 +65,15 @@ def through(kind: type[Any], body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_permission_of_a_role_exists(known: dict[str, Any], name: str) -> None:
-    assert set(FILES[name].permissions) <= set(known["permissions"])
+def test_every_permission_of_a_role_exists(oracle: dict[str, Any], name: str) -> None:
+    assert set(FILES[name].permissions) <= set(oracle["permissions"])
 
 
-def test_the_doubles_table_of_permissions_is_the_oracles(known: dict[str, Any]) -> None:
-    methods = {name: row for service in known["methods"].values() for name, row in service.items()}
+def test_the_doubles_table_of_permissions_is_the_oracles(oracle: dict[str, Any]) -> None:
+    methods = {name: row for service in oracle["methods"].values() for name, row in service.items()}
     said: dict[str, set[str]] = {}
     for row in permissions.rows():
-        assert row.permission in known["permissions"]
+        assert row.permission in oracle["permissions"]
         if row.source == "iam-dataset":
             said.setdefault(row.method, set()).add(row.permission)
     for method, names in said.items():

@@ -39,7 +39,7 @@ def _refused(account: Account) -> None:
         GoogleApi(account).instance(PROJECT, ZONE, "nothing")
 
 
-def _listed(account: Account) -> None:
+def _list(account: Account) -> None:
     GoogleApi(account).everywhere("instances", PROJECT, "", "")
 
 
@@ -47,7 +47,7 @@ def _tpus(account: Account) -> None:
     TpuCalls(account).call("ListNodes", {"parent": _PLACE})
 
 
-@pytest.mark.parametrize("ask", [_project, _refused, _listed, _tpus])
+@pytest.mark.parametrize("ask", [_project, _refused, _list, _tpus])
 def test_every_answer_tells_the_time_a_refusal_too(world: World, ask: Callable[[Account], None]) -> None:
     clock = ServerClock(lambda: LONG_AGO)
     ask(Account(GcpSettings(project=PROJECT, endpoint=world.google.url), clock))

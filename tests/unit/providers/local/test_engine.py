@@ -29,10 +29,10 @@ class ScriptedRunner:
 
     def __init__(self, answers: dict[str, list[Completed | Exception]]) -> None:
         self.answers = answers
-        self.asked: list[list[str]] = []
+        self.requests: list[list[str]] = []
 
     def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
-        self.asked.append(list(command))
+        self.requests.append(list(command))
         for words in (" ".join(command[1:3]), command[1]):
             if words in self.answers:
                 answers = self.answers[words]
@@ -57,7 +57,7 @@ def fails(text: str = "Error: nope") -> Completed:
     return Completed(exit_code=125, stdout="", stderr=text)
 
 
-def told(**state: Any) -> dict[str, Any]:
+def container_state(**state: Any) -> dict[str, Any]:
     return {
         "Id": "abc",
         "Name": "/trainplan-r1-1",
@@ -143,7 +143,7 @@ def test_docker_takes_gpus_as_one_quoted_list() -> None:
     ],
 )
 def test_container_states(state: dict[str, Any], status: ContainerStatus, exit_code: int | None) -> None:
-    found = engine(ScriptedRunner({"container inspect": [says(json.dumps([told(**state)]))]})).container(
+    found = engine(ScriptedRunner({"container inspect": [says(json.dumps([container_state(**state)]))]})).container(
         "trainplan-r1-1"
     )
     assert found is not None
@@ -152,7 +152,7 @@ def test_container_states(state: dict[str, Any], status: ContainerStatus, exit_c
 
 
 def test_docker_time_with_an_offset_is_read() -> None:
-    answer = told() | {"Created": "2026-11-21T12:56:33.2322203+01:00"}
+    answer = container_state() | {"Created": "2026-11-21T12:56:33.2322203+01:00"}
     found = engine(ScriptedRunner({"container inspect": [says(json.dumps([answer]))]})).container("x")
     assert found is not None
     assert found.created_at is not None
@@ -172,7 +172,7 @@ def test_absent_counts_only_when_the_engine_answered() -> None:
 
 def test_a_container_that_goes_while_listing_is_read_again() -> None:
     runner = ScriptedRunner(
-        {"ps": [says("a b"), says("a")], "container inspect": [fails(), says(json.dumps([told()]))]}
+        {"ps": [says("a b"), says("a")], "container inspect": [fails(), says(json.dumps([container_state()]))]}
     )
     assert [known.id for known in engine(runner).containers("trainplan-run")] == ["abc"]
 
@@ -196,9 +196,9 @@ def test_create_and_start_that_fail_say_what_the_engine_said() -> None:
 
 
 def test_a_signal_to_what_has_ended_is_no_error() -> None:
-    runner = ScriptedRunner({"kill": [fails()], "container inspect": [says(json.dumps([told()]))]})
+    runner = ScriptedRunner({"kill": [fails()], "container inspect": [says(json.dumps([container_state()]))]})
     engine(runner).signal("trainplan-r1-1", "TERM")
-    running = says(json.dumps([told(Status="running")]))
+    running = says(json.dumps([container_state(Status="running")]))
     with pytest.raises(TransientError):
         engine(ScriptedRunner({"kill": [fails()], "container inspect": [running]})).signal("trainplan-r1-1", "TERM")
 
@@ -206,7 +206,9 @@ def test_a_signal_to_what_has_ended_is_no_error() -> None:
 def test_remove_fails_only_where_it_is_still_there() -> None:
     gone = ScriptedRunner({"kill": [fails()], "rm": [fails()], "container inspect": [fails()], "ps": [says("")]})
     engine(gone).remove("trainplan-r1-1")
-    there = ScriptedRunner({"kill": [says("")], "rm": [fails()], "container inspect": [says(json.dumps([told()]))]})
+    there = ScriptedRunner(
+        {"kill": [says("")], "rm": [fails()], "container inspect": [says(json.dumps([container_state()]))]}
+    )
     with pytest.raises(TransientError):
         engine(there).remove("trainplan-r1-1")
 
@@ -220,8 +222,8 @@ def test_a_build_that_fails_shows_its_last_lines(tmp_path: Path) -> None:
         engine(runner).build(spec, lines.append)
     assert "line 11" not in caught.value.message
     assert len(lines) == 20
-    assert f"id=ca,src={tmp_path / 'ca.pem'}" in runner.asked[0]
-    assert "--isolation=chroot" in runner.asked[0]
+    assert f"id=ca,src={tmp_path / 'ca.pem'}" in runner.requests[0]
+    assert "--isolation=chroot" in runner.requests[0]
 
 
 def test_a_docker_without_its_build_component_says_what_to_install(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from providers.local.offers import OwnPrice, gpu_indices, matches, offers
 PRICE = OwnPrice(usd_per_hour=Decimal("0.12"), as_of=date(2026, 11, 21))
 
 
-def known(spelling: str) -> str | None:
+def device_of(spelling: str) -> str | None:
     try:
         return find_device(spelling).name
     except UnknownDeviceError:
@@ -30,7 +30,7 @@ def machine(*names: str) -> HostHardware:
 
 
 def test_the_processor_is_always_offered() -> None:
-    (offer,) = offers(machine(), PRICE, known)
+    (offer,) = offers(machine(), PRICE, device_of)
     assert (offer.provider, offer.region, offer.instance_type) == ("local", "this-machine", "this machine")
     assert (offer.device, offer.device_count, offer.vcpus, offer.memory_gib) == ("cpu", 1, 8, 32.0)
     assert (offer.usd_per_hour, offer.planning_usd_per_hour) == (Decimal("0.12"), Decimal("0.12"))
@@ -48,7 +48,7 @@ def test_the_processor_is_always_offered() -> None:
     ],
 )
 def test_gpus_are_offered_in_sets_of_one_kind(names: list[str], sets: list[tuple[str, int]]) -> None:
-    made = offers(machine(*names), PRICE, known)[1:]
+    made = offers(machine(*names), PRICE, device_of)[1:]
     assert [(offer.device, offer.device_count) for offer in made] == sets
     assert {offer.device_memory_gib for offer in made} == {15.0}
 
@@ -79,19 +79,19 @@ def test_gpus_are_offered_in_sets_of_one_kind(names: list[str], sets: list[tuple
     ],
 )
 def test_names_of_nvidia_smi_lead_to_devices(spelling: str, device: str) -> None:
-    assert canonical_device(spelling, known) == device
+    assert canonical_device(spelling, device_of) == device
 
 
 def test_gpu_indices() -> None:
     mixed = machine("Tesla T4", "NVIDIA L4", "Tesla T4")
-    assert gpu_indices(mixed, "cpu", 1, known) == ()
-    assert gpu_indices(mixed, "T4", 2, known) == (0, 2)
-    assert gpu_indices(mixed, "T4", 3, known) is None
-    assert gpu_indices(mixed, "H100", 1, known) is None
+    assert gpu_indices(mixed, "cpu", 1, device_of) == ()
+    assert gpu_indices(mixed, "T4", 2, device_of) == (0, 2)
+    assert gpu_indices(mixed, "T4", 3, device_of) is None
+    assert gpu_indices(mixed, "H100", 1, device_of) is None
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted"),
+    ("query", "is_offered"),
     [
         (OfferQuery(), True),
         (OfferQuery(providers=frozenset({"local"})), True),
@@ -101,5 +101,5 @@ def test_gpu_indices() -> None:
         (OfferQuery(instance_types=frozenset({"this machine"})), True),
     ],
 )
-def test_queries(query: OfferQuery, wanted: bool) -> None:
-    assert matches(offers(machine(), PRICE, known)[0], query) is wanted
+def test_queries(query: OfferQuery, is_offered: bool) -> None:
+    assert matches(offers(machine(), PRICE, device_of)[0], query) is is_offered

@@ -223,10 +223,12 @@ def test_labels_name_the_run_and_its_deadline(provider: LocalProvider, harness: 
 def test_containers_of_others_are_none_of_ours(provider: LocalProvider, harness: EngineDoubleHarness) -> None:
     ref = provider.launch(request(provider)).ref
     name = ref.id.partition(":")[2]
-    harness.engine.made[name] = replace(harness.engine.made[name], labels={"somebody": "else"})
+    harness.engine.containers_by_name[name] = replace(
+        harness.engine.containers_by_name[name], labels={"somebody": "else"}
+    )
     assert provider.list_owned() == []
     provider.delete(ref)
-    assert name in harness.engine.made
+    assert name in harness.engine.containers_by_name
 
 
 def test_a_kill_by_the_memory_limit_is_told(provider: LocalProvider) -> None:
@@ -288,11 +290,11 @@ def test_nothing_of_unix_is_needed_to_import_it() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
-@pytest.mark.parametrize(("asked", "limit"), [(1, 1), (2, None), (4, None), (None, None)])
+@pytest.mark.parametrize(("vcpu_limit", "limit"), [(1, 1), (2, None), (4, None), (None, None)])
 def test_a_limit_to_all_processors_is_none(
-    provider: LocalProvider, harness: EngineDoubleHarness, asked: int | None, limit: int | None
+    provider: LocalProvider, harness: EngineDoubleHarness, vcpu_limit: int | None, limit: int | None
 ) -> None:
     """The machine of the tests has two."""
-    run = replace(request(provider, Ask(run_id="r8")), vcpus=asked)
+    run = replace(request(provider, Ask(run_id="r8")), vcpus=vcpu_limit)
     provider.launch(run)
     assert spec_of(harness, run).vcpus == limit  # type: ignore[attr-defined]

@@ -33,7 +33,7 @@ def test_everything_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "message"),
     [
         ({"engine": "lxc"}, "lxc"),
         ({"usd_per_hour": "-1"}, "-1"),
@@ -43,8 +43,8 @@ def test_everything_set() -> None:
         ({"flags": "x"}, "flags"),
     ],
 )
-def test_what_is_wrong_is_named(options: dict[str, str], named: str) -> None:
-    with pytest.raises(BadRequestError, match=named):
+def test_what_is_wrong_is_named(options: dict[str, str], message: str) -> None:
+    with pytest.raises(BadRequestError, match=message):
         parse_settings(options)
 
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.iam_policy import Need
-from tests.doubles.iam_simulator import Told, simulated
+from tests.doubles.iam_simulator import Decision, simulated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,12 +66,12 @@ def policies(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def asked_of(found: Mapping[str, Mapping[str, Any]], known: Told) -> list[tuple[str, Need]]:
+def asked_of(policies: Mapping[str, Mapping[str, Any]], decision: Decision) -> list[tuple[str, Need]]:
     """Every action of every role on somebody else's things, of each type that the action is about."""
     rows = []
-    for role, policy in found.items():
+    for role, policy in policies.items():
         for action in sorted({name for row in policy["Statement"] for name in row["Action"]}):
-            for kind in known.actions[action].types:
+            for kind in decision.actions[action].types:
                 rows += [(role, Need(action, arn, context)) for arn, context in FOREIGN.get(kind, ())]
     return rows
 
@@ -130,12 +130,12 @@ OWN: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def own_of(found: Mapping[str, Mapping[str, Any]], known: Told) -> list[tuple[str, Need]]:
+def own_of(policies: Mapping[str, Mapping[str, Any]], decision: Decision) -> list[tuple[str, Need]]:
     """Every action of every role on what is ours; "*" for an action that is about no resource."""
     rows = []
-    for role, policy in found.items():
+    for role, policy in policies.items():
         for action in sorted({name for row in policy["Statement"] for name in row["Action"]}):
-            things = [arn for kind in known.actions[action].types for arn in OWN.get(kind, ())]
+            things = [arn for kind in decision.actions[action].types for arn in OWN.get(kind, ())]
             for service in _SERVICES if action == "iam:PassRole" else ("",):
                 passed = {"iam:PassedToService": f"{service}.amazonaws.com"} if service else {}
                 prefix = {"s3:prefix": "runs/r1/"} if action == "s3:ListBucket" else {}

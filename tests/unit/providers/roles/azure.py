@@ -18,7 +18,7 @@ OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
 """The built-in role, by Microsoft's list of built-in roles."""
 
 
-class Given(NamedTuple):
+class RoleRight(NamedTuple):
     """`shared`: whether the scope of the assignment holds things of somebody else (a subscription does; the resource
     group of one attempt does not; the container may)."""
 
@@ -27,15 +27,15 @@ class Given(NamedTuple):
 
 
 # Role of the table -> files of docs/permissions/azure, and how each is assigned.
-NOW: Mapping[str, Mapping[str, Given]] = {
-    "client": {"client.json": Given(True, client_condition(machine_role(SUBSCRIPTION), PRINCIPAL))},
-    "machine": {"machine.json": Given(False), "machine-data.json": Given(True, CHANGES_RUNS_ALONE)},
-    "setup": {"set-up.json": Given(True, setup_condition((data_role(SUBSCRIPTION), BLOB_DATA_CONTRIBUTOR)))},
+NOW: Mapping[str, Mapping[str, RoleRight]] = {
+    "client": {"client.json": RoleRight(True, client_condition(machine_role(SUBSCRIPTION), PRINCIPAL))},
+    "machine": {"machine.json": RoleRight(False), "machine-data.json": RoleRight(True, CHANGES_RUNS_ALONE)},
+    "setup": {"set-up.json": RoleRight(True, setup_condition((data_role(SUBSCRIPTION), BLOB_DATA_CONTRIBUTOR)))},
 }
-BEFORE: Mapping[str, Mapping[str, Given]] = {
-    "client": {"client.json": Given(True)},
-    "machine": {"machine.json": Given(False), "machine-data.json": Given(True, CHANGES_RUNS_ALONE)},
-    "setup": {"set-up.json": Given(True)},
+BEFORE: Mapping[str, Mapping[str, RoleRight]] = {
+    "client": {"client.json": RoleRight(True)},
+    "machine": {"machine.json": RoleRight(False), "machine-data.json": RoleRight(True, CHANGES_RUNS_ALONE)},
+    "setup": {"set-up.json": RoleRight(True)},
 }
 """Of commit b318286 (tests/data/roles_b318286): a condition was on the machines' data alone."""
 CONTENTS = (
@@ -52,7 +52,7 @@ _SOMEBODYS: Mapping[str, str] = {
 }
 
 
-def reached(folder: Path, roles: Mapping[str, Mapping[str, Given]]) -> dict[str, set[str]]:
+def reached(folder: Path, roles: Mapping[str, Mapping[str, RoleRight]]) -> dict[str, set[str]]:
     """By role: actions that it has on somebody else's things, without those that only show names and settings."""
     found: dict[str, set[str]] = {}
     for role, files in roles.items():
@@ -61,11 +61,11 @@ def reached(folder: Path, roles: Mapping[str, Mapping[str, Given]]) -> dict[str,
             told = json.loads((folder / name).read_text(encoding="utf-8"))
             actions = [*told["Actions"], *told["DataActions"]]
             if given.shared:
-                found[role] |= {one for one in actions if _told(one) and _reaches(one, given.condition)}
+                found[role] |= {one for one in actions if _is_told(one) and _reaches(one, given.condition)}
     return found
 
 
-def _told(action: str) -> bool:
+def _is_told(action: str) -> bool:
     return action in CONTENTS or not (action in COMPUTES_ONLY or action.endswith(("/read", "/register/action")))
 
 

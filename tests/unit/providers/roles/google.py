@@ -77,11 +77,11 @@ def reached(folder: Path, roles: Mapping[str, Mapping[str, str]]) -> dict[str, s
         found[role] = set()
         for name, condition in files.items():
             permissions = json.loads((folder / name).read_text(encoding="utf-8"))["includedPermissions"]
-            found[role] |= {one for one in permissions if _told(one) and _reaches(one, condition)}
+            found[role] |= {one for one in permissions if _is_told(one) and _reaches(one, condition)}
     return found
 
 
-def _told(permission: str) -> bool:
+def _is_told(permission: str) -> bool:
     verb = permission.rpartition(".")[2]
     shown = verb in _READS or verb in _USES or permission in NEW or permission in COMPUTES_ONLY
     return permission in CONTENTS or not shown

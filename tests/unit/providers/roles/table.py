@@ -19,12 +19,12 @@ NAMES = {"aws": "AWS", "gcp": "Google Cloud", "azure": "Azure"}
 def rows(cloud: str) -> list[str]:
     """One line of the table for each role of a cloud."""
     return [
-        f"| {NAMES[cloud]}: {_PERSONS.get(role, f'the {role}')} | {_shown(before)} | {_shown(now)} |"
-        for role, before, now in _found(cloud)
+        f"| {NAMES[cloud]}: {_PERSONS.get(role, f'the {role}')} | {_as_text(before)} | {_as_text(now)} |"
+        for role, before, now in _rows(cloud)
     ]
 
 
-def _found(cloud: str) -> Iterator[tuple[str, set[str], set[str]]]:
+def _rows(cloud: str) -> Iterator[tuple[str, set[str], set[str]]]:
     """Role, then what it reached in commit b318286 and what it reaches now."""
     if cloud == "gcp":
         then, now = google.reached(BEFORE / cloud, google.BEFORE), google.reached(DOCS / cloud, google.NOW)
@@ -53,6 +53,6 @@ def _with_kind(action: str, arn: str) -> str:
     return f"{action} (uses {arn.rsplit(':', 1)[1].partition('/')[0]})" if uses else action
 
 
-def _shown(found: Iterable[str]) -> str:
-    names = sorted(f"`{name.removeprefix('Microsoft.')}`" for name in found)
+def _as_text(permissions: Iterable[str]) -> str:
+    names = sorted(f"`{name.removeprefix('Microsoft.')}`" for name in permissions)
     return f"{len(names)}: {', '.join(names)}" if names else "none"

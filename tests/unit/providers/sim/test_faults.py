@@ -71,13 +71,13 @@ def test_a_window_of_time_bounds_a_fault() -> None:
     assert outcomes(practice, "GetIdentity", 1) == "."
 
 
-@pytest.mark.parametrize(("effect", "made"), [("lost_reply", 1), ("lost_request", 0), ("error", 0)])
-def test_whether_a_call_took_effect(effect: str, made: int) -> None:
+@pytest.mark.parametrize(("effect", "machine_count"), [("lost_reply", 1), ("lost_request", 0), ("error", 0)])
+def test_whether_a_call_took_effect(effect: str, machine_count: int) -> None:
     practice = Practice()
     practice.script(faults=[{"operation": "RunInstance", "effect": effect}])
     with pytest.raises((CloudError, LostReplyError)):
         practice.launch()
-    assert len(practice.listed()) == made
+    assert len(practice.ids()) == machine_count
     practice.launch()
     assert practice.ledger["runs"]["r1"]["instances"] == 1
 

@@ -15,7 +15,7 @@ HOUR = timedelta(hours=1)
 SHORT = timedelta(minutes=10)
 
 
-def ended(practice: Practice, machine: str) -> timedelta:
+def life_of(practice: Practice, machine: str) -> timedelta:
     """How long after its creation it stopped billing."""
     row = practice.row(machine)
     return datetime.fromisoformat(row["ended_at"]) - datetime.fromisoformat(row["created_at"])
@@ -31,7 +31,7 @@ def test_a_machine_ends_itself_when_its_trainer_is_done() -> None:
     practice.wait(minutes=30)
     assert practice.look(machine)["exitCode"] == 0
     assert practice.row(machine)["why"] == "InstanceInitiatedShutdown"
-    assert timedelta(minutes=20) < ended(practice, machine) < timedelta(minutes=30)
+    assert timedelta(minutes=20) < life_of(practice, machine) < timedelta(minutes=30)
     assert practice.ledger["left"] == []
 
 
@@ -46,7 +46,7 @@ def test_the_trainer_ends_before_its_deadline(works: dict[str, Any], why: str, l
     practice = Practice(works)
     machine = practice.launch(lasting=SHORT)
     practice.wait(hours=1)
-    assert (practice.row(machine)["why"], ended(practice, machine)) == (why, SHORT + late)
+    assert (practice.row(machine)["why"], life_of(practice, machine)) == (why, SHORT + late)
     assert state(practice) == "deadline"
 
 
@@ -64,7 +64,7 @@ def test_a_machine_that_trains_nothing_is_ended_by_its_timers(works: dict[str, A
     machine = practice.launch(lasting=SHORT)
     practice.world.files.delete("r1", "job.json")
     practice.wait(hours=1)
-    assert (practice.row(machine)["why"], ended(practice, machine)) == (why, SHORT + late)
+    assert (practice.row(machine)["why"], life_of(practice, machine)) == (why, SHORT + late)
     assert practice.ledger["left"] == []
 
 
@@ -80,7 +80,7 @@ def test_a_deadline_in_the_past_ends_it_as_it_boots() -> None:
     practice = Practice()
     machine = practice.launch(lasting=timedelta(seconds=-1))
     practice.wait(minutes=2)
-    assert (practice.row(machine)["why"], ended(practice, machine)) == ("MachineDeadline", timedelta(minutes=1))
+    assert (practice.row(machine)["why"], life_of(practice, machine)) == ("MachineDeadline", timedelta(minutes=1))
 
 
 def test_a_schedule_is_a_timer_that_has_to_be_made_and_cleaned_up() -> None:
@@ -92,9 +92,9 @@ def test_a_schedule_is_a_timer_that_has_to_be_made_and_cleaned_up() -> None:
     made = practice.call("CreateSchedule", **asked)
     assert practice.call("CreateSchedule", **asked) == made
     practice.wait(minutes=9)
-    assert practice.listed("ListSchedules") == [made["id"]]
+    assert practice.ids("ListSchedules") == [made["id"]]
     practice.wait(hours=1)
-    assert (practice.row(machine)["why"], ended(practice, machine)) == ("ScheduledDelete", SHORT)
+    assert (practice.row(machine)["why"], life_of(practice, machine)) == ("ScheduledDelete", SHORT)
     assert practice.ledger["left"] == []  # it deletes itself once it has fired
 
 
@@ -130,7 +130,7 @@ def test_spot_is_taken_back_after_a_notice_and_leaves_a_checkpoint() -> None:
     newest = practice.paths("checkpoints")[-2]
     practice.wait(minutes=2)
     assert practice.row(machine)["why"] == "SpotReclaim"
-    assert ended(practice, machine) == timedelta(minutes=11)
+    assert life_of(practice, machine) == timedelta(minutes=11)
     assert json.loads(practice.read(newest))["step"] > 0
     practice.wait(minutes=2)
     assert practice.ledger["left"] == []
@@ -152,7 +152,7 @@ def test_spot_is_taken_back_at_random_and_each_time_alike() -> None:
         kept = practice.launch("kept")
         practice.wait(hours=10)
         assert practice.row(kept)["why"] == "InstanceInitiatedShutdown"
-        return [ended(practice, machine) for machine in machines]
+        return [life_of(practice, machine) for machine in machines]
 
     assert lifetimes(1) == lifetimes(1) != lifetimes(2)
     mean = sum(lifetimes(3), timedelta(0)) / 20 - timedelta(minutes=1)
@@ -174,12 +174,12 @@ def test_maintenance_stops_a_machine_and_its_disk_bills_on() -> None:
     practice.wait(hours=3)
     assert practice.look(machine)["state"] == "stopped"
     assert len(practice.ledger["left"]) == 3
-    assert ended(practice, machine) == timedelta(minutes=6)
+    assert life_of(practice, machine) == timedelta(minutes=6)
     practice.call("DeleteInstance", id=machine)
     practice.wait(minutes=2)
     assert practice.ledger["left"] == []
     assert practice.row(machine)["why"] == "HostMaintenance"
-    assert ended(practice, machine) == timedelta(minutes=6)
+    assert life_of(practice, machine) == timedelta(minutes=6)
 
 
 def test_the_cloud_timer_ends_a_stopped_machine_too() -> None:
@@ -206,7 +206,7 @@ def test_a_machine_that_vanishes_is_known_to_its_token_only() -> None:
     machine = practice.launch()
     practice.script(incidents=[{"event": "vanish", "after": "5m"}])
     practice.wait(minutes=7)
-    assert practice.listed() == []
+    assert practice.ids() == []
     with pytest.raises(CloudError):
         practice.look(machine)
     assert practice.launch() == machine

@@ -123,12 +123,12 @@ def test_an_operation_that_is_not_there_is_refused() -> None:
 def test_lists_lag_behind_a_create() -> None:
     practice = Practice({"listing_lag": "10s"})
     machine = practice.launch()
-    assert practice.listed() == []
+    assert practice.ids() == []
     with pytest.raises(CloudError):
         practice.look(machine)
     practice.wait(seconds=10)
-    assert practice.listed() == [machine]
-    assert len(practice.listed("ListDisks")) == len(practice.listed("ListAddresses")) == 1
+    assert practice.ids() == [machine]
+    assert len(practice.ids("ListDisks")) == len(practice.ids("ListAddresses")) == 1
     assert practice.look(machine)["id"] == machine
 
 
@@ -142,7 +142,7 @@ def test_lists_come_in_pages_and_by_label() -> None:
         pages.append(practice.call("ListInstances", **asked, pageToken=token))
     assert [len(page["items"]) for page in pages] == [2, 2, 1]
     assert [item["id"] for page in pages for item in page["items"]] == machines
-    assert practice.listed(labels={"trainplan-run": "r3"}) == [machines[3]]
+    assert practice.ids(labels={"trainplan-run": "r3"}) == [machines[3]]
 
 
 def test_deleting_takes_a_while_and_takes_along_what_came_with_it() -> None:
@@ -154,7 +154,7 @@ def test_deleting_takes_a_while_and_takes_along_what_came_with_it() -> None:
     assert practice.look(machine)["state"] == "shutting_down"
     practice.wait(seconds=30)
     assert practice.look(machine)["state"] == "terminated"
-    assert practice.ledger["left"] == practice.listed("ListDisks") + practice.listed("ListAddresses")
+    assert practice.ledger["left"] == practice.ids("ListDisks") + practice.ids("ListAddresses")
     practice.wait(seconds=10)
     assert practice.ledger["left"] == []
     assert practice.look(machine)["why"] == "UserInitiatedDelete"
@@ -163,13 +163,13 @@ def test_deleting_takes_a_while_and_takes_along_what_came_with_it() -> None:
 def test_a_disk_in_use_cannot_be_deleted_and_one_that_stays_must_be() -> None:
     practice = Practice({"disks_stay": True, "addresses_stay": True})
     machine = practice.launch()
-    (disk,) = practice.listed("ListDisks")
+    (disk,) = practice.ids("ListDisks")
     with pytest.raises(CloudError) as caught:
         practice.call("DeleteDisk", id=disk)
     assert caught.value.code == Code.IN_USE
     practice.call("DeleteInstance", id=machine)
     practice.wait(days=1)
-    (address,) = practice.listed("ListAddresses")
+    (address,) = practice.ids("ListAddresses")
     assert practice.ledger["left"] == [disk, address]
     practice.call("DeleteDisk", id=disk)
     practice.call("DeleteAddress", id=address)

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 CLIENT = """
 import os, signal, sys
 from pathlib import Path
-from tests.unit.providers.sim.test_process import made
+from tests.unit.providers.sim.test_process import make_provider
 from tests.contract.harness import Ask, request
-provider = made(Path(sys.argv[1]))
+provider = make_provider(Path(sys.argv[1]))
 provider.launch(request(provider, Ask(run_id="r1", behaviour="orphan")))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def made(home: Path) -> SimProvider:
+def make_provider(home: Path) -> SimProvider:
     """The provider as a newly started command makes it."""
     settings = ProviderSettings(home=home, options={"sim_speed": "0"}, environment={}, now=lambda: NOON)
     provider = registry.provider("sim", settings)
@@ -67,14 +67,14 @@ def is_alive(pid: int) -> bool:
 def home(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
     if (tmp_path / "sim" / "server.json").exists():
-        ask(made(tmp_path), f"{ADMIN}stop", {})
+        ask(make_provider(tmp_path), f"{ADMIN}stop", {})
 
 
 def test_a_machine_outlives_a_killed_client_and_ends_at_its_deadline(home: Path) -> None:
     there = os.environ | {"PYTHONPATH": str(ROOT)}
     client = subprocess.run([sys.executable, "-c", CLIENT, str(home)], env=there, check=False)
     assert client.returncode == -signal.SIGKILL
-    provider = made(home)
+    provider = make_provider(home)
     provider.sleep(60)
     assert [owned.run_id for owned in provider.list_owned() if owned.instance] == ["r1"]
     provider.sleep(timedelta(hours=2).total_seconds())
@@ -83,7 +83,7 @@ def test_a_machine_outlives_a_killed_client_and_ends_at_its_deadline(home: Path)
 
 
 def test_a_world_goes_on_in_another_process(home: Path) -> None:
-    provider = made(home)
+    provider = make_provider(home)
     run = replace(request(provider, Ask(run_id="r1")), job=JOB)
     ref = provider.launch(run).ref
     provider.sleep(120)
@@ -99,7 +99,7 @@ def test_a_world_goes_on_in_another_process(home: Path) -> None:
 
 
 def test_there_is_one_server_and_only_this_user_may_drive_it(home: Path) -> None:
-    clients = [made(home) for _ in range(2)]
+    clients = [make_provider(home) for _ in range(2)]
     assert clients[0].now() == clients[1].now() == NOON
     assert (home / "sim" / "server.json").stat().st_mode & 0o077 == 0
     again = subprocess.run(
@@ -112,6 +112,6 @@ def test_there_is_one_server_and_only_this_user_may_drive_it(home: Path) -> None
 def test_what_it_says_when_it_cannot_begin(tmp_path: Path) -> None:
     (tmp_path / "sim").write_text("in the way")
     with pytest.raises(MachineError) as caught:
-        made(tmp_path).now()
+        make_provider(tmp_path).now()
     assert str(tmp_path) in caught.value.message
     assert caught.value.hint

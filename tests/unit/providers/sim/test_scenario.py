@@ -55,7 +55,7 @@ def test_a_speed_that_is_none_is_refused(speed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "message"),
     [
         ("stok = 1", "stok"),
         ("stock = -1", "stock"),
@@ -64,10 +64,10 @@ def test_a_speed_that_is_none_is_refused(speed: str) -> None:
         ("stock = [", "busy.toml"),
     ],
 )
-def test_what_is_wrong_in_a_scenario_is_named(tmp_path: Path, text: str, named: str) -> None:
+def test_what_is_wrong_in_a_scenario_is_named(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "busy.toml"
     file.write_text(text)
-    with pytest.raises(BadRequestError, match=named) as caught:
+    with pytest.raises(BadRequestError, match=message) as caught:
         read_scenario(file)
     assert "busy.toml" in caught.value.message
     assert caught.value.hint

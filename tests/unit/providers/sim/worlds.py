@@ -62,7 +62,7 @@ class Practice:
     def paths(self, prefix: str = "", run: str = "r1") -> list[str]:
         return list(self.call("ListObjects", run=run, prefix=prefix)["paths"])
 
-    def listed(self, operation: str = "ListInstances", **parameters: Any) -> list[str]:
+    def ids(self, operation: str = "ListInstances", **parameters: Any) -> list[str]:
         return [item["id"] for item in self.call(operation, **parameters)["items"]]
 
     def wait(self, **span: float) -> datetime:

@@ -84,9 +84,9 @@ def test_s3_is_made_private_and_forgetful(away: World) -> None:
     assert rules["unfinished-uploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
     assert (rules["old-runs"]["Filter"], rules["old-runs"]["Expiration"]) == ({"Prefix": "runs/"}, {"Days": 7})
     # Made and arranged once: another client only looks whether it is.
-    seen = len(away.proxy.seen)
+    seen = len(away.proxy.requests)
     away.store(bucket="").put("f", b"2")
-    assert not [path for method, path in away.proxy.seen[seen:] if method == "PUT" and "runs/" not in path]
+    assert not [path for method, path in away.proxy.requests[seen:] if method == "PUT" and "runs/" not in path]
 
 
 @pytest.mark.parametrize("away", ["s3"], indirect=True)
@@ -188,7 +188,7 @@ def test_azure_is_private_and_closes_what_was_opened(away: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "message"),
     [
         ("aws", {"bucket": "No Such Name"}, "bucket 'No Such Name' cannot be"),
         ("aws", {"bucket": "b", "keep_days": "-1"}, "bucket 'b' cannot be"),
@@ -200,9 +200,9 @@ def test_azure_is_private_and_closes_what_was_opened(away: World) -> None:
         ("nobody", {}, "'nobody' has no object storage"),
     ],
 )
-def test_settings_that_cannot_be(tmp_path: Path, name: str, options: dict[str, str], said: str) -> None:
+def test_settings_that_cannot_be(tmp_path: Path, name: str, options: dict[str, str], message: str) -> None:
     settings = ProviderSettings(home=tmp_path, options=options, environment={}, now=lambda: NOW)
-    with pytest.raises(BadRequestError, match=said) as raised:
+    with pytest.raises(BadRequestError, match=message) as raised:
         registry.bucket(name, settings)
     assert raised.value.hint
 

@@ -43,11 +43,11 @@ def test_put_get_list_delete(world: World | FolderWorld) -> None:
     assert list(store.list()) == []
 
 
-@pytest.mark.parametrize(("start", "wanted"), [(0, b"12345"), (3, b"45"), (5, b""), (99, b"")])
-def test_get_from_a_start(world: World | FolderWorld, start: int, wanted: bytes) -> None:
+@pytest.mark.parametrize(("start", "expected"), [(0, b"12345"), (3, b"45"), (5, b""), (99, b"")])
+def test_get_from_a_start(world: World | FolderWorld, start: int, expected: bytes) -> None:
     store = world.store()
     store.put("f", b"12345")
-    assert store.get("f", start=start) == wanted
+    assert store.get("f", start=start) == expected
     with pytest.raises(KeyError):
         store.get("absent", start=start)
 

@@ -33,7 +33,7 @@ def root_of(world: World, *, machine: bool = False) -> str:
     return roots[world.name]
 
 
-def asked(world: World, **data: Any) -> tuple[File, ...]:
+def files_of(world: World, **data: Any) -> tuple[File, ...]:
     ours = world.store().beside(DATA)
     return data_files(DataSpec(**data), world.name, world.settings(), ours, Patience(sleep=world.slept.append))
 
@@ -64,15 +64,15 @@ def test_a_data_set_of_ours_comes_as_its_shards(away: World, images: Path) -> No
         size_bytes=shard.size_bytes,
         unpack=True,
     )
-    assert asked(away, url=address) == (wanted,)
+    assert files_of(away, url=address) == (wanted,)
     # ImageNet may not be downloaded by anybody: a data set of that name takes its place.
-    named = asked(away, name="imagenet")
+    named = files_of(away, name="imagenet")
     assert [(file.uri, file.to) for file in named] == [(wanted.uri, "data/imagenet/shard-00000.tar")]
     store.delete(f"{data.content}/index.json")
     with pytest.raises(BadRequestError, match="is not finished"):
-        asked(away, url=address)
+        files_of(away, url=address)
     with pytest.raises(BadRequestError, match="no data set is called imagenet"):
-        asked(away, name="imagenet")
+        files_of(away, name="imagenet")
 
 
 def test_what_lies_in_a_bucket_is_fetched_object_by_object(away: World) -> None:
@@ -81,16 +81,16 @@ def test_what_lies_in_a_bucket_is_fetched_object_by_object(away: World) -> None:
         store.put(path, data)
     address = f"{root_of(away)}/runs/r1/set"
     folder = str(data_on_the_machine(DataSpec(url=address)).path).lstrip("/")
-    assert [(file.to, file.size_bytes, file.sha256, file.unpack) for file in asked(away, url=address)] == [
+    assert [(file.to, file.size_bytes, file.sha256, file.unpack) for file in files_of(away, url=address)] == [
         (f"{folder}/b.tar.gz", 3, "", True),
         (f"{folder}/train/a b.tfrecord", 5, "", False),
     ]
-    one = asked(away, url=f"{address}/train/a b.tfrecord")
+    one = files_of(away, url=f"{address}/train/a b.tfrecord")
     assert [(file.uri, file.to.rpartition("/")[2]) for file in one] == [
         (f"{root_of(away, machine=True)}/runs/r1/set/train/a b.tfrecord", "a b.tfrecord")
     ]
     with pytest.raises(BadRequestError, match="is empty or does not exist"):
-        asked(away, url=f"{address}-3")
+        files_of(away, url=f"{address}-3")
 
 
 @pytest.mark.parametrize("away", ["gcs"], indirect=True)
@@ -99,12 +99,12 @@ def test_too_many_objects_are_refused(away: World, monkeypatch: pytest.MonkeyPat
     for number in range(3):
         away.store().put(f"set/{number}", b"x")
     with pytest.raises(BadRequestError, match="more than 2 objects"):
-        asked(away, url=f"{root_of(away)}/runs/r1/set")
+        files_of(away, url=f"{root_of(away)}/runs/r1/set")
 
 
 @pytest.mark.parametrize("away", ["gcs"], indirect=True)
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         ({"url": "s3://bucket/x"}, "a machine of gcp cannot read s3://bucket/x"),
         ({"url": "az://account/box/x"}, "a machine of gcp cannot read"),
@@ -112,16 +112,16 @@ def test_too_many_objects_are_refused(away: World, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_data_that_no_machine_can_read_is_refused_before_it_is_rented(
-    away: World, data: dict[str, Any], said: str
+    away: World, data: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(BadRequestError, match=said):
-        asked(away, **data)
+    with pytest.raises(BadRequestError, match=message):
+        files_of(away, **data)
 
 
 @pytest.mark.parametrize("away", ["gcs"], indirect=True)
 @pytest.mark.parametrize("name", ["digits", "mnist", "cifar10", "synthetic"])
 def test_what_the_trainer_makes_or_downloads_is_not_brought(away: World, name: str) -> None:
-    assert asked(away, name=name) == ()
+    assert files_of(away, name=name) == ()
 
 
 def test_an_address_of_the_web_is_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_an_address_of_the_web_is_one_file(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("away", ["gcs"], indirect=True)
 def test_a_bucket_that_is_not_there_is_told_in_words(away: World) -> None:
     with pytest.raises(BadRequestError, match="there is no bucket"):
-        asked(away, url=f"{root_of(away)}/nothing")
+        files_of(away, url=f"{root_of(away)}/nothing")
     with pytest.raises(BadRequestError, match="there is no bucket"):
         size_bytes(f"{root_of(away)}/nothing", away.settings())
 

@@ -204,9 +204,9 @@ def test_a_download_goes_on_in_another_process(away: World, source: Path, tmp_pa
     with pytest.raises(KilledError):
         away.store().get_file("big", target, sha256, killed)
     assert not target.exists()
-    before = len(away.proxy.seen)
+    before = len(away.proxy.requests)
     assert away.store().get_file("big", target, sha256) == digest(source)
-    fetched = [path for method, path in away.proxy.seen[before:] if method == "GET" and "big" in path]
+    fetched = [path for method, path in away.proxy.requests[before:] if method == "GET" and "big" in path]
     assert len(fetched) == 3  # the third part, the rest, and that there is no more
     assert digest(target) == sha256
 

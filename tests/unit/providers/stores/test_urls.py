@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("url", "wanted"),
+    ("url", "expected"),
     [
         ("s3://b/imagenet/train", BucketAddress(provider="aws", bucket="b", prefix="imagenet/train")),
         ("gs://b", BucketAddress(provider="gcp", bucket="b", prefix="")),
         ("az://acc/box/a/b/", BucketAddress(provider="azure", bucket="box", prefix="a/b", account="acc")),
     ],
 )
-def test_where_an_address_points(url: str, wanted: BucketAddress) -> None:
-    assert place(url) == wanted
+def test_where_an_address_points(url: str, expected: BucketAddress) -> None:
+    assert place(url) == expected
 
 
 @pytest.mark.parametrize("url", ["s3://", "ftp://b/x", "az://account", "b/x", ""])

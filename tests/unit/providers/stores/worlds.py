@@ -137,7 +137,7 @@ class World:
         self.home = home
         self.options = server.options()
         self.slept: list[float] = []
-        self._made: list[Bucket] = []
+        self._buckets: list[Bucket] = []
 
     def settings(self, **options: str) -> ProviderSettings:
         given = {**self.options, "endpoint": self.proxy.url, **options}
@@ -150,11 +150,11 @@ class World:
 
     def bucket(self, **options: str) -> Bucket:
         """As a newly started client makes it."""
-        self._made.append(registry.bucket(self.name, self.settings(**options)))
-        return self._made[-1]
+        self._buckets.append(registry.bucket(self.name, self.settings(**options)))
+        return self._buckets[-1]
 
     def close(self) -> None:
-        for bucket in self._made:
+        for bucket in self._buckets:
             bucket.close()
 
     def store(self, run_id: str = "r1", **options: str) -> ObjectStore:

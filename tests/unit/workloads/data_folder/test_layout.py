@@ -28,7 +28,7 @@ def shards(folder: Path, name: str, total: int, of: int = 2) -> None:
 
 
 @pytest.mark.parametrize(
-    ("train", "held"),
+    ("train", "hold_out"),
     [
         ("train/part-{}.tfrecord", "val/part-{}.tfrecord"),
         ("train/part-{}", "validation/part-{}"),
@@ -40,9 +40,9 @@ def shards(folder: Path, name: str, total: int, of: int = 2) -> None:
         ("training-{}.tfrecord", "test-{}.tfrecord"),
     ],
 )
-def test_validation_records_are_never_trained_on(tmp_path: Path, train: str, held: str) -> None:
+def test_validation_records_are_never_trained_on(tmp_path: Path, train: str, hold_out: str) -> None:
     shards(tmp_path, train, 600)
-    shards(tmp_path, held, 200)
+    shards(tmp_path, hold_out, 200)
     assert counted(tmp_path) == (600, 200)
 
 

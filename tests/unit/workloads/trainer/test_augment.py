@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 
 
-def seen(tensorflow: Any, images: Any, size: int, *, training: bool, **spec: Any) -> Any:
+def augmented_images(tensorflow: Any, images: Any, size: int, *, training: bool, **spec: Any) -> Any:
     """What the net's first layer sees of images, in pixels of 0 to 255: the net is nothing but a flatten layer."""
     net = Net(name="eye", image_size=size, channels=images.shape[-1], layers=(Flatten(),))
     models = build(
@@ -41,14 +41,14 @@ def ramps(count: int = 64, side: int = 16) -> Any:
 
 def test_a_net_is_tested_on_the_centre(tensorflow: Any) -> None:
     images = ramps(2)
-    centre = seen(tensorflow, images, 12, training=False, resize=16, crop=0.1, flip=True, mixup=0.3)
+    centre = augmented_images(tensorflow, images, 12, training=False, resize=16, crop=0.1, flip=True, mixup=0.3)
     assert centre == pytest.approx(images[:, 2:14, 2:14].astype(float), abs=1e-3)
 
 
 def test_random_crops_are_parts_of_the_image(tensorflow: Any) -> None:
     """Along a ramp the step from pixel to pixel is the crop's width; no crop leaves the image, and no two are alike."""
     images = ramps()
-    crops = seen(tensorflow, images, 8, training=True, resize=16, crop=0.25)
+    crops = augmented_images(tensorflow, images, 8, training=True, resize=16, crop=0.25)
     inner = crops[:, 1:-1, 1:-1]
     across = np.diff(inner[..., 0], axis=2)
     assert across.std(axis=(1, 2)).max() < 0.01
@@ -64,7 +64,7 @@ def test_random_crops_are_parts_of_the_image(tensorflow: Any) -> None:
 
 def test_a_crop_of_the_whole_is_the_image(tensorflow: Any) -> None:
     """Where each aspect ratio is cut to the image, a share of 1 keeps one side whole."""
-    crops = seen(tensorflow, ramps(), 16, training=True, crop=1.0)
+    crops = augmented_images(tensorflow, ramps(), 16, training=True, crop=1.0)
     widths = np.diff(crops[:, :, 2:-2, 0], axis=2).mean(axis=(1, 2)) / 10
     heights = np.diff(crops[:, 2:-2, :, 1], axis=1).mean(axis=(1, 2)) / 10
     assert np.maximum(widths, heights) == pytest.approx(np.ones(64), abs=1e-3)
@@ -72,7 +72,7 @@ def test_a_crop_of_the_whole_is_the_image(tensorflow: Any) -> None:
 
 def test_about_every_second_image_is_mirrored(tensorflow: Any) -> None:
     images = ramps()
-    shown = seen(tensorflow, images, 16, training=True, flip=True)
+    shown = augmented_images(tensorflow, images, 16, training=True, flip=True)
     mirrored = np.abs(shown - images[:, :, ::-1]).max(axis=(1, 2, 3)) < 0.01
     same = np.abs(shown - images).max(axis=(1, 2, 3)) < 0.01
     assert (mirrored ^ same).all()
@@ -82,12 +82,14 @@ def test_about_every_second_image_is_mirrored(tensorflow: Any) -> None:
 @pytest.mark.parametrize("key", ["brightness", "contrast", "saturation"])
 def test_colours_change_within_their_range(tensorflow: Any, key: str) -> None:
     images = ramps() // 4 + 64
-    shown = seen(tensorflow, images, 16, training=True, **{key: 0.2})
+    shown = augmented_images(tensorflow, images, 16, training=True, **{key: 0.2})
     changed = np.abs(shown - images).max(axis=(1, 2, 3))
     assert changed.std() > 0.5
     assert changed.max() <= 0.2 * 255 + 0.01
     assert ((shown >= -0.01) & (shown <= 255.01)).all()
-    assert seen(tensorflow, images, 16, training=False, **{key: 0.2}) == pytest.approx(images.astype(float), abs=1e-3)
+    assert augmented_images(tensorflow, images, 16, training=False, **{key: 0.2}) == pytest.approx(
+        images.astype(float), abs=1e-3
+    )
 
 
 def test_mixup_mixes_images_from_both_ends_by_one_share(tensorflow: Any) -> None:

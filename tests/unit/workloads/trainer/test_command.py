@@ -37,7 +37,7 @@ sys.exit(main())
 """
 
 
-Done = subprocess.CompletedProcess[str]
+CompletedCommand = subprocess.CompletedProcess[str]
 
 
 def run(
@@ -47,7 +47,7 @@ def run(
     attempt: int = 1,
     code: str | None = None,
     **environment: str,
-) -> Done:
+) -> CompletedCommand:
     run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / "job.json").write_text(job if isinstance(job, str) else job.to_json(), encoding="utf-8")
     return subprocess.run(
@@ -71,10 +71,10 @@ def run(
     )
 
 
-def complaint(done: Done) -> str:
-    assert "Traceback" not in done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1, done.stderr
+def complaint(command: CompletedCommand) -> str:
+    assert "Traceback" not in command.stderr
+    lines = [line for line in command.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, command.stderr
     return lines[0]
 
 

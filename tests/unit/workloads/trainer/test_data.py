@@ -52,19 +52,19 @@ def test_the_digits_keep_their_sixteen_levels(sklearn: Any) -> None:
     assert (train.pixels.min(), train.pixels.max()) == (0, 255)
 
 
-def made(**changes: Any) -> Any:
+def make_job(**changes: Any) -> Any:
     data = {"name": "synthetic"} | changes.pop("data", {})
     return a_job(data=data, model={"layers": [8, "M"], "image_size": 24, "classes": 7}, **changes)
 
 
 def test_made_images_hang_on_the_seed_alone() -> None:
-    one, again, other = (arrays(synthetic(made(seed=seed)))[0] for seed in (3, 3, 4))
+    one, again, other = (arrays(synthetic(make_job(seed=seed)))[0] for seed in (3, 3, 4))
     assert (one.pixels == again.pixels).all()
     assert (one.pixels != other.pixels).any()
 
 
 def test_made_images_have_the_jobs_shape_and_count() -> None:
-    train, hold_out = arrays(synthetic(made(data={"images": 1_000_000})))
+    train, hold_out = arrays(synthetic(make_job(data={"images": 1_000_000})))
     assert train.pixels.shape[1:] == (24, 24, 3)
     assert train.count == 1_000_000
     assert train.pixels.nbytes <= 64 * 2**20

@@ -21,7 +21,7 @@ COUNT = 23
 SCHEDULE = Schedule(batch_size=4, steps_per_epoch=5, epochs=3, seed=7)
 
 
-def shown(schedule: Schedule) -> list[list[int]]:
+def orders(schedule: Schedule) -> list[list[int]]:
     return [labels.tolist() for _, labels in training_batches(numbered(), schedule)]
 
 
@@ -44,7 +44,7 @@ def test_what_one_epoch_leaves_over_another_shows() -> None:
 @pytest.mark.parametrize("step", range(16))
 def test_training_that_goes_on_shows_exactly_what_was_still_to_come(step: int) -> None:
     going_on = Schedule(batch_size=4, steps_per_epoch=5, epochs=3, seed=7, first_step=step)
-    assert shown(going_on) == shown(SCHEDULE)[step:]
+    assert orders(going_on) == orders(SCHEDULE)[step:]
 
 
 def test_batches_carry_the_images_of_their_labels() -> None:

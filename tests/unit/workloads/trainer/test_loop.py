@@ -48,15 +48,15 @@ def three_epochs(tensorflow: Any) -> TrainingJob:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory, three_epochs: TrainingJob) -> Path:
+def run_directory(tmp_path_factory: pytest.TempPathFactory, three_epochs: TrainingJob) -> Path:
     """A run of three epochs that nobody disturbed."""
     run_dir = tmp_path_factory.mktemp("done")
     attempt(three_epochs, run_dir)
     return run_dir
 
 
-def test_a_run_tells_what_it_does(done: Path) -> None:
-    start, end = events(done, name="start")[0], events(done, name="end")[0]
+def test_a_run_tells_what_it_does(run_directory: Path) -> None:
+    start, end = events(run_directory, name="start")[0], events(run_directory, name="end")[0]
     assert start == {
         **start,
         "device_kind": "cpu",
@@ -70,41 +70,41 @@ def test_a_run_tells_what_it_does(done: Path) -> None:
         "total_steps": 3 * STEPS_PER_EPOCH,
         "resumed_from_step": 0,
     }
-    assert [event["name"] for event in events(done, name="phase")] == PHASES
-    assert [event["epoch"] for event in events(done, name="epoch")] == [1, 2, 3]
+    assert [event["name"] for event in events(run_directory, name="phase")] == PHASES
+    assert [event["epoch"] for event in events(run_directory, name="epoch")] == [1, 2, 3]
     assert end == {**end, "state": "done", "step": 3 * STEPS_PER_EPOCH, "epoch": 3, "hold_out_images": 360}
     assert end["images_per_second"] > 0
-    metrics = json.loads((done / "output/metrics.json").read_text())
+    metrics = json.loads((run_directory / "output/metrics.json").read_text())
     rates = ("images_per_second", "train_seconds")
     assert [end[name] for name in rates] == [metrics[name] for name in rates], "the clock of training stands still"
     assert end["peak_memory_bytes"] > 100 * 2**20
-    assert status(done)["state"] == "done"
+    assert status(run_directory)["state"] == "done"
 
 
-def test_a_run_learns(done: Path) -> None:
-    losses = [event["loss"] for event in events(done, name="epoch")]
+def test_a_run_learns(run_directory: Path) -> None:
+    losses = [event["loss"] for event in events(run_directory, name="epoch")]
     assert losses == sorted(losses, reverse=True)
-    assert events(done, name="end")[0]["hold_out_accuracy"] > 0.5
+    assert events(run_directory, name="end")[0]["hold_out_accuracy"] > 0.5
 
 
-def test_the_output_is_vouched_for_and_classifies(done: Path, tensorflow: Any) -> None:
-    manifest = json.loads((done / "output/manifest.json").read_text(encoding="utf-8"))
+def test_the_output_is_vouched_for_and_classifies(run_directory: Path, tensorflow: Any) -> None:
+    manifest = json.loads((run_directory / "output/manifest.json").read_text(encoding="utf-8"))
     reports = ["metrics.csv", "curves.png", "confusion.csv", "report.md", "events.out.tfevents.trainplan"]
     assert [row["path"] for row in manifest] == ["model.keras", "metrics.json", *reports]
     for row in manifest:
-        data = (done / "output" / row["path"]).read_bytes()
+        data = (run_directory / "output" / row["path"]).read_bytes()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (row["size_bytes"], row["sha256"])
-    metrics = json.loads((done / "output/metrics.json").read_text(encoding="utf-8"))
+    metrics = json.loads((run_directory / "output/metrics.json").read_text(encoding="utf-8"))
     from workloads.trainer.data import digits
 
     hold_out: Any = digits().hold_out
-    model = tensorflow.keras.models.load_model(done / "output/model.keras")
+    model = tensorflow.keras.models.load_model(run_directory / "output/model.keras")
     right = model.predict(hold_out.pixels, verbose=0).argmax(axis=1) == hold_out.labels
     assert metrics["hold_out_accuracy"] == pytest.approx(right.mean(), abs=1e-5)
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_very_same_state(
-    tmp_path: Path, done: Path, three_epochs: TrainingJob
+    tmp_path: Path, run_directory: Path, three_epochs: TrainingJob
 ) -> None:
     """Order of images, optimizer and dropout all go on, so that even the weights come out as if undisturbed."""
     stop = StopRequest()
@@ -121,17 +121,20 @@ def test_a_run_that_was_stopped_goes_on_to_the_very_same_state(
     assert events(tmp_path, 2, "start")[0]["resumed_from_step"] == STEPS_PER_EPOCH + 1
     assert events(tmp_path, 2, "end")[0]["step"] == 3 * STEPS_PER_EPOCH
     assert [event["epoch"] for event in events(tmp_path, 2, "epoch")] == [2, 3]
-    for gone_on, undisturbed in zip(final_state(tmp_path), final_state(done), strict=True):
+    for gone_on, undisturbed in zip(final_state(tmp_path), final_state(run_directory), strict=True):
         np.testing.assert_allclose(gone_on, undisturbed, rtol=1e-2, atol=1e-3)
 
 
 def test_a_finished_run_that_is_started_again_only_writes_its_output_again(
-    done: Path, three_epochs: TrainingJob
+    run_directory: Path, three_epochs: TrainingJob
 ) -> None:
-    attempt(three_epochs, done, 2)
-    assert events(done, 2, "start")[0]["resumed_from_step"] == 3 * STEPS_PER_EPOCH
-    assert events(done, 2, "epoch") == []
-    assert events(done, 2, "end")[0]["hold_out_accuracy"] == events(done, 1, "end")[0]["hold_out_accuracy"]
+    attempt(three_epochs, run_directory, 2)
+    assert events(run_directory, 2, "start")[0]["resumed_from_step"] == 3 * STEPS_PER_EPOCH
+    assert events(run_directory, 2, "epoch") == []
+    assert (
+        events(run_directory, 2, "end")[0]["hold_out_accuracy"]
+        == events(run_directory, 1, "end")[0]["hold_out_accuracy"]
+    )
 
 
 def test_a_deadline_that_has_passed_ends_before_anything_is_done(tmp_path: Path) -> None:

@@ -23,14 +23,14 @@ from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImag
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 
-WANTED = FolderQuery(size=6, channels=1, classes=3)
+QUERY = FolderQuery(size=6, channels=1, classes=3)
 
 
 def schedule(first_step: int = 0, batch_size: int = 4, steps_per_epoch: int = 5) -> Schedule:
     return Schedule(batch_size=batch_size, steps_per_epoch=steps_per_epoch, epochs=3, seed=7, first_step=first_step)
 
 
-def shown(tf: Any, images: Images, plan: Schedule) -> list[list[int]]:
+def orders(tf: Any, images: Images, plan: Schedule) -> list[list[int]]:
     """Per batch, the top left pixel of every image: which image it is."""
     return [batch[:, 0, 0, 0].tolist() for batch, _ in tfdata.training_dataset(tf, images, plan).as_numpy_iterator()]
 
@@ -38,7 +38,7 @@ def shown(tf: Any, images: Images, plan: Schedule) -> list[list[int]]:
 @pytest.mark.parametrize("step", [0, 1, 4, 5, 7, 14])
 def test_arrays_come_as_scheduled_from_any_step_on(tensorflow: Any, step: int) -> None:
     expected = [labels.tolist() for _, labels in training_batches(numbered(), schedule(step))]
-    assert shown(tensorflow, numbered(), schedule(step)) == expected
+    assert orders(tensorflow, numbered(), schedule(step)) == expected
     assert len(expected) == 15 - step
 
 
@@ -55,7 +55,7 @@ def test_the_hold_out_comes_whole_and_in_order(tensorflow: Any) -> None:
 
 @pytest.fixture
 def files(image_folder: Path) -> FileImages:
-    train = open_folder(image_folder, WANTED).train
+    train = open_folder(image_folder, QUERY).train
     assert isinstance(train, FileImages)
     return train
 
@@ -80,7 +80,7 @@ def test_files_that_fit_are_kept_in_memory(tensorflow: Any, files: FileImages) -
     assert isinstance(cached, ArrayImages)
     assert (cached.count, cached.size) == (files.count, 6)
     assert (cached.labels == files.labels).all()
-    assert shown(tensorflow, cached, schedule(2)) == shown(tensorflow, files, schedule(2))
+    assert orders(tensorflow, cached, schedule(2)) == orders(tensorflow, files, schedule(2))
     assert tfdata.cached(tensorflow, files, 4 * needed - 1) is files
     assert tfdata.cached(tensorflow, files, None) is files
 
@@ -89,7 +89,7 @@ def test_a_damaged_file_is_named(tensorflow: Any, files: FileImages) -> None:
     Path(files.paths[50]).write_bytes(b"no image")
     assert first_damaged(files) == files.paths[50]
     with pytest.raises(BadInputError, match="cannot be read as an image"), naming_damaged(files):
-        shown(tensorflow, files, schedule(batch_size=20))
+        orders(tensorflow, files, schedule(batch_size=20))
 
 
 def encoded(tf: Any, value: int) -> bytes:
@@ -117,10 +117,10 @@ def record_folder(tensorflow: Any, tmp_path: Path) -> Path:
 
 
 def test_records_show_every_image_once_and_none_of_the_hold_out(tensorflow: Any, record_folder: Path) -> None:
-    split = open_folder(record_folder, WANTED)
+    split = open_folder(record_folder, QUERY)
     assert (split.train.count, split.hold_out.count) == (54, 6)
     plan = schedule(batch_size=6, steps_per_epoch=9)
-    epochs = np.array(shown(tensorflow, split.train, plan)).reshape(3, 54)
+    epochs = np.array(orders(tensorflow, split.train, plan)).reshape(3, 54)
     held = {0, 10, 20, 30, 40, 50}
     for epoch in epochs:
         assert set(epoch.tolist()) == set(range(60)) - held
@@ -131,39 +131,39 @@ def test_records_show_every_image_once_and_none_of_the_hold_out(tensorflow: Any,
 
 @pytest.mark.parametrize("step", [1, 9, 13])
 def test_records_go_on_exactly_where_they_were(tensorflow: Any, record_folder: Path, step: int) -> None:
-    train = open_folder(record_folder, WANTED).train
-    whole = shown(tensorflow, train, schedule(batch_size=6, steps_per_epoch=9))
-    assert shown(tensorflow, train, schedule(step, batch_size=6, steps_per_epoch=9)) == whole[step:]
+    train = open_folder(record_folder, QUERY).train
+    whole = orders(tensorflow, train, schedule(batch_size=6, steps_per_epoch=9))
+    assert orders(tensorflow, train, schedule(step, batch_size=6, steps_per_epoch=9)) == whole[step:]
 
 
 def test_records_have_their_labels(tensorflow: Any, record_folder: Path) -> None:
-    train = open_folder(record_folder, WANTED).train
+    train = open_folder(record_folder, QUERY).train
     for pixels, labels in tfdata.training_dataset(tensorflow, train, schedule()).as_numpy_iterator():
         assert (pixels[:, 0, 0, 0] % 3 == labels).all()
 
 
 def test_a_label_out_of_range_is_told_when_it_is_trained_on(tensorflow: Any, record_folder: Path) -> None:
     """Wherever it lies: the look at the first records does not see it."""
-    images = open_folder(record_folder, WANTED).train
+    images = open_folder(record_folder, QUERY).train
     assert isinstance(images, RecordImages)
     two = dataclasses.replace(images, classes=2)
     message = r"a record has the label 2; the 2 classes have the labels 0 to 1: write data\.first_label: 1"
     with pytest.raises(BadInputError, match=message), naming_damaged(two):
-        shown(tensorflow, two, schedule())
+        orders(tensorflow, two, schedule())
 
 
 def test_labels_that_begin_at_one_are_read_from_zero(tensorflow: Any, tmp_path: Path) -> None:
     write_records(tensorflow, tmp_path / "a.tfrecord", range(1, 31), classes=4)
-    split = open_folder(tmp_path, dataclasses.replace(WANTED, first_label=1))
+    split = open_folder(tmp_path, dataclasses.replace(QUERY, first_label=1))
     values = range(1, 31)
     assert split.train.count == 27
     assert {value % 4 for value in values} == {0, 1, 2, 3}
     with pytest.raises(BadInputError, match="the labels 1 to 3"), naming_damaged(split.train):
-        shown(tensorflow, split.train, schedule())
+        orders(tensorflow, split.train, schedule())
 
 
 def test_fewer_records_than_the_job_says_are_told_in_the_first_epoch(tensorflow: Any, record_folder: Path) -> None:
-    images = open_folder(record_folder, dataclasses.replace(WANTED, count=108)).train
+    images = open_folder(record_folder, dataclasses.replace(QUERY, count=108)).train
     plan = schedule(batch_size=6, steps_per_epoch=18)
     seen = iter(tfdata.training_dataset(tensorflow, images, plan))
     message = "the training records hold 54 images, and data.images says 108; write data.images: 54"
@@ -174,9 +174,9 @@ def test_fewer_records_than_the_job_says_are_told_in_the_first_epoch(tensorflow:
 
 
 def test_of_more_records_than_the_job_says_each_epoch_draws_its_own(tensorflow: Any, record_folder: Path) -> None:
-    images = open_folder(record_folder, dataclasses.replace(WANTED, count=24)).train
+    images = open_folder(record_folder, dataclasses.replace(QUERY, count=24)).train
     assert tfdata.cached(tensorflow, images, 10**9) is images
-    epochs = np.array(shown(tensorflow, images, schedule(batch_size=6, steps_per_epoch=4))).reshape(3, 24)
+    epochs = np.array(orders(tensorflow, images, schedule(batch_size=6, steps_per_epoch=4))).reshape(3, 24)
     assert all(len(set(epoch)) == 24 for epoch in epochs.tolist())
     assert len(set(epochs.flatten().tolist())) > 24
 
@@ -186,7 +186,7 @@ def test_records_with_the_keys_of_tensorflow_datasets_are_read(tensorflow: Any, 
     with tensorflow.io.TFRecordWriter(str(tmp_path / "toys-train.tfrecord-00000-of-00001")) as writer:
         for data in encoded_images:
             writer.write(data)
-    split = open_folder(tmp_path, WANTED)
+    split = open_folder(tmp_path, QUERY)
     assert split.train.count == 18
     for pixels, labels in tfdata.training_dataset(
         tensorflow, split.train, schedule(steps_per_epoch=4)
@@ -204,7 +204,7 @@ def test_webp_is_read(tensorflow: Any, tmp_path: Path, name: str, channels: int)
         for number in range(12):
             image = Image.new("RGB", (7, 9), (60 * label + 5,) * 3)
             image.save(tmp_path / f"{label}" / f"{number}.{'webp' if number % 2 else 'png'}", lossless=True)
-    images = open_folder(tmp_path, dataclasses.replace(WANTED, channels=channels)).train
+    images = open_folder(tmp_path, dataclasses.replace(QUERY, channels=channels)).train
     tf = tensorflow if name == "with TensorFlow's own" else WithoutWebp(tensorflow)
     seen = 0
     for pixels, labels in tfdata.ordered_dataset(tf, images, 4).as_numpy_iterator():
@@ -236,7 +236,7 @@ class WithoutWebp:
 def test_names_that_are_not_utf_8_are_read(tensorflow: Any, image_folder: Path) -> None:
     for path in sorted(image_folder.rglob("*.png")):
         path.rename(path.with_name(os.fsdecode(b"\xff" + os.fsencode(path.name))))
-    train = open_folder(image_folder, WANTED).train
+    train = open_folder(image_folder, QUERY).train
     assert isinstance(train, FileImages)
     batches = tfdata.ordered_dataset(tensorflow, train, 8)
     labels = [label for _, labels in batches for label in labels.numpy().tolist()]
@@ -246,5 +246,5 @@ def test_names_that_are_not_utf_8_are_read(tensorflow: Any, image_folder: Path) 
 def test_records_whose_names_are_not_utf_8_are_read(tensorflow: Any, record_folder: Path) -> None:
     for path in sorted(record_folder.rglob("*.tfrecord*")):
         path.rename(path.with_name(os.fsdecode(b"\xff" + os.fsencode(path.name))))
-    train = open_folder(record_folder, WANTED).train
-    assert len(shown(tensorflow, train, schedule())) == 15
+    train = open_folder(record_folder, QUERY).train
+    assert len(orders(tensorflow, train, schedule())) == 15

@@ -26,10 +26,10 @@ class Loss:
 
     def __init__(self, value: float) -> None:
         self.value = value
-        self.asked = False
+        self.is_read = False
 
     def __float__(self) -> float:
-        self.asked = True
+        self.is_read = True
         return self.value
 
 
@@ -51,7 +51,7 @@ class Scene:
             self.losses.append(Loss(loss))
             self.watch.batch_end({"loss": self.losses[-1], "accuracy": 0.25})
 
-    def told(self, name: str) -> list[dict[str, Any]]:
+    def events(self, name: str) -> list[dict[str, Any]]:
         lines = (self.folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()
         return [event for event in map(json.loads, lines) if event["event"] == name]
 
@@ -71,13 +71,13 @@ def scene(tmp_path: Path, fake_clock: FakeClock) -> MakeScene:
 def test_the_last_two_steps_are_not_waited_for(scene: MakeScene) -> None:
     made = scene()
     made.steps(6, seconds=0.01)
-    assert [loss.asked for loss in made.losses] == [True, True, True, True, False, False]
+    assert [loss.is_read for loss in made.losses] == [True, True, True, True, False, False]
 
 
 def test_progress_is_told_about_once_a_second(scene: MakeScene) -> None:
     made = scene()
     made.steps(100)
-    told = made.told("step")
+    told = made.events("step")
     assert len(told) == 12
     assert [(event["epoch"], event["step"]) for event in told[:2]] == [(1, 9), (1, 17)]
     assert told[1]["images_per_second"] == pytest.approx(80)
@@ -90,7 +90,7 @@ def test_the_first_step_is_told_as_compiling_and_left_out_of_the_rate(scene: Mak
     made.steps(1, seconds=30)
     made.steps(40, seconds=0.5)
     made.watch.checkpoint()
-    assert made.told("phase")[0] == {**made.told("phase")[0], "name": "compile", "seconds": 30.0}
+    assert made.events("phase")[0] == {**made.events("phase")[0], "name": "compile", "seconds": 30.0}
     assert made.watch.meter.images_per_second == pytest.approx(20)
     assert made.watch.meter.train_seconds == pytest.approx(50)
 
@@ -137,7 +137,7 @@ def test_checkpoints_come_by_time(scene: MakeScene) -> None:
 def test_a_checkpoint_is_never_taken_of_steps_still_in_flight(scene: MakeScene) -> None:
     made = scene(checkpoint_every_seconds=2.0)
     made.steps(16)
-    assert all(loss.asked for loss in made.losses)
+    assert all(loss.is_read for loss in made.losses)
 
 
 def test_a_signal_ends_after_a_checkpoint(scene: MakeScene) -> None:
@@ -210,8 +210,8 @@ def test_a_loss_that_is_no_number_ends_training_and_is_never_saved(scene: MakeSc
 def test_the_counter_goes_on_from_where_the_last_attempt_was(scene: MakeScene) -> None:
     made = scene(schedule=Schedule(batch_size=10, steps_per_epoch=50, epochs=4, seed=0, first_step=120))
     made.steps(12)
-    assert made.told("step")[0]["epoch"] == 3
-    assert made.told("step")[0]["step"] == 129
+    assert made.events("step")[0]["epoch"] == 3
+    assert made.events("step")[0]["step"] == 129
 
 
 def test_an_epoch_is_told_with_the_hold_out_where_it_was_tested(scene: MakeScene) -> None:
@@ -219,7 +219,7 @@ def test_an_epoch_is_told_with_the_hold_out_where_it_was_tested(scene: MakeScene
     made.watch.epoch_begin()
     made.steps(50)
     made.watch.epoch_end(0, {"loss": 0.5, "accuracy": 0.75, "val_loss": 0.25, "val_accuracy": 0.875})
-    told = made.told("epoch")[0]
+    told = made.events("epoch")[0]
     assert told == {
         **told,
         "epoch": 1,

@@ -9,15 +9,15 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-given = argparse.ArgumentParser()
-given.add_argument("--job", type=Path)
-given.add_argument("--run-dir", type=Path)
-given.add_argument("--attempt", type=int)
-known, _ = given.parse_known_args()
-folder = known.run_dir / "attempts" / str(known.attempt)
+parser = argparse.ArgumentParser()
+parser.add_argument("--job", type=Path)
+parser.add_argument("--run-dir", type=Path)
+parser.add_argument("--attempt", type=int)
+options, _ = parser.parse_known_args()
+folder = options.run_dir / "attempts" / str(options.attempt)
 folder.mkdir(parents=True, exist_ok=True)
-told = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: told.set())
+stop_event = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop_event.set())
 
 
 def say(event, **fields):
@@ -27,14 +27,14 @@ def say(event, **fields):
 
 
 def keep(step):
-    place = known.run_dir / "checkpoints" / f"step-{step:08}"
+    place = options.run_dir / "checkpoints" / f"step-{step:08}"
     place.mkdir(parents=True, exist_ok=True)
     (place / "weights").write_bytes(b"x" * 1000)
     (place / "complete.json").write_text(json.dumps({"step": step}))
 
 
 def result(name, data):
-    output = known.run_dir / "output"
+    output = options.run_dir / "output"
     output.mkdir(parents=True, exist_ok=True)
     (output / name).write_text(data)
 
@@ -58,7 +58,7 @@ def resolved(name):
 def quick():
     for step in range(1, 6):
         say("step", step=step, epoch=1, loss=1.0 / step, accuracy=0.5, images_per_second=100.0)
-        if told.wait(0.5):
+        if stop_event.wait(0.5):
             keep(step)
             sys.exit(75)
     result("model.txt", "trained\n")
@@ -66,7 +66,7 @@ def quick():
 
 def hang():
     say("step", step=1, epoch=1, loss=1.0, accuracy=0.5, images_per_second=100.0)
-    told.wait()
+    stop_event.wait()
     sys.exit(75)
 
 
@@ -77,13 +77,13 @@ def deaf():
 
 def fill():
     say("step", step=1, epoch=1, loss=1.0, accuracy=0.5, images_per_second=100.0)
-    with (known.run_dir / "scratch").open("wb") as file:
-        while not told.wait(0.05):
+    with (options.run_dir / "scratch").open("wb") as file:
+        while not stop_event.wait(0.05):
             try:
                 file.write(b"\0" * (8 << 20))
                 file.flush()
             except OSError:
-                told.wait(300)
+                stop_event.wait(300)
     sys.exit(75)
 
 
@@ -98,7 +98,7 @@ def look():
     result("seen.json", json.dumps(seen))
 
 
-job = json.loads(known.job.read_text())
+job = json.loads(options.job.read_text())
 say(
     "start",
     device_kind="gpu",

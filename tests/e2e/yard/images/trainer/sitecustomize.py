@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 
-def shown():
+def clock_file():
     """The names of the devices, as nvidia-smi tells them here."""
     try:
         ran = subprocess.run(["nvidia-smi"], capture_output=True, text=True, check=True)
@@ -16,7 +16,7 @@ def shown():
 
 
 def report_gpus(tf):
-    names = shown()
+    names = clock_file()
     physical = tf.config.list_physical_devices
     made = [tf.config.PhysicalDevice(f"/physical_device:GPU:{number}", "GPU") for number in range(len(names))]
     tf.config.list_physical_devices = lambda kind=None: made if kind == "GPU" else physical(kind)

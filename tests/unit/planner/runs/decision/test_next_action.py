@@ -59,13 +59,13 @@ QUEUED = an_instance(InstanceState.PENDING, bills=False)
 LATE_END = End(Outcome.DEADLINE, "the deadline has passed")
 BUDGET_END = End(Outcome.BUDGET, "the budget is used up")
 SILENCE = Wait(why="the provider does not answer")
-ASKED = {"stop_asked": NOON}
+STOP_REQUEST = {"stop_asked": NOON}
 MEASURING = {"model_folder": ""}
 WITHIN_BUDGET = {"made": (an_attempt(deadline=NOON + HOUR / 2),)}
 LATE_BY_BUDGET = NOON + HOUR / 2 + TIMER_GRACE + timedelta(seconds=1)
 
 
-def ended(kind: EndKind | None, reason: str | None = "why") -> Look:
+def look_at_end(kind: EndKind | None, reason: str | None = "why") -> Look:
     return Look(instance=an_instance(InstanceState.ENDED, end=kind, reason=reason))
 
 
@@ -76,54 +76,54 @@ CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
     ({}, Look(instance=PENDING), SOON, Wait()),
     ({}, Look(instance=WORKING), SOON, Wait()),
     ({}, Look(instance=STOPPING), SOON, Wait()),
-    (ASKED, Look(instance=PENDING), SOON, AskToStop()),
-    (ASKED, Look(instance=WORKING), SOON, AskToStop()),
-    (ASKED, Look(instance=STOPPING), SOON, Wait()),
+    (STOP_REQUEST, Look(instance=PENDING), SOON, AskToStop()),
+    (STOP_REQUEST, Look(instance=WORKING), SOON, AskToStop()),
+    (STOP_REQUEST, Look(instance=STOPPING), SOON, Wait()),
     # It waits for a machine, which nobody need be asked to stop.
     ({}, Look(instance=QUEUED), SOON, Wait()),
-    (ASKED, Look(instance=QUEUED), SOON, End(Outcome.STOPPED, "stopped while it waited for a machine")),
-    ({}, ended(EndKind.NO_CAPACITY), SOON, Interrupt(EndKind.NO_CAPACITY, "why")),
-    (MEASURING, ended(EndKind.NO_CAPACITY), SOON, Interrupt(EndKind.NO_CAPACITY, "why")),
-    (ASKED, ended(EndKind.NO_CAPACITY), SOON, End(Outcome.STOPPED, "why")),
+    (STOP_REQUEST, Look(instance=QUEUED), SOON, End(Outcome.STOPPED, "stopped while it waited for a machine")),
+    ({}, look_at_end(EndKind.NO_CAPACITY), SOON, Interrupt(EndKind.NO_CAPACITY, "why")),
+    (MEASURING, look_at_end(EndKind.NO_CAPACITY), SOON, Interrupt(EndKind.NO_CAPACITY, "why")),
+    (STOP_REQUEST, look_at_end(EndKind.NO_CAPACITY), SOON, End(Outcome.STOPPED, "why")),
     # It has outlived its time.
     ({}, Look(instance=PENDING), LATE, LATE_END),
     ({}, Look(instance=WORKING), LATE, LATE_END),
-    (ASKED, Look(instance=STOPPING), LATE, LATE_END),
+    (STOP_REQUEST, Look(instance=STOPPING), LATE, LATE_END),
     ({}, Look(instance=WORKING, slow="slow"), LATE, LATE_END),
     (WITHIN_BUDGET, Look(instance=WORKING), LATE_BY_BUDGET, BUDGET_END),
     (WITHIN_BUDGET, Look(instance=WORKING), LATE_BY_BUDGET - timedelta(seconds=1), Wait()),
     # Nobody answers.
     ({}, Look(has_answer=False), SOON, SILENCE),
-    (ASKED, Look(has_answer=False), SOON, SILENCE),
+    (STOP_REQUEST, Look(has_answer=False), SOON, SILENCE),
     ({}, Look(has_answer=False), LATE, LATE_END),
     (WITHIN_BUDGET, Look(has_answer=False), LATE_BY_BUDGET, BUDGET_END),
     # It has ended and says how.
-    ({}, ended(EndKind.DONE), SOON, Collect()),
-    ({}, ended(EndKind.DONE), LATE, Collect()),
-    (ASKED, ended(EndKind.DONE), SOON, Collect()),
-    (MEASURING, ended(EndKind.DONE), SOON, End(Outcome.SUCCEEDED, "")),
-    ({}, ended(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
-    (ASKED, ended(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
-    ({}, ended(EndKind.DEADLINE), LATE, End(Outcome.DEADLINE, "why")),
-    (WITHIN_BUDGET, ended(EndKind.DEADLINE), SOON, BUDGET_END),
-    ({}, ended(EndKind.BAD_JOB), SOON, End(Outcome.FAILED, "why")),
-    ({}, ended(EndKind.FAILED), SOON, End(Outcome.FAILED, "why")),
-    ({}, ended(EndKind.OUT_OF_MEMORY), SOON, End(Outcome.FAILED, "why")),
-    *[({}, ended(kind), SOON, Interrupt(kind, "why")) for kind in sorted(INTERRUPTIONS)],
-    *[(ASKED, ended(kind), SOON, End(Outcome.STOPPED, "why")) for kind in sorted(INTERRUPTIONS)],
-    *[(MEASURING, ended(kind), SOON, End(Outcome.FAILED, "why")) for kind in sorted(INTERRUPTIONS)],
-    ({}, ended(EndKind.KILLED, None), SOON, Interrupt(EndKind.KILLED, "killed")),
-    ({}, ended(None, None), SOON, Interrupt(EndKind.LOST, "ended")),
+    ({}, look_at_end(EndKind.DONE), SOON, Collect()),
+    ({}, look_at_end(EndKind.DONE), LATE, Collect()),
+    (STOP_REQUEST, look_at_end(EndKind.DONE), SOON, Collect()),
+    (MEASURING, look_at_end(EndKind.DONE), SOON, End(Outcome.SUCCEEDED, "")),
+    ({}, look_at_end(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
+    (STOP_REQUEST, look_at_end(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
+    ({}, look_at_end(EndKind.DEADLINE), LATE, End(Outcome.DEADLINE, "why")),
+    (WITHIN_BUDGET, look_at_end(EndKind.DEADLINE), SOON, BUDGET_END),
+    ({}, look_at_end(EndKind.BAD_JOB), SOON, End(Outcome.FAILED, "why")),
+    ({}, look_at_end(EndKind.FAILED), SOON, End(Outcome.FAILED, "why")),
+    ({}, look_at_end(EndKind.OUT_OF_MEMORY), SOON, End(Outcome.FAILED, "why")),
+    *[({}, look_at_end(kind), SOON, Interrupt(kind, "why")) for kind in sorted(INTERRUPTIONS)],
+    *[(STOP_REQUEST, look_at_end(kind), SOON, End(Outcome.STOPPED, "why")) for kind in sorted(INTERRUPTIONS)],
+    *[(MEASURING, look_at_end(kind), SOON, End(Outcome.FAILED, "why")) for kind in sorted(INTERRUPTIONS)],
+    ({}, look_at_end(EndKind.KILLED, None), SOON, Interrupt(EndKind.KILLED, "killed")),
+    ({}, look_at_end(None, None), SOON, Interrupt(EndKind.LOST, "ended")),
     # It is not there.
     ({}, Look(), SOON, Interrupt(EndKind.LOST, "the instance disappeared")),
-    (ASKED, Look(), SOON, End(Outcome.STOPPED, "the instance disappeared")),
+    (STOP_REQUEST, Look(), SOON, End(Outcome.STOPPED, "the instance disappeared")),
     ({}, Look(lag=timedelta(minutes=5)), SOON, Interrupt(EndKind.LOST, "the instance disappeared")),
     ({}, Look(lag=timedelta(minutes=5, seconds=1)), SOON, Wait()),
     # It is not there, or has been lost, and its run directory knows better.
     ({}, Look(recorded_end=EndKind.DONE), SOON, Collect()),
     ({}, Look(recorded_end=EndKind.DONE, lag=HOUR), SOON, Collect()),
-    (ASKED, Look(recorded_end=EndKind.DONE), SOON, Collect()),
-    ({}, replace(ended(EndKind.RECLAIMED), recorded_end=EndKind.DONE), SOON, Collect()),
+    (STOP_REQUEST, Look(recorded_end=EndKind.DONE), SOON, Collect()),
+    ({}, replace(look_at_end(EndKind.RECLAIMED), recorded_end=EndKind.DONE), SOON, Collect()),
     ({}, Look(recorded_end=EndKind.FAILED), SOON, End(Outcome.FAILED, "failed")),
     ({}, Look(recorded_end=EndKind.DEADLINE), SOON, End(Outcome.DEADLINE, "deadline")),
     (WITHIN_BUDGET, Look(recorded_end=EndKind.DEADLINE), SOON, BUDGET_END),
@@ -133,11 +133,11 @@ CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
     ({"slow": OnSlow.STOP}, Look(instance=WORKING, slow="slow"), SOON, AskToStop()),
     ({"slow": OnSlow.REPLAN}, Look(instance=WORKING, slow="slow"), SOON, AskToStop()),
     ({"slow": OnSlow.REPLAN}, Look(instance=STOPPING, slow="slow"), SOON, Wait()),
-    (ASKED, Look(instance=WORKING, slow="slow"), SOON, AskToStop()),
-    ({"slow": OnSlow.STOP}, ended(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
-    ({"slow": OnSlow.REPLAN}, ended(EndKind.STOPPED), SOON,
+    (STOP_REQUEST, Look(instance=WORKING, slow="slow"), SOON, AskToStop()),
+    ({"slow": OnSlow.STOP}, look_at_end(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
+    ({"slow": OnSlow.REPLAN}, look_at_end(EndKind.STOPPED), SOON,
      Interrupt(EndKind.STOPPED, "slower than its estimate: continuing on another machine")),
-    ({"slow": OnSlow.REPLAN} | ASKED, ended(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
+    ({"slow": OnSlow.REPLAN} | STOP_REQUEST, look_at_end(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
 ]  # fmt: skip
 
 
@@ -149,11 +149,11 @@ def test_what_to_do_while_an_instance_is_there(
     assert next_action(a_run(phase, attempts=1, **changes), look, now) == action
 
 
-@pytest.mark.parametrize(("phase", "seen"), list(product((B, R), (PENDING, WORKING))))
-def test_an_instance_that_gives_no_sign_of_life_is_given_up(phase: Phase, seen: Any) -> None:
+@pytest.mark.parametrize(("phase", "sighting"), list(product((B, R), (PENDING, WORKING))))
+def test_an_instance_that_gives_no_sign_of_life_is_given_up(phase: Phase, sighting: Any) -> None:
     run = a_run(phase, attempts=1, deadline=NOON + 24 * HOUR)
-    assert next_action(run, Look(instance=seen), NOON + BOOT_LIMIT) == Wait()
-    action = next_action(run, Look(instance=seen), NOON + BOOT_LIMIT + timedelta(seconds=1))
+    assert next_action(run, Look(instance=sighting), NOON + BOOT_LIMIT) == Wait()
+    action = next_action(run, Look(instance=sighting), NOON + BOOT_LIMIT + timedelta(seconds=1))
     assert action == Interrupt(EndKind.LOST, "no sign of life within 45 minutes of the launch")
 
 
@@ -169,7 +169,7 @@ def test_a_newborn_is_young_from_the_last_time_it_was_asked_for() -> None:
 @pytest.mark.parametrize("phase", [B, R])
 def test_every_end_an_instance_can_have_is_in_the_table(phase: Phase) -> None:
     for end in [None, *EndKind]:
-        action = next_action(a_run(phase, attempts=1), ended(end), SOON)
+        action = next_action(a_run(phase, attempts=1), look_at_end(end), SOON)
         assert isinstance(action, Collect | End | Interrupt), end
 
 
@@ -180,8 +180,8 @@ LOOKS = [
     Look(has_answer=False),
     Look(instance=PENDING),
     Look(instance=WORKING),
-    ended(EndKind.DONE),
-    ended(EndKind.LOST),
+    look_at_end(EndKind.DONE),
+    look_at_end(EndKind.LOST),
 ]
 
 
@@ -191,12 +191,12 @@ LOOKS = [
     ("phase", "changes", "action"),
     [
         (C, {}, Collect()),
-        (C, ASKED, Collect()),
+        (C, STOP_REQUEST, Collect()),
         (T, {"outcome": Outcome.STOPPED, "message": "why"}, End(Outcome.STOPPED, "why")),
         (T, {"outcome": Outcome.SUCCEEDED}, End(Outcome.SUCCEEDED, "")),
         (T, {}, End(Outcome.FAILED, "")),
         (I, {}, Clear()),
-        (I, ASKED, Clear()),
+        (I, STOP_REQUEST, Clear()),
         (D, {"outcome": Outcome.SUCCEEDED}, Nothing()),
         (D, {"outcome": Outcome.INTERRUPTED}, Nothing()),
     ],
@@ -227,8 +227,8 @@ FIRST, SECOND, OTHER_REGION, OTHER_TYPE = PLACES = (
 )
 
 
-def a_search(*, made: tuple[Attempt, ...] = (), **changes: Any) -> Run:
-    run = a_run(I if made else P, made=made, **({"targets": PLACES, "provider": "aws"} | changes))
+def a_search(*, attempts: tuple[Attempt, ...] = (), **changes: Any) -> Run:
+    run = a_run(I if attempts else P, made=attempts, **({"targets": PLACES, "provider": "aws"} | changes))
     return replace(run, deadline=NOON + 24 * HOUR) if "deadline" not in changes else run
 
 
@@ -245,7 +245,7 @@ REFUSED = an_attempt(1, FIRST, ref=None, cleared=True, ended_at=NOON, reason="no
 
 
 @pytest.mark.parametrize(
-    ("made", "refusals", "place"),
+    ("attempts", "refusals", "place"),
     [
         ((), (), FIRST),
         ((), refused(FIRST), SECOND),
@@ -261,11 +261,11 @@ REFUSED = an_attempt(1, FIRST, ref=None, cleared=True, ended_at=NOON, reason="no
     ],
 )
 def test_the_next_place_is_the_first_that_nobody_refused_lately(
-    made: tuple[Attempt, ...], refusals: tuple[Refusal, ...], place: Target
+    attempts: tuple[Attempt, ...], refusals: tuple[Refusal, ...], place: Target
 ) -> None:
-    run = a_search(made=made)
+    run = a_search(attempts=attempts)
     for action in (next_action(run, Look(refusals=refusals), SOON), where_next(run, Look(refusals=refusals), SOON)):
-        assert action == Launch(len(made) + 1, place)
+        assert action == Launch(len(attempts) + 1, place)
 
 
 def test_a_fresh_run_asks_anyway_when_what_others_were_refused_leaves_nothing() -> None:
@@ -274,17 +274,17 @@ def test_a_fresh_run_asks_anyway_when_what_others_were_refused_leaves_nothing() 
     # And what it is refused itself still counts.
     own = (*others, *refused(FIRST))
     assert next_action(a_search(), Look(refusals=own), SOON) == Launch(1, SECOND)
-    assert next_action(a_search(made=(REFUSED,)), Look(refusals=own), SOON) == Launch(2, SECOND)
+    assert next_action(a_search(attempts=(REFUSED,)), Look(refusals=own), SOON) == Launch(2, SECOND)
 
 
 def test_whoever_launches_an_ended_run_again_is_not_put_off_by_its_former_life() -> None:
-    run = replace(a_search(made=(WENT,)), phase=D, outcome=Outcome.NO_CAPACITY)
+    run = replace(a_search(attempts=(WENT,)), phase=D, outcome=Outcome.NO_CAPACITY)
     assert where_next(run, Look(refusals=refused(*PLACES)), SOON) == Launch(2, FIRST)
     assert where_next(run, Look(refusals=refused(FIRST)), SOON) == Launch(2, SECOND)
 
 
 def test_a_run_that_was_refused_everywhere_ends_and_says_why() -> None:
-    run = a_search(made=(REFUSED,), deadline=NOON + timedelta(minutes=10))
+    run = a_search(attempts=(REFUSED,), deadline=NOON + timedelta(minutes=10))
     assert next_action(run, Look(refusals=refused(*PLACES)), SOON) == End(
         Outcome.NO_CAPACITY, "4 places were asked, none has room: no room"
     )
@@ -299,7 +299,7 @@ def test_a_run_that_was_refused_everywhere_ends_and_says_why() -> None:
 
 
 def test_a_run_that_was_refused_everywhere_waits_for_the_next_pass_while_its_deadline_allows_one() -> None:
-    run = a_search(made=(REFUSED,), targets=(FIRST,))
+    run = a_search(attempts=(REFUSED,), targets=(FIRST,))
     action = next_action(run, Look(refusals=refused(FIRST)), SOON)
     assert action == Wait(
         SOON + LOOK_AGAIN,
@@ -308,7 +308,7 @@ def test_a_run_that_was_refused_everywhere_waits_for_the_next_pass_while_its_dea
 
 
 def test_a_run_that_got_somewhere_waits_for_a_place_until_its_deadline() -> None:
-    run = a_search(made=(WENT,))
+    run = a_search(attempts=(WENT,))
     refusals = refused(*PLACES)
     opens = refusals[0].until
     action = next_action(run, Look(refusals=refusals), SOON)
@@ -326,17 +326,17 @@ def test_a_run_that_got_somewhere_waits_for_a_place_until_its_deadline() -> None
 @pytest.mark.parametrize(
     ("changes", "now", "outcome"),
     [
-        (ASKED, SOON, Outcome.STOPPED),
+        (STOP_REQUEST, SOON, Outcome.STOPPED),
         ({}, NOON + 24 * HOUR, Outcome.DEADLINE),
-        (ASKED, NOON + 24 * HOUR, Outcome.STOPPED),
+        (STOP_REQUEST, NOON + 24 * HOUR, Outcome.STOPPED),
         ({"budget_usd": Decimal("0.001")}, SOON, Outcome.BUDGET),
     ],
 )
-@pytest.mark.parametrize("made", [(), (WENT,)])
+@pytest.mark.parametrize("attempts", [(), (WENT,)])
 def test_a_run_that_may_not_go_on_ends(
-    changes: dict[str, Any], now: datetime, outcome: Outcome, made: tuple[Attempt, ...]
+    changes: dict[str, Any], now: datetime, outcome: Outcome, attempts: tuple[Attempt, ...]
 ) -> None:
-    run = a_search(made=made, **changes)
+    run = a_search(attempts=attempts, **changes)
     if outcome is Outcome.BUDGET:
         run = replace(run, targets=tuple(replace(place, overhead_seconds=60.0) for place in PLACES))
     action = next_action(run, Look(), now)
@@ -362,7 +362,7 @@ def test_a_run_without_places_does_not_blame_its_budget() -> None:
 # --- three times without progress --------------------------------------------------------------------------------
 
 
-def taken(*steps: int | None, end: EndKind = EndKind.RECLAIMED) -> tuple[Attempt, ...]:
+def reclaimed_attempts(*steps: int | None, end: EndKind = EndKind.RECLAIMED) -> tuple[Attempt, ...]:
     """Attempts that were taken away with these newest checkpoints; -1: refused, -2: stopped by the person."""
     kinds: dict[int | None, dict[str, Any]] = {-1: {"ref": None, "end": None}, -2: {"end": EndKind.STOPPED}}
     return tuple(
@@ -396,7 +396,7 @@ def taken(*steps: int | None, end: EndKind = EndKind.RECLAIMED) -> tuple[Attempt
     ],
 )
 def test_three_in_a_row_without_a_newer_checkpoint_are_enough(steps: tuple[int | None, ...], is_stuck: bool) -> None:
-    run = a_search(made=taken(*steps))
+    run = a_search(attempts=reclaimed_attempts(*steps))
     assert stuck(run) is is_stuck
     action = next_action(run, Look(), SOON)
     if is_stuck:
@@ -415,7 +415,7 @@ def test_a_machine_whose_create_has_no_recorded_send_is_new_from_when_it_was_ask
 
 
 def test_whoever_launches_a_stuck_run_again_gets_another_try() -> None:
-    run = replace(a_search(made=taken(None, None, None)), phase=D, outcome=Outcome.FAILED)
+    run = replace(a_search(attempts=reclaimed_attempts(None, None, None)), phase=D, outcome=Outcome.FAILED)
     assert where_next(run, Look(), SOON) == Launch(4, FIRST)
 
 
@@ -424,7 +424,7 @@ def test_however_it_goes_a_run_without_progress_is_not_launched_for_ever(steps: 
     """Each newer checkpoint is worth at most three attempts."""
     launched: list[int | None] = []
     for step in steps:
-        if stuck(a_search(made=taken(*launched))):
+        if stuck(a_search(attempts=reclaimed_attempts(*launched))):
             break
         launched.append(step)
     gains = len({step for step in launched if step})

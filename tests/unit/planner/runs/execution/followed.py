@@ -19,7 +19,7 @@ HERE = ["local"]
 
 
 def phases(desk: Desk) -> list[Phase]:
-    return [event.phase for event in desk.told(PhaseReached)]
+    return [event.phase for event in desk.events_of(PhaseReached)]
 
 
 def two_places() -> list[Target]:
@@ -48,11 +48,11 @@ class Fuse:
     """Blows at the n-th step, whatever that is, once."""
 
     def __init__(self, at: int) -> None:
-        self.left = at
+        self.interrupts_left = at
 
     def burn(self, *_: object) -> None:
-        self.left -= 1
-        if self.left == 0:
+        self.interrupts_left -= 1
+        if self.interrupts_left == 0:
             raise Crash
 
 

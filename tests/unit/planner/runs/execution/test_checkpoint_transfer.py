@@ -12,12 +12,12 @@ from planner.runs.run import Outcome, Phase
 from providers.base import EndKind
 from tests.builders import a_target
 from tests.doubles.fake_machine import (
-    ENDED,
     RATE,
     RUNNING,
+    SIGHTING_OF_END,
     FakeMachine,
     FakeStore,
-    Seen,
+    Sighting,
     ends,
     ends_after,
     trains_well,
@@ -74,7 +74,7 @@ def test_a_run_that_changes_its_provider_takes_its_newest_checkpoint_with_it(
     run = followed(desk, elsewhere)
     assert (run.phase, run.outcome, run.provider) == (Phase.DONE, Outcome.SUCCEEDED, "elsewhere")
     assert [attempt.target and attempt.target.offer.provider for attempt in run.attempts] == ["local", "elsewhere"]
-    assert [started.resumed_from_step for started in desk.told(TrainerStarted)] == [0, 100]
+    assert [started.resumed_from_step for started in desk.events_of(TrainerStarted)] == [0, 100]
     assert [*desk.provider.machines, *elsewhere.machines] == []
 
 
@@ -86,7 +86,7 @@ def test_the_mark_that_makes_a_checkpoint_whole_is_put_last(desk: Desk, elsewher
     assert carried == [f"{STEP}/weights", f"{STEP}/complete.json"]
 
 
-def _leaves_older_and_half(machine: FakeMachine) -> Iterator[Seen]:
+def _leaves_older_and_half(machine: FakeMachine) -> Iterator[Sighting]:
     """Reclaimed with two whole checkpoints at its provider and half of a third, newer one."""
     machine.start()
     for steps in (50, 50):
@@ -94,7 +94,7 @@ def _leaves_older_and_half(machine: FakeMachine) -> Iterator[Seen]:
         machine.checkpoint()
     machine.store.put("checkpoints/step-00000103/weights", b"half")
     yield RUNNING
-    yield ENDED[EndKind.RECLAIMED]
+    yield SIGHTING_OF_END[EndKind.RECLAIMED]
 
 
 def test_only_the_newest_whole_checkpoint_is_carried(desk: Desk, elsewhere: FakeProvider) -> None:
@@ -107,7 +107,7 @@ def test_without_a_checkpoint_nothing_is_carried_and_the_run_begins_anew(desk: D
     desk.scripts(ends(EndKind.RECLAIMED))
     run = followed(desk, elsewhere)
     assert run.outcome is Outcome.SUCCEEDED
-    assert [started.resumed_from_step for started in desk.told(TrainerStarted)] == [0, 0]
+    assert [started.resumed_from_step for started in desk.events_of(TrainerStarted)] == [0, 0]
 
 
 def test_at_the_same_provider_nothing_is_copied(desk: Desk, elsewhere: FakeProvider) -> None:

@@ -18,7 +18,7 @@ from tests.builders import a_job
 from tests.doubles.fake_machine import (
     MODEL,
     FakeMachine,
-    Seen,
+    Sighting,
     ends,
     stubborn,
     trains_well,
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from tests.doubles.desk import Desk
 
 
-def _steps_of_a_run(desk: Desk, script: Callable[[FakeMachine], Iterator[Seen]]) -> int:
+def _steps_of_a_run(desk: Desk, script: Callable[[FakeMachine], Iterator[Sighting]]) -> int:
     fuse = Fuse(10**9)
     _arm(desk, fuse)
     desk.scripts(script)
     desk.launch()
-    return 10**9 - fuse.left
+    return 10**9 - fuse.interrupts_left
 
 
 def _arm(desk: Desk, fuse: Fuse) -> None:
@@ -46,7 +46,7 @@ def _arm(desk: Desk, fuse: Fuse) -> None:
 
 @pytest.mark.parametrize("script", [trains_well, ends(EndKind.FAILED)], ids=["trains well", "fails"])
 def test_after_a_crash_at_any_point_the_next_look_leaves_nothing(
-    desk: Desk, tmp_path_factory: pytest.TempPathFactory, script: Callable[[FakeMachine], Iterator[Seen]]
+    desk: Desk, tmp_path_factory: pytest.TempPathFactory, script: Callable[[FakeMachine], Iterator[Sighting]]
 ) -> None:
     """Before and after each call of the provider, and after each entry in the journal."""
     from tests.doubles.desk import Desk

@@ -99,7 +99,9 @@ def test_between_two_tries_it_waits_longer_each_time_and_at_most_a_minute(desk: 
     assert all(0.5 * 2**number <= pause <= 2**number for number, pause in enumerate(pauses[:5], 1))
     assert all(30 <= pause <= 60 for pause in pauses[5:])
     assert run.outcome is Outcome.SUCCEEDED
-    assert f"slow down; the same request again in {pauses[0]:.0f} s" in [event.text for event in desk.told(Message)]
+    assert f"slow down; the same request again in {pauses[0]:.0f} s" in [
+        event.text for event in desk.events_of(Message)
+    ]
 
 
 def test_runs_that_are_throttled_together_do_not_come_back_together(desk: Desk) -> None:
@@ -271,7 +273,7 @@ def test_capacity_goes_to_the_next_place_in_the_plans_order(desk: Desk) -> None:
     assert (places(run), run.outcome) == (["a", "b", "c"], Outcome.SUCCEEDED)
     assert [attempt.reason for attempt in run.attempts[:2]] == ["no room", "no room"]
     assert (receipt.attempts, receipt.interruptions) == (3, 0)
-    assert f"{A.where}: no room" in [event.detail for event in desk.told(PhaseReached)]
+    assert f"{A.where}: no room" in [event.detail for event in desk.events_of(PhaseReached)]
     assert sum(desk.clock.sleeps) < 60, "nobody waits for a place that says at once that it is full"
 
 
@@ -346,11 +348,11 @@ class LooksUp(FakeProvider):
     """Finds an image; `images` are what it finds, one after the other."""
 
     images: tuple[str | Exception, ...] = ("image-1",)
-    looked: int = 0
+    lookups: int = 0
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        found = self.images[min(self.looked, len(self.images) - 1)]
-        self.looked += 1
+        found = self.images[min(self.lookups, len(self.images) - 1)]
+        self.lookups += 1
         if isinstance(found, Exception):
             raise found
         return replace(request, resolution=Image(image=found))
@@ -369,14 +371,14 @@ def test_what_was_looked_up_is_recorded_and_sent_again_as_it_was(desk: Desk) -> 
     provider.refuse["launch", 1] = UNCLEAR
     desk.launch()
     assert [request.resolution for request in provider.received] == [Image(image="image-1")] * 2
-    assert provider.looked == 1
+    assert provider.lookups == 1
 
 
 @pytest.mark.parametrize("error", [BUSY, UNCLEAR], ids=["throttled", "transient"])
 def test_a_look_up_that_does_not_answer_is_made_again(desk: Desk, error: Exception) -> None:
     provider = looking_up(desk, error, error, "image-1")
     run, _ = desk.launch()
-    assert (run.outcome, provider.looked, len(provider.received)) == (Outcome.SUCCEEDED, 3, 1)
+    assert (run.outcome, provider.lookups, len(provider.received)) == (Outcome.SUCCEEDED, 3, 1)
 
 
 @pytest.mark.parametrize("error", [CredentialsError("who?"), UNCLEAR])

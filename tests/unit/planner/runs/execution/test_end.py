@@ -28,8 +28,8 @@ EXPIRED = CredentialsError("expired", hint="Sign in again")
 AWAY = IncompleteListingError("a region is away", resources=(), unanswered=("eu-west-1",))
 
 
-def said(desk: Desk) -> list[str]:
-    return [event.text for event in desk.told(Message)]
+def messages(desk: Desk) -> list[str]:
+    return [event.text for event in desk.events_of(Message)]
 
 
 def unverified(desk: Desk) -> Run:
@@ -160,7 +160,7 @@ def test_a_stored_copy_that_cannot_be_deleted_does_not_undo_a_success(desk: Desk
     desk.provider.after = closed
     run, _ = desk.runner().follow(run, desk.request())
     assert run.outcome is Outcome.SUCCEEDED
-    assert "the stored copy of the model is still there: connection lost" in said(desk)
+    assert "the stored copy of the model is still there: connection lost" in messages(desk)
 
 
 # --- what the instance printed -----------------------------------------------------------------------------------

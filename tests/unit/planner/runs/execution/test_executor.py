@@ -37,10 +37,10 @@ from providers.errors import (
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
 from tests.doubles.fake_machine import (
-    ENDED,
     MODEL,
+    SIGHTING_OF_END,
     FakeMachine,
-    Seen,
+    Sighting,
     disappears,
     done_at_once,
     ends,
@@ -118,10 +118,10 @@ def test_the_request_says_what_the_machine_needs(desk: Desk) -> None:
 
 def test_the_person_is_told_what_trains_and_how_far_it_is(desk: Desk) -> None:
     desk.launch(usd_per_hour=Decimal(36))
-    (started,) = desk.told(TrainerStarted)
+    (started,) = desk.events_of(TrainerStarted)
     assert (started.device, started.framework) == ("AMD EPYC", "tensorflow 2.20.0")
     assert (started.total_steps, started.resumed_from_step) == (780, 0)
-    half, whole = desk.told(Progressed)
+    half, whole = desk.events_of(Progressed)
     assert (half.epoch, half.epochs, half.step, half.total_steps) == (1, 2, 390, 780)
     assert (half.loss, half.accuracy, half.images_per_second) == (0.5, 0.75, 4000.0)
     # 390 steps of 128 images (50,000 of them in 390 steps) at 4,000 images a second.
@@ -132,22 +132,22 @@ def test_the_person_is_told_what_trains_and_how_far_it_is(desk: Desk) -> None:
     assert whole.usd_so_far > half.usd_so_far
 
 
-def _two_devices_that_say_little(machine: FakeMachine) -> Iterator[Seen]:
+def _two_devices_that_say_little(machine: FakeMachine) -> Iterator[Sighting]:
     fields = {"framework": "jax", "framework_version": "0.8", "epochs": 1, "total_steps": 9, "resumed_from_step": 0}
     machine.say("start", device_name="V100", device_count=2, images=90, steps_per_epoch=9, **fields)
     machine.say("step", epoch=1, step=3, images_per_second=None)
     machine.say("step", epoch=1, step=6, images_per_second=10.0)
     machine.say("checkpoint", step=6)
     machine.say("of the future")
-    yield ENDED[EndKind.FAILED]
+    yield SIGHTING_OF_END[EndKind.FAILED]
 
 
 def test_what_the_trainer_does_not_say_is_not_made_up(desk: Desk) -> None:
     desk.scripts(_two_devices_that_say_little)
     desk.launch()
-    (started,) = desk.told(TrainerStarted)
+    (started,) = desk.events_of(TrainerStarted)
     assert (started.device, started.strategy) == ("2 x V100", "")
-    first, second = desk.told(Progressed)
+    first, second = desk.events_of(Progressed)
     assert (first.eta, first.loss, first.images_per_second) == (None, None, None)
     # Three steps of ten images are left, at ten a second.
     assert second.eta == timedelta(seconds=3)
@@ -228,9 +228,9 @@ def test_an_instance_that_never_boots_is_ended_at_the_deadline(desk: Desk) -> No
 REFUSED = "trainplan: STORE_REFUSED: this machine may not read its run directory"
 
 
-def powers_off_at_once(machine: FakeMachine) -> Iterator[Seen]:
-    yield Seen(InstanceState.RUNNING)
-    yield Seen(InstanceState.ENDED, reason="the machine ended itself")
+def powers_off_at_once(machine: FakeMachine) -> Iterator[Sighting]:
+    yield Sighting(InstanceState.RUNNING)
+    yield Sighting(InstanceState.ENDED, reason="the machine ended itself")
 
 
 def test_a_machine_that_may_not_read_its_run_directory_ends_the_run_as_refused(desk: Desk) -> None:

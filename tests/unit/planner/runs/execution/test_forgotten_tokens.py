@@ -102,7 +102,7 @@ def test_a_create_that_made_nothing_is_given_up_and_a_new_one_is_sent(desk: Desk
     assert (first.ref, first.end, first.cleared) == (None, None, True)
     assert first.reason is not None
     assert "forgotten" in first.reason
-    assert [told.detail for told in desk.told(PhaseReached) if told.phase is Phase.INTERRUPTED] == [first.reason]
+    assert [told.detail for told in desk.events_of(PhaseReached) if told.phase is Phase.INTERRUPTED] == [first.reason]
     assert first.cost_usd(desk.clock.now()) == 0
     assert second.asked_at is not None
     assert second.asked_at - before >= timedelta(seconds=90)
@@ -127,7 +127,7 @@ def test_a_provider_that_does_not_answer_gets_no_create_until_it_does(desk: Desk
     desk.clock.at_sleep[len(desk.clock.sleeps) + 5] = desk.provider.down.clear
     run, _ = desk.runner().follow(run, desk.request(JOB))
     assert (run.outcome, attempts(desk)) == (Outcome.SUCCEEDED, [1])
-    assert [said.text for said in desk.told(Message) if "away" in said.text]
+    assert [said.text for said in desk.events_of(Message) if "away" in said.text]
 
 
 def test_a_wish_to_stop_ends_it_without_another_create(desk: Desk) -> None:

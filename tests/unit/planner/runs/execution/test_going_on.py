@@ -32,7 +32,7 @@ def test_a_stopped_run_goes_on_as_its_second_attempt(desk: Desk) -> None:
     desk.clock.advance(86_400)
     second, receipt = desk.go_on()
     assert (second.run_id, second.outcome, len(second.attempts)) == (first.run_id, Outcome.SUCCEEDED, 2)
-    assert [started.resumed_from_step for started in desk.told(TrainerStarted)] == [0, stopped_at]
+    assert [started.resumed_from_step for started in desk.events_of(TrainerStarted)] == [0, stopped_at]
     assert (receipt.attempts, receipt.steps) == (2, 780)
     assert recorded(desk, second) == packed(second)
     assert recorded(desk, second).stop_asked is None
@@ -48,7 +48,7 @@ def test_the_night_between_two_attempts_costs_nothing(desk: Desk) -> None:
     desk.events.clear()
     _, receipt = desk.go_on()
     assert receipt.actual_seconds < 120
-    assert all(event.usd_so_far < 1 for event in desk.told(Progressed))
+    assert all(event.usd_so_far < 1 for event in desk.events_of(Progressed))
 
 
 def test_a_run_that_succeeded_does_not_go_on(desk: Desk) -> None:
@@ -83,7 +83,7 @@ def test_a_fresh_launch_is_a_run_of_its_own(desk: Desk) -> None:
     desk.scripts(trains_well)
     second, receipt = desk.launch()
     assert second.run_id != first.run_id
-    assert (receipt.attempts, desk.told(TrainerStarted)[-1].resumed_from_step) == (1, 0)
+    assert (receipt.attempts, desk.events_of(TrainerStarted)[-1].resumed_from_step) == (1, 0)
 
 
 def test_a_measuring_run_in_between_does_not_hide_the_checkpoint(desk: Desk) -> None:

@@ -19,12 +19,12 @@ from providers.errors import CapacityError, CredentialsError, TransientError
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
 from tests.doubles.fake_machine import (
-    ENDED,
     MODEL,
     RATE,
     RUNNING,
+    SIGHTING_OF_END,
     FakeMachine,
-    Seen,
+    Sighting,
     disappears,
     ends,
     ends_after,
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
     from tests.doubles.desk import Desk
 
 A, B, C = (a_target(zone=zone, instance_type="g4") for zone in "abc")
-TAKEN = [EndKind.KILLED, EndKind.LOST, EndKind.RECLAIMED, EndKind.DEVICE_LOST]
+INTERRUPTIONS = [EndKind.KILLED, EndKind.LOST, EndKind.RECLAIMED, EndKind.DEVICE_LOST]
 
 
 def resumed_from(desk: Desk) -> list[int]:
-    return [started.resumed_from_step for started in desk.told(TrainerStarted)]
+    return [started.resumed_from_step for started in desk.events_of(TrainerStarted)]
 
 
 # --- going on ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", TAKEN)
+@pytest.mark.parametrize("kind", INTERRUPTIONS)
 def test_a_run_that_is_taken_away_goes_on_from_its_newest_checkpoint(desk: Desk, kind: EndKind) -> None:
     desk.scripts(ends_after(kind, 100), ends_after(kind, 50), trains_well)
     run, receipt = desk.launch(targets=[A, B, C])
@@ -80,7 +80,7 @@ def test_each_machine_is_gone_before_the_next_one_is_asked_for(desk: Desk) -> No
     desk.scripts(ends_after(EndKind.KILLED, 10), disappears, trains_well)
     run, _ = desk.launch(targets=[A])
     assert run.outcome is Outcome.SUCCEEDED
-    assert [event.phase for event in desk.told(PhaseReached)].count(Phase.INTERRUPTED) == 2
+    assert [event.phase for event in desk.events_of(PhaseReached)].count(Phase.INTERRUPTED) == 2
 
 
 def test_where_spot_was_just_taken_back_the_run_does_not_go(desk: Desk) -> None:
@@ -94,7 +94,7 @@ def test_with_one_place_alone_it_waits_until_that_may_have_room_again(desk: Desk
     run, receipt = desk.launch(a_job(constraints={"deadline": "5h"}), targets=[A])
     assert (places(run), run.outcome) == (["a", "a"], Outcome.SUCCEEDED)
     assert timedelta(minutes=14) < run.attempts[1].asked_at - NOON < timedelta(minutes=17)
-    assert any(text.startswith("no placement has capacity; trying again from") for text in said(desk))
+    assert any(text.startswith("no placement has capacity; trying again from") for text in messages(desk))
     assert receipt.actual_usd < 0.02, "waiting costs nothing"
 
 
@@ -148,23 +148,23 @@ def test_a_machine_that_never_boots_is_given_up_for_another(desk: Desk) -> None:
 # --- what the run directory knows better -------------------------------------------------------------------------
 
 
-def vanishes_done(machine: FakeMachine) -> Iterator[Seen]:
+def vanishes_done(machine: FakeMachine) -> Iterator[Sighting]:
     """Ends itself as soon as its results are complete."""
     *looks, _ = trains_well(machine)
     yield from looks
     status(machine, "done")
     machine.vanished = True
-    yield ENDED[EndKind.LOST]
+    yield SIGHTING_OF_END[EndKind.LOST]
 
 
 def vanishes(state: str) -> Any:
-    def script(machine: FakeMachine) -> Iterator[Seen]:
+    def script(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         machine.train(5, RATE)
         yield RUNNING
         status(machine, state)
         machine.vanished = True
-        yield ENDED[EndKind.LOST]
+        yield SIGHTING_OF_END[EndKind.LOST]
 
     return script
 
@@ -229,13 +229,13 @@ def test_the_budget_is_the_whole_runs(desk: Desk) -> None:
     dear = a_target("3.6")
     job = a_job(constraints={"deadline": "5h", "budget_usd": "1.80"})
 
-    def ten_minutes(machine: FakeMachine) -> Iterator[Seen]:
+    def ten_minutes(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         machine.checkpoint()
         yield RUNNING
         machine.clock.advance(600)
         machine.say("checkpoint", step=0)
-        yield ENDED[EndKind.KILLED]
+        yield SIGHTING_OF_END[EndKind.KILLED]
 
     desk.scripts(ten_minutes, stubborn)
     run, receipt = desk.launch(job, targets=[dear])
@@ -304,7 +304,7 @@ def test_where_there_is_no_other_device_a_slow_run_stays(desk: Desk) -> None:
 def test_what_is_slow_is_said_in_figures_and_once(desk: Desk) -> None:
     desk.scripts(trains_at(SLOW_RATE))
     desk.launch(a_job(on_slow="continue", constraints={"deadline": "5h"}), targets=[promising()])
-    (line,) = [text for text in said(desk) if "the estimate was" in text]
+    (line,) = [text for text in messages(desk) if "the estimate was" in text]
     assert line.startswith("training at 100 images/s; the estimate was 1,000, at least 500: time and cost will be")
     assert "about 10.0 times the estimate" in line
 
@@ -345,7 +345,7 @@ def test_nobody_is_asked_where_there_is_nothing_to_decide(desk: Desk, rate: floa
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "text"),
     [
         (TransientError("connection lost"), "no answer: connection lost; trying again"),
         (CredentialsError("expired", hint="Sign in"), "THE SIGN-IN HAS ENDED: expired. What runs goes on, and ends"),
@@ -353,7 +353,7 @@ def test_nobody_is_asked_where_there_is_nothing_to_decide(desk: Desk, rate: floa
 )
 @pytest.mark.parametrize("operation", ["get", "store"])
 def test_a_provider_that_does_not_answer_for_a_while_is_asked_again(
-    desk: Desk, operation: str, error: Exception, told: str
+    desk: Desk, operation: str, error: Exception, text: str
 ) -> None:
     run = desk.planned()
     store = desk.provider.store(run.run_id)
@@ -369,8 +369,8 @@ def test_a_provider_that_does_not_answer_for_a_while_is_asked_again(
     desk.clock.at_sleep |= {1: away, 40: back}
     run, receipt = desk.runner().follow(run, desk.request())
     assert (run.outcome, receipt.attempts) == (Outcome.SUCCEEDED, 1)
-    (line,) = [text for text in said(desk) if text.startswith(told[:20])]
-    assert line.startswith(told)
+    (line,) = [text for text in messages(desk) if text.startswith(text[:20])]
+    assert line.startswith(text)
 
 
 def test_credentials_that_end_while_it_trains_do_not_lose_the_machine(desk: Desk) -> None:
@@ -384,7 +384,7 @@ def test_credentials_that_end_while_it_trains_do_not_lose_the_machine(desk: Desk
     kept = desk.journal.run(run.run_id)
     assert (kept.phase, kept.outcome, kept.bills) == (Phase.TEARING_DOWN, Outcome.DEADLINE, True)
     assert kept.unverified is not None
-    texts = said(desk)
+    texts = messages(desk)
     assert any(text.startswith("THE SIGN-IN HAS ENDED: expired.") for text in texts)
     assert "CANNOT TEAR DOWN, still trying: expired. Sign in again" in texts
     # The person has signed in again; the next command settles it.
@@ -393,5 +393,5 @@ def test_credentials_that_end_while_it_trains_do_not_lose_the_machine(desk: Desk
     assert (settled.phase, settled.unverified, desk.leaked) == (Phase.DONE, None, [])
 
 
-def said(desk: Desk) -> list[str]:
-    return [event.text for event in desk.told(Message)]
+def messages(desk: Desk) -> list[str]:
+    return [event.text for event in desk.events_of(Message)]

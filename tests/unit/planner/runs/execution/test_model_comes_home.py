@@ -19,7 +19,7 @@ from tests.builders import a_job
 from tests.doubles.fake_machine import (
     MODEL,
     FakeMachine,
-    Seen,
+    Sighting,
     trains_well,
 )
 from tests.unit.planner.runs.execution.followed import HERE, Crash, Fuse, packed
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tests.doubles.desk import Desk
 
 
-def _leaves(write: Callable[[FakeMachine], None]) -> Callable[[FakeMachine], Iterator[Seen]]:
-    def script(machine: FakeMachine) -> Iterator[Seen]:
+def _leaves(write: Callable[[FakeMachine], None]) -> Callable[[FakeMachine], Iterator[Sighting]]:
+    def script(machine: FakeMachine) -> Iterator[Sighting]:
         *looks, last = list(trains_well(machine))
         yield from looks
         write(machine)
@@ -45,7 +45,7 @@ def _manifest(*entries: dict[str, object]) -> Callable[[FakeMachine], None]:
 
 
 @pytest.mark.parametrize(
-    ("write", "said"),
+    ("write", "message"),
     [
         (lambda machine: machine.store.delete("output"), "left no complete output"),
         (lambda machine: machine.store.put("output/manifest.json", b"[{"), "left no complete output"),
@@ -62,9 +62,9 @@ def _manifest(*entries: dict[str, object]) -> Callable[[FakeMachine], None]:
         (_manifest({"path": "a/../../evil", "sha256": "0" * 64}), "outside its folder"),
     ],
 )
-def test_output_that_is_not_whole_fails_the_run(desk: Desk, write: Callable[[FakeMachine], None], said: str) -> None:
+def test_output_that_is_not_whole_fails_the_run(desk: Desk, write: Callable[[FakeMachine], None], message: str) -> None:
     desk.scripts(_leaves(write))
-    with pytest.raises(TrainingFailedError, match=said):
+    with pytest.raises(TrainingFailedError, match=message):
         desk.launch()
     (run,) = desk.journal.runs()
     assert (run.phase, run.outcome) == (Phase.DONE, Outcome.FAILED)

@@ -18,7 +18,7 @@ from pricing.offers import Market
 from providers.base import EndKind, InstanceState
 from tests.builders import a_job, a_run, a_target, an_instance
 from tests.doubles.clock import NOON
-from tests.doubles.fake_machine import ENDED, RUNNING, STOPPING, FakeMachine, Seen, trains_well
+from tests.doubles.fake_machine import RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, Sighting, trains_well
 from workloads.job import OnSlow
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ ON_DEMAND = a_target("1.0", market=Market.ON_DEMAND, zone="a", seconds=10 * HOUR
 ONE_STEP_IN_TEN_MINUTES = 128 / 600
 
 
-def _too_slow_for_its_deadline(machine: FakeMachine) -> Iterator[Seen]:
+def _too_slow_for_its_deadline(machine: FakeMachine) -> Iterator[Sighting]:
     """A step in ten minutes until it is asked to end; then five looks pass before its checkpoint is there."""
     machine.start()
     while not machine.stop_asked:
@@ -44,7 +44,7 @@ def _too_slow_for_its_deadline(machine: FakeMachine) -> Iterator[Seen]:
     yield from [STOPPING] * 5
     machine.checkpoint()
     machine.end("stopped", ONE_STEP_IN_TEN_MINUTES)
-    yield ENDED[EndKind.STOPPED]
+    yield SIGHTING_OF_END[EndKind.STOPPED]
 
 
 def moved(desk: Desk) -> tuple[Run, list[Market | None]]:
@@ -76,7 +76,7 @@ def test_a_move_that_was_decided_is_in_the_journal_before_the_trainer_is_asked_t
 
 def test_a_move_is_decided_once(desk: Desk) -> None:
     moved(desk)
-    assert len([said for said in desk.told(Message) if said.text.startswith("leaving for on demand")]) == 1
+    assert len([said for said in desk.events_of(Message) if said.text.startswith("leaving for on demand")]) == 1
 
 
 @pytest.mark.parametrize(

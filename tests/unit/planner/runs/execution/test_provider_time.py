@@ -17,7 +17,7 @@ from providers.errors import TransientError
 from tests.builders import RUN_ID, a_job
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.fake_cloud import FakeCloud
-from tests.doubles.fake_machine import FakeMachine, Seen, stubborn
+from tests.doubles.fake_machine import FakeMachine, Sighting, stubborn
 from tests.doubles.fake_provider import FakeProvider
 from workloads.steady import anchored, steady_seconds
 
@@ -101,14 +101,14 @@ class Distant(FakeProvider):
         return super().get(ref)
 
 
-def alive(machine: FakeMachine) -> Iterator[Seen]:
+def alive(machine: FakeMachine) -> Iterator[Sighting]:
     """Trains, and writes with each look, by the provider's time."""
     for seen in stubborn(machine):
         machine.say("warning", message="still there")
         yield seen
 
 
-def launched(desk: Desk, script: Callable[[FakeMachine], Iterator[Seen]] = stubborn) -> Run:
+def launched(desk: Desk, script: Callable[[FakeMachine], Iterator[Sighting]] = stubborn) -> Run:
     desk.scripts(script)
     run = desk.planned(JOB)
     with pytest.raises(Detached):

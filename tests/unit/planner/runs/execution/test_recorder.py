@@ -48,11 +48,11 @@ def damaged(desk: Desk) -> None:
     desk.settings.journal.write_bytes(b"\x00" * desk.settings.journal.stat().st_size)
 
 
-def gone(desk: Desk) -> None:
+def remove_machine(desk: Desk) -> None:
     desk.journal._db.execute("ALTER TABLE runs RENAME TO elsewhere")
 
 
-TROUBLES = [read_only, full, damaged, gone]
+TROUBLES = [read_only, full, damaged, remove_machine]
 
 
 def a_recorder(desk: Desk) -> Recorder:
@@ -65,8 +65,8 @@ def recorded(desk: Desk) -> Run:
     return run
 
 
-def said(desk: Desk) -> list[str]:
-    return [event.text for event in desk.told(Message)]
+def messages(desk: Desk) -> list[str]:
+    return [event.text for event in desk.events_of(Message)]
 
 
 # --- one page at a time ------------------------------------------------------------------------------------------
@@ -103,8 +103,8 @@ def test_a_run_goes_on_in_memory_where_the_journal_fails(desk: Desk, trouble: Ca
     assert recorder.fresh(run) == stopped
     recorder.moved(stopped, Phase.DONE)
     assert recorder.fresh(run).phase is Phase.DONE
-    assert [event.phase for event in desk.told(PhaseReached)] == [Phase.TEARING_DOWN, Phase.DONE]
-    (line,) = [text for text in said(desk) if "going on without it" in text]
+    assert [event.phase for event in desk.events_of(PhaseReached)] == [Phase.TEARING_DOWN, Phase.DONE]
+    (line,) = [text for text in messages(desk) if "going on without it" in text]
     assert str(desk.settings.journal) in line
 
 
@@ -137,13 +137,13 @@ def test_what_is_not_answered_is_told_once_until_there_is_an_answer(desk: Desk) 
     for _ in range(3):
         recorder.report_no_answer(TransientError("connection lost"))
         recorder.report_no_answer(CredentialsError("token expired", hint="Sign in again"))
-    assert said(desk) == [
+    assert messages(desk) == [
         "no answer: connection lost; trying again",
         "THE SIGN-IN HAS ENDED: token expired. What runs goes on, and ends itself at its deadline. Sign in again",
     ]
     recorder.note_answer()
     recorder.report_no_answer(TransientError("connection lost"))
-    assert len(said(desk)) == 3
+    assert len(messages(desk)) == 3
 
 
 # --- whole runs --------------------------------------------------------------------------------------------------
@@ -176,13 +176,13 @@ def test_a_journal_that_fails_while_it_trains_does_not_leave_the_machine_alone(
     desk.clock.at_sleep |= {1: lambda: trouble(desk), 5: ctrl_c, 12: ctrl_c}
     if trouble in (read_only, full):
         desk.launch()
-        assert any("this receipt is not recorded" in text for text in said(desk))
+        assert any("this receipt is not recorded" in text for text in messages(desk))
     else:  # without the estimate that it recorded there is nothing to hold a receipt against
         with pytest.raises(ThisMachineError):
             desk.launch()
     assert desk.leaked == []
     assert (desk.folder / "model" / "model.keras").exists() == (script is trains_well)
-    assert any("going on without it" in text for text in said(desk))
+    assert any("going on without it" in text for text in messages(desk))
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)

@@ -20,7 +20,7 @@ from providers.base import EndKind, InstanceState
 from providers.errors import TransientError
 from tests.builders import a_run, an_instance
 from tests.doubles.clock import NOON
-from tests.doubles.fake_machine import ENDED, PENDING, RATE, RUNNING, STOPPING, FakeMachine, Seen
+from tests.doubles.fake_machine import PENDING, RATE, RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, Sighting
 from tests.unit.planner.runs.test_signs import LONG, alive, heartbeat, launched
 from workloads.job import OnSlow
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 DEAF = alive("running", trains=True)
-ASKED = {"stop_asked": NOON}
+STOP_REQUEST = {"stop_asked": NOON}
 
 
 # --- the decision ------------------------------------------------------------------------------------------------
 
 
-def looked(now_after: timedelta, *, stops: bool = False, **changes: Any) -> Look:
+def look(now_after: timedelta, *, stops: bool = False, **changes: Any) -> Look:
     sign = Sign(NOON + now_after, trains=True, stops=stops)
     return Look(instance=an_instance(InstanceState.RUNNING), **{"sign": sign, "told_to_stop_at": NOON} | changes)
 
@@ -61,9 +61,9 @@ def test_the_limit_is_a_checkpoints_time_and_grace() -> None:
 def test_a_machine_that_goes_on_is_ended_after_its_limit(
     phase: Phase, limit: timedelta, changes: dict[str, Any]
 ) -> None:
-    run = a_run(phase, attempts=1, deadline=NOON + timedelta(days=5), **ASKED)
-    assert next_action(run, looked(limit, **changes), NOON + limit) == AskToStop()
-    action = next_action(run, looked(limit + SECOND, **changes), NOON + limit + SECOND)
+    run = a_run(phase, attempts=1, deadline=NOON + timedelta(days=5), **STOP_REQUEST)
+    assert next_action(run, look(limit, **changes), NOON + limit) == AskToStop()
+    action = next_action(run, look(limit + SECOND, **changes), NOON + limit + SECOND)
     assert isinstance(action, End)
     assert action.outcome is Outcome.STOPPED
     minutes = int(limit / MINUTE)
@@ -73,8 +73,8 @@ def test_a_machine_that_goes_on_is_ended_after_its_limit(
 @pytest.mark.parametrize(
     ("run_changes", "look_changes"),
     [
-        (ASKED, {"told_to_stop_at": None}),  # nobody came to tell it
-        (ASKED, {"tells_time": False}),  # on this computer, which may have slept
+        (STOP_REQUEST, {"told_to_stop_at": None}),  # nobody came to tell it
+        (STOP_REQUEST, {"tells_time": False}),  # on this computer, which may have slept
         ({"moving": Market.SPOT}, {}),  # its training is wanted: only the place was to change
         ({"slow": OnSlow.REPLAN}, {}),
     ],
@@ -84,7 +84,7 @@ def test_a_machine_that_no_person_wants_to_stop_has_no_limit(
 ) -> None:
     run = a_run(Phase.RUNNING, attempts=1, deadline=NOON + timedelta(days=5), **run_changes)
     late = FAREWELL_LIMIT + MINUTE
-    assert next_action(run, looked(late, **look_changes), NOON + late) == AskToStop()
+    assert next_action(run, look(late, **look_changes), NOON + late) == AskToStop()
 
 
 # --- what the commands make of it --------------------------------------------------------------------------------
@@ -101,10 +101,10 @@ def test_stop_ends_a_machine_that_reports_progress_and_never_obeys(desk: Desk) -
     assert desk.provider.count("launch") == 1
 
 
-@pytest.mark.parametrize("shown", [RUNNING, STOPPING])  # at AWS and on this computer one that was asked is shown so
-def test_whoever_waits_for_a_machine_that_obeys_is_seen_to_react(desk: Desk, shown: Seen) -> None:
+@pytest.mark.parametrize("sighting", [RUNNING, STOPPING])  # at AWS and on this computer one that was asked is shown so
+def test_whoever_waits_for_a_machine_that_obeys_is_seen_to_react(desk: Desk, sighting: Sighting) -> None:
     """Another terminal's `plan stop` would take it for one that hangs, and end the machine without its checkpoint."""
-    run = launched(desk, obeys_late(shown))
+    run = launched(desk, obeys_late(sighting))
     desk.runner().stop(desk.runner().settle(run))
     with closing(sqlite3.connect(desk.settings.journal)) as db:
         times = [datetime.fromisoformat(at) for (at,) in db.execute("SELECT at FROM events ORDER BY id")]
@@ -112,10 +112,10 @@ def test_whoever_waits_for_a_machine_that_obeys_is_seen_to_react(desk: Desk, sho
     assert max(later - at for at, later in pairwise(times)) < FOLLOWER_PATIENCE / 2
 
 
-def obeys_late(shown: Seen) -> Callable[[FakeMachine], Iterator[Seen]]:
+def obeys_late(sighting: Sighting) -> Callable[[FakeMachine], Iterator[Sighting]]:
     """A machine that says that it is stopping, and takes half an hour to bring its checkpoint home."""
 
-    def script(machine: FakeMachine) -> Iterator[Seen]:
+    def script(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         while not machine.stop_asked:
             machine.train(1, RATE)
@@ -125,10 +125,10 @@ def obeys_late(shown: Seen) -> Callable[[FakeMachine], Iterator[Seen]]:
         while machine.clock.now() - since < 3 * STOP_LIMIT:
             machine.say("warning", message="sending the checkpoint")
             heartbeat(machine, "stopping")
-            yield shown
+            yield sighting
         machine.checkpoint()
         machine.end("stopped", RATE)
-        yield ENDED[EndKind.STOPPED]
+        yield SIGHTING_OF_END[EndKind.STOPPED]
 
     return script
 
@@ -141,7 +141,7 @@ def test_a_machine_that_obeys_late_keeps_its_last_checkpoint(desk: Desk) -> None
 
 
 def test_a_machine_that_still_boots_when_it_is_told_has_the_same_limit(desk: Desk) -> None:
-    def boots(machine: FakeMachine) -> Iterator[Seen]:
+    def boots(machine: FakeMachine) -> Iterator[Sighting]:
         del machine
         while True:
             yield PENDING

@@ -32,7 +32,7 @@ def test_ctrl_c_once_asks_for_a_checkpoint_and_ends(desk: Desk) -> None:
     assert desk.provider.count("stop") >= 1
     assert any(path.endswith("/complete.json") for path in desk.provider.store(run.run_id).list("checkpoints"))
     assert recorded(desk, run).stop_asked is not None
-    assert [event.text for event in desk.told(Message)] == [
+    assert [event.text for event in desk.events_of(Message)] == [
         "stopping: the trainer writes a checkpoint and ends; Ctrl-C again ends it at once"
     ]
     assert desk.leaked == []
@@ -77,7 +77,7 @@ def test_ctrl_c_twice_while_the_model_comes_home_ends_without_it(desk: Desk) -> 
     planned = desk.planned()
     desk.provider.store(planned.run_id).at_get = lambda path: ctrl_c() if path == "output/model.keras" else None
     run, _ = desk.runner().follow(planned, desk.request())
-    assert [event.text for event in desk.told(Message)] == [
+    assert [event.text for event in desk.events_of(Message)] == [
         "training is over, the model is on its way; Ctrl-C again ends without it"
     ]
     assert (run.phase, run.outcome) == (Phase.DONE, Outcome.STOPPED)

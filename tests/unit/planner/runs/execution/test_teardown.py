@@ -40,7 +40,7 @@ class World:
     """A provider with the machine of a run's only attempt, and what was said."""
 
     clock: FakeClock = field(default_factory=FakeClock)
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.provider = FakeProvider(self.clock, [stubborn])
@@ -50,13 +50,13 @@ class World:
 
     def clear(self, *attempts: Attempt, patience: timedelta = PATIENCE) -> None:
         run = a_run(Phase.TEARING_DOWN, made=attempts or (an_attempt(),))
-        Teardown(self.provider, self.clock, self.said.append, patience).clear(run)
+        Teardown(self.provider, self.clock, self.messages.append, patience).clear(run)
 
-    def incomplete(self, *found: OwnedResource, unanswered: tuple[str, ...] = ("us-east-1c",)) -> ProviderError:
-        return IncompleteListingError("a zone is away", resources=found, unanswered=unanswered)
+    def incomplete(self, *resources: OwnedResource, unanswered: tuple[str, ...] = ("us-east-1c",)) -> ProviderError:
+        return IncompleteListingError("a zone is away", resources=resources, unanswered=unanswered)
 
     @property
-    def left(self) -> list[str]:
+    def remaining(self) -> list[str]:
         return [*self.provider.machines, *self.provider.attached]
 
 
@@ -75,13 +75,13 @@ def test_nothing_there_is_nothing_to_do(world: World) -> None:
     assert world.clock.sleeps == []
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_machine_is_deleted_and_looked_for_until_it_is_gone(world: World, known: bool) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_machine_is_deleted_and_looked_for_until_it_is_gone(world: World, is_known: bool) -> None:
     """By its label, also where its create never answered."""
     ref = world.launched().ref
     world.provider.slow_deletes = 3
-    world.clear(an_attempt(ref=ref if known else None))
-    assert world.left == []
+    world.clear(an_attempt(ref=ref if is_known else None))
+    assert world.remaining == []
     assert world.provider.count("list_owned") >= 4
 
 
@@ -89,7 +89,7 @@ def test_what_comes_with_a_machine_is_deleted_too(world: World) -> None:
     world.provider.disks = True
     ref = world.launched().ref
     world.clear(an_attempt(ref=ref))
-    assert world.left == []
+    assert world.remaining == []
     assert ("delete", f"{ref.id}-disk") in world.provider.calls
 
 
@@ -98,14 +98,14 @@ def test_a_disk_that_its_machine_left_behind_is_deleted(world: World) -> None:
     ref = world.launched().ref
     del world.provider.machines[ref.id]
     world.clear(an_attempt(ref=ref))
-    assert world.left == []
+    assert world.remaining == []
 
 
 def test_what_belongs_to_another_run_is_left_alone(world: World) -> None:
     other = world.provider.launch(a_request("261121-ffffffff")).ref
     world.launched()
     world.clear(an_attempt())
-    assert world.left == [other.id]
+    assert world.remaining == [other.id]
 
 
 def test_what_does_not_go_is_named_and_not_called_gone(world: World) -> None:
@@ -144,7 +144,7 @@ def test_what_an_incomplete_listing_shows_is_deleted_all_the_same(world: World) 
     world.provider.refuse[("list_owned", 2)] = world.incomplete(shown)
     world.clear(an_attempt(ref=ref))
     assert world.provider.calls[2:4] == [("list_owned", RUN_ID), ("delete", ref.id)]
-    assert world.left == []
+    assert world.remaining == []
 
 
 def test_a_place_that_answers_later_is_believed_then(world: World) -> None:
@@ -168,7 +168,7 @@ def test_an_error_is_no_absence(world: World, operation: str, error: ProviderErr
         return
     with pytest.raises(TeardownUnverifiedError):
         world.clear(an_attempt(ref=ref))
-    assert world.left == [ref.id]
+    assert world.remaining == [ref.id]
 
 
 @pytest.mark.parametrize("operation", ["list_owned", "delete"])
@@ -176,8 +176,8 @@ def test_an_error_that_passes_is_waited_out(world: World, operation: str) -> Non
     ref = world.launched().ref
     world.provider.refuse |= {(operation, number): TransientError("lost") for number in (1, 2, 3)}
     world.clear(an_attempt(ref=ref))
-    assert world.left == []
-    assert world.said == ["teardown: lost; trying again"], "once"
+    assert world.remaining == []
+    assert world.messages == ["teardown: lost; trying again"], "once"
 
 
 @pytest.mark.parametrize("error", [EXPIRED, PermissionDeniedError("not you", hint="Ask for delete")])
@@ -186,19 +186,19 @@ def test_a_refused_sign_in_is_said_loudly_and_tried_on(world: World, error: Prov
     world.provider.down["list_owned"] = error
     world.clock.at_sleep[5] = world.provider.down.clear
     world.clear(an_attempt(ref=ref))
-    assert world.said == [f"CANNOT TEAR DOWN, still trying: {error.message}. {error.hint}"]
-    assert world.left == []
+    assert world.messages == [f"CANNOT TEAR DOWN, still trying: {error.message}. {error.hint}"]
+    assert world.remaining == []
 
 
 # --- a machine that no list shows yet ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_newborn_is_waited_for_before_it_is_called_gone(world: World, known: bool) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_newborn_is_waited_for_before_it_is_called_gone(world: World, is_known: bool) -> None:
     world.provider.lag = timedelta(seconds=90)
     ref = world.launched().ref
-    world.clear(an_attempt(ref=ref if known else None, sent_at=NOON), patience=timedelta(seconds=30))
-    assert world.left == []
+    world.clear(an_attempt(ref=ref if is_known else None, sent_at=NOON), patience=timedelta(seconds=30))
+    assert world.remaining == []
     assert world.clock.now() - NOON >= timedelta(seconds=90)
 
 
@@ -208,7 +208,7 @@ def test_the_newest_try_counts_for_when_a_list_must_show_it(world: World) -> Non
     world.provider.lag = timedelta(seconds=90)
     world.launched()
     world.clear(an_attempt(ref=None, sent_at=NOON + timedelta(hours=1), tries=5))
-    assert world.left == []
+    assert world.remaining == []
 
 
 def test_what_was_seen_off_before_is_not_waited_for_again(world: World) -> None:
@@ -222,9 +222,11 @@ def test_a_machine_that_no_list_shows_but_that_answers_is_deleted(world: World) 
     ref = world.launched().ref
     hidden = HidesEverything(world.clock, [stubborn])
     hidden.machines = world.provider.machines
-    Teardown(hidden, world.clock, world.said.append, PATIENCE).clear(a_run(Phase.TEARING_DOWN, made=(an_attempt(),)))
+    Teardown(hidden, world.clock, world.messages.append, PATIENCE).clear(
+        a_run(Phase.TEARING_DOWN, made=(an_attempt(),))
+    )
     assert ("delete", ref.id) in hidden.calls
-    assert hidden.machines[ref.id].seen.state is InstanceState.ENDED
+    assert hidden.machines[ref.id].sighting.state is InstanceState.ENDED
 
 
 class HidesEverything(FakeProvider):

@@ -57,7 +57,7 @@ def test_a_delete_that_was_ignored_is_sent_again_until_the_machine_has_ended(ign
     provider, clock = launched(ignored)
     clear(provider, clock)
     (machine,) = provider.machines.values()
-    assert machine.seen.state is InstanceState.ENDED
+    assert machine.sighting.state is InstanceState.ENDED
     assert provider.count("delete") == ignored + 1
     assert provider.calls[-1][0] == "get", "the last thing is a look"
 
@@ -67,7 +67,7 @@ def test_a_machine_that_ignores_every_delete_is_named_and_never_called_gone() ->
     with pytest.raises(TeardownUnverifiedError, match=f"instance {an_attempt().ref.id} of run"):  # type: ignore[union-attr]
         clear(provider, clock)
     (machine,) = provider.machines.values()
-    assert machine.seen.state is not InstanceState.ENDED
+    assert machine.sighting.state is not InstanceState.ENDED
 
 
 def test_sweep_says_why_a_thing_could_not_be_deleted() -> None:

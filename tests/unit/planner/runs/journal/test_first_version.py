@@ -116,9 +116,9 @@ def test_a_migration_that_fails_leaves_the_old_journal_as_it_was(path: Path) -> 
     assert "targets_json" not in columns
 
 
-def _migrate_and_read(path: Path, found: list[int]) -> None:
+def _migrate_and_read(path: Path, versions: list[int]) -> None:
     with Journal.open(path) as journal:
-        found.append(len(journal.runs()))
+        versions.append(len(journal.runs()))
 
 
 def test_two_commands_may_meet_an_old_journal_at_once(path: Path) -> None:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 FORK = multiprocessing.get_context("fork")
 
 
-def _hold(folder: Path, run_id: RunId, told: Connection) -> None:
+def _hold(folder: Path, run_id: RunId, line: Connection) -> None:
     """Another process: holds the lock until it is killed, or told to let go."""
     with RunLocks(folder).holding(run_id) as mine:
-        told.send(mine)
-        told.recv()
+        line.send(mine)
+        line.recv()
 
 
 def holder(folder: Path, run_id: RunId = RUN_ID) -> tuple[BaseProcess, Connection]:
@@ -51,7 +51,7 @@ def holder(folder: Path, run_id: RunId = RUN_ID) -> tuple[BaseProcess, Connectio
     return process, here
 
 
-def held(folder: Path, run_id: RunId = RUN_ID) -> bool:
+def is_locked(folder: Path, run_id: RunId = RUN_ID) -> bool:
     """Whether this process could not have it."""
     with RunLocks(folder).holding(run_id) as mine:
         return not mine
@@ -62,45 +62,45 @@ def held(folder: Path, run_id: RunId = RUN_ID) -> bool:
 
 def test_a_lock_is_one_processs_at_a_time(tmp_path: Path) -> None:
     process, told = holder(tmp_path / "locks")
-    assert held(tmp_path / "locks")
-    assert not held(tmp_path / "locks", RunId("another"))
+    assert is_locked(tmp_path / "locks")
+    assert not is_locked(tmp_path / "locks", RunId("another"))
     told.send("let go")
     process.join(30)
-    assert not held(tmp_path / "locks")
+    assert not is_locked(tmp_path / "locks")
 
 
 def test_within_a_process_it_is_one_holders_too(tmp_path: Path) -> None:
     with RunLocks(tmp_path).holding(RUN_ID) as mine:
         assert mine
-        assert held(tmp_path)
-    assert not held(tmp_path)
+        assert is_locked(tmp_path)
+    assert not is_locked(tmp_path)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
 def test_a_process_that_is_killed_holds_nothing_any_more(tmp_path: Path) -> None:
     process, _ = holder(tmp_path)
-    assert held(tmp_path)
+    assert is_locked(tmp_path)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join(30)
-    assert not held(tmp_path)
+    assert not is_locked(tmp_path)
 
 
 def test_an_error_while_it_is_held_lets_go_of_it(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), RunLocks(tmp_path).holding(RUN_ID):
         raise RuntimeError
-    assert not held(tmp_path)
+    assert not is_locked(tmp_path)
 
 
 def test_a_lock_that_is_kept_is_the_next_holdings(tmp_path: Path) -> None:
     locks = RunLocks(tmp_path)
     assert locks.keep(RUN_ID)
-    assert held(tmp_path)
+    assert is_locked(tmp_path)
     assert not RunLocks(tmp_path).keep(RUN_ID)
     with locks.holding(RUN_ID) as mine:
         assert mine
-        assert held(tmp_path)
-    assert not held(tmp_path)
+        assert is_locked(tmp_path)
+    assert not is_locked(tmp_path)
 
 
 def test_a_run_that_is_written_down_is_settled_by_nobody_until_it_is_followed(desk: Desk) -> None:
@@ -129,8 +129,8 @@ def elsewhere(desk: Desk, run: Run) -> ExitStack:
     return stack
 
 
-def said(desk: Desk) -> list[str]:
-    return [event.text for event in desk.told(Message)]
+def messages(desk: Desk) -> list[str]:
+    return [event.text for event in desk.events_of(Message)]
 
 
 def test_who_comes_second_shows_what_the_first_one_does_and_its_receipt(desk: Desk) -> None:
@@ -152,10 +152,10 @@ def test_who_comes_second_shows_what_the_first_one_does_and_its_receipt(desk: De
 
     desk.clock.at_sleep |= {number: lambda number=number: the_other(number) for number in (2, 4)}  # type: ignore[misc]
     seen, receipt = desk.runner().follow(run, desk.request())
-    assert said(desk)[0] == f"another plan follows run {run.run_id}; looking on"
+    assert messages(desk)[0] == f"another plan follows run {run.run_id}; looking on"
     assert (seen.outcome, [receipt]) == (Outcome.SUCCEEDED, receipts)
     assert desk.provider.count("launch") == 1
-    assert desk.told(Progressed)
+    assert desk.events_of(Progressed)
     assert desk.leaked == []
 
 
@@ -231,13 +231,13 @@ def test_settling_leaves_a_run_to_whoever_follows_it(desk: Desk) -> None:
 # --- processes that are killed -----------------------------------------------------------------------------------
 
 
-def _launch_and_hang(desk: Desk, run: Run, told: Connection) -> None:
+def _launch_and_hang(desk: Desk, run: Run, line: Connection) -> None:
     """A launch in a process of its own, which stays where its machine has been made."""
 
     def look(operation: str) -> None:
         if operation == "launch":
-            told.send("made")
-            told.recv()  # until it is killed
+            line.send("made")
+            line.recv()  # until it is killed
 
     desk.provider.after = look
     with desk.reopened() as journal:
@@ -263,5 +263,5 @@ def test_who_looks_on_takes_over_from_a_launch_that_is_killed(desk: Desk) -> Non
 
     desk.clock.at_sleep[2] = kill
     run, _ = desk.runner().follow(run, desk.request())
-    assert f"another plan follows run {run.run_id}; looking on" in said(desk)
+    assert f"another plan follows run {run.run_id}; looking on" in messages(desk)
     assert (run.outcome, len(run.attempts), run.attempts[0].tries) == (Outcome.SUCCEEDED, 1, 1)

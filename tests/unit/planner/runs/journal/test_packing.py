@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.sqlite"
 
 
-def done(journal: Journal, number: int = 1, outcome: Outcome = Outcome.SUCCEEDED) -> Run:
+def finished_run(journal: Journal, number: int = 1, outcome: Outcome = Outcome.SUCCEEDED) -> Run:
     """A run with one attempt that was written as a launch writes it, to its receipt."""
     run = a_run(attempts=1, run_id=RunId(f"261122-{number:08x}"), targets=MANY_TARGETS)
     journal.add_run(replace(run, attempts=()), "{}", {"seconds": 60.0}, NOON)
@@ -53,7 +53,7 @@ def done(journal: Journal, number: int = 1, outcome: Outcome = Outcome.SUCCEEDED
 
 def test_a_done_run_keeps_neither_places_nor_requests(path: Path) -> None:
     with Journal.open(path) as journal:
-        run = done(journal)
+        run = finished_run(journal)
         assert journal.run(run.run_id) == replace(run, targets=())
         assert journal.request(run.run_id, 1) == {}
         assert (journal.estimate(run.run_id), journal.owes_receipt(run)) == ({"seconds": 60.0}, False)
@@ -61,7 +61,7 @@ def test_a_done_run_keeps_neither_places_nor_requests(path: Path) -> None:
 
 def test_an_interrupted_run_keeps_its_places_since_attach_goes_on_there(path: Path) -> None:
     with Journal.open(path) as journal:
-        run = done(journal, outcome=Outcome.INTERRUPTED)
+        run = finished_run(journal, outcome=Outcome.INTERRUPTED)
         assert journal.run(run.run_id) == run
         again = replace(run, phase=Phase.LAUNCHING, outcome=None)
         journal.save(again, NOON)
@@ -84,13 +84,13 @@ def before_packing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list
     """A journal of version 5, whose done runs keep everything, beside a live one; what its runs are to be after the
     migration."""
     path = tmp_path_factory.mktemp("before") / "journal.sqlite"
-    ended = [_ended(number, Outcome.SUCCEEDED if number else Outcome.INTERRUPTED) for number in range(DONE_RUNS)]
+    ended = [_ended_run(number, Outcome.SUCCEEDED if number else Outcome.INTERRUPTED) for number in range(DONE_RUNS)]
     live = a_run(Phase.RUNNING, run_id=RunId("261122-ffffffff"), targets=MANY_TARGETS)
     _write_old(path, 5, [*ended, live])
     return path, [ended[0], *(replace(run, targets=()) for run in ended[1:]), live]
 
 
-def _ended(number: int, outcome: Outcome) -> Run:
+def _ended_run(number: int, outcome: Outcome) -> Run:
     return a_run(Phase.DONE, attempts=1, run_id=RunId(f"261122-{number:08x}"), targets=MANY_TARGETS, outcome=outcome)
 
 
@@ -122,11 +122,11 @@ class _CutOffError(Exception):
 class _CutOff(sqlite3.Connection):
     """A connection that dies before its statement number `left`."""
 
-    left = 0
+    statements_left = 0
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
-        self.left -= 1
-        if self.left < 0:
+        self.statements_left -= 1
+        if self.statements_left < 0:
             raise _CutOffError
         return super().execute(*arguments)
 
@@ -139,7 +139,7 @@ def test_a_migration_that_is_cut_off_is_gone_on_with(
     old, expected = before_packing
     shutil.copy(old, path)
     with closing(sqlite3.connect(path, isolation_level=None, factory=_CutOff)) as db:
-        db.left = statements
+        db.statements_left = statements
         with pytest.raises(_CutOffError):
             migrate(db, path, lambda _: None)
     with Journal.open(path) as journal:
@@ -211,6 +211,6 @@ def test_places_that_could_not_be_read_are_as_unreadable_afterwards(path: Path, 
 
 def test_measuring_runs_are_not_in_the_list_of_past_runs(path: Path) -> None:
     with Journal.open(path) as journal:
-        run = done(journal)
+        run = finished_run(journal)
         journal.add_run(a_run(run_id=RunId("261122-ffffffff"), model_folder=""), "{}", {}, NOON)
         assert [summary.run_id for summary in journal.summaries(pytest.fail)] == [run.run_id]

@@ -32,9 +32,9 @@ def on(provider: TimedAws, instance_type: str, market: str, zone: str | None = N
     return provider.resolve(made)
 
 
-def states(provider: TimedAws, asked: Offer) -> dict[str, PreflightState]:
-    return {check.name: check.state for check in provider.preflight(asked).checks}
+def states(provider: TimedAws, offer: Offer) -> dict[str, PreflightState]:
+    return {check.name: check.state for check in provider.preflight(offer).checks}
 
 
-def the(provider: TimedAws, asked: Offer, name: str) -> Any:
-    return next(check for check in provider.preflight(asked).checks if check.name == name)
+def the(provider: TimedAws, offer: Offer, name: str) -> Any:
+    return next(check for check in provider.preflight(offer).checks if check.name == name)

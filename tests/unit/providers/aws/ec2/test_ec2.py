@@ -224,7 +224,7 @@ def test_the_standing_reaper_ends_a_machine_that_hangs(double: remote.Double, pr
     made = launched(provider, asked)
     double.advance(asked.deadline + timedelta(minutes=11))
     assert provider.get(made.ref).state is InstanceState.ENDED
-    assert double.left() == []
+    assert double.remaining() == []
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ def test_what_is_not_there_for_good_is_refused_within_minutes(
     assert not isinstance(caught.value, CapacityError | QuotaError | TransientError)
     assert "plan setup" not in caught.value.hint
     assert double.now() - began < timedelta(minutes=5)
-    assert double.left() == []
+    assert double.remaining() == []
 
 
 def test_a_reaper_whose_turns_fail_is_not_relied_on(provider: TimedAws, double: remote.Double) -> None:

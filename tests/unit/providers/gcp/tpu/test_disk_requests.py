@@ -105,7 +105,7 @@ def test_the_start_up_text_mounts_a_disk_of_that_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gigabytes", "told", "gib"),
+    ("gigabytes", "text", "gib"),
     [
         (75, "the job", 0),
         (76, "the job", 149),
@@ -118,14 +118,14 @@ def test_the_start_up_text_mounts_a_disk_of_that_size() -> None:
         (75, "archives", 147),
     ],
 )
-def test_a_disk_is_made_for_data_that_has_no_room_on_the_nodes_own(gigabytes: int, told: str, gib: int) -> None:
+def test_a_disk_is_made_for_data_that_has_no_room_on_the_nodes_own(gigabytes: int, text: str, gib: int) -> None:
     """100 GiB less 30 for system and container are 75.2 GB."""
-    size, parts = gigabytes * 10**9, {"files": 75, "an archive": 1, "archives": 75}.get(told, 0)
+    size, parts = gigabytes * 10**9, {"files": 75, "an archive": 1, "archives": 75}.get(text, 0)
     data: dict[str, Any] = {"url": "gs://images/train", "images": 1000}
-    if told == "the job":
+    if text == "the job":
         data["size_bytes"] = size
     part = File(
-        path="", uri="gs://x/y", to="data/y", sha256="", size_bytes=size // max(parts, 1), unpack=told != "files"
+        path="", uri="gs://x/y", to="data/y", sha256="", size_bytes=size // max(parts, 1), unpack=text != "files"
     )
     request = a_request(job=a_job(data=data, model=NET), data=(part,) * parts)
     assert data_disk.size_gib(request) == gib

@@ -62,7 +62,7 @@ class Desk:
 
     @property
     def nodes(self) -> list[tpu.Queued]:
-        return [known for known in self.world.table(tpu.Tpu).all if known.left]
+        return [known for known in self.world.table(tpu.Tpu).all if known.remaining]
 
     @property
     def timers(self) -> list[str]:
@@ -209,7 +209,7 @@ def test_a_place_that_refuses_keeps_neither_disk_nor_timer(
     with pytest.raises(kind):
         desk.provider.launch(run)
     assert (desk.nodes, desk.disks, desk.timers) == ([], [], [])
-    assert len(desk.world.table(tasks.Tasks).made) == 6
+    assert len(desk.world.table(tasks.Tasks).created_tasks) == 6
 
 
 def test_a_refusal_whose_disk_cannot_go_yet_is_no_refusal_yet(desk: Desk) -> None:
@@ -358,7 +358,7 @@ def test_a_sweep_is_told_what_the_disk_costs(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"autoDelete": True}, "there is no 'autoDelete'"),
         ({"status": "READY"}, "only Google writes 'status'"),
@@ -366,11 +366,11 @@ def test_a_sweep_is_told_what_the_disk_costs(desk: Desk) -> None:
         ({"type": "projects/a-project/zones/us-central1-a/diskTypes/hyperdisk-ml"}, "resource.type"),
     ],
 )
-def test_the_double_takes_no_other_disk(desk: Desk, changes: Mapping[str, Any], said: str) -> None:
+def test_the_double_takes_no_other_disk(desk: Desk, changes: Mapping[str, Any], message: str) -> None:
     account = desk.client.account()
     kind = f"projects/{account.project}/zones/{ZONE}/diskTypes/pd-balanced"
     body = {"name": "plan-x-1", "sizeGb": "100", "type": kind, **changes}
-    with pytest.raises(BadRequestError, match=said):
+    with pytest.raises(BadRequestError, match=message):
         account.ask("POST", "compute", f"/compute/v1/projects/{account.project}/zones/{ZONE}/disks", None, body)
     account.close()
     desk.world.violations.clear()
@@ -378,7 +378,7 @@ def test_the_double_takes_no_other_disk(desk: Desk, changes: Mapping[str, Any], 
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("projects/a-project/zones/europe-west4-a/disks/none", "was not found"),
         ("projects/a-project/zones/us-central1-a/disks/plan-r1-1", "Invalid value for data_disks"),
@@ -386,7 +386,7 @@ def test_the_double_takes_no_other_disk(desk: Desk, changes: Mapping[str, Any], 
         ("projects/a-project/zones/europe-west4-a/disks/plan-r1-1", "already being used"),
     ],
 )
-def test_the_double_attaches_no_other_disk(desk: Desk, source: str, said: str) -> None:
+def test_the_double_attaches_no_other_disk(desk: Desk, source: str, message: str) -> None:
     """Missing, of another zone, not named whole, or in use."""
     desk.provider.launch(desk.request())
     desk.google.sleep(60)
@@ -394,6 +394,6 @@ def test_the_double_attaches_no_other_disk(desk: Desk, source: str, said: str) -
     home = f"/v2/projects/{account.project}/locations/{ZONE}"
     node = {"acceleratorType": "v3-8", "runtimeVersion": "tpu-ubuntu2204-base", "dataDisks": [{"sourceDisk": source}]}
     body = {"tpu": {"nodeSpec": [{"parent": home.removeprefix("/v2/"), "nodeId": "other", "node": node}]}}
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(Exception, match=message):
         account.ask("POST", "tpu", f"{home}/queuedResources", {"queuedResourceId": "other"}, body)
     account.close()

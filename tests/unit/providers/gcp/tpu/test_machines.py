@@ -62,7 +62,7 @@ class Desk:
 
     @property
     def resources(self) -> list[tpu.Queued]:
-        return [known for known in self.world.table(tpu.Tpu).all if known.left]
+        return [known for known in self.world.table(tpu.Tpu).all if known.remaining]
 
     @property
     def timers(self) -> list[str]:
@@ -112,7 +112,7 @@ def test_a_place_that_refuses_keeps_no_timer(desk: Desk, rule: Mapping[str, Any]
     with pytest.raises(kind):
         desk.provider.launch(run)
     assert (desk.resources, desk.timers) == ([], [])
-    assert len(desk.world.table(tasks.Tasks).made) == 3
+    assert len(desk.world.table(tasks.Tasks).created_tasks) == 3
 
 
 def test_a_refusal_whose_timers_cannot_go_yet_is_no_refusal_yet(desk: Desk) -> None:
@@ -406,7 +406,7 @@ def test_a_project_that_is_set_up_is_let_in_and_asked_once(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "line", "state", "said"),
+    ("wrong", "line", "state", "message"),
     [
         (lambda world: world.table(tasks.Tasks).queues.clear(), "timers", PreflightState.REFUSED, "plan setup gcp"),
         (lambda world: world.table(iam.Iam).accounts.clear(), "machine account", PreflightState.REFUSED, "plan setup"),
@@ -420,12 +420,12 @@ def test_a_project_that_is_set_up_is_let_in_and_asked_once(desk: Desk) -> None:
     ],
 )
 def test_what_is_missing_is_named(
-    desk: Desk, wrong: Callable[[World], None], line: str, state: PreflightState, said: str
+    desk: Desk, wrong: Callable[[World], None], line: str, state: PreflightState, message: str
 ) -> None:
     wrong(desk.world)
     found = checks(desk)
     assert found[line][0] is state
-    assert said in found[line][1]
+    assert message in found[line][1]
 
 
 def test_a_zone_that_has_it_not_is_named(make_desk: Callable[..., Desk]) -> None:

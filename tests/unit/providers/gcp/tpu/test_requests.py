@@ -227,7 +227,7 @@ def test_a_place_without_a_zone_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "listed", "found"),
+    ("version", "versions", "match"),
     [
         ("tpu-ubuntu2204-base", ["tpu-ubuntu2204-base", "tpu-ubuntu2404-base"], "tpu-ubuntu2204-base"),
         ("tpu-ubuntu2204-base", ["tpu-vm-base", "tpu-ubuntu2404-base"], "tpu-ubuntu2404-base"),
@@ -235,8 +235,8 @@ def test_a_place_without_a_zone_is_refused() -> None:
         ("v2-alpha-tpuv5-lite", ["tpu-ubuntu2204-base"], None),
     ],
 )
-def test_the_runtime_version_is_one_that_is_there(wanted: str, listed: list[str], found: str | None) -> None:
-    assert choose_version(wanted, listed) == found
+def test_the_runtime_version_is_one_that_is_there(version: str, versions: list[str], match: str | None) -> None:
+    assert choose_version(version, versions) == match
 
 
 # --- the start-up text as a shell script ---------------------------------------------------------------------------
