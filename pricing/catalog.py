@@ -203,8 +203,9 @@ class Catalog:
         return int(count)
 
     def assume(self, *, as_listed: bool = False, had: Iterable[tuple[str, str, str]] = ()) -> None:
-        """From now on no price is held to be an outlier, with `as_listed`, or none of the places `had`: provider,
-        region and machine type of which somebody had one within 30 days."""
+        """Treat no price as an outlier, with `as_listed`, or none at the places `had`: provider, region and machine
+        type of which somebody had one within 30 days.
+        """
         numbers = {name: number for number, name in enumerate(self._regions)}
         parts = tuple((provider, numbers[region], kind) for provider, region, kind in had if region in numbers)
         self._assumed = queries.Assumed(as_listed, parts)
@@ -317,7 +318,7 @@ class Catalog:
         return {row[0]: make.offer(row) for row in offer_rows}
 
     def _maker(self, offer_rows: Sequence[Sequence[Any]], today: date) -> rows.OfferMaker:
-        """For rows of `queries.offers`, whose second column is the rental."""
+        """Return the function that makes offers from rows of `queries.offers`, whose second column is the rental."""
         missing_ids = {row[1] for row in offer_rows} - self._rentals_by_day.setdefault(today, {}).keys()
         if missing_ids:
             numbers = ",".join(str(int(rental_id)) for rental_id in missing_ids)

@@ -71,7 +71,7 @@ class PlaceRates(NamedTuple):
 
     @property
     def usd(self) -> tuple[Decimal, ...]:
-        """All that a cost rests on: places that have the same pay the same."""
+        """The rates of a cost: places with the same rates pay the same."""
         return self.disk.usd, self.address.usd, self.internet.usd, self.fetched.usd, self.stored.usd
 
 
@@ -125,7 +125,7 @@ def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: Plac
 
 
 def side_micro_usd(billed_seconds: int, usage: RunUsage, rates: PlaceRates) -> int:
-    """Whole millionths of a dollar: what `run_cost` says of a machine for nothing, its parts summed.
+    """Return, in whole millionths of a dollar, the sum of the parts that `run_cost` gives for a machine at no charge.
 
     `billed_seconds` are those of the rates' billing.
     """

@@ -65,6 +65,6 @@ class Grounds:
 
 
 def _groups(row: OfferRow) -> tuple[tuple[str, ...], ...]:
-    """Whose share holds for a row, the nearest first."""
+    """The groups whose share holds for a row, the nearest first."""
     kind = row.type
     return (kind.provider, kind.family), (kind.device,), ("cpu" if kind.device == CPU_DEVICE else "accelerated",)

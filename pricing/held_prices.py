@@ -36,7 +36,9 @@ class HeldPrice:
 
     @property
     def name(self) -> str:
-        """By which a person lets it through: `aws/us-east-1/g5.xlarge/spot`, a zone behind it where it has one."""
+        """The name by which a person accepts the price: `aws/us-east-1/g5.xlarge/spot`, a zone behind it where it has
+        one.
+        """
         place = self.place
         parts = (self.provider, place.region, place.instance_type, place.market.value, place.zone)
         return "/".join(part for part in parts if part)

@@ -55,7 +55,7 @@ def amount(rate: UsdPerHour, duration: timedelta, billing: Billing) -> Usd:
 
 
 def to_micro(rate: Decimal) -> int:
-    """Whole millionths of a dollar, half to even: the unit of the compiled catalog."""
+    """Return whole millionths of a dollar, rounded half to even: the unit of the compiled catalog."""
     return int((rate * _MICRO).to_integral_value(rounding=ROUND_HALF_EVEN))
 
 

@@ -38,7 +38,8 @@ class OwnRateError(ValueError):
 
 
 class OwnRate(NamedTuple):
-    """One rate, and of what: whatever is not named is any. Either an hour's price or a discount off the planning price.
+    """One rate and what it is for; a field that is not given matches anything. Either an hour's price or a discount off
+    the planning price.
 
     Without a market it is for on demand only: discounts seldom hold for spot. `account` is the account that has the
     rate, as providers.registry.account_in_use names it; `until` the last day on which it holds (UTC). `hours_left` are

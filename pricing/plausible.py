@@ -104,7 +104,7 @@ def moved_too_far(usd_per_hour: Decimal, known_usd_per_hour: Decimal) -> str:
 
 
 def units(kind: InstanceType) -> Decimal:
-    """By what prices within a family are compared: accelerators, or vCPUs where a machine has none."""
+    """The units by which prices within a family are compared: accelerators, or vCPUs where a machine has none."""
     if kind.device == CPU_DEVICE:
         return Decimal(kind.vcpus or 1)
     share: Fraction = kind.device_count * kind.device_fraction

@@ -142,7 +142,7 @@ class OfferMaker:
         self._planned = cache(lambda *of: planned(of, today))
 
     def offer(self, row: Sequence[Any]) -> Offer:
-        """One offer, flat."""
+        """Return one offer as a flat row."""
         _, rental_id, region_id, usd, planning, on_demand, zones, as_of_day, *rest = row
         as_of_text, source_id, host, device_part, note_id, spot_mean, spot_low, spot_high, *of_planning = rest
         planned_as, spread = self._planned(planning, usd, *of_planning)

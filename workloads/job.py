@@ -150,7 +150,7 @@ _RESERVED_VARIABLE = re.compile(r"PATH|LD_LIBRARY_PATH|PYTHON.*|CUDA.*|NVIDIA_.*
 
 
 def _references(value: object) -> object:
-    """Whatever is wrong is told without the value: it may be the secret itself."""
+    """Check the references to secrets. Errors never repeat the value, which may be the secret itself."""
     if not isinstance(value, dict) or len(value) > MAX_SECRETS:
         raise ValueError(f"secrets holds names of variables and references, at most {MAX_SECRETS}")
     for name, reference in value.items():

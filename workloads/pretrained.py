@@ -80,7 +80,7 @@ def weights_lines(job: TrainingJob) -> tuple[str, ...]:
 
 
 def weights_text(job: TrainingJob) -> str:
-    """With which weights the job begins, in words; "" where all begin at random."""
+    """Say with which weights the job begins; "" where all begin at random."""
     if job.model.weights is None:
         return ""
     published = published_weights(job)

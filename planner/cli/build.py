@@ -104,7 +104,7 @@ def provider(name: str, settings: Settings) -> Provider:
 
 
 def bill_teller(name: str, settings: Settings) -> BillTeller | None:
-    """Who lists what bills in the account of this provider; None where there is no account."""
+    """Return the object that lists what bills in the account of this provider; None where there is no account."""
     _keep_logs_quiet()
     return make_bill_teller(name, _options_of(name, settings))
 

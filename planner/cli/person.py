@@ -32,7 +32,7 @@ class Nobody:
         return CtrlC.DETACH if run.phase in _BILLING or times > 1 else CtrlC.STOP
 
     def runs_slow(self, run: Run, text: str) -> OnSlow:  # noqa: ARG002  what it would be asked
-        """It goes on: deadline and budget hold in any case."""
+        """Continue: deadline and budget hold in any case."""
         return OnSlow.CONTINUE
 
 
@@ -80,7 +80,7 @@ class AtTerminal(Nobody):
 
 
 def person(view: LiveView, news: News) -> Nobody:
-    """Whoever can be asked; `news` looks at the run meanwhile."""
+    """Return the person to ask, where there is one; `news` reads the run meanwhile."""
     terminal = StandardTerminal()
     if not (terminal.is_there() and sys.stderr.isatty()):
         return Nobody()

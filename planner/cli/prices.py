@@ -179,7 +179,7 @@ def _standings(home: Path, today: date) -> list[PriceState]:
 
 
 def refresh_provider(name: str, asking: Asking, home: Path, *, accept: bool) -> Outcome | SourceError:
-    """One provider after the other: what one of them says never stands in another's way."""
+    """Refresh one provider after the other; an error of one does not stop the others."""
     sys.stderr.write(f"{name}: reading\n")
     try:
         return refresh(name, news_of(known_of(name, home), asking), home, accept=accept)

@@ -116,7 +116,7 @@ def _watch(name: str | None, desk: _Desk, first: list[RunStatus]) -> list[RunSta
 
 
 def _brought_up(run: Run, desk: _Desk) -> RunStatus:
-    """One run's trouble is no reason not to look at the others."""
+    """Bring one run up to date. An error is kept in the result, so that the other runs are still read."""
     error: PlanError | None = None
     journal = desk.journal
     if desk.client.owns(run) and (run.live or journal.owes_receipt(run)):

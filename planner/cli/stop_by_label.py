@@ -84,7 +84,7 @@ def _matches(run_id: str, query: StopQuery) -> bool:
 
 
 def _silent(looks: Sequence[ProviderSweep]) -> list[str]:
-    """Who did not tell, and why."""
+    """Return the providers that did not answer, and why."""
     failed = [f"{one.name} did not answer: {one.error.message}" for one in looks if one.error is not None]
     return failed + [f"{place} did not answer" for one in looks if one.sweep for place in one.sweep.unanswered]
 

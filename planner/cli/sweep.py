@@ -51,7 +51,7 @@ class ProviderSweep:
 
     @property
     def is_whole(self) -> bool:
-        """Nothing there was left unanswered."""
+        """Whether every place answered."""
         return self.error is None and (self.sweep is None or not self.sweep.unanswered)
 
 

@@ -55,7 +55,7 @@ def stored_text(stored_runs: list[StoredRun], home: Path) -> str:
 
 
 def stored_json(stored_run: StoredRun) -> dict[str, object]:
-    """As a row of what sweep found; what differs is its kind."""
+    """Return the object as a row of the sweep's output, with a kind of its own."""
     month = stored_run.stored.usd_per_month
     return {
         "provider": stored_run.provider,

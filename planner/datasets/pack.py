@@ -117,7 +117,7 @@ def read(folder: Path, items: tuple[Item, ...], report: Callable[[int], None]) -
 
 
 def grouped(items: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
-    """As many files as make a shard, in order; a file is never split."""
+    """Yield the files of each shard, in order; a file is never split."""
     group: list[Item] = []
     size = 0
     for item in items:

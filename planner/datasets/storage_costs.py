@@ -47,7 +47,7 @@ class Stays:
 
 
 def stored(store: RunStore, rates: ProviderRates | None) -> Stored:
-    """All of a run directory. Raises ProviderError."""
+    """Return the size and cost of a whole run directory. Raises ProviderError."""
     return stored_cost(stored_bytes(store), rates)
 
 

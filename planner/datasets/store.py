@@ -116,7 +116,7 @@ def known_bytes(data: DataSpec, home: Path) -> int | None:
 
 
 def remember_bytes(url: str, size_bytes: int, home: Path) -> None:
-    """For later estimates; losing it costs a line in them."""
+    """Store the size for later estimates; without it they lack one line."""
     _write(_note(url, home), {"size_bytes": size_bytes})
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def alone(tools: Tools) -> Iterator[None]:
-    """No other process of this home drills at this provider, or ends what a drill has left there, until the block ends.
+    """Lock this provider against other drills of this home, and against sweeps of what a drill has left, until the
+    block ends.
 
     Raises ThisMachineError where one does, StateError where the folder of the locks cannot be written.
     """

@@ -80,7 +80,7 @@ def _breakable(tools: Tools) -> Iterator[None]:
 
 
 def _end_all_runs_at_last(tools: Tools) -> list[str]:
-    """As `_ended`, also if the drill is interrupted meanwhile. A second interruption returns the unfinished runs."""
+    """End all runs, also if the drill is interrupted meanwhile. A second interruption returns the unfinished runs."""
     if tools.sheet.broken_off:
         tools.say("the drill was interrupted: ending its machines")
     try:

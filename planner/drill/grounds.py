@@ -37,7 +37,7 @@ def add_result(path: Path, checkout: Path) -> Path:
 
 
 def results(checkout: Path) -> list[DrillResult]:
-    """All that are kept, by name. Raises BadInputError for a file that is none."""
+    """Return all stored results by name. Raises BadInputError for a file that is none."""
     return [read_result(path) for path in sorted((checkout / FOLDER).glob("*.json"))]
 
 

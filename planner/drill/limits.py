@@ -50,7 +50,7 @@ class Limits:
 
     @property
     def third(self) -> timedelta:
-        """Until C is over at the latest: its timer may be late."""
+        """How long the third part waits: until C is over even where its timer is late."""
         return self.cloud_timer + LATE
 
     def usd_first(self, target: Target) -> Decimal:

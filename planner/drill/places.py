@@ -67,7 +67,7 @@ def _rate(offer: Offer) -> tuple[object, ...]:
 
 
 def _open(provider: Provider, offers: list[Offer], say: Callable[[str], None]) -> list[Offer]:
-    """Without regions that are closed to the account and quotas that are known to be too small."""
+    """Return the places without closed regions and quotas that are known to be too small."""
     try:
         if isinstance(provider, RegionTeller):
             closed = provider.closed_regions(list(dict.fromkeys(offer.region for offer in offers)))

@@ -100,7 +100,7 @@ class DrillResult(_Value):
         return f"drill-{self.provider}-{self.day:%Y-%m-%d}.json"
 
     def text(self) -> str:
-        """As the file has it."""
+        """Return the text of the result's file."""
         return json.dumps(self.model_dump(mode="json"), indent=1) + "\n"
 
 

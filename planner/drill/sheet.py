@@ -27,7 +27,7 @@ class SkippedError(Exception):
 
 
 class BrokenOffError(BaseException):
-    """Somebody has interrupted the drill. No error of a step: nothing but the end of the drill catches it."""
+    """The drill was interrupted. It is no error of a step: only the end of the drill catches it."""
 
 
 class Sheet:
@@ -75,7 +75,7 @@ class Sheet:
             self._why.setdefault(step, why)
 
     def break_off(self, why: str) -> None:
-        """No step will be tried any more, for this reason."""
+        """Skip all further steps, for this reason."""
         self.broken_off = True
         self.leave_out(tuple(Step), why)
 

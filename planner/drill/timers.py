@@ -136,7 +136,7 @@ def _launch_third(tools: Tools, second: Watched | None) -> Run:
 
 
 def _ahead(tools: Tools) -> timedelta:
-    """From C's create to its deadline, so that the cloud's timer is ten minutes ahead, or as soon as it can be.
+    """Return the time from C's create to its deadline, so that the cloud's timer is at least ten minutes ahead.
 
     Raises SkippedError where the provider has no timer of its own.
     """

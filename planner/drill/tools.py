@@ -71,7 +71,7 @@ class Tools:
         self.clock.sleep(self.limits.poll_seconds)
 
     def run(self, run_id: RunId) -> Run:
-        """As the journal has it."""
+        """Return the run as the journal has it."""
         return self.journal.run(run_id)
 
     def recorded(self) -> list[Run]:
@@ -156,10 +156,10 @@ class Tools:
 
 
 def own_timer_only(after: timedelta) -> Callable[[LaunchRequest], OwnEnds]:
-    """Of a machine whose own timer comes so long before its deadline, while its trainer would go on."""
+    """Return the own ends of a machine whose timer ends it `after` before its deadline, while its trainer would go on."""
     return lambda request: OwnEnds(trainer=request.deadline + TRAINS_ON, timer=request.deadline - after)
 
 
 def cloud_timer_only(request: LaunchRequest) -> OwnEnds:
-    """Of a machine that nothing inside it ends before the cloud is to."""
+    """Return own ends so late that the cloud's timer ends the machine before them."""
     return OwnEnds(trainer=request.deadline + TRAINS_ON, timer=request.deadline + OWN_TIMER_AFTER)

@@ -239,7 +239,7 @@ def _answers(
 
 
 def _judged(offers: Sequence[Offer], answers: Sequence[tuple[Check, ...]]) -> list[Judged]:
-    """As many as there are answers."""
+    """Pair offers with their checks: as many as there are answers."""
     pairs = zip(offers, answers, strict=False)
     return [Judged(offer=offer, preflight=Preflight(checks=checks)) for offer, checks in pairs]
 

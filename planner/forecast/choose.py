@@ -315,7 +315,9 @@ def at_place(estimated: Estimate, place: Placement, obtainability: Obtainability
 
 
 def _in_order(candidates: list[Candidate], first: Callable[[Candidate], float]) -> list[Candidate]:
-    """By the objective, then by everything that tells two offers apart. Ties are few: only they pay for the rest."""
+    """Sort by the objective, then by everything that distinguishes two offers. Ties are few, and only for them the rest
+    is computed.
+    """
     candidates.sort(key=first)
     return [one for _, tied in groupby(candidates, key=first) for one in sorted(tied, key=_apart)]
 

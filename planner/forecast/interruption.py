@@ -37,7 +37,7 @@ class Spells:
 
     @property
     def variance(self) -> float:
-        """Of one spell's length, in seconds squared."""
+        """Return the variance of one spell's length, in seconds squared."""
         short, long = self.short_seconds**2, self.long_seconds**2
         return 2 * (self.short_share * short + (1 - self.short_share) * long) - self.mean_seconds**2
 

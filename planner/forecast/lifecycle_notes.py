@@ -17,7 +17,7 @@ HOW = "plan estimate --include-retired shows what is retired, plan launch --allo
 
 
 def retired_line(rented: Iterable[RentalPlaces], filters: Filters) -> str:
-    """Of each provider and device that was named and is refused as retired, the smallest machine; "" for none.
+    """Name the smallest machine of each named provider and device that is refused as retired; "" for none.
 
     Without a named device nobody asked for what is retired.
     """

@@ -25,7 +25,7 @@ class Load:
 
     @property
     def text(self) -> str:
-        """In words; "" where nothing is in the way."""
+        """Return the load in words; "" where no other program runs."""
         if self.free_share > _NOT_IN_THE_WAY:
             return ""
         return f"other programs are running, which leave {self.free_share:.0%} of its processors to this job"

@@ -40,7 +40,7 @@ def read_cpuinfo(path: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def cores_of(cpuinfo: str) -> Cores:
-    """From the text of /proc/cpuinfo on x86; what it does not tell is taken to be as on the measured machine.
+    """Read the text of /proc/cpuinfo on x86; a missing value is taken from the measured machine.
 
     The clock is half of `bogomips`, which is that of the time stamps; `cpu MHz` is lower while the processor rests.
     """

@@ -44,7 +44,7 @@ class RegionClasses(dict[str, int]):
 
 
 class SideCosts(dict[int, int]):
-    """Of one run: by the number of a class of regions, what is expected, in millionths of a dollar.
+    """The side costs of one run, by the number of a class of regions, in millionths of a dollar.
 
     `usages` and `lasting` are triples: expected, low, high. `steady` is what the run would take if nothing interrupted.
     """

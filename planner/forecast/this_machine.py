@@ -328,7 +328,7 @@ def _predicted(
 
 
 def _unseen(answer: Throughput) -> Throughput:
-    """As wide as the model's errors on processors that it was not fitted to."""
+    """Return an interval as wide as the model's errors on processors that it was not fitted to."""
     rate, factor = answer.images_per_second, UNSEEN_PROCESSOR_FACTOR
     note = f"{answer.note}; nobody measured this processor: as wide as the errors of {UNSEEN_PROCESSORS} others"
     return replace(answer, low=rate / factor, high=rate * factor, note=note)

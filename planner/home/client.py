@@ -286,7 +286,7 @@ def _entry(row: dict[str, Any]) -> _Entry:
 
 
 def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _ClientFile:
-    """Whole or not at all, on disk when it returns. Raises OSError; FileExistsError where it is not the `first`."""
+    """Write the file atomically and flush it to disk. Raises OSError; FileExistsError where it is not the `first`."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

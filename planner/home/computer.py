@@ -40,7 +40,7 @@ class Computer:
         return same_volume or (same_file and self.host_name == here.host_name)
 
     def to_json(self) -> dict[str, str | None]:
-        """As `client.json` stores it."""
+        """Return the JSON that `client.json` stores."""
         return asdict(self)
 
 

@@ -27,7 +27,9 @@ NAMES = frozenset(
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Until the block ends, this process and those that it starts create files and folders for their user alone."""
+    """Create files and folders readable by their user alone, in this process and those that it starts, until the block
+    ends.
+    """
     before = os.umask(_OTHERS)
     _PERSONS.append(before)
     try:

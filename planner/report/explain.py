@@ -148,7 +148,7 @@ def _seconds(duration: timedelta) -> int:
 
 
 def _exact(duration: timedelta) -> str:
-    """As a person would say it, and in seconds, so that the lines can be added up."""
+    """Return a duration in words and in seconds, so that the lines can be added up."""
     seconds = _seconds(duration)
     return f"{format_duration(duration)} ({seconds:,} s)" if seconds >= 60 else f"{seconds} s"
 
@@ -278,13 +278,13 @@ def _cost_lines(ranked: RankedOffer) -> list[str]:
 
 
 def _rate(usd_per_hour: Decimal) -> str:
-    """With every digit that it is multiplied with, at least three after the point."""
+    """Return a rate with every digit that is multiplied, at least three after the point."""
     text = f"{usd_per_hour:.6f}"
     return f"${text[:-3]}{text[-3:].rstrip('0')}/h"
 
 
 def _dollars(usd: Decimal) -> str:
-    """To a hundredth of a cent, so that the parts add up to the cent of the total."""
+    """Return dollars to a hundredth of a cent, so that the parts add up to the cent of the total."""
     return f"${usd:,.4f}"
 
 

@@ -194,7 +194,7 @@ def _obtainability_lines(plan: Plan) -> list[str]:
 
 
 def _unproven_lines(plan: Plan) -> list[str]:
-    """One line for each reason, with the rows that it is about."""
+    """Return one line for each reason, with its rows."""
     rows: dict[str, list[str]] = {}
     for ranked in plan.candidates:
         if ranked.candidate.estimate.unproven:
@@ -219,8 +219,7 @@ def _estimate_only_lines(plan: Plan) -> list[str]:
 
 
 def unproven_text(ranked: RankedOffer) -> str:
-    """That nobody is known to have run the machine's image and driver on this device, why, and what it does to the
-    rank."""
+    """Say that no run of the image and driver on this device is known, why, and what that does to the rank."""
     factor = table_of_images().unproven_cost_factor
     why = ranked.candidate.estimate.unproven
     return f"image and driver are unproven on it, so it is ranked at {factor:g} times its cost: {why}"

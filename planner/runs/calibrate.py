@@ -35,7 +35,7 @@ class SpeedMeter(Protocol):
 
     @property
     def machine(self) -> HostHardware:
-        """This computer as hardware."""
+        """Return this computer's hardware."""
         ...
 
     def measure_speed(self, job: TrainingJob) -> MeasuredSpeed | None:

@@ -42,7 +42,7 @@ def foreign_parts(job: TrainingJob) -> list[str]:
 
 
 def readers(job: TrainingJob, offers: Iterable[Offer]) -> list[str]:
-    """Who could read data, secrets and results of the job, where it has parts that were made elsewhere."""
+    """Return who could read data, secrets and results of the job, where it has parts that were made elsewhere."""
     if not foreign_parts(job):
         return []
     rented = [offer for offer in offers if not is_here(offer.provider)]

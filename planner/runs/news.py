@@ -36,7 +36,7 @@ class News:
         self._asked_at: datetime | None = None
 
     def of(self, run: Run) -> str:
-        """In a sentence what makes a question about the run pointless; "" while nothing does, or nobody can tell."""
+        """Say why a question about the run is no longer needed; "" while it is, or where the state is not known."""
         now = self._clock.now()
         text = ""
         if self._read_at is None or now - self._read_at >= READ_JOURNAL_EVERY:

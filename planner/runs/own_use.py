@@ -97,7 +97,7 @@ def _begin(day: date) -> datetime:
 
 
 def _runs(settings: Settings) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-    """All runs of this home, and a line where they cannot be read."""
+    """Return all runs of this home, and a line where they cannot be read."""
     try:
         runs = readable_runs(settings.journal)
         if runs is not None:

@@ -70,7 +70,7 @@ class ProgressReader:
 
 
 def unreadable_text(lines: int) -> str:
-    """In words how many lines of progress were skipped; "" for none."""
+    """Say how many lines of progress were skipped; "" for none."""
     if not lines:
         return ""
     return f"{lines:,} line{'s' if lines > 1 else ''} of progress could not be read"
@@ -134,7 +134,7 @@ class Story:
 
     @property
     def framework(self) -> str | None:
-        """Its name and version; None where it has not begun."""
+        """Return name and version of the framework; None where training has not begun."""
         return framework_text(self.start) if self.start else None
 
     @property
@@ -147,7 +147,7 @@ class Story:
 
     @property
     def validation_accuracy(self) -> float | None:
-        """Of the last validation on the way, as a share of 1; None before the first."""
+        """Return the accuracy of the last validation, as a share of 1; None before the first."""
         values = (line.get("validation_accuracy") for line in reversed(self.epochs))
         return next((float(value) for value in values if value is not None), None)
 

@@ -52,7 +52,7 @@ class Vouched:
         return (Story(), why) if why else (story_of(_OneFileDirectory(path, data), self.attempt), "")
 
     def _objection(self, store: RunStore, path: str, data: bytes) -> str:
-        """In words why these bytes are not used; "" where the attempt's machine has vouched for them."""
+        """Say why these bytes are not used; "" where the attempt's machine has signed them."""
         record = attempt_path(self.attempt)
         try:
             raw = store.get(record, size=MOST_RECORD_BYTES + 1)

@@ -56,13 +56,15 @@ class Proposal:
 
 
 def here(estimate: MachineEstimate, offer: Offer, text: str) -> Proposal:
-    """On this machine, which has no other place."""
+    """Return the proposal for this machine, which has no other place."""
     slow_end = estimate.time.high if estimate.time else None
     return Proposal(targets=(Target(offer=offer),), record=estimate_record(estimate), slow_end=slow_end, text=text)
 
 
 def rented(plan: Plan, dearer: str = "") -> Proposal:
-    """On what the plan ranks, zone by zone, the best first. The plan has at least one candidate, and every place."""
+    """Return the proposal for the ranked places of the plan, zone by zone, the best first. The plan has at least one
+    candidate, and every place.
+    """
     targets = [target for ranked in plan.candidates for target in _targets(ranked)][:MOST_TARGETS]
     best = plan.candidates[0]
     time, speed = best.candidate.estimate.time, best.candidate.estimate.throughput

@@ -51,7 +51,7 @@ class ProviderClock:
 
 
 def disagreement(provider: str, ahead: timedelta) -> str:
-    """In words, that this computer's clock is wrong, or the provider's."""
+    """Say that this computer's clock or the provider's is wrong."""
     minutes = abs(ahead.total_seconds()) / 60
     much = f"{minutes:,.0f} minutes" if minutes < 120 else f"{minutes / 60:,.0f} hours"
     way = "behind" if ahead > timedelta(0) else "ahead of"

@@ -149,7 +149,7 @@ class Attempt:
         return billed_seconds(self.target.offer, self._lasting(now))
 
     def _lasting(self, now: datetime) -> timedelta:
-        """For how long it was charged until now."""
+        """Return how long the attempt was charged until now."""
         began_at = self.billing_began_at
         return timedelta(0) if began_at is None else max(timedelta(0), (self.ended_at or now) - began_at)
 

@@ -75,7 +75,7 @@ class Watcher:
         return Trained(step=max(before, self.story.step), checkpoint_step=max(before, self.story.checkpoint_step))
 
     def slowness(self, run: Run, now: datetime) -> str:
-        """In words how training falls behind the low end of its estimate; "" where it does not, or costs nothing."""
+        """Say how far training is behind the low end of its estimate; "" where it is not, or costs nothing."""
         target = run.attempt.target if run.attempt else None
         rate, began_at = self.story.images_per_second, self.story.first_step_at
         if target is None or not target.images_per_second_low or not rate or began_at is None:
@@ -135,9 +135,8 @@ def recorded_end(store: RunStore, attempt: int, instance: Instance | None) -> En
 
 
 def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now: datetime) -> datetime:
-    """Until when an attempt billed whose instance is over: nobody may have looked for days.
-
-    The provider's word, else the last that the run directory has of it, else its own deadline. Raises ProviderError.
+    """Return when an attempt stopped billing, although nobody may have looked for days: the provider's record, else the
+    last that the run directory has of it, else its own deadline. Raises ProviderError.
     """
     began_at = attempt.asked_at or now
     if instance is not None and instance.ended_at is not None:

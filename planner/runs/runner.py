@@ -188,11 +188,10 @@ class Runner:
         until_launched: bool = False,
         patience: timedelta | None = None,
     ) -> tuple[Run, Receipt]:
-        """To the end and the receipt, which the journal keeps; a finished run's throughput is kept too.
-
-        Raises Detached where the person lets go of it, or `until_launched` once there is an instance; RefusedError
-        where it is another client's; FollowerSilentError where another process holds it, and the journal does not move
-        for as long as the `patience`.
+        """Follow the run to its end and receipt, which the journal stores with a finished run's throughput. Raises
+        Detached where the person lets go of it, or `until_launched` once there is an instance; RefusedError where it is
+        another client's; FollowerSilentError where another process holds it, and the journal does not move for as long
+        as the `patience`.
         """
         self._must_own(run)
         with self._locks.holding(run.run_id) as has_lock:
@@ -328,7 +327,7 @@ def total_steps(job: TrainingJob) -> int | None:
 
 
 def request_none(run: Run, number: int, target: Target) -> LaunchRequest:
-    """For runs that are only followed: they launch nothing. Raises BadInputError."""
+    """Refuse to make a request: the run is only followed and launches nothing. Raises BadInputError."""
     raise BadInputError(
         f"attempt {number} of run {run.run_id} was never launched in {target.where}", "plan attach continues it"
     )

@@ -68,7 +68,7 @@ def newest_sign(store: RunStore, attempt: int, story: Story, now: datetime, *, i
 
 
 def silent_since(attempt: Attempt, instance: Instance, sign: Sign | None, now: datetime) -> str:
-    """In words, that a machine which is there hangs or never booted; "" where it does not. `now` is the provider's.
+    """Say that an existing machine hangs or never booted; "" where it does not. `now` is the provider's.
 
     A request that waits in its provider's queue bills nothing and is not expected to say anything.
     """
@@ -87,7 +87,7 @@ def silent_since(attempt: Attempt, instance: Instance, sign: Sign | None, now: d
 
 
 def disobeys(told_at: datetime | None, *, is_stopping: bool, now: datetime) -> str:
-    """In words, that a machine which was told to stop at `told_at` (None: it was not) goes on; "" while it has time.
+    """Say that a machine goes on although it was told to stop at `told_at` (None: it was not); "" while it has time.
 
     `is_stopping`: it says that it is stopping, or what it says cannot be read. `now` is the provider's.
     """

@@ -83,7 +83,7 @@ class MonthlyBudget:
 
     @property
     def text(self) -> str:
-        """One line: what is spent, what may be, and the limit."""
+        """Return one line: what is spent, what may be spent, and the limit."""
         return (
             f"this month: {format_usd(self.spent_usd)} spent, live runs may come to {format_usd(self.may_spend_usd)}, "
             f"of {format_usd(self.limit_usd)} (budget_usd_per_month)"

@@ -50,7 +50,7 @@ def text(meaning: str, *, is_needed: bool = False, key: bool = False) -> Column:
 
 
 def word(meaning: str, *words: str) -> Column:
-    """One of `words`; "" among them is an empty cell."""
+    """Return one of `words`; "" among them is an empty cell."""
     allowed = ", ".join(f"`{one}`" if one else "empty" for one in words)
     plain = ", ".join(one or "an empty cell" for one in words)
     return Column("TEXT NOT NULL", meaning, allowed, lambda cell: "" if cell in words else f"is not one of {plain}")

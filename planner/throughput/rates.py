@@ -31,7 +31,7 @@ class Rates(Protocol):
 
     @property
     def memory_gib(self) -> float | None:
-        """Its memory in GiB; None where nobody states it."""
+        """Return the memory in GiB; None where it is not known."""
         ...
 
     @property
@@ -62,17 +62,17 @@ class DeviceRow(Protocol):
 
     @property
     def group(self) -> str:
-        """As `Rates.group`."""
+        """See `Rates.group`."""
         ...
 
     @property
     def architecture(self) -> str:
-        """As `Rates.architecture`."""
+        """See `Rates.architecture`."""
         ...
 
     @property
     def memory_gib(self) -> float | None:
-        """As `Rates.memory_gib`."""
+        """See `Rates.memory_gib`."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class DeviceRow(Protocol):
 
     @property
     def peak_tflops(self) -> PeakRates:
-        """Its peak rates by precision, in 10^12 operations a second."""
+        """Return the peak rates by precision, in 10^12 operations a second."""
         ...
 
 

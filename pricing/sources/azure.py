@@ -92,7 +92,7 @@ def of_machine(
 
 
 def _all_pages(get: Callable[[str], bytes], endpoints: Endpoints, question: str, region: str, today: date) -> Parsed:
-    """All pages of what is asked for."""
+    """Read all pages of a query."""
     version = {"api-version": "2023-01-01-preview", "currencyCode": "USD"}
     url = f"{endpoints.prices}?{urlencode({**version, '$filter': question}, quote_via=quote)}"
     rows: list[Row] = []
@@ -120,7 +120,7 @@ class Page(NamedTuple):
 
 
 def parse_page(content: bytes, region: str, today: date) -> Page:
-    """One page of a region. Raises SourceError where it is no page of prices in USD."""
+    """Parse one page of a region. Raises SourceError where it is no page of prices in USD."""
     page = json_object(content, "Azure Retail Prices")
     listing, following = page.get("Items"), page.get("NextPageLink")
     if not isinstance(listing, list):
@@ -188,7 +188,7 @@ def _priced(item: dict[str, Any], region: str) -> Row | Count:
 
 
 def settled(rows: list[Row], parsed: Parsed) -> list[PriceFound]:
-    """One price for each machine and market: the primary meter's, then the newest, then the dearer.
+    """Return one price for each machine and market: the primary meter's, then the newest, then the dearer.
 
     The list has no date of its own: the newest day from which one of its prices holds is taken for that.
     """

@@ -80,7 +80,7 @@ class Price(NamedTuple):
 def read(
     http: Http, endpoints: Endpoints, headers: Mapping[str, str], types: Iterable[InstanceType], regions: frozenset[str]
 ) -> Iterator[PricePart]:
-    """One part: a machine's price is put together from SKUs of both services. `headers` carry the key or token.
+    """Read one part: a machine's price is put together from SKUs of both services. `headers` carry the key or token.
 
     The list is of all regions; of them those of `regions` are taken over, all where it is empty.
     """

@@ -128,7 +128,9 @@ def where(url: str) -> str:
 
 
 class _AgainError(Exception):
-    """It may work next time; `wait_seconds` is what the server asks for. `nobody`: no server was reached."""
+    """The request may succeed next time; `wait_seconds` is the wait that the server asks for. `nobody`: no server was
+    reached.
+    """
 
     def __init__(self, message: str, wait_seconds: float | None = None, *, nobody: bool = False) -> None:
         self.wait_seconds = wait_seconds

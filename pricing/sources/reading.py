@@ -41,7 +41,7 @@ class SourceError(Exception):
 
 
 class UnreachableError(SourceError):
-    """Nobody answers there, after several tries: asking for the next part would take as long, for nothing."""
+    """The source does not answer after several tries; the next part would take as long to fail."""
 
 
 class PriceFound(NamedTuple):

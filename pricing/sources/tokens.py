@@ -31,7 +31,9 @@ def google_account(environment: Mapping[str, str]) -> Account | None:
 
 
 def azure_account(environment: Mapping[str, str]) -> Account | None:
-    """Whoever `az login` or the environment says, for AZURE_SUBSCRIPTION_ID. None without it or without credentials."""
+    """Return the account of `az login` or the environment for AZURE_SUBSCRIPTION_ID. None without it or without
+    credentials.
+    """
     subscription = environment.get("AZURE_SUBSCRIPTION_ID")
     if not subscription:
         return None

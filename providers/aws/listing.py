@@ -65,7 +65,7 @@ class Listing:
     threads: int
 
     def owned(self, run_id: RunId | None) -> Sequence[OwnedResource]:
-        """Return all resources of ours, or those of one run. Raises CredentialsError, and IncompleteListingError where a
+        """All resources of ours, or those of one run. Raises CredentialsError, and IncompleteListingError where a
         place did not answer.
         """
         return whole(

@@ -275,7 +275,7 @@ def _elsewhere(error: ErrorDetail) -> tuple[str, ...]:
 
 
 def too_new_in_set_up(operation: str, error: ProviderError) -> Pair | None:
-    """Return the pair of a call of `plan setup gcp` that failed because the resource of an earlier step is not visible yet."""
+    """Return the pair of a set-up call that failed because the resource of an earlier step is not visible yet."""
     if error.code in OFF:
         return pair_of(PROVIDER, "API", operation)
     words = error.message.lower()

@@ -30,7 +30,7 @@ class Tally:
         self._examples.setdefault(reason, path.relative_to(self._folder).as_posix())
 
     def left_out(self) -> tuple[LeftOut, ...]:
-        """By reason, the most entries first."""
+        """Return what is left out by reason, the most entries first."""
         ordered = sorted(self._entries.items(), key=lambda row: (-row[1], row[0]))
         return tuple(LeftOut(reason=why, entries=count, example=self._examples[why]) for why, count in ordered)
 
@@ -41,7 +41,7 @@ def is_hidden(name: str) -> bool:
 
 
 def folders_in(folder: Path, tally: Tally | None = None) -> list[Path]:
-    """Its sub-folders by name, links to folders among them; hidden ones are left out."""
+    """Return the sub-folders by name, links to folders included, hidden ones left out."""
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir())
     hidden = [name for name in names if is_hidden(name)]

@@ -264,7 +264,7 @@ def _array(*_: object) -> _Array:
 
 
 class _Plain(pickle.Unpickler):
-    """Nothing but arrays of bytes, and plain values, comes out of these pickles; numpy is not needed."""
+    """An unpickler that makes only arrays of bytes and plain values, without numpy."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         stands_in = {"_reconstruct": _array, "ndarray": _Array, "dtype": _Kind}

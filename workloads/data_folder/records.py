@@ -154,7 +154,7 @@ class _BadMessageError(ValueError):
 
 
 def _features(data: mmap.mmap | bytes, begin: int, end: int, file: Path) -> dict[str, _Field]:
-    """By name, where the value of each feature of a tf.train.Example lies."""
+    """Return by name where the value of each feature of a tf.train.Example lies."""
     entries: dict[str, _Field] = {}
     try:
         for number, features in _fields(data, begin, end):

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def unwrapped(folder: Path) -> Path:
-    """Without the one folder around everything that many archives have: a single class is none to learn."""
+    """Return the folder inside the single one that many archives have around everything; a single folder cannot be the
+    only class.
+    """
     while folder.is_dir():
         inside = [path for path in folder.iterdir() if not is_hidden(path.name)]
         if len(inside) != 1 or not inside[0].is_dir():

@@ -85,7 +85,7 @@ def make_loss(keras: Any, spec: AugmentSpec) -> Any:
 
 
 def _crop_class(keras: Any) -> Any:
-    """Made when first needed, as all classes here: its base is part of the Keras in use."""
+    """Return the class, made when first needed, as all classes here: its base is part of the Keras in use."""
     ops = keras.ops
 
     class Crop(keras.layers.Layer):  # type: ignore[misc]

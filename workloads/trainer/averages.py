@@ -8,7 +8,8 @@ from workloads.trainer.optimizer import plain_optimizer
 
 
 class Averages:
-    """Of a compiled model. Without `optimizer.ema` there are none, and nothing here changes anything.
+    """The moving averages of a compiled model's weights. Without `optimizer.ema` there are none, and nothing here
+    changes anything.
 
     The weights are copied to the host and back, bit by bit: a test on the way leaves training as it was.
     """

@@ -28,7 +28,7 @@ class Epoch(Value):
     seconds: float | None = None
 
     def measured(self, measure: Measure) -> float | None:
-        """By which validations compare: the higher, the better; None where the epoch was not validated."""
+        """The figure by which validations are compared, higher is better; None where the epoch was not validated."""
         if measure is Measure.ACCURACY:
             return self.validation_accuracy
         return None if self.validation_loss is None else -self.validation_loss

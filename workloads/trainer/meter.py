@@ -46,7 +46,7 @@ class Meter:
 
     @property
     def train_seconds(self) -> float:
-        """From the start of the first step on, pauses left out."""
+        """Seconds since the start of the first step, without pauses."""
         return self._instant() - self._began - self._paused
 
     @property

@@ -156,7 +156,9 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, s
 
 
 def _replicas(job: TrainingJob, toolkit: Toolkit, devices: Devices) -> Replicas | None:
-    """For several devices of TensorFlow: those of JAX share a batch within one program, and are one to Keras."""
+    """Return the replicas for several devices of TensorFlow; those of JAX share a batch within one program, and are one
+    to Keras.
+    """
     return Replicas(tensorflow=toolkit.module, parts=job.accumulate) if devices.strategy is not None else None
 
 

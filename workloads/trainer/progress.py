@@ -112,6 +112,6 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def complain(message: str) -> None:
-    """One line on stderr."""
+    """Write one line to standard error."""
     sys.stderr.write(message + "\n")
     sys.stderr.flush()

@@ -65,7 +65,7 @@ def _after_warmup(keras: Any, spec: OptimizerSpec, run: RunSteps, warmup: int) -
 
 
 def _class(keras: Any) -> Any:
-    """Made when first needed: its base is part of the Keras in use."""
+    """Return the class, made when first needed: its base is part of the Keras in use."""
     ops = keras.ops
 
     class WithWarmup(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]

@@ -24,7 +24,8 @@ _VALIDATED = {"validation_loss": "val_loss", "validation_accuracy": "val_accurac
 
 
 class Validation:
-    """Of one run. `epochs` is its history so far, `best` the weights of the best validation, as far as they are kept.
+    """The validations of one run. `epochs` is its history so far, `best` the weights of the best validation, as far as
+    they are kept.
 
     All that it decides follows from the history, which is in every checkpoint with the best weights.
     """
@@ -54,7 +55,7 @@ class Validation:
         return best.epoch if best and self._job.validation.keep_best else None
 
     def history(self) -> str:
-        """As a checkpoint keeps it."""
+        """Return the history as a checkpoint stores it."""
         return _EPOCHS.dump_json(self.epochs).decode()
 
     def restore(self, history: str, best: list[Array]) -> None:
@@ -99,7 +100,7 @@ class Validation:
 
 
 def _number(value: Any) -> float:
-    """Of a variable, on one device or mirrored on several, or of a tensor."""
+    """Return the number in a variable, on one device or mirrored on several, or in a tensor."""
     return float(value.numpy() if hasattr(value, "numpy") else value)
 
 

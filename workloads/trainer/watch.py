@@ -204,7 +204,7 @@ class Watch:
 
     @property
     def _epoch(self) -> int:
-        """From 1; the epoch that the last step belongs to."""
+        """The epoch, from 1, that the last step belongs to."""
         return epoch_of(self.step, self._schedule.steps_per_epoch)
 
 

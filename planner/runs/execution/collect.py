@@ -101,7 +101,7 @@ def _differs(name: str) -> TrainingFailedError:
 
 
 def _clear(partial: Path, names: set[str]) -> None:
-    """Without what an earlier collecting of another output left."""
+    """Remove what an earlier collection of another output has left."""
     for path in [path for path in partial.rglob("*") if path.is_file()]:
         if path.relative_to(partial).as_posix() not in names:
             path.unlink()

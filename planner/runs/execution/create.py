@@ -216,7 +216,9 @@ def adopt_or_give_up(run: Run, provider: Provider, recorder: Recorder, poll_seco
 
 
 def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, recorder: Recorder) -> Run | None:
-    """Nothing is there: nothing was made, or it has ended by itself and left word in the run directory."""
+    """Return the run where an instance has ended by itself and left a record in the run directory; None where no
+    instance was created.
+    """
     # A machine that has ended by itself may be in no list any more though it trained to the end:
     # its files tell.
     store = provider.store(run.run_id)

@@ -74,7 +74,7 @@ class CtrlC(StrEnum):
 
 
 class Person(Protocol):
-    """Whoever started the command, as far as they can be asked."""
+    """The person who started the command, as far as they can be asked."""
 
     def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC:
         """What the person wants who has pressed Ctrl-C, `times` times since the command began (from 1)."""
@@ -86,7 +86,7 @@ class Person(Protocol):
 
 
 class Detached(Exception):
-    """Nobody follows the run any more; it goes on, and ends itself at its deadline."""
+    """The command stops following the run, which continues and ends itself at its deadline."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.run_id)

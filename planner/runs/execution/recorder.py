@@ -128,7 +128,7 @@ class Recorder:
         self.listen(Message(text))
 
     def say_once(self, text: str, of: str = "") -> None:
-        """Not again until whoever it is said of has answered (`note_answer`)."""
+        """Report a text once, and not again until the provider it is about has answered (`note_answer`)."""
         if (of, text) not in self._noted:
             self._noted.add((of, text))
             self.say(text)
@@ -138,7 +138,7 @@ class Recorder:
         self._noted = {pair for pair in self._noted if pair[0] != of}
 
     def report_no_answer(self, error: ProviderError, of: str = "") -> None:
-        """Once for each text. A sign-in that has ended is for the person to mend."""
+        """Report each text once. An expired sign-in is reported as an action for the person."""
         if isinstance(error, CredentialsError):
             self.say_once(
                 f"THE SIGN-IN HAS ENDED: {error.message}. What runs goes on, and ends itself at its deadline. "

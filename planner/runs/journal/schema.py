@@ -216,7 +216,7 @@ def _move_runs(db: sqlite3.Connection, say: Callable[[str], None]) -> None:
 
 
 def _move_some(db: sqlite3.Connection) -> int:
-    """One transaction: how many runs it has moved; 0 when no more are left, by this process or another."""
+    """Move some runs in one transaction and return their number; 0 when none is left."""
     db.execute("BEGIN IMMEDIATE")
     rows = []
     if _version(db) == len(_SCHEMAS):
