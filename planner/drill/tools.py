@@ -156,7 +156,7 @@ class Tools:
 
 
 def own_timer_only(after: timedelta) -> Callable[[LaunchRequest], OwnEnds]:
-    """Return the own ends of a machine whose timer ends it `after` before its deadline, while its trainer would go on."""
+    """Own ends of a machine whose timer ends it `after` before its deadline, while its trainer would go on."""
     return lambda request: OwnEnds(trainer=request.deadline + TRAINS_ON, timer=request.deadline - after)
 
 
