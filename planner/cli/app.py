@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from planner import __version__
 from planner.errors import BadInputError, ExitCode
 
-# What each command is, in the order `plan --help` shows them. The module of a command is imported when it is typed:
-# the start-up of one command never pays for another.
+# What each command is, in the order in which people use them, which is that of `plan --help`. The module of a command
+# is imported when it is typed: the start-up of one command never pays for another.
 COMMANDS = {
-    "estimate": "Predict the time and the cost of a job on every accelerator that can be rented",
-    "launch": "Train a job, fetch the model, delete what was created, print the receipt",
     "init": "Write a job file",
-    "measure": "Measure a job's throughput on this machine, in a short run",
+    "data": "Upload, list and remove data sets",
+    "estimate": "Predict the time and the cost of a job on every accelerator that can be rented",
+    "doctor": "Check what a launch needs at a provider",
+    "setup": "Prepare an account",
+    "launch": "Train a job, fetch the model, delete what was created, print the receipt",
     "status": "Show the state of a run, or of all runs that have not ended",
+    "attach": "Follow a run that was left running",
     "logs": "Show the output of a run",
     "board": "Show the curves of a run in TensorBoard",
-    "attach": "Follow a run that was left running",
     "stop": "End a run; its newest checkpoint is kept",
+    "history": "List past runs with estimated and actual time and cost",
     "sweep": "Find and delete resources that runs have left",
     "burn": "List what bills in the accounts by the hour or month, whoever created it",
-    "drill": "Check on your own account, for a few cents, what no test can check",
-    "history": "List past runs with estimated and actual time and cost",
+    "measure": "Measure a job's throughput on this machine, in a short run",
     "devices": "List the known accelerators",
     "prices": "Show, read and accept prices",
     "throughput": "Compare the predictor with measurements",
-    "data": "Upload, list and remove data sets",
-    "doctor": "Check what a launch needs at a provider",
-    "setup": "Prepare an account",
+    "drill": "Check on your own account, for a few cents, what no test can check",
 }
 
 # Typer exports one of click's error classes; its base is every error in how a command was typed.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+
+class _InOrder(TyperGroup):
+    """Commands in the order of COMMANDS; Typer would list commands with sub-commands last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return [name for name in COMMANDS if name in self.commands]
 
 
 def command(arguments: list[str]) -> int:
@@ -58,8 +67,10 @@ def command(arguments: list[str]) -> int:
 def _app(arguments: list[str]) -> typer.Typer:
     app = typer.Typer(
         name="plan",
+        cls=_InOrder,
         help="Estimate what training costs before you pay for it.",
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,
     )
     app.callback()(_root)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from statistics import median
+from typing import Annotated
+
+import typer
 
 from planner.cli import build, options
+from planner.errors import BadInputError
 from planner.report.tables import Column, table
 from planner.runs.journal.rows import RunSummary
 from planner.runs.run import Outcome
@@ -31,17 +36,37 @@ NEWEST = 5
 Record = Mapping[str, object]
 
 
-def command(as_json: options.Json = False) -> None:
+_CSV_FIELDS = ("estimated_seconds", "actual_seconds", "actual_images_per_second", "accuracy", "actual_usd")
+
+
+def command(
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print one CSV row for each run")] = False,
+    as_json: options.Json = False,
+) -> None:
     """Print every run, newest first. Reads the journal, touches nothing else."""
+    if as_csv and as_json:
+        raise BadInputError("--csv and --json are two formats", "give one of them")
     with build.journal(options.settings()) as journal:
         runs = journal.summaries(_tell)
     if as_json:
         sys.stdout.write(json.dumps([_json(run) for run in runs]) + "\n")
+    elif as_csv:
+        _write_csv(runs)
     elif not runs:
         sys.stdout.write("no runs yet; plan launch JOB.yaml --provider local makes the first\n")
     else:
         sys.stdout.write(table(_COLUMNS, [_row(run) for run in runs]) + "\n")
         sys.stdout.write(_over_time([run.receipt for run in runs]))
+
+
+def _write_csv(runs: Sequence[RunSummary]) -> None:
+    """One row for each run. Empty cells are figures that the run does not have; `off` is a share of the estimate."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(("run_id", "job_name", "provider", "created_at", "phase", "outcome", "off", *_CSV_FIELDS))
+    for run in runs:
+        record = _json(run)
+        cells = [record[name] for name in ("run_id", "job_name", "provider", "created_at", "phase", "outcome", "off")]
+        writer.writerow([*cells, *(run.receipt.get(name) for name in _CSV_FIELDS)])
 
 
 def _tell(line: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import json
 import os
 import sys
 from contextlib import suppress
@@ -34,6 +35,9 @@ def main() -> NoReturn:
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit code; every error becomes `error:` and `hint:` on stderr.
 
+    With `--json` an error that comes before any other output is also a JSON object on stdout: `error`, `hint` and
+    `exit_code`.
+
     Control characters in what it writes become visible escapes. An answer that could not be written is an error; a
     reader (head, less) that has gone is none.
     """
@@ -59,6 +63,8 @@ def _run(arguments: list[str]) -> int:
     # Hundreds of thousands of objects are made at start-up and none is garbage: looking for some takes 40 ms.
     gc.set_threshold(1_000_000)
     from planner.cli.app import command
+
+    as_json = "--json" in arguments
     from planner.errors import ExitCode, PlanError, from_provider
     from planner.home.files import private_files
     from providers.errors import ProviderError
@@ -68,9 +74,9 @@ def _run(arguments: list[str]) -> int:
             _mend_home()
             return command(arguments)
     except PlanError as error:
-        return _say(error)
+        return _say(error, as_json=as_json)
     except ProviderError as error:
-        return _say(from_provider(error))
+        return _say(from_provider(error), as_json=as_json)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     finally:
@@ -95,10 +101,15 @@ def _print_version() -> int:
     return 0
 
 
-def _say(error: object) -> int:
+def _say(error: object, *, as_json: bool = False) -> int:
+    from planner.cli.streams import is_empty
     from planner.errors import PlanError
 
     assert isinstance(error, PlanError)
+    if as_json and is_empty(sys.stdout):
+        # A program that reads one JSON document must not find two.
+        record = {"error": error.message, "hint": error.hint, "exit_code": int(error.exit_code)}
+        sys.stdout.write(json.dumps(record) + "\n")
     sys.stdout.flush()
     sys.stderr.write(f"error: {error.message}\n")
     if error.hint:

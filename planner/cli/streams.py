@@ -24,17 +24,20 @@ from workloads.terminal_text import visible
 class GuardedStream:
     """A text stream that shows control characters as visible escapes, and takes what cannot be written.
 
-    `failure` is why something could not be written, "" for nothing; `reader_has_gone` where a pipe's end was closed.
+    `failure` is why something could not be written, "" for nothing; `reader_has_gone` where a pipe's end was closed;
+    `is_empty` until something is written.
     """
 
     def __init__(self, stream: TextIO | None, clean: Callable[[str], str] = visible) -> None:
         self.stream = stream
         self.failure = ""
         self.reader_has_gone = False
+        self.is_empty = True
         self._clean = clean
 
     def write(self, text: str) -> int:
         """Write the text; a stream that fails once is not written to again."""
+        self.is_empty = self.is_empty and not text
         if self.stream is None:
             self.failure = "it is closed"
         elif not self.failure:
@@ -95,6 +98,11 @@ def unfiltered(stream: TextIO) -> TextIO:
 def has_failed(stream: TextIO) -> bool:
     """Whether a stream takes nothing any more."""
     return isinstance(stream, GuardedStream) and bool(stream.failure)
+
+
+def is_empty(stream: TextIO) -> bool:
+    """Whether nothing was written to a guarded stream."""
+    return isinstance(stream, GuardedStream) and stream.is_empty
 
 
 def undelivered(stream: TextIO) -> str:

@@ -228,7 +228,7 @@ class TimedProvider(FakeProvider):
 
 
 def make(settings: ProviderSettings) -> FakeProvider:
-    """What the registry calls: the provider that a test has put into `WANTED`, else one that is done at once."""
+    """What the registry calls: the provider that a test has put into `PROVIDERS`, else one that is done at once."""
     return PROVIDERS[-1] if PROVIDERS else FakeProvider(FakeClock(), [done_at_once], tidy=True)
 
 

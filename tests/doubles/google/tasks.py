@@ -84,7 +84,7 @@ def set_up(world: World, project: str, region: str = "us-central1", queue: str =
 def ledger(world: World) -> list[dict[str, Any]]:
     """Every task that ever was; they cost nothing, and their names alone tell whose they are."""
     table = world.table(Tasks)
-    return [_row(task, table.past.get(task.name), remaining=task.name in table.tasks) for task in table.is_created]
+    return [_row(task, table.past.get(task.name), remaining=task.name in table.tasks) for task in table.created_tasks]
 
 
 def _queue(world: World, call: Call) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _create(world: World, call: Call) -> dict[str, Any]:
     if due > world.now + timedelta(days=30):
         raise StatusError("INVALID_ARGUMENT", "The scheduled time is too far in the future.")
     task = table.tasks[name] = Task(name, wanted, world.now, max(due, world.now))
-    table.is_created.append(task)
+    table.created_tasks.append(task)
     if not any(isinstance(actor, Dispatcher) for actor in world.actors):
         world.actors.append(Dispatcher(world))
     return _view(world, task)

@@ -306,7 +306,7 @@ def in_journal(home: Path, phase: Phase, **changes: object) -> None:
     target = a_target(provider="aws", region="us-east-1")
     made = an_attempt(target=target, cleared=phase is Phase.DONE)
     late = datetime(2099, 1, 1, tzinfo=UTC)
-    run = a_run(phase, provider="aws", target=target, finished_steps=(made,), deadline=late, **changes)
+    run = a_run(phase, provider="aws", target=target, made=(made,), deadline=late, **changes)
     with Journal.open(home / "home" / "journal.sqlite") as journal:
         journal.add_run(run, a_job().to_json(), {}, run.created_at)
         journal.add_attempt(run, {}, run.created_at)

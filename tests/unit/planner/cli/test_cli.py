@@ -107,7 +107,8 @@ def test_bad_input_is_one_clear_error_with_code_2(here: Path, line: str, error: 
         f"name: huge\nmodel: {huge}\ndata: {{name: imagenet}}\nepochs: 1\nglobal_batch_size: 1048576\n"
     )
     said = plan(*line.split())
-    assert (said.code, said.out) == (2, "")
+    assert said.code == 2
+    assert bool(said.out) == ("--json" in line), "the error itself, as JSON"
     assert said.error.startswith(error)
     assert said.hint.startswith(hint)
     assert said.err.count("error:") == 1
@@ -156,21 +157,31 @@ def test_every_other_refusal_has_its_own_code(
     assert said.error
 
 
+def test_with_json_an_error_is_a_document_too() -> None:
+    said = plan("estimate", "none/job.yaml", "--json")
+    assert said.json == {"error": said.error, "hint": said.hint, "exit_code": said.code}
+    assert (said.code, said.error) == (2, "there is no file none/job.yaml")
+    assert plan("estimate", "none/job.yaml").out == ""
+
+
 # --- help and version --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [(), ("--help",)])
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
 def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
     said = plan(*arguments)
     assert (said.code, said.err) == (0, "")
     for name, about in COMMANDS.items():
         assert f"  {name} " in said.out
         assert about[:30] in said.out
+    lines = said.out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in lines] == list(COMMANDS), "in the order of use"
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_help(name: str) -> None:
-    said = plan(name, "--help")
+    said = plan(name, "-h")
+    assert said == plan(name, "--help")
     assert said.code == 0
     assert said.out.startswith(f"Usage: plan {name}")
 

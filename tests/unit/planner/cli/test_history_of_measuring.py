@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
-from planner.cli.history import _json, _over_time, _row
+from planner.cli.history import _json, _over_time, _row, _write_csv
 from planner.runs.journal.rows import RunSummary
 from planner.runs.run import Outcome, Phase
 from providers.base import RunId
@@ -29,3 +31,11 @@ def test_a_measuring_run_is_told_as_one(steps: int, columns: tuple[str, ...], of
     assert _row(run)[4:8] == columns
     assert _json(run)["off"] == off
     assert bool(_over_time([run.receipt])) == (off is not None)
+
+
+def test_a_csv_row_has_the_figures_as_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    _write_csv([summary(62, 62)])
+    (row,) = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert (row["run_id"], row["job_name"], row["outcome"]) == ("run-1", "job", "succeeded")
+    assert (row["estimated_seconds"], row["actual_images_per_second"], row["off"]) == ("400.0", "6.6", "-0.89")
+    assert row["accuracy"] == "", "a figure that the run does not have"

@@ -70,7 +70,6 @@ def test_nothing_is_chosen_for_who_types_nothing_but_how_many_rows_are_shown() -
         ("--frobnicate", "No such option: --frobnicate"),
         ("--lim 3", "No such option: --lim"),
         ("-j", "No such option: -j"),
-        ("-h", "No such option: -h"),
         ("--all=yes", "Option '--all' does not take a value"),
         ("--epochs", "Option '--epochs' requires an argument"),
         ("--epochs 0", "Invalid value for '--epochs'"),

@@ -69,7 +69,7 @@ def google(gcs: GcsDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> F
     made = AtGoogle(FakeClock(), [done_at_once], name="gcp", tidy=True)
     made.bucket = stores_registry.bucket("gcp", settings)
     monkeypatch.setitem(registry.FACTORIES, "gcp", f"{fake_provider.__name__}:make")
-    monkeypatch.setattr(fake_provider, "WANTED", [made])
+    monkeypatch.setattr(fake_provider, "PROVIDERS", [made])
     return made
 
 
