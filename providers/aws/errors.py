@@ -1,4 +1,4 @@
-"""What AWS says no with, as the errors of ours that each code calls for."""
+"""Error codes of AWS, translated into the classes of `providers.errors`, one for each reaction of the caller."""
 
 from __future__ import annotations
 
@@ -119,7 +119,10 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = {
     "InvalidGroup.NotFound": (BadRequestError, _REPORT),
     "InvalidGroupId.Malformed": (BadRequestError, _REPORT),
     "InvalidKeyPair.NotFound": (BadRequestError, _REPORT),
-    "IdempotentParameterMismatch": (BadRequestError, "an attempt is launched once, as it was recorded"),
+    "IdempotentParameterMismatch": (
+        BadRequestError,
+        "an attempt cannot be sent again with other parameters; launch the job again",
+    ),
     "MissingParameter": (BadRequestError, _REPORT),
     "MissingInput": (BadRequestError, _REPORT),
     "ValidationError": (BadRequestError, _REPORT),
@@ -166,7 +169,7 @@ _PROFILE_CODES = ("InvalidParameterValue", "InvalidIamInstanceProfile")
 _PROFILE = "instance profile"
 _OF_BUCKETS = ("PutPublicAccessBlock", "PutBucketLifecycleConfiguration", "PutBucketTagging", "PutObject")
 
-# (call, code, words of the refusal, what it does not find)
+# (call, code, words of the refusal in lower case, the resource that the call does not find yet)
 _SIGNS = (
     ("RunInstances", NO_GROUP, "", "security group"),
     ("RunInstances", "InvalidSubnetID.NotFound", "", "default network"),
@@ -183,11 +186,12 @@ _SIGNS = (
 
 
 def error_of(code: str, status: int, text: str, what: str) -> ProviderError:
-    """The error that a code calls for; an unknown one is judged by its status alone where that is clear.
+    """The ProviderError for an error code; an unknown code with a status of 500 or more is a TransientError.
 
-    `what` was asked for. Raises nothing: it returns what is to be raised.
+    `what` names the object of the call in messages. The error is returned, not raised.
     """
     message = f"{what}: {_short(text) or 'refused'}"
+    # EC2 uses these two codes for a wrong request as well; only the words tell these cases apart.
     if code == "InvalidParameterCombination" and _FREE_TIER in text:
         hint = "the account is on the free plan: upgrade it to a paid plan in the console (Billing, Account)"
         return PermissionDeniedError(message, hint=hint, code=code)
@@ -207,7 +211,7 @@ def is_denied_by_organisation(error: object) -> bool:
 
 @contextlib.contextmanager
 def translated(what: str) -> Iterator[None]:
-    """What the SDK raises as a ProviderError. `what` was asked for."""
+    """Raise errors of the SDK as ProviderErrors. `what` names the object of the call in messages."""
     try:
         from botocore import exceptions as sdk
     except ImportError as error:
@@ -248,8 +252,11 @@ def _short(message: str) -> str:
 
 @dataclass(frozen=True)
 class Settling:
-    """`sleep` lets seconds go by; `has_profile` is whether IAM has the machines' instance profile, None: nobody tells.
-    `report` gets a line where something is waited for."""
+    """Repeats calls that do not find a newly created resource yet.
+
+    `sleep` waits for so many seconds. `has_profile` says whether IAM has the instance profile of the machines, None if
+    that is unknown. `report` gets a line for each wait.
+    """
 
     sleep: Callable[[float], None]
     has_profile: Callable[[], bool | None]
@@ -266,7 +273,8 @@ class Settling:
             raise
 
     def too_new(self, operation: str, error: ProviderError) -> Pair | None:
-        """Which new thing a refusal of a call of this name does not find yet; None where waiting is of no use."""
+        """The new resource that a call of this name does not find yet; None if waiting does not help."""
+        # EC2 refuses a new profile and a missing one with the same code; IAM tells which of the two it is.
         if operation == "RunInstances" and is_about_the_profile(error):
             return pair_of(PROVIDER, _PROFILE, operation) if self.has_profile() is not False else None
         for call, code, words, text in _SIGNS:

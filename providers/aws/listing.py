@@ -25,7 +25,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """A list of EC2's: what it is called, its rows, their id and when they were made; `states` are those that count."""
+    """One list call of EC2: keys of its rows, of their ids and create times; `states` filters what still exists."""
 
     kind: str
     operation: str
@@ -59,7 +59,7 @@ _LISTS = (
 
 @dataclass(frozen=True)
 class Listing:
-    """`threads` regions and lists are asked at once."""
+    """Lists owned resources in every region; `threads` lists are read at once."""
 
     account: Account
     threads: int
@@ -73,7 +73,7 @@ class Listing:
         )
 
     def _answers(self, run_id: RunId | None) -> list[tuple[str, Sequence[OwnedResource] | ProviderError]]:
-        """What each list of each region answered, in their order."""
+        """The answer of each list of each region, in the order of the lists."""
         questions: list[tuple[str, str, Callable[[], Sequence[OwnedResource]]]] = []
         try:
             regions = self.account.regions()
@@ -87,6 +87,8 @@ class Listing:
         answers = look_at_all(_try_look, [look for *_, look in questions], self.threads)
         pairs = zip(questions, answers, strict=True)
         answered = {region for (region, *_), answer in pairs if not self.account.is_denial(region, answer)}
+        # A region counts as closed only if each of its lists was denied. One list that answers shows that the region
+        # may hold resources, and a denied list then counts as unanswered.
         closed = {region for region in regions if region not in answered and self.account.is_closed(region)}
         question_answers = zip(questions, answers, strict=True)
         return [(place, answer) for (region, place, _), answer in question_answers if region not in closed]

@@ -66,11 +66,11 @@ _DELETES: Mapping[str, tuple[str, str]] = {
     "eni-": ("DeleteNetworkInterface", "NetworkInterfaceId"),
 }
 _IN_USE = ("VolumeInUse", "InvalidNetworkInterface.InUse", "InvalidParameterValue", "IncorrectState")
-"""It goes with the machine that still uses it; the next look tells."""
+"""The resource is still attached to its machine and is deleted with it; the next list shows whether it was."""
 _LOG_LINES = 1000
 _UNCLEAR = (TransientError,)
 _JUST_NOW = timedelta(seconds=3)
-"""The answer to a create that was not sent before names an instance that is no older."""
+"""If a create returns an instance older than this, an earlier send of the same request created it."""
 TOKEN_MEMORY = timedelta(hours=24)
 """EC2 remembers the token of RunInstances at least so long after the instance was terminated: Run_Instance_Idempotency
 of its API reference, edition of 2016; the newer page states no time."""
@@ -78,7 +78,7 @@ _GAP = "from the create to the call that makes the schedule, a second or two (pl
 
 
 def make(settings: ProviderSettings) -> AwsProvider:
-    """AWS with these settings (docs/clouds/aws.md); nobody is asked anything before the first call.
+    """Create the AWS provider from its settings (docs/clouds/aws.md), without any call to AWS.
 
     Raises BadRequestError for an option that is wrong.
     """
@@ -116,11 +116,13 @@ def make(settings: ProviderSettings) -> AwsProvider:
 
 @dataclass(frozen=True)
 class AwsProvider:
-    """`account` looks up, `rented` has what every rented launch has around its own create, `standing` is what stands
-    in the account, `let_go` closes the store, `threads` is how many lists are asked at once.
+    """`providers.base.Provider` for EC2.
 
-    `patience` is for calls that make no machine: were each lost reply a try of the engine's, of which a create has
-    five, an unsteady line would cost machines that are there.
+    `account` reads the account, `rented` has the parts of a launch that all clouds share, `standing_resources` are
+    those of `plan setup aws`, `let_go` closes the store, `threads` is the number of lists that are read at once.
+
+    `patience` repeats calls that create no machine: the executor allows five tries of a create, and if each lost reply
+    cost one of them, an unsteady network would end launches whose machine exists.
     """
 
     api: Api
@@ -203,7 +205,7 @@ class AwsProvider:
             if self.rented.is_put(call):
                 self.rented.put(request.run_id, call)
             elif instance is not None and instance.state in (InstanceState.ENDED, InstanceState.STOPPING):
-                break  # a dead machine came back for its token: there is nothing left to end
+                break  # EC2 returned a dead machine for its token: no schedule has to end it
             else:
                 reply_body = self._sent(call, entries, request.offer)
                 if call.operation == "RunInstances":
@@ -215,6 +217,7 @@ class AwsProvider:
 
     def get(self, ref: InstanceRef) -> Instance:
         instance = reply.instance(self._described(ref), ref.region)
+        # EC2 knows nothing of a stop, which is a file in the run directory: only this process remembers it.
         if instance.state is InstanceState.RUNNING and ref.id in self._asked_to_stop:
             return replace(instance, state=InstanceState.STOPPING)
         return instance
@@ -295,13 +298,14 @@ class AwsProvider:
         raise InstanceNotFoundError(f"EC2 knows no {ref.id} in {ref.region}")
 
     def _as_it_stands(self, instance: Instance) -> Instance:
-        """A create that was sent before is answered as it was then: what it made may have died since."""
+        """The current state of the instance. EC2 answers a repeated create as the first time (assumed,
+        docs/fidelity.md)."""
         if instance.launched_at is None or self.now_of() - instance.launched_at < _JUST_NOW:
             return instance
         try:
             return self.patience(lambda: self.get(instance.ref), on=_UNCLEAR)
         except InstanceNotFoundError:
-            return instance  # not shown yet, or no more: the next look tells
+            return instance  # EC2 does not show it yet, or no longer; the next look finds out
 
     def _sent(self, call: VendorRequest, entries: dict[str, str], offer: Offer) -> Mapping[str, Any]:
         """Send one call of a launch; one that repeats an earlier call is no error. `entries` receives what later calls
@@ -311,11 +315,13 @@ class AwsProvider:
         send = partial(self.api.call, service, region, call.operation, filled(call.parameters, entries))
         settle = Settling(self.patience.sleep, self.account.has_instance_profile)
         try:
+            # RunInstances is not repeated here: the executor repeats it, and then looks what its token made.
             once = call.operation == "RunInstances"
             reply_body = settle(call.operation, send if once else lambda: self.patience(send, on=_UNCLEAR))
         except QuotaError as error:
             raise QuotaError(error.message, quota=quota_text(offer), hint=error.hint, code=error.code) from error
         except ProviderError as error:
+            # An earlier send, or another launch in this region, has created the group or the schedule.
             if error.code not in (DUPLICATE_GROUP, CONFLICT):
                 raise
             reply_body = {}
@@ -333,7 +339,9 @@ class AwsProvider:
         }
         rows = self.account.pages(region, "DescribeSecurityGroups", request, "SecurityGroups")
         if not rows:
-            raise BadRequestError(f"{region}: EC2 does not show its group trainplan", hint="try again", code=NO_GROUP)
+            raise BadRequestError(
+                f"{region}: EC2 does not show the security group trainplan", hint="try again", code=NO_GROUP
+            )
         return str(rows[0]["GroupId"])
 
     def _delete(self, region: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A launch as the calls that EC2 and the scheduler get. Pure."""
+"""The calls of a launch to EC2 and to EventBridge Scheduler. Pure."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ EXPIRES = "expires-at"
 """The tag that the standing reaper reads: the attempt's deadline, as ISO 8601 in UTC."""
 REAPER_EVERY = timedelta(minutes=10)
 SCHEDULE_GRACE = timedelta(minutes=5)
-"""How long after the machine's own timer the one-time schedule ends it."""
+"""The one-time schedule ends the machine this long after the machine's own timer, if that timer did not."""
 INSTANCE_ID = "${InstanceId}"
 GROUP_ID = "${SecurityGroupId}"
-"""Stand in recorded calls for what an earlier call of the same launch answers."""
+"""Placeholders in recorded calls for ids that earlier calls of the same launch return (`filled`)."""
 _NOT_IN_A_TAG = re.compile(r"[^\w +\-=.:/@]")
 _NOT_IN_A_NAME = re.compile(r"[^0-9A-Za-z_-]")
 _MOST_IN_A_NAME = 16
@@ -47,12 +47,12 @@ def ec2(region: str, operation: str, parameters: Mapping[str, object]) -> Vendor
 
 
 def token_of(request: LaunchRequest) -> str:
-    """The idempotency token of an attempt: the same attempt asked for otherwise is refused, not made twice."""
+    """The idempotency token of an attempt. EC2 refuses the same token with other parameters (docs/fidelity.md)."""
     return hashlib.sha256(f"{request.run_id}\n{request.attempt}".encode()).hexdigest()
 
 
 def tags_of(request: LaunchRequest) -> list[dict[str, str]]:
-    """Return the tags by key."""
+    """The tags of everything that an attempt creates, sorted by key."""
     deadline = request.deadline.astimezone(UTC).isoformat(timespec="seconds")
     tags = {
         "Name": f"trainplan {request.run_id}",
@@ -78,8 +78,9 @@ def create_security_group(request: LaunchRequest) -> VendorRequest:
 
 
 def run_instances(request: LaunchRequest, user_data: str) -> VendorRequest:
-    """The call that makes the machine, with everything said that has a default. `user_data` goes base64-encoded."""
+    """The call that creates the machine; it states every value that has a default. `user_data` is base64-encoded."""
     resolution, spot = resolution_of(request, AwsResolution), request.offer.market is Market.SPOT
+    # Every kind gets the tags: teardown and sweep find resources by their tags alone.
     kinds = ["instance", "volume", "network-interface", *(["spot-instances-request"] if spot else [])]
     interface = {
         "DeviceIndex": 0,
@@ -104,12 +105,15 @@ def run_instances(request: LaunchRequest, user_data: str) -> VendorRequest:
         "BlockDeviceMappings": [{"DeviceName": resolution.root_device, "Ebs": disk}],
         "MetadataOptions": {
             "HttpEndpoint": "enabled",
+            # IMDSv2 only. With a hop limit of 1 a token does not reach past the machine itself (docs/fidelity.md).
             "HttpTokens": "required",
             "HttpPutResponseHopLimit": 1,
             "InstanceMetadataTags": "disabled",
         },
         "IamInstanceProfile": {"Name": resolution.instance_profile},
+        # The machine ends itself by a power-off: stopped instead of terminated, it would keep its disk, which bills.
         "InstanceInitiatedShutdownBehavior": "terminate",
+        # The schedule, the standing reaper and `delete` all end the machine through the API.
         "DisableApiTermination": False,
         "Monitoring": {"Enabled": False},
         "TagSpecifications": [{"ResourceType": kind, "Tags": tags_of(request)} for kind in kinds],
@@ -125,7 +129,7 @@ def run_instances(request: LaunchRequest, user_data: str) -> VendorRequest:
 
 
 def schedule_calls(request: LaunchRequest) -> tuple[VendorRequest | None, VendorRequest]:
-    """The group of schedules where it is not there yet, and the schedule that ends the machine."""
+    """The create of the schedule group, None if it exists, and the create of the schedule that ends the machine."""
     resolution, service = resolution_of(request, AwsResolution), f"scheduler.{request.offer.region}"
     at = (request.deadline + SCHEDULE_GRACE).astimezone(UTC)
     group = None
@@ -141,6 +145,7 @@ def schedule_calls(request: LaunchRequest) -> tuple[VendorRequest | None, Vendor
         "ScheduleExpression": f"at({at:%Y-%m-%dT%H:%M:%S})",
         "ScheduleExpressionTimezone": "UTC",
         "FlexibleTimeWindow": {"Mode": "OFF"},
+        # A schedule that has fired deletes itself (docs/fidelity.md): nobody may be there to delete it.
         "ActionAfterCompletion": "DELETE",
         "Target": {
             "Arn": "arn:aws:scheduler:::aws-sdk:ec2:terminateInstances",
@@ -152,13 +157,13 @@ def schedule_calls(request: LaunchRequest) -> tuple[VendorRequest | None, Vendor
 
 
 def schedule_name(request: LaunchRequest) -> str:
-    """A schedule has no tags, so what they would say is in its name: run, attempt, deadline (Unix), computer."""
+    """The name of a schedule. It has no tags, so the name states run, attempt, deadline (Unix seconds) and client."""
     client = _NOT_IN_A_NAME.sub("_", request.client)[:_MOST_IN_A_NAME]
     return f"{request.run_id}.{request.attempt}.{request.deadline.timestamp():.0f}.{client}"
 
 
 def filled(parameters: Mapping[str, object], entries: Mapping[str, str]) -> dict[str, Any]:
-    """The parameters with what earlier calls of the launch have answered in its places."""
+    """The parameters with each placeholder replaced by the id that an earlier call of the launch returned."""
     text = json.dumps(parameters)
     for place, value in entries.items():
         text = text.replace(place, value)

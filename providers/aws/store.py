@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from providers.stores.bucket import ObjectPart
 
 _TAG_KEY = "trainplan"
-"""The tag a bucket of ours gets once everything else about it is set."""
+"""The tag that our own bucket gets after all its other settings."""
 _SIGN_IN = "aws sso login, or aws configure"
 _NOT_OURS = "name another bucket in the setting `bucket`"
 
@@ -72,6 +72,7 @@ def _bucket_of(store_settings: StoreSettings) -> S3Bucket:
     session = boto3.Session(region_name=store_settings.region)
     region = session.region_name or DEFAULT_REGIONS["aws"]
     once = Config(
+        # Repeats are the store's (providers/stores/patience.py): the SDK's own would multiply them.
         retries={"total_max_attempts": 1},
         connect_timeout=10,
         read_timeout=60,
@@ -91,7 +92,7 @@ def _bucket_of(store_settings: StoreSettings) -> S3Bucket:
 
 
 class S3Bucket:
-    """`providers.stores.bucket.Bucket` in S3. `client` is boto3's, and does not try again by itself."""
+    """`providers.stores.bucket.Bucket` in S3. `client` is a boto3 client without repeats of its own."""
 
     provider = "aws"
 
@@ -110,6 +111,7 @@ class S3Bucket:
     def make(self) -> None:
         with _translated(self.uri):
             there = self._there()
+            # An existing bucket that the user named is not changed; our own is complete once it has its tag.
             if there and (not self.ours or self._is_made()):
                 return
             if not there:
@@ -131,6 +133,7 @@ class S3Bucket:
             except self.client.exceptions.ClientError as error:
                 if _code(error) in ("NoSuchKey", "404"):
                     raise KeyError(key) from None
+                # `start` is at or past the end of the object: the protocol of stores returns b"" there.
                 if _code(error) == "InvalidRange":
                     return b""
                 raise
@@ -201,7 +204,8 @@ class S3Bucket:
                 raise
 
     def _arrange(self) -> None:
-        """Versions are off in a new bucket; the tag comes last, so that a crash in between is made good."""
+        """Set what a new bucket needs. The tag comes last: after a crash before it, the next `make` sets everything
+        again."""
         closed = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
         self.client.put_public_access_block(
             Bucket=self.name, PublicAccessBlockConfiguration=dict.fromkeys(closed, True), **self._owner
@@ -223,7 +227,7 @@ class S3Bucket:
 
 
 class S3Upload:
-    """A multipart upload. Each part is checked by S3 against its MD5, which also tells what is there already."""
+    """A multipart upload. S3 checks each part against its MD5, by which a resumed upload knows the parts S3 has."""
 
     def __init__(self, bucket: S3Bucket, key: str, token: str, tags: dict[int, str]) -> None:
         self.token = token
@@ -233,7 +237,7 @@ class S3Upload:
         self._tags: dict[int, str] = {}
 
     def holds(self, part: ObjectPart) -> bool:
-        """An upload under a KMS key has other tags: its parts are sent again."""
+        """Whether S3 has this part. Under a KMS key the ETag is no MD5: such parts are sent again."""
         tag = hashlib.md5(part.data).hexdigest()
         if self._there.get(part.number + 1) != tag:
             return False
@@ -252,7 +256,8 @@ class S3Upload:
         self._tags[part.number + 1] = answer["ETag"].strip('"')
 
     def finish(self) -> None:
-        """A reply may have been lost: an object with the tag of these parts is this upload, finished before."""
+        """Complete the upload. If S3 no longer knows it, an object with the ETag of these parts proves that it is
+        complete."""
         parts = [{"PartNumber": number, "ETag": f'"{tag}"'} for number, tag in sorted(self._tags.items())]
         try:
             self._bucket.call(
@@ -269,16 +274,16 @@ class S3Upload:
             return ""
 
     def _expected(self) -> str:
-        """S3's tag of an object in parts: MD5 of the parts' MD5s, and how many they are."""
+        """The ETag of an object uploaded in parts: the MD5 of the parts' MD5s, and the number of parts."""
         try:
             sums = b"".join(bytes.fromhex(tag) for _, tag in sorted(self._tags.items()))
         except ValueError:
-            return "no MD5"
+            return "no MD5"  # a tag of a KMS upload: it equals no ETag, so the lost upload is reported
         return f"{hashlib.md5(sums).hexdigest()}-{len(self._tags)}"
 
 
 def lifecycle(keep_days: int) -> list[dict[str, object]]:
-    """What the bucket does by itself: drops unfinished uploads after a day, and runs after `keep_days` (0: never)."""
+    """The lifecycle rules: S3 deletes unfinished uploads after a day, and runs after `keep_days` days (0: never)."""
     rules: list[dict[str, object]] = [
         {
             "ID": "unfinished-uploads",
@@ -306,7 +311,7 @@ def md5(data: bytes) -> str:
 
 @contextlib.contextmanager
 def _translated(what: str) -> Iterator[None]:
-    """boto3's errors as ours. `what` was asked for."""
+    """Raise errors of boto3 as ProviderErrors. `what` names the object of the call in messages."""
     try:
         from botocore import exceptions as sdk
     except ImportError as error:
@@ -340,7 +345,7 @@ def _code(error: Any) -> str:
 
 
 def _error(code: str, status: int, message: str) -> ProviderError:
-    """A code of S3 as the error of ours that it calls for."""
+    """The ProviderError for a code of S3, else for the HTTP status."""
     if code in _ERRORS:
         kind, hint = _ERRORS[code]
         return kind(message, hint=hint, code=code)

@@ -55,7 +55,10 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = {
     "InvalidResource": (BadRequestError, _REPORT),
     "InvalidTemplateDeployment": (BadRequestError, _REPORT),
     "BadRequest": (BadRequestError, _REPORT),
-    "PropertyChangeNotAllowed": (BadRequestError, "an attempt is launched once, as it was recorded"),
+    "PropertyChangeNotAllowed": (
+        BadRequestError,
+        "an attempt cannot be sent again with other parameters; launch the job again",
+    ),
     "ImageNotFound": (BadRequestError, _OFFER),
     "PlatformImageNotFound": (BadRequestError, _OFFER),
     "GalleryImageNotFound": (BadRequestError, _OFFER),

@@ -1,4 +1,4 @@
-"""One launch at Azure: its calls in order, until the machine is allocated; what was refused is taken back."""
+"""One launch at Azure: sends its calls in order, waits until the machine is allocated, and deletes a failed machine."""
 
 from __future__ import annotations
 
@@ -39,17 +39,21 @@ VIEW = {"$expand": "instanceView"}
 FORCED = {"forceDeletionTypes": "Microsoft.Compute/virtualMachines"}
 _MACHINE = "PUT virtualMachines"
 _THERE_ALREADY = "RoleAssignmentExists"
-_DEAD = "its machine was here, and is gone"
+_DEAD = "its machine existed and was deleted"
 _PAUSES_SECONDS = (2.0, 4.0, 8.0)
-"""Before a call that makes no machine is sent again. A launch has seven calls: were each lost reply a try of the
-engine's, of which a create has five, an unsteady line would cost machines that are there."""
+"""Waits between repeats of a call that creates no machine. A launch has seven calls and the executor allows five tries
+of a create: if each lost reply cost one of them, an unsteady network would end launches whose machine exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often Azure is asked how far it is, and for how long. `allocation`: for a machine (a refused quota took it
-    up to five minutes to say); `part`: for a network; `timer`: for a scheduled deallocate to be taken (ours to choose:
-    Microsoft states no time); `withdrawal`: for what a refused launch had made."""
+    """How often and how long a launch asks Azure for the state of something.
+
+    `poll` is the wait between two questions. The other durations are limits: `allocation` for the machine (Azure took
+    up to five minutes to report a refused quota), `part` for a network, `timer` until a scheduled deallocate is
+    accepted (chosen here: Microsoft states no time), `withdrawal` for the deletion of what a refused launch had
+    created.
+    """
 
     poll: timedelta = timedelta(seconds=3)
     allocation: timedelta = timedelta(minutes=10)
@@ -61,7 +65,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Launcher:
-    """Sends what was recorded; looks first whether the attempt has its machine, or had it."""
+    """Sends the recorded calls of an attempt, after it has checked whether the attempt has or had its machine."""
 
     account: Account
     rented: Rented
@@ -69,10 +73,13 @@ class Launcher:
     pace: Pace
 
     def launch(self, request: LaunchRequest, group: str, calls: Sequence[VendorRequest]) -> Instance:
-        """The attempt's machine, dead or alive; made where there never was one. Raises ProviderError.
+        """Return the attempt's machine, dead or alive, and create it if it never existed. Raises ProviderError.
 
-        After a CapacityError or a QuotaError nothing of it is left, or what is left bills nothing and is going.
+        When this raises CapacityError or QuotaError, the machine and its group are deleted, or their deletion was
+        accepted and has not ended yet.
         """
+        # Azure has no idempotency tokens: a PUT with the name of a deleted machine creates it again (docs/fidelity.md).
+        # Only the run directory can then tell that the machine of this attempt has already lived.
         reply = self._repeated(lambda: self._machine(group))
         if reply is None and self._has_lived(request):
             return self._dead(request, group)
@@ -87,7 +94,7 @@ class Launcher:
         for call in calls:
             if self.rented.is_put(call):
                 self.rented.put(request.run_id, call)
-            elif call.operation != TIMER:
+            elif call.operation != TIMER:  # the timer is set after the allocation: see _set_timer
                 reply = self._sent(replayed(call), call.operation)
                 if call.operation == _MACHINE:
                     operation = reply.operation
@@ -98,8 +105,9 @@ class Launcher:
     def _again(
         self, request: LaunchRequest, group: str, calls: Sequence[VendorRequest], reply: Mapping[str, Any]
     ) -> Instance:
-        """A second try found its machine: what comes after the create is made sure of, a create that failed is told."""
+        """Finish a launch whose machine already exists: set its timer, or raise the error of a create that failed."""
         machine = instance(reply, self.now())
+        # A failed create has no power state. It is ENDED like a machine that ran, but it has to raise its own error.
         failed = provisioning_of(reply) == "failed" and not power_of(reply)
         if not failed and machine.state not in (InstanceState.PENDING, InstanceState.RUNNING):
             return machine
@@ -114,8 +122,11 @@ class Launcher:
         *,
         again: bool = False,
     ) -> Instance:
-        """The machine with Azure's timer set. Where the timer is refused the machine is withdrawn; one that a try
-        before has made, and that has written to its run directory, is kept: its own timer was armed by its create."""
+        """Set Azure's timer and return the machine.
+
+        If Azure refuses the timer, the machine is deleted. A machine of an earlier try that has written to its run
+        directory is kept: its create armed its own timer.
+        """
         try:
             self._set_timer(calls)
         except (BadRequestError, PermissionDeniedError, UnrecognizedError):
@@ -127,21 +138,22 @@ class Launcher:
         return instance(reply, self.now())
 
     def _set_timer(self, calls: Sequence[VendorRequest]) -> None:
-        """Azure's deallocate, scheduled: asked for after the allocation, since ComputeSchedule does not know a machine
-        before it. Raises ProviderError where it was not taken within `Pace.timer`."""
+        """Schedule the deallocation, after the allocation: ComputeSchedule does not know a machine before it (assumed,
+        docs/fidelity.md). Raises ProviderError if Azure does not accept it within `Pace.timer`."""
         for call in calls:
             if call.operation == TIMER:
                 settled(partial(self._scheduled, replayed(call)), partial(too_new, TIMER), self.pace.sleep)
 
     def _scheduled(self, call: Call) -> None:
         until = self.now() + self.pace.timer
+        # Azure answers 200 even when it did not schedule: the body has a result for each machine (docs/fidelity.md).
         while (error := not_scheduled(self._sent(call, TIMER).body)) is not None:
             if self.now() >= until or isinstance(error, PermissionDeniedError) or too_new(TIMER, error):
                 raise error
             self.pace.sleep(self.pace.poll.total_seconds())
 
     def _dead(self, request: LaunchRequest, group: str) -> Instance:
-        """Azure remembers nothing of a machine that was deleted; the run directory does."""
+        """An ended instance for a machine that was deleted: Azure keeps no record of it, the run directory does."""
         return Instance(
             ref=ref_of(group, request.offer.region),
             state=InstanceState.ENDED,
@@ -158,10 +170,11 @@ class Launcher:
         )
 
     def _sent(self, call: Call, what: str) -> Reply:
-        """Send one of the calls until Azure has accepted it. The create of the machine is sent once where no clear
-        answer comes: before it is sent again somebody has to look whether its machine lived. All others come to the
-        same however often they are sent. What is refused because something is too new made nothing, and is sent again
-        whatever it is.
+        """Send one call of the launch until Azure accepts it.
+
+        If the create of the machine gets no clear answer, it is not repeated here: the caller first has to check
+        whether the machine existed. The other calls are idempotent and are repeated. A call that is refused because
+        Azure does not know a new resource yet has created nothing, and is always repeated.
         """
         send, new = partial(self._sent_once, call, what), partial(too_new, call.name)
         send_call = send if call.name == _MACHINE else partial(self._repeated, send, new)
@@ -172,16 +185,20 @@ class Launcher:
         if reply.status < 400:
             return reply
         error = refusal(reply.status, reply.body, what)
-        if error.code == _THERE_ALREADY:
+        if error.code == _THERE_ALREADY:  # an earlier send of the same call made the role assignment
             return reply
         if isinstance(error, InstanceNotFoundError) and not too_new(call.name, error):
             # A group is replicated after its create; one that stays away was deleted by somebody else.
-            raise TransientError(error.message, hint="the group is not known yet, or it went", code=error.code)
+            raise TransientError(
+                error.message, hint="Azure does not show the group yet, or somebody deleted it", code=error.code
+            )
         raise unscheduled(error) if call.name == TIMER and isinstance(error, BadRequestError) else error
 
     def _repeated(self, ask: Callable[[], ReplyT], new: Callable[[ProviderError], object] = lambda _: None) -> ReplyT:
-        """What is no harm to ask again, asked again where no clear answer came, and not where something is too `new`. A
-        throttled call is the engine's."""
+        """Call `ask`, and repeat it after a TransientError, unless `new` says that a new resource is not known yet.
+
+        `ask` has to be safe to repeat. A ThrottledError is left to the caller.
+        """
         for seconds in _PAUSES_SECONDS:
             try:
                 return ask()
@@ -196,6 +213,7 @@ class Launcher:
         until: datetime | None = None
         while True:
             reply = self._network_of(call)
+            # The limit starts with the first answer: _network_of has its own limit for a network not shown yet.
             until = until or self.now() + self.pace.part
             state = str(reply.get("properties", {}).get("provisioningState", "")).lower()
             if state == "succeeded":
@@ -205,13 +223,13 @@ class Launcher:
             self.pace.sleep(self.pace.poll.total_seconds())
 
     def _network_of(self, call: Call) -> Mapping[str, Any]:
-        """What a PUT has made of a network, which may not be found right after its create."""
+        """The network as Azure shows it. Right after its create, Azure may not find it yet."""
         look = partial(self.account.get, call.path, "network")
         look_up = partial(self._answered, look, self.now() + self.pace.part)
         return settled(look_up, partial(too_new, replace(call, method="GET").name), self.pace.sleep)
 
     def _allocated(self, group: str, operation: str | None) -> Mapping[str, Any]:
-        """The machine once Azure has found a place for it. Raises CapacityError and whatever else a create ends in."""
+        """Wait until Azure has allocated the machine, and return it. Raises the error that a failed create reports."""
         until = self.now() + self.pace.allocation
         while True:
             reply = self._answered(lambda: self._machine(group), until)
@@ -222,7 +240,7 @@ class Launcher:
             self.pace.sleep(self.pace.poll.total_seconds())
 
     def _answered(self, look: Callable[[], ReplyT], until: datetime) -> ReplyT:
-        """A look between others: one that has no answer is repeated, as long as there is time."""
+        """Call `look`, and repeat it until the instant `until` while Azure throttles it or does not answer."""
         while True:
             try:
                 return look()
@@ -232,14 +250,14 @@ class Launcher:
                 self.pace.sleep(self.pace.poll.total_seconds())
 
     def _why(self, group: str, operation: str | None, reply_body: Mapping[str, Any] | None) -> ProviderError:
-        """What a failed create says of itself: the operation first, then the machine's own status."""
+        """The error of a failed create: from its operation, else from the machine's own status."""
         if operation is not None:
             reply = self.account.arm.send(Call(method="GET", path=operation))
             body = reply.body if isinstance(reply.body, dict) else {}
             if body.get("error"):
                 return refusal(reply.status, body, group)
         if reply_body is None:
-            return TransientError(f"{group}: Azure took the create and has no machine", hint="try again")
+            return TransientError(f"{group}: Azure accepted the create request and shows no machine", hint="try again")
         return refusal(200, failure_of(reply_body), group)
 
     def _machine(self, group: str) -> Mapping[str, Any] | None:
@@ -249,9 +267,9 @@ class Launcher:
             return None
 
     def _withdraw(self, group: str) -> None:
-        """The failed machine gone, then its group: the next attempt begins with nothing of this one.
+        """Delete the failed machine, then its group, so that the next attempt starts without them.
 
-        Raises ProviderError: then the launch is tried again, finds what it has left, and ends it.
+        If this raises ProviderError, the launch is tried again, finds what is left and deletes it.
         """
         subscription = self.account.subscription
         forced = {"forceDeletion": "true"}

@@ -45,13 +45,13 @@ _POWER = {
     "running": InstanceState.RUNNING,
     "stopping": InstanceState.STOPPING,
     "deallocating": InstanceState.STOPPING,
-    "stopped": InstanceState.ENDED,
+    "stopped": InstanceState.ENDED,  # it still bills, and has to be deleted (docs/fidelity.md)
     "deallocated": InstanceState.ENDED,
 }
 
 
 def tags_of(request: LaunchRequest) -> dict[str, str]:
-    """What every group and machine of an attempt is labelled with."""
+    """The tags of every group and machine of an attempt."""
     return {
         OURS: OURS_VALUE,
         **labels_of(request),
@@ -67,8 +67,8 @@ def ref_of(group: str, region: str) -> InstanceRef:
 def instance(reply: Mapping[str, Any], now: datetime) -> Instance:
     """A machine as `GET virtualMachines?$expand=instanceView` shows it.
 
-    One that was stopped or deallocated trains no more; why, Azure tells only where it took spot back or its create
-    failed. After the deadline it was the timer.
+    A machine that is stopped or deallocated has ENDED. Azure gives a reason only for a reclaimed spot machine and for a
+    create that failed. An end after the deadline is attributed to the timer.
     """
     tags, properties = _tags(reply), reply.get("properties", {})
     state = state_of(reply)
@@ -85,7 +85,7 @@ def instance(reply: Mapping[str, Any], now: datetime) -> Instance:
 
 
 def state_of(reply: Mapping[str, Any]) -> InstanceState:
-    """Deleting counts before all, then what its power is, then what became of its create."""
+    """The state: from a deletion in progress, else from the power state, else from the result of the create."""
     provisioning = provisioning_of(reply)
     if provisioning == "deleting":
         return InstanceState.STOPPING
@@ -147,7 +147,7 @@ def owned(
 
 
 def _price(kind: str, tags: Mapping[str, str], rates: PlaceRates | None) -> Decimal | None:
-    """What the group's tags tell of it: lists tell neither a machine's price nor a disk's size."""
+    """USD per hour from the tags of the group: lists of resources have neither a machine's price nor a disk's size."""
     if kind == "machine":
         return _decimal(tags.get(PRICE))
     if rates is None:
@@ -162,6 +162,7 @@ def _end(reply: Mapping[str, Any], now: datetime) -> tuple[EndKind, str]:
     if provisioning_of(reply) == "failed" and not power_of(reply):
         error = failure_of(reply)["error"]
         return EndKind.LOST, f"it never came up: {error['code']} {error['message']}".strip()
+    # Azure does not say who deallocated a machine: at the deadline it was the timer, and spot only before it.
     deadline = instant(_tags(reply).get(LABEL_DEADLINE))
     power = power_of(reply)
     if deadline is not None and now >= deadline:

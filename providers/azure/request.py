@@ -47,30 +47,31 @@ class MachineSetup:
 def launch_calls(request: LaunchRequest, machine: MachineSetup, *, cloud_timer: bool) -> tuple[Call, ...]:
     """Every call after the puts. Raises BadRequestError for a request that was not resolved."""
     calls = [_group(request, machine), _security_group(request), _network(request)]
+    # plan setup defines this role. Without it the machine cannot get the permission to delete its own group.
     if resolution_of(request, AzureResolution).machine_role:
         calls.append(_right(request))
     calls.append(_machine(request, machine))
-    if cloud_timer:
+    if cloud_timer:  # last: it names the machine, which has to be allocated first (providers/azure/launch.py)
         calls.append(timer_call(request))
     return tuple(calls)
 
 
 def disk_gib(request: LaunchRequest, least_gib: int) -> int:
-    """Room for image, software and checkpoints, and for the data as it comes and as it is unpacked."""
+    """The size of the disk in GiB: room for image, software and checkpoints, and for the data packed and unpacked."""
     data_gib = sum(file.size_bytes for file in request.data) / 2**30
     return max(least_gib, _LEAST_DISK_GIB + math.ceil(3 * data_gib))
 
 
 def _group(request: LaunchRequest, machine: MachineSetup) -> Call:
+    # The price of the disk is computed from this tag, since lists of resources have no disk sizes.
     tags = {**tags_of(request), DISK: str(disk_gib(request, machine.least_disk_gib))}
     body = {"location": request.offer.region, "tags": tags}
     return Call(method="PUT", path=_home(request), api=API["resources"], body=body)
 
 
 def _security_group(request: LaunchRequest) -> Call:
-    """Return a security group without an inbound rule of ours: Azure's own default rules admit only the network itself,
-    which has this one machine.
-    """
+    """A security group that denies all inbound traffic. Azure's default rules would allow what is in the same
+    network."""
     deny = {
         "name": "nothing-in",
         "properties": {
@@ -102,6 +103,7 @@ def _right(request: LaunchRequest) -> Call:
     """The machine's identity may delete this group, and nothing else."""
     resolution = resolution_of(request, AzureResolution)
     subscription = resolution.subscription
+    # The name depends on run and attempt alone, so that a repeated PUT makes no second role assignment.
     name = unique(subscription.lower(), group_of(request.run_id, request.attempt))
     body = {
         "properties": {
@@ -123,6 +125,7 @@ def _machine(request: LaunchRequest, machine: MachineSetup) -> Call:
         "storageProfile": _storage(request, machine),
         "osProfile": _system(request, machine),
         "networkProfile": _interface(request),
+        # Boot diagnostics keep the console output, for a machine that never writes to its run directory.
         "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
         **_security(request),
     }
@@ -142,11 +145,12 @@ def _machine(request: LaunchRequest, machine: MachineSetup) -> Call:
 
 
 def _market(request: LaunchRequest) -> Mapping[str, Any]:
-    """Spot never costs more than the plan counted with: the price of on demand, where it is resolution."""
+    """The market and, for spot, the highest hourly price: the on-demand price where the offer has one, else no
+    limit."""
     offer = request.offer
     if offer.market is not Market.SPOT:
         return {"priority": "Regular"}
-    most = -1.0
+    most = -1.0  # no limit (assumed)
     if offer.on_demand_usd_per_hour is not None:
         most = round(float(max(offer.on_demand_usd_per_hour, offer.usd_per_hour)), _MOST_PRICE_PLACES)
     return {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": most}}
@@ -154,13 +158,14 @@ def _market(request: LaunchRequest) -> Mapping[str, Any]:
 
 def _storage(request: LaunchRequest, machine: MachineSetup) -> Mapping[str, Any]:
     resolution = resolution_of(request, AzureResolution)
+    # A create that names a controller which the size lacks is refused (assumed, docs/fidelity.md).
     is_named = resolution.disk_controller is not DiskController.DEFAULT
     return {
         **({"diskControllerType": str(resolution.disk_controller)} if is_named else {}),
         "imageReference": _image(resolution.image),
         "osDisk": {
             "createOption": "FromImage",
-            "deleteOption": "Delete",
+            "deleteOption": "Delete",  # else the disk would stay and bill after its machine
             "diskSizeGB": disk_gib(request, machine.least_disk_gib),
             "managedDisk": {"storageAccountType": "StandardSSD_LRS"},
         },
@@ -175,7 +180,7 @@ def _image(image: str) -> Mapping[str, str]:
 
 
 def _system(request: LaunchRequest, machine: MachineSetup) -> Mapping[str, Any]:
-    """Azure wants a key where it is to have no password; nobody has the other half of this one, and no port is open."""
+    """User, key and start-up text. Azure requires an SSH key if there is no password; nobody has its private half."""
     data = machine.user_data.encode()
     if len(data) > _MOST_CUSTOM_DATA:
         raise BadRequestError(f"the start-up text has {len(data)} bytes; Azure takes {_MOST_CUSTOM_DATA}")
@@ -189,8 +194,8 @@ def _system(request: LaunchRequest, machine: MachineSetup) -> Mapping[str, Any]:
 
 
 def _interface(request: LaunchRequest) -> Mapping[str, Any]:
-    """Interface and address come with the machine and go with it. Since 2026-03-31 only an address of its own, or a
-    NAT gateway, lets a machine out."""
+    """The interface and the address, which Azure creates and deletes with the machine. Since 2026-03-31 a machine
+    reaches the internet only through an address of its own or a NAT gateway."""
     address = {
         "name": "address",
         "sku": {"name": "Standard"},

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _SIGN_IN = "az login"
 _ROLE = "give yourself the role Storage Blob Data Contributor on the storage account; it takes minutes to hold"
-_PAGE = 1000
+_PAGE = 1000  # blobs in one page of a list
 _CONTAINER = "trainplan"
 
 # Code of Blob Storage -> (our error, what to do). Any other code is judged by its status.
@@ -91,7 +91,7 @@ def _bucket_of(store_settings: StoreSettings, account: str, authority: str | Non
     service = BlobServiceClient(
         url,
         credential=credential,
-        retry_total=0,
+        retry_total=0,  # repeats are the store's (providers/stores/patience.py): the SDK's would multiply them
         connection_timeout=10,
         read_timeout=60,
         max_single_get_size=2**26,
@@ -127,6 +127,7 @@ class BlobBucket:
             try:
                 self._container.create_container(metadata={"trainplan": "1"})
             except ResourceExistsError as error:
+                # Another code means that the name cannot be used now, such as a container that is being deleted.
                 if error.error_code != "ContainerAlreadyExists":
                     raise
                 self._keep_private()
@@ -151,6 +152,7 @@ class BlobBucket:
                 _let_go(error)
                 if error.error_code == "BlobNotFound":
                     raise KeyError(key) from None
+                # `start` is at or past the end of the blob: the protocol of stores returns b"" there.
                 if error.error_code == "InvalidRange":
                     return b""
                 raise
@@ -194,7 +196,10 @@ class BlobBucket:
 
 
 class BlobUpload:
-    """Blocks, then the list of them. A block's id has the hash of its bytes, which tells what is there already."""
+    """An upload in blocks, which a list of their ids completes.
+
+    A block's id contains the hash of its bytes, so that a resumed upload knows which blocks Azure already has.
+    """
 
     token = "blocks"
 
@@ -230,13 +235,13 @@ def block_id(part: ObjectPart) -> str:
 
 
 def _let_go(error: Any) -> None:
-    """The SDK keeps the connection of a download that was refused, as if its body were still to come."""
+    """Close the connection of a refused download, which the SDK keeps open as if a body would follow."""
     with contextlib.suppress(AttributeError):
         error.response.internal_response.close()
 
 
 def _decoded(name: str) -> str:
-    """Block ids come back from some services as they were sent, in base64, from others as they were named."""
+    """The id of a block as it was named. Some services return it in base64, others as it was named."""
     try:
         return base64.b64decode(name, validate=True).decode()
     except ValueError:
@@ -251,7 +256,7 @@ def _checked(data: bytes) -> Any:
 
 @contextlib.contextmanager
 def _translated(what: str) -> Iterator[None]:
-    """Errors of Azure's libraries as ours. `what` was asked for."""
+    """Raise errors of Azure's libraries as ProviderErrors. `what` names the object of the call in messages."""
     try:
         from azure.core import exceptions as sdk
     except ImportError as error:
@@ -283,9 +288,10 @@ def _not_signed_in(error: Exception) -> ProviderError:
 
 
 def _error(error: Any, what: str) -> ProviderError:
-    """A code and status of Azure as the error of ours that they call for."""
+    """The ProviderError for an error of the SDK, by its code, else by its status."""
     reply = getattr(error, "error_code", None) or ""
     code, status = str(getattr(reply, "value", reply)), int(error.status_code or 0)
+    # 503 is the status of ServerBusy, which is a ThrottledError above.
     if status >= 500:
         default: tuple[type[ProviderError], str] = (ThrottledError if status == 503 else TransientError, "try again")
     else:

@@ -69,7 +69,7 @@ _ERRORS: dict[str, Callable[[RefusedError], ProviderError]] = {
         BadRequestError, error, "end the old simulated cloud, and try again"
     ),
     Code.TOKEN_MISMATCH: lambda error: _error_of(
-        BadRequestError, error, "an attempt is launched once, as it was recorded"
+        BadRequestError, error, "an attempt cannot be sent again with other parameters; launch the job again"
     ),
     Code.NO_CAPACITY: lambda error: CapacityError(
         error.message,
