@@ -42,5 +42,5 @@ def resolution_of(request: LaunchRequest, kind: type[Own]) -> Own:
         return request.resolution
     raise BadRequestError(
         f"run {request.run_id}: what its machine needs at {request.offer.provider} was not looked up",
-        hint="launch it anew",
+        hint="launch the job again",
     )

@@ -212,7 +212,9 @@ class AwsProvider:
                     instance = self._as_it_stands(reply.instance(reply_body["Instances"][0], request.offer.region))
                     entries[INSTANCE_ID] = instance.ref.id
         if instance is None:
-            raise BadRequestError(f"the calls of {request.run_id} make no instance", hint="launch it anew")
+            raise BadRequestError(
+                f"the recorded calls of {request.run_id} create no instance", hint="launch the job again"
+            )
         return instance
 
     def get(self, ref: InstanceRef) -> Instance:

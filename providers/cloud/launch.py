@@ -1,4 +1,4 @@
-"""A launch on a rented machine, whatever the cloud: all of it but the cloud's own create."""
+"""The parts of a launch on a rented machine that all clouds share: everything but the cloud's own create."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from workloads.job import TrainingJob
 
 BOOT_ALLOWANCE = timedelta(minutes=45)
-"""From the request to the first step: a machine that does not train by then ends itself."""
+"""The limit from the create request to the first step: a machine that does not train by then ends itself."""
 LEAST_BYTES_PER_SECOND = 25_000_000
-"""Data that comes more slowly than a quarter of what an estimate assumes is not there by then."""
+"""The slowest transfer of data that the boot deadline allows for: a quarter of what an estimate assumes."""
 PUT = "PutObject"
 CONTROL = "control"
 STOP = f"{CONTROL}/stop"
-# Neither is in the journal: the same version of the command has the same bytes, and `sha256` tells.
+# The journal has only the SHA-256 of these two: the same version of trainplan builds the same bytes (`_content`).
 _OURS: Mapping[str, Callable[[], bytes]] = {AGENT: agent_bytes, WHEEL: wheel_bytes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineResolution(Resolution):
-    """What every rented machine's launch looks up; each cloud's own resolution has it and more.
+    """What a launch on any cloud looks up; each cloud has a subclass with its own fields.
 
     `run_uri` and `run_region` are of the run directory; a machine that does not train by its `boot_deadline` ends
     itself. `image_digest` is the public image's (`sha256:…`), "" where no registry had to be asked.
@@ -87,7 +87,7 @@ class Rented:
     files: Finds = no_files
 
     def with_data(self, request: LaunchRequest) -> LaunchRequest:
-        """The request with what its machine fetches, looked up: what `resolve` begins with. Raises ProviderError."""
+        """The request with the files that its machine will download. `resolve` begins with it. Raises ProviderError."""
         weights = weights_file(request.job)
         if weights is not None:
             raise BadRequestError(
@@ -108,8 +108,9 @@ class Rented:
         return replace(request, data=data)
 
     def resolve(self, request: LaunchRequest) -> MachineResolution:
-        """What the machine's part leaves open, looked up; creates nothing. Raises ProviderError."""
+        """Look up what the request leaves open. Creates nothing. Raises ProviderError."""
         part = self.launchable(request)
+        # A tag of an image can change; the digest fixes what this run and a repeat of its request will pull.
         is_open = part.software is not None and part.software.container.digest is None
         return MachineResolution(
             image_digest=self.digest(part.images) if is_open else "",
@@ -119,7 +120,7 @@ class Rented:
         )
 
     def launchable(self, request: LaunchRequest) -> Launchable:
-        """What the job runs in on that offer. Raises BadRequestError."""
+        """The machine image or container in which the job runs on this offer. Raises BadRequestError."""
         image = launchable(request.job, hardware(request.offer), self.own_image)
         return replace(image, images=mirrored(image.images, self.mirrors)) if image.software else image
 
@@ -150,7 +151,8 @@ class Rented:
         return machine_part(replace(request, job=job), part, place)
 
     def puts(self, part: MachinePart) -> tuple[VendorRequest, ...]:
-        """The calls that write the part's objects, in their order: they come before the create."""
+        """The calls that write the part's objects, in order. They precede the create, since the machine reads them at
+        boot."""
         return tuple(self._put_call(part, stored) for stored in part.objects)
 
     def put(self, run_id: RunId, call: VendorRequest) -> None:
@@ -158,8 +160,8 @@ class Rented:
         parameters: Mapping[str, Any] = call.parameters
         store = self.store(run_id)
         if parameters["Path"].endswith(f"/{SPEC}"):
-            # A wish to stop was for an attempt before this one: its machine would obey it as soon as it trains. Who
-            # asks for this attempt's end is heard all the same: the journal keeps the wish, and every look repeats it.
+            # A stop file of an earlier attempt would stop this machine as soon as it trains, so it is deleted. A stop
+            # of this attempt is not lost: the journal keeps it, and every look writes the file again.
             store.delete(CONTROL)
         store.put(parameters["Path"], _content(parameters))
 
@@ -168,7 +170,7 @@ class Rented:
         return (call.service, call.operation) == (self.service, PUT)
 
     def ask_to_stop(self, run_id: RunId) -> None:
-        """The machine then writes a checkpoint and ends."""
+        """Write the stop file. The machine reads it, writes a checkpoint and ends."""
         self.store(run_id).put(STOP, b"stop\n")
 
     def _put_call(self, part: MachinePart, stored: StoredObject) -> VendorRequest:
@@ -185,7 +187,7 @@ class Rented:
 
 
 def hardware(offer: Offer) -> Hardware:
-    """What an offer rents, as the table of what runs where asks for it."""
+    """The hardware of an offer, as the table of images (`providers/cloud/images.py`) is searched for it."""
     if offer.device == "cpu":
         return Hardware(offer.provider, "cpu", "cpu", offer.cpu_architecture)
     device = find_device(offer.device)
@@ -211,12 +213,12 @@ def _allowance(request: LaunchRequest) -> timedelta:
 
 
 def mirrors_of(settings: ProviderSettings) -> tuple[str, ...]:
-    """The option `mirrors`: registries with the public images, in order, divided by commas."""
+    """The option `mirrors`: registries that have the public images, in order, separated by commas."""
     return tuple(name.strip() for name in settings.options.get("mirrors", "").split(",") if name.strip())
 
 
 def known_options(settings: ProviderSettings, vendor: str, names: Sequence[str]) -> Mapping[str, str]:
-    """The options. Raises BadRequestError for one that this vendor does not have."""
+    """The options of the settings. Raises BadRequestError for an option that this vendor does not have."""
     found_names = (*names, REGIONS)
     for name in settings.options:
         if name not in found_names:
@@ -231,6 +233,6 @@ def _content(parameters: Mapping[str, Any]) -> bytes:
     if hashlib.sha256(data).hexdigest() != parameters["SHA256"]:
         raise AnotherVersionError(
             f"{parameters['Path']}: this is another version of trainplan than the one that began the launch",
-            hint="launch it anew",
+            hint="launch the job again with this version",
         )
     return data

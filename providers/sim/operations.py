@@ -1,4 +1,4 @@
-"""What a client can call, one method for each operation; parameters and replies are JSON values."""
+"""The API of the simulated cloud: one method for each operation. Parameters and replies are JSON values."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 _DELETION_SECONDS = 3
-"""What a disk or an address takes to go that somebody deletes."""
+"""How long the deletion of a disk or an address takes (assumed, docs/fidelity.md)."""
 
 
 class Operations:
-    """The calls of one world."""
+    """The operations of one simulated cloud."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -56,11 +56,12 @@ class Operations:
             self._by_name[delete_operation(kind)] = self._deleter(kind)
 
     def carry_out(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises CloudError."""
+        """Carry out an operation by its name and return its reply. Raises CloudError."""
         if operation not in self._by_name:
             raise CloudError(Code.UNKNOWN_OPERATION, f"there is no operation {operation}")
         try:
             return self._by_name[operation](parameters)
+        # Wrong parameters raise these where they are first used; a client gets an error of the cloud, as of a vendor.
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CloudError(Code.BAD_PARAMETER, f"{operation}: {type(error).__name__}: {error}") from error
 
@@ -78,7 +79,7 @@ class Operations:
         return {"quota": quota_name(region, family, market), "devices": limit, "used": used}
 
     def _spot_placement(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Whether spot is to be had now, as a vendor's placement score hints; it promises nothing."""
+        """Whether spot capacity is available now. Like a vendor's placement score, the answer is no promise."""
         world, region = self._world, _region(request)
         zones = (str(request["zone"]),) if request.get("zone") else ZONES[region]
         places = [
@@ -89,10 +90,10 @@ class Operations:
         return {"likely": has_room(world.scenario, places, machines, world.age)}
 
     def _run_instance(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The same token gives the same machine, dead or alive, until it is forgotten; with other parameters an error.
+        """Create a machine. The same token gives the same machine, dead or alive, until the cloud forgets the token.
 
-        As on EC2 a token counts within the zone that is named, and within the region where none is: in another zone
-        the same token makes another machine.
+        With other parameters a used token is refused. As on EC2, a token is valid in the zone that the request names,
+        else in the region; elsewhere the same token creates another machine (docs/fidelity.md).
         """
         world, region, token = self._world, _region(request), str(request["clientToken"])
         fingerprint = _digest(json.dumps(request, sort_keys=True))
@@ -112,11 +113,12 @@ class Operations:
         return _description_of(machine)
 
     def _named_by(self, place: str, token: str) -> tuple[str, SimMachine | None]:
-        """The machine that a token names in a place, and its id; None: the id that the next create is to have."""
+        """The id and the machine of a token in a place; the machine is None if the next create is to get this id."""
         world, number = self._world, 0
         while True:
             name = f"i-{_digest(place, token, *([str(number)] if number else []))[:16]}"
             machine = world.state.machines.get(name)
+            # A forgotten token creates another machine, which needs another id: the number of the try is part of it.
             is_gone = machine is not None and machine.state is MachineState.TERMINATED
             if (
                 machine is None
@@ -127,7 +129,7 @@ class Operations:
             number += 1
 
     def _place(self, request: Mapping[str, Any], region: str) -> Spot:
-        """Where it goes. Raises CloudError for what the account may not have, or nobody has left."""
+        """Choose the zone of a new machine. Raises CloudError if a quota is exceeded or no zone has capacity."""
         world, name, market = self._world, str(request["instanceType"]), Market(request["market"]).value
         zones = ZONES[region] if request.get("zone") is None else (str(request["zone"]),)
         if name not in TYPES or not set(zones) <= set(ZONES[region]) or not str(request["image"]).startswith("img-"):
@@ -162,7 +164,7 @@ class Operations:
         )
 
     def _create_schedule(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Has the cloud delete, at an instant, the machine that a token made last."""
+        """Schedule the deletion of the newest machine of a token at an instant."""
         world, region, token = self._world, _region(request), str(request["instanceToken"])
         live = [
             instance
@@ -184,6 +186,7 @@ class Operations:
 
     def _describe(self, request: Mapping[str, Any]) -> dict[str, Any]:
         machine = self._machine(request)
+        # Eventual consistency: a look-up may not find a new machine yet, though its create succeeded.
         if machine.shown_from > self._world.now:
             raise CloudError(Code.NO_INSTANCE, f"there is no instance {machine.id}")
         return _description_of(machine)
@@ -205,7 +208,7 @@ class Operations:
         return {}
 
     def _machine(self, request: Mapping[str, Any]) -> SimMachine:
-        """Raises CloudError for one that never was, is somewhere else, or ended too long ago."""
+        """The machine of a request. Raises CloudError if there is none in that region or it ended too long ago."""
         name, world = str(request["id"]), self._world
         machine = world.state.machines.get(name)
         there = machine is not None and machine.region == request["region"] and not machine.forgotten
@@ -249,7 +252,7 @@ class Operations:
             if thing is None or thing.ended_at is not None or (thing.kind, thing.region) != (kind, request["region"]):
                 raise CloudError(Code.NO_INSTANCE, f"there is no {kind} {request['id']}")
             machine = world.state.machines[thing.machine]
-            if kind is Kind.SCHEDULE:
+            if kind is Kind.SCHEDULE:  # without its schedule the machine has no cloud timer any more
                 world.put(replace(machine, cloud_timer_at=None))
             elif machine.state is not MachineState.TERMINATED:
                 raise CloudError(Code.IN_USE, f"{thing.id} is in use by {machine.id}")
@@ -312,7 +315,7 @@ def _region(request: Mapping[str, Any]) -> str:
 
 
 def _labelled(labels: Mapping[str, str], request: Mapping[str, Any]) -> bool:
-    """Whether it has the labels asked for; the value None means any."""
+    """Whether the labels match those of the request, in which the value None matches any value."""
     pairs: Iterable[tuple[str, str | None]] = (request.get("labels") or {}).items()
     return all(key in labels and value in (None, labels[key]) for key, value in pairs)
 
@@ -328,7 +331,7 @@ def _description_of(machine: SimMachine) -> dict[str, Any]:
         "state": machine.state.value,
         "labels": dict(machine.labels),
         "createdAt": machine.created_at.isoformat(),
-        "usdPerHour": str(machine.usd_per_hour if machine.live else 0),
+        "usdPerHour": str(machine.usd_per_hour if machine.live else 0),  # an ended machine bills nothing
         "stopAsked": machine.asked_at is not None,
         "exitCode": None if ending is None else ending.exit_code,
         "why": None if machine.why is None else machine.why.value,

@@ -129,7 +129,9 @@ class SimProvider:
             reply = self._call(call.operation, call.parameters)
             machine = instance(reply) if call.operation == "RunInstance" else machine
         if machine is None:
-            raise BadRequestError(f"the calls of {request.run_id} make no instance", hint="launch it anew")
+            raise BadRequestError(
+                f"the recorded calls of {request.run_id} create no instance", hint="launch the job again"
+            )
         return machine
 
     def get(self, ref: InstanceRef) -> Instance:

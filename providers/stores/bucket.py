@@ -1,4 +1,4 @@
-"""What a vendor's object storage is asked: one bucket, one call at a time, without patience."""
+"""The protocol of a vendor's object storage: one bucket, calls that are sent once and not repeated."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RUNS = "runs"
-"""Below it lies a folder for each run; the bucket's age limit holds for it alone."""
+"""The prefix of the run directories. The age limit of the bucket applies to this prefix alone."""
 DATA = "data"
-"""Below it lies a folder for each data set."""
-KEEP_DAYS = 90
+"""The prefix of the data sets."""
+KEEP_DAYS = 90  # the default of the setting `keep_days`
 UNFINISHED_DAYS = 1
-"""After so long the bucket drops an upload that nobody finished."""
+"""The bucket deletes an upload that nobody finished after so many days."""
 PART_BYTES = 8 * 1024 * 1024
-"""A multiple of 256 KiB, as Google wants it, and more than 5 MiB, as S3 does."""
+"""The least size of a part: a multiple of 256 KiB, which Google requires, and above the 5 MiB that S3 requires."""
 MOST_PARTS = 10_000
-"""What S3 takes; Azure takes 50,000."""
+"""The most parts of one upload: the limit of S3. Azure's limit is 50,000."""
 _PART_UNIT = 256 * 1024
 
 
@@ -29,11 +29,11 @@ class BucketMissingError(ProviderError):
 
 
 class UploadLostError(ProviderError):
-    """The store has forgotten this upload: it begins anew."""
+    """The store does not know this upload any more. It has to start again."""
 
 
 class DamagedError(ProviderError):
-    """What arrived is not what was promised."""
+    """The data that arrived has another size or hash than expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ObjectPart:
 
 
 class Upload(Protocol):
-    """A large object on its way, which nobody sees before `finish`. Every call raises ProviderError."""
+    """The upload of a large object, which no reader sees before `finish`. Every call may raise ProviderError."""
 
     @property
     def token(self) -> str:
@@ -74,7 +74,8 @@ class Upload(Protocol):
         ...
 
     def send(self, part: ObjectPart) -> None:
-        """Parts go in order; one may be sent again. The store checks each by its hash, or the whole at the end."""
+        """Send a part. Parts are sent in order and may be sent again. The store checks each hash, or the hash of the
+        object."""
 
     def finish(self) -> None:
         """Raises UploadLostError, also where the stored data differs from what was sent."""
@@ -98,24 +99,27 @@ class Bucket(Protocol):
 
     @property
     def ours(self) -> bool:
-        """Whether its name is our own: then it is made, and kept, as it should be; a person's is only made."""
+        """Whether trainplan chose the name. `make` keeps the settings of such a bucket; one that the user named is only
+        created."""
         ...
 
     def make(self) -> None:
-        """Make it if need be: private, nothing kept that was deleted, unfinished uploads dropped, old runs deleted.
+        """Create the bucket if it does not exist: private, without versions, with rules that delete unfinished uploads
+        and old runs.
 
-        Idempotent, also after a crash half-way. Raises PermissionDeniedError where it belongs to somebody else.
+        Idempotent, also after a crash in between. Raises PermissionDeniedError if the bucket belongs to another
+        account.
         """
 
     def put(self, key: str, data: bytes) -> None:
-        """Write whole or not at all, checked by its hash."""
+        """Write the object completely or not at all. The store checks its hash."""
 
     def get(self, key: str, start: int, size: int | None) -> bytes:
         """The bytes from `start`, at most `size`; b"" past the end. Raises KeyError where there is none."""
         ...
 
     def page(self, prefix: str, after: str) -> Page:
-        """Objects whose key begins so; `after` is the `more` of the page before, "" for the first."""
+        """One page of the objects whose keys begin with `prefix`; `after` is `more` of the page before, "" at first."""
         ...
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -130,10 +134,11 @@ class Bucket(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of its connections."""
+        """Close the connections."""
 
 
 def part_bytes(size_bytes: int) -> int:
-    """How large the parts of an object of this size are, so that there are not too many."""
+    """The size in bytes of the parts of an object of `size_bytes`, so that there are at most MOST_PARTS."""
+    # -(-a // b) divides integers and rounds up; a float would lose bytes of very large objects.
     least = -(-size_bytes // MOST_PARTS)
     return max(PART_BYTES, -(-least // _PART_UNIT) * _PART_UNIT)

@@ -1,4 +1,4 @@
-"""Asking a store again when it did not answer: every call to one is harmless to repeat."""
+"""Repeats calls to a store that did not answer. All calls to stores are safe to repeat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ PASSING: tuple[type[Exception], ...] = (ThrottledError, TransientError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Pauses double from the first to the longest; with these, a store may be away for 30 s."""
+    """How often a call is repeated. Pauses double from the first to the longest; by default they are 31.5 s
+    together."""
 
     attempts: int = 7
     first_seconds: float = 0.5
@@ -23,7 +24,7 @@ class Patience:
     sleep: Callable[[float], None] = pause
 
     def __call__(self, action: Callable[[], Answer], on: tuple[type[Exception], ...] = PASSING) -> Answer:
-        """What the action returns. Raises what it raises, and what is in `on` after the last attempt."""
+        """Return the result of `action`. Errors in `on` are raised after the last attempt only, others at once."""
         pause = self.first_seconds
         for _ in range(self.attempts - 1):
             try:

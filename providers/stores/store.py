@@ -1,4 +1,4 @@
-"""A run directory in a bucket: paths below a prefix, patience, and the bucket made on first use."""
+"""A run directory in a bucket: paths below a prefix, repeated calls, and a bucket that the first write creates."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_MOST_DELETED = 1000
+_MOST_DELETED = 1000  # keys in one delete call (Bucket.delete)
 
 
 class ObjectStore:
     """`providers.base.RunStore` and `providers.stores.files.FileStore` over a bucket.
 
-    Reading from a bucket that is not there finds nothing; the first write makes it.
+    A read from a bucket that does not exist finds nothing; the first write creates the bucket.
     """
 
     def __init__(
@@ -41,15 +41,16 @@ class ObjectStore:
         self._prefix = f"{prefix}/"
         self._unfinished = unfinished
         self._patience = patience or Patience()
+        # Our own bucket is checked before the first write, so that one that a crash left incomplete is completed.
         self._ready = not bucket.ours
 
     @property
     def uri(self) -> str:
-        """Where it is, for the machine that is to find it."""
+        """The address of the directory, from which a rented machine reads it."""
         return f"{self._bucket.uri}/{self._prefix}".rstrip("/")
 
     def beside(self, prefix: str) -> ObjectStore:
-        """What lies below another prefix of the same bucket (providers.stores.bucket.RUNS, DATA)."""
+        """The store of another prefix of the same bucket (providers.stores.bucket.RUNS, DATA)."""
         return ObjectStore(self._bucket, prefix, unfinished=self._unfinished, patience=self._patience)
 
     def put(self, path: str, data: bytes) -> None:
@@ -86,7 +87,7 @@ class ObjectStore:
             raise KeyError(path) from None
 
     def _under(self, prefix: str) -> Iterator[Entry]:
-        """What is at the prefix or below it; a neighbour whose name only begins like it is not."""
+        """The objects at the prefix or below it. `output-2/x` is not below `output`, though its key begins with it."""
         start = self._key(prefix) if prefix else self._prefix
         after, last = "", False
         while not last:
@@ -106,7 +107,7 @@ class ObjectStore:
             return action()
         except BucketMissingError:
             self._make()
-        # One that was just made may take minutes to be there for everybody.
+        # Calls may not find a new bucket for some minutes (providers/cloud/propagation.py).
         return self._settled(action)
 
     def _make(self) -> None:
@@ -128,7 +129,7 @@ class ObjectStore:
 def run_store(
     bucket: Bucket, run_id: RunId, *, unfinished: Unfinished | None = None, patience: Patience | None = None
 ) -> ObjectStore:
-    """The directory of one run. Raises BadRequestError for a run id that is no name of a folder."""
+    """The directory of one run. Raises BadRequestError if the run id cannot be the name of a folder."""
     return ObjectStore(bucket, f"{RUNS}/{_name(run_id)}", unfinished=unfinished, patience=patience)
 
 
@@ -140,7 +141,8 @@ def data_store(
 
 
 def checked(path: str) -> str:
-    """The path as the store has it. Raises BadRequestError for one that leaves its directory."""
+    """The normalized path. Raises BadRequestError for a path that would leave its directory."""
+    # A backslash or a colon would be a separator or a drive where a path becomes a file on Windows (assumed).
     pure = PurePosixPath(path)
     if not path or not pure.parts or pure.is_absolute() or ".." in pure.parts or "\\" in path or ":" in path:
         raise BadRequestError(f"{path!r} is no path within a run directory")

@@ -1,4 +1,4 @@
-"""A file into a bucket: in parts, hashed on the way, continued after an interruption."""
+"""Uploads a file to a bucket: in parts, hashed while it is read, resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from providers.stores.pending_uploads import Unfinished
 
 _BEGINNINGS = 3
-"""How often an upload that the store lost is begun anew."""
+"""How often an upload is started at most, if the store loses it."""
 
 
 def upload(
@@ -30,7 +30,7 @@ def upload(
     patience: Patience,
     moved: Callable[[int], None],
 ) -> str:
-    """The file's SHA-256 in hex, once the object is there. Raises DamagedError, MachineError and ProviderError."""
+    """Upload the file and return its SHA-256 in hex. Raises DamagedError, MachineError and ProviderError."""
     try:
         stat = path.stat()
         source = Source(uri=f"{bucket.uri}/{key}", size_bytes=stat.st_size, changed_ns=stat.st_mtime_ns)
@@ -88,18 +88,20 @@ class _Sending:
 
     def _once(self, unfinished: Unfinished | None, move: Callable[[int], None]) -> str:
         sending = self._new_upload(unfinished)
+        # Parts that the store has are read too: the hash is of the whole file, as it is now.
         digest = hashlib.sha256()
         for part in self._parts():
             digest.update(part.data)
             if not sending.holds(part):
                 self._patience(partial(sending.send, part))
             move(part.start + len(part.data))
+        # The token is forgotten only after `finish`: a process that is killed before can resume the upload.
         self._patience(sending.finish)
         self._forget(unfinished)
         return digest.hexdigest()
 
     def _new_upload(self, unfinished: Unfinished | None) -> Upload:
-        """The upload that was interrupted, else a new one."""
+        """Resume the interrupted upload of this file, or begin a new one."""
         size = self._source.size_bytes
         token = unfinished.token(self._source) if unfinished else None
         if token is not None:
@@ -117,7 +119,7 @@ class _Sending:
         size = part_bytes(self._source.size_bytes)
         number = start = 0
         while data := self._file.read(size):
-            if start + len(data) > self._source.size_bytes:  # it grows, perhaps for ever
+            if start + len(data) > self._source.size_bytes:  # another process appends to the file: stop here
                 break
             yield ObjectPart(number, start, data)
             number, start = number + 1, start + len(data)

@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill at any moment: written beside the last good one, complete only when marked so."""
+"""Checkpoints that survive a kill at any moment: each is written to a new folder and valid once its mark is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-MOST_CHECKPOINTS = 2
+MOST_CHECKPOINTS = 2  # if the newest is damaged, training continues from the one before
 _MARK = "complete.json"
 _STATE = "state.npz"
 _HISTORY = "history.json"
@@ -32,9 +32,9 @@ Array = npt.NDArray[Any]
 
 
 class Position(Value):
-    """How far a run is: `step` of the whole run; `epoch` (from 1) is the one that step belongs to.
+    """The position of a run: `step` counts over the whole run, and `epoch` (from 1) is the epoch of that step.
 
-    `job_digest`, `images` and `steps_per_epoch` say of which run: the order of its images hangs on them.
+    `job_digest`, `images` and `steps_per_epoch` identify the run: the order of its images depends on them.
     """
 
     step: int
@@ -45,7 +45,7 @@ class Position(Value):
 
 
 class Complete(Value):
-    """complete.json: written last, so that a folder with it is whole. `files` by name, sha256 in hex."""
+    """The content of complete.json, which is written last. `files` has the SHA-256 in hex of each file by its name."""
 
     position: Position
     step: int
@@ -85,10 +85,10 @@ class Checkpoints:
         return size
 
     def newest(self, position: Position, warn: Callable[[str], None]) -> Loaded | None:
-        """The newest whole one of this run; others are passed over with a word to `warn`. None where there is none.
+        """The newest complete checkpoint of this run, or None. `warn` gets a line for each one that is skipped.
 
-        `position` tells the run. Raises BadInputError where the data has changed since: the steps done would no
-        longer be the same ones.
+        `position` identifies the run. Raises BadInputError if the data has changed since: the steps that are done
+        would have used other images.
         """
         for folder in self._folders():
             try:
@@ -108,6 +108,7 @@ class Checkpoints:
         return sorted(self._folder.glob(f"{_PREFIX}*"), reverse=True)
 
     def _prune(self) -> None:
+        # Folders without a mark are remains of a killed write, and are deleted too.
         whole = [folder for folder in self._folders() if (folder / _MARK).is_file()]
         for folder in self._folders():
             if folder not in whole[:MOST_CHECKPOINTS]:
@@ -122,6 +123,7 @@ def _write(target: Path, position: Position, arrays: Iterable[Array], history: s
             for number, array in enumerate(arrays):
                 with archive.open(f"{number:05}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+        # The data has to be on disk before the mark that declares it complete, also if the machine loses power.
         file.flush()
         os.fsync(file.fileno())
     write_atomically(target / _HISTORY, history)
@@ -135,7 +137,7 @@ def _write(target: Path, position: Position, arrays: Iterable[Array], history: s
 
 
 def _read(folder: Path) -> Loaded:
-    """Raises OSError or ValueError saying what is wrong with it."""
+    """Read and check a checkpoint. Raises OSError or ValueError with the reason why it cannot be used."""
     mark_file = folder / _MARK
     if not mark_file.is_file():
         raise ValueError(f"it has no {_MARK}; it was being written when the trainer ended")
@@ -185,7 +187,7 @@ def _sha256(path: Path) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new name is on disk only when its folder is; Windows can neither do nor need it."""
+    """Flush a folder, since a new name is on disk only after that. Windows neither allows nor needs it."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

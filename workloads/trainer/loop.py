@@ -1,4 +1,4 @@
-"""One attempt at a run, from the job to the model: the same steps on every framework and device."""
+"""Trains one attempt of a run, from the job to the model, with the same steps on every framework and device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def train(job: TrainingJob, setting: Setting) -> None:
-    """Train the job to its end, going on from the newest checkpoint; leaves output/ under the run directory.
+    """Train the job to its end, from the newest checkpoint on, and write output/ in the run directory.
 
     Raises BadInputError (the job or its data), Stopped, DeadlineReached, or TrainerError.
     """
@@ -57,14 +57,15 @@ def _saver(ready: Ready, setting: Setting) -> Callable[[int], None]:
 
     def save(step: int) -> None:
         nonlocal saved
-        if step == saved:
+        if step == saved:  # a stop right after a checkpoint by time would write the same one again
             return
         began = setting.clock.monotonic()
         epoch = epoch_of(step, ready.schedule.steps_per_epoch)
         position = ready.position.model_copy(update={"step": step, "epoch": epoch})
-        ready.averages.hide()  # where a signal ends a test on the way
+        ready.averages.hide()  # a signal may have ended a test, during which the model has the averages as weights
         try:
             size = store.save(position, state_arrays(ready), ready.validation.history())
+        # A full disk does not end a training that may still finish: an older checkpoint is still complete.
         except OSError as error:
             setting.progress.warn(f"no checkpoint could be written at step {step}, training goes on: {error}")
             return
@@ -95,7 +96,7 @@ def _fit(ready: Ready, setting: Setting, watch: Watch) -> None:
 
 
 def _validate_epoch_before(ready: Ready, watch: Watch) -> None:
-    """The checkpoint was written between the last step of an epoch and the end of its validation."""
+    """Repeat the validation of an epoch whose checkpoint was written after its last step and before its validation."""
     model = ready.models.training
     hooks = hooked(ready.toolkit.keras, model, watch, ready.averages, ready.validation)
     epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
@@ -115,7 +116,8 @@ def _tell_early_end(ready: Ready, setting: Setting, watch: Watch) -> None:
 
 
 def _stretches(schedule: Schedule) -> list[Schedule]:
-    """The rest of a begun epoch by itself, then the whole epochs: Keras counts one number of steps per call."""
+    """The rest of an interrupted epoch, then the whole epochs. They are separate: `fit` has one number of steps per
+    epoch."""
     rest_begins = schedule.first_step
     stretches = []
     if schedule.skipped_steps:
@@ -145,8 +147,8 @@ def _fit_stretch(ready: Ready, setting: Setting, watch: Watch, schedule: Schedul
 
 
 def _test_every(ready: Ready, *, measuring: bool) -> int | None:
-    """Test the hold-out after every so many epochs; None is only at the end."""
-    if measuring:
+    """The number of epochs between tests of the hold-out; None means only one test at the end."""
+    if measuring:  # a test would take time of a run that only measures training
         return None
     return ready.validation.spec_every or test_every(ready.split.train.count, ready.split.hold_out.count)
 
@@ -181,6 +183,7 @@ def _feeding_tensorflow(ready: Ready, images: Images) -> Any | None:
 
 def _finish(ready: Ready, setting: Setting, watch: Watch, began: float) -> None:
     """Test the hold-out, once, and write the output."""
+    # A stop or a deadline during the last step is noticed here, before the test of the hold-out.
     stop_between(setting)
     if ready.validation.best:
         ready.validation.show_best()

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 # Steps handed to the device beyond the one waited for: enough to hide Python, few enough to stop at once.
 _IN_FLIGHT = 2
-_REPORT_EVERY_SECONDS = 1.0
+_REPORT_EVERY_SECONDS = 1.0  # each report waits for all steps in flight
 Logs = Mapping[str, Any]
 
 
 @dataclass(slots=True)
 class StopRequest:
-    """Set by a signal; read after every step."""
+    """A request to stop. A signal handler sets it, and training reads it after every step."""
 
     signal_name: str | None = None
 
@@ -80,6 +80,7 @@ class Watch:
         that is no number."""
         self.step += 1
         self._in_flight.append(logs)
+        # The first step compiles: it is waited for by itself, so that the meter can leave it out of the rate.
         if self.meter.steps == 0:
             self._first_step()
         elif len(self._in_flight) > _IN_FLIGHT:
@@ -94,7 +95,7 @@ class Watch:
             raise StepsDone
 
     def _is_measured(self) -> bool:
-        """Whether a measuring run has taken its seconds, with two steps at least that the rate can come from."""
+        """Whether a measuring run has trained for `max_seconds` and for at least two steps, which a rate needs."""
         seconds = self._limits.max_seconds
         return seconds is not None and self.meter.steps > 1 and self.meter.steady_seconds >= seconds
 
@@ -143,13 +144,14 @@ class Watch:
         self.meter.pause()
 
     def checkpoint(self) -> None:
-        """Write one now, unless this step has one."""
+        """Write a checkpoint now, unless this step has one."""
+        # The time of a checkpoint is no training time: the meter pauses, so that the rate does not depend on the disk.
         self._land_all()
         self.meter.pause()
         began = self._clock.monotonic()
         self._save(self.step)
         self._checkpointed = self._clock.monotonic()
-        # Twice what the last one took: the next may meet a slower disk.
+        # Before a deadline, twice the duration of the last checkpoint is kept free: the disk may be slower then.
         self._checkpoint_seconds = max(1.0, 2 * (self._checkpointed - began))
         self.meter.resume()
 
@@ -159,9 +161,9 @@ class Watch:
         self._progress.event("phase", name="compile", seconds=round(self.meter.first_step_seconds, 3))
 
     def _land(self) -> None:
-        """Wait for the oldest step handed over."""
+        """Wait until the device has finished the oldest step in flight."""
         logs = self._in_flight.popleft()
-        loss = float(logs["loss"])
+        loss = float(logs["loss"])  # reading the number is what waits for the device
         self._last = logs
         self.meter.step_done()
         if not math.isfinite(loss):
@@ -177,7 +179,7 @@ class Watch:
 
     def _end_early(self, reason: TrainerError) -> None:
         self._progress.status(State.STOPPING, str(reason), epoch=self._epoch, step=self.step)
-        if self._limits.max_steps is None:
+        if self._limits.max_steps is None:  # a measuring run keeps nothing
             self.checkpoint()
         raise reason
 

@@ -97,7 +97,8 @@ def delete_url(request: LaunchRequest, place: TpuLocation) -> str:
     resolution = resolution_of(request, TpuResolution)
     if not resolution.compute_address:
         raise BadRequestError(
-            f"run {request.run_id}: the address that deletes its data disk was not looked up", hint="launch it anew"
+            f"run {request.run_id}: the address that deletes its data disk was not looked up",
+            hint="launch the job again",
         )
     return f"{resolution.compute_address}/compute/v1/{full_name(resolution.project, place)}"
 

@@ -50,7 +50,7 @@ CODES: Mapping[str, Reaction] = {
     "INVALID_ARGUMENT": Reaction(BadRequestError, _LOOK),
     "DEADLINE_EXCEEDED": Reaction(TransientError, "try again"),
     "NOT_FOUND": Reaction(InstanceNotFoundError),
-    "ALREADY_EXISTS": Reaction(BadRequestError, "something else in the project has this name: launch it anew"),
+    "ALREADY_EXISTS": Reaction(BadRequestError, "something else in the project has this name: launch the job again"),
     "PERMISSION_DENIED": Reaction(PermissionDeniedError, _GRANT),
     "ABORTED": Reaction(TransientError, "try again"),
     "OUT_OF_RANGE": Reaction(BadRequestError, _LOOK),

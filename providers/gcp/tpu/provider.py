@@ -159,7 +159,7 @@ class TpuMachines:
         calls = request.calls or tuple(self.requests(request))
         create = next((call for call in calls if call.operation == CREATE), None)
         if create is None:
-            raise BadRequestError(f"the calls of {request.run_id} make no TPU", hint="launch it anew")
+            raise BadRequestError(f"the recorded calls of {request.run_id} create no TPU", hint="launch the job again")
         place = made_by(create)
         there = self._look(place)
         if there is not None:
