@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.images import ArrayImages, FileImages, Images, Labels, Pixels
+from workloads.trainer.process_group import ALONE, ProcessGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,9 +81,12 @@ def hold_out_batch(count: int, batch_size: int, replicas: int) -> int:
     return max((size for size in fits if 4 * size >= batch_size), default=min(batch_size, count))
 
 
-def training_batches(images: Images, schedule: Schedule) -> Iterator[Batch]:
-    """Batches for a framework without tf.data, read ahead in a thread of their own."""
-    reader = _reader(images)
+def training_batches(images: Images, schedule: Schedule, group: ProcessGroup = ALONE) -> Iterator[Batch]:
+    """Batches for a framework without tf.data, read ahead in a thread of their own; of each, this process's part.
+
+    Raises BadInputError at the first batch that does not divide over the group.
+    """
+    reader = _part_reader(images, group)
     return _ahead(lambda: _batches(images.count, schedule, reader))
 
 
@@ -105,6 +109,12 @@ def _batches(count: int, schedule: Schedule, reader: Callable[[Order], Batch]) -
     for order in epoch_orders(count, schedule):
         for batch in order.reshape(-1, schedule.fed_batch_size):
             yield reader(batch)
+
+
+def _part_reader(images: Images, group: ProcessGroup) -> Callable[[Order], Batch]:
+    """Reads this process's part of the rows that it is given, and no other image."""
+    reader = _reader(images)
+    return reader if group.is_alone else lambda rows: reader(group.part(rows))
 
 
 def _reader(images: Images) -> Callable[[Order], Batch]:
