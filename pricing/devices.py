@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from workloads.nearest import nearest_names
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -217,11 +219,15 @@ class DeviceTable(Mapping[str, Device]):
         return device
 
     def find_all(self, name: str) -> tuple[Device, ...]:
-        """Every device that a person means by `name`: all of a group (`A100`: every variant), or the one.
+        """Every device that a person means by `name`: all of a group (`A100`: every variant), all of an architecture
+        (`TPU`, `Volta`), or the one.
 
         Raises UnknownDeviceError with the nearest names.
         """
-        group = tuple(device for device in self._by_name.values() if _key(device.group) == _key(name))
+        key = _key(name)
+        group = tuple(
+            device for device in self._by_name.values() if key in (_key(device.group), device.architecture.value)
+        )
         return group or (self.find(name),)
 
     def why_not(self, spelling: str) -> str | None:
@@ -229,9 +235,7 @@ class DeviceTable(Mapping[str, Device]):
         return self._not_devices.get(_key(spelling))
 
     def _unknown(self, name: str) -> UnknownDeviceError:
-        import difflib  # costs 5 ms, and only a mistake needs it
-
-        close = difflib.get_close_matches(_key(name), self._spellings, n=5, cutoff=0.5)
+        close = nearest_names(_key(name), self._spellings, 5)
         nearest = dict.fromkeys(self._spellings[key].name for key in close)
         return UnknownDeviceError(name, tuple(nearest)[:3], self._not_devices.get(_key(name), ""))
 

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from workloads.job import TrainingJob
+from workloads.nearest import nearest_names
 from workloads.pretrained import weights_file
 from workloads.terminal_text import has_control_characters
 
@@ -27,6 +28,7 @@ MOST_DIGITS = 100
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 Where = tuple[int | str, ...]
 _MOST_MESSAGE = 1_000
+_MOST_PROBLEMS = 20
 _NO_CONTROL = "write it without line breaks, tabs and escape sequences"
 
 # The C parser is several times faster; PyYAML falls back to the Python one where it was built without it.
@@ -113,13 +115,11 @@ def _text(path: Path) -> str:
 
 
 def _nearest_file(path: Path) -> str:
-    from difflib import get_close_matches  # only a mistake needs it
-
     folder = path.parent
     names: list[str] = []
     with suppress(OSError):
         names = [entry.name for entry in folder.iterdir()]
-    near = get_close_matches(path.name, [name for name in names if name.endswith((".yaml", ".yml"))], n=1)
+    near = nearest_names(path.name, [name for name in names if name.endswith((".yaml", ".yml"))])
     return f"did you mean {folder / near[0]}?" if near else "plan init writes one"
 
 
@@ -213,15 +213,44 @@ class _Problem:
 
 
 def _explained(error: ValidationError, lines: dict[Where, int], source: str) -> JobFileError:
-    # A misspelt key is also a missing one: say the spelling first, it explains the rest.
-    problems = sorted(error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden")
-    first = problems[0]
-    problem = _problem(first)
-    where = _known_part(first["loc"], lines) if first["loc"] else _mentioned(problem.text, lines)
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    place = f"{source}:{lines[where]}" if where else source
+    problems = sorted(
+        (_placed(details, lines) for details in _causes(error.errors(include_url=False))), key=lambda row: row[0]
+    )
+    if len(problems) == 1:
+        line, problem = problems[0]
+        return JobFileError(f"{source}:{line}: {problem.text}" if line else f"{source}: {problem.text}", problem.hint)
+    hints = {problem.hint for _, problem in problems}
+    common = hints.pop() if len(hints) == 1 else ""
+    rows = [
+        f"  {f'line {line}: ' if line else ''}{problem.text}"
+        f"{f' ({problem.hint})' if problem.hint and not common else ''}"
+        for line, problem in problems[:_MOST_PROBLEMS]
+    ]
+    more = [f"  and {len(problems) - _MOST_PROBLEMS:,} more"] if len(problems) > _MOST_PROBLEMS else []
+    return JobFileError("\n".join([f"{source} has {len(problems):,} mistakes:", *rows, *more]), common)
+
+
+def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without keys that are missing only because they are misspelt: one line for one cause."""
+    meant = {
+        (*problem["loc"][:-1], *nearest_names(str(problem["loc"][-1]), _keys_at(problem["loc"][:-1])))
+        for problem in problems
+        if problem["type"] == "extra_forbidden"
+    }
+    causes: dict[str, ErrorDetails] = {}
+    for number, problem in enumerate(problems):
+        if problem["type"] != "missing" or problem["loc"] not in meant:
+            # Each alternative of a union has a problem of its own with one value: the first one is told.
+            causes.setdefault(_plain(problem["loc"]) or str(number), problem)
+    return list(causes.values())
+
+
+def _placed(details: ErrorDetails, lines: dict[Where, int]) -> tuple[int, _Problem]:
+    """A problem and its line in the file; 0 for one of the whole file."""
+    problem = _problem(details)
+    where = _known_part(details["loc"], lines) if details["loc"] else _mentioned(problem.text, lines)
     text = problem.text if len(problem.text) <= _MOST_MESSAGE else f"{problem.text[:_MOST_MESSAGE]}..."
-    return JobFileError(f"{place}: {text}{more}", problem.hint)
+    return lines.get(where, 0) if where else 0, _Problem(text, problem.hint)
 
 
 def _known_part(loc: tuple[int | str, ...], lines: dict[Where, int]) -> Where:
@@ -281,10 +310,8 @@ def _plain(loc: tuple[int | str, ...]) -> str:
 
 
 def _unknown_key(loc: tuple[int | str, ...]) -> _Problem:
-    from difflib import get_close_matches  # only a mistake needs it
-
     names = _keys_at(loc[:-1])
-    near = get_close_matches(str(loc[-1]), names, n=1, cutoff=0.5)
+    near = nearest_names(str(loc[-1]), names)
     hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(names)}"
     inside = f" in {'.'.join(str(part) for part in loc[:-1])}" if len(loc) > 1 else ""
     return _Problem(f"there is no key {str(loc[-1])!r}{inside}", hint)
@@ -301,10 +328,8 @@ def _keys_at(loc: Where) -> list[str]:
 
 
 def _nearest(value: str, expected: str) -> str:
-    from difflib import get_close_matches  # only a mistake needs it
-
     options = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
-    near = get_close_matches(value, options, n=1, cutoff=0.5)
+    near = nearest_names(value, options)
     return f"did you mean {near[0]!r}?" if near else ""
 
 

@@ -18,6 +18,7 @@ from planner.errors import BadInputError
 from planner.settings import Settings, load_settings
 from workloads import terms
 from workloads.durations import parse_duration
+from workloads.nearest import nearest_names
 from workloads.terms import MAX_USD, DataName, Preset
 
 if TYPE_CHECKING:
@@ -178,8 +179,6 @@ def any_client(value: str | None) -> bool:
 def _one_of(option: str, value: str, names: Sequence[str]) -> None:
     if value in names:
         return
-    import difflib
-
-    near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
+    near = nearest_names(value, names)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
     raise BadInputError(f"{option}: there is no {value!r}", hint)

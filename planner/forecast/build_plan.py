@@ -35,6 +35,7 @@ from providers.errors import BadRequestError
 from providers.hardware import this_machine
 from providers.registry import SIMULATED, THIS_MACHINE, rates_told_by
 from workloads.layers import macs
+from workloads.nearest import nearest_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -285,9 +286,7 @@ def _checked_names(kind: str, values: Iterable[str], names: Iterable[str]) -> fr
     allowed = set(names)
     for name in values:
         if name not in allowed:
-            import difflib
-
-            near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+            near = nearest_names(name, sorted(allowed))
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(allowed))}"
             raise BadInputError(f"there is no {kind} {name!r}", hint)
     return frozenset(values)

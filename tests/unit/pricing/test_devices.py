@@ -50,6 +50,10 @@ def test_a_group_means_all_its_variants(shipped: Catalog) -> None:
     names = {device.name for device in shipped.devices.find_all("a100")}
     assert names == {"A100-40GB", "A100-80GB", "A100-PCIe-40GB", "A100-PCIe-80GB"}
     assert [device.name for device in shipped.devices.find_all("A100-80GB")] == ["A100-80GB"]
+    tpus = [device.name for device in shipped.devices.find_all("TPU")]
+    assert len(tpus) > 4
+    assert all(name.startswith("TPU ") for name in tpus)
+    assert {"V100", "V100-32GB"} <= {device.name for device in shipped.devices.find_all("volta")}
 
 
 def test_half_boards_and_chips(shipped: Catalog) -> None:
