@@ -16,10 +16,10 @@ from planner.errors import BadInputError, ExitCode
 COMMANDS = {
     "init": "Write a job file",
     "data": "Upload, list and remove data sets",
-    "estimate": "Predict the time and the cost of a job on every accelerator that can be rented",
+    "estimate": "Predict a job's time and cost on every rentable device",
     "doctor": "Check what a launch needs at a provider",
     "setup": "Prepare an account",
-    "launch": "Train a job, fetch the model, delete what was created, print the receipt",
+    "launch": "Train a job, fetch the model, delete what was created",
     "status": "Show the state of a run, or of all runs that have not ended",
     "attach": "Follow a run that was left running",
     "logs": "Show the output of a run",
@@ -27,12 +27,12 @@ COMMANDS = {
     "stop": "End a run; its newest checkpoint is kept",
     "history": "List past runs with estimated and actual time and cost",
     "sweep": "Find and delete resources that runs have left",
-    "burn": "List what bills in the accounts by the hour or month, whoever created it",
+    "burn": "List what bills in the accounts, whoever created it",
     "measure": "Measure a job's throughput on this machine, in a short run",
     "devices": "List the known accelerators",
     "prices": "Show, read and accept prices",
     "throughput": "Compare the predictor with measurements",
-    "drill": "Check on your own account, for a few cents, what no test can check",
+    "drill": "Check on your account, for cents, what tests cannot",
 }
 
 # Typer exports one of click's error classes; its base is every error in how a command was typed.
@@ -68,7 +68,7 @@ def _app(arguments: list[str]) -> typer.Typer:
     app = typer.Typer(
         name="plan",
         cls=_InOrder,
-        help="Estimate what training costs before you pay for it.",
+        help="Estimate what a training run costs, then launch it.",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,
