@@ -64,10 +64,11 @@ def _colours(keras: Any, spec: AugmentSpec, seed: int) -> list[Any]:
 
 def make_loss(keras: Any, spec: AugmentSpec) -> Any:
     """Cross-entropy on logits, with smoothed labels, and of mixtures by their shares (a last column of the logits)."""
-    losses, ops = keras.losses, keras.ops
+    losses = keras.losses
     if not spec.mixup and not spec.label_smoothing:
         return losses.SparseCategoricalCrossentropy(from_logits=True)
-    smoothing = spec.label_smoothing
+    # Keras 2, the last one for a K80, has no `ops`; the trainer refuses mixtures and smoothed labels there.
+    ops, smoothing = keras.ops, spec.label_smoothing
 
     def of(labels: Any, logits: Any) -> Any:
         targets = ops.one_hot(labels, logits.shape[-1], dtype="float32")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,3 +156,9 @@ def test_a_run_with_augmentation_goes_on_bit_for_bit(tmp_path: Path, tensorflow:
     model = tensorflow.keras.models.load_model(tmp_path / "whole/output/model.keras")
     right = model.predict(hold_out.pixels, verbose=0).argmax(axis=1) == hold_out.labels
     assert events(tmp_path / "whole", 1, "end")[0]["hold_out_accuracy"] == pytest.approx(right.mean(), abs=1e-5)
+
+
+def test_the_plain_loss_needs_nothing_of_keras_3() -> None:
+    """Keras 2.14, the last one for a K80, has no `ops`: every training there failed when the loss asked for it."""
+    keras_2 = SimpleNamespace(losses=SimpleNamespace(SparseCategoricalCrossentropy=lambda from_logits: from_logits))
+    assert make_loss(keras_2, AugmentSpec()) is True
