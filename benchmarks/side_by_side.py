@@ -40,7 +40,7 @@ def digits_job(seed: int, folder: Path) -> TrainingJob:
 
 def folder_job(seed: int, folder: Path) -> TrainingJob:
     """Images of four classes in a folder, with a validation folder beside them."""
-    return _job(seed, FOLDER_NET, {"path": str(folder / "images")}, 12, 32)
+    return _job(seed, FOLDER_NET, {"path": str(folder / "images")}, 30, 32)
 
 
 def speed_job(seed: int, folder: Path) -> TrainingJob:
@@ -71,7 +71,7 @@ def write_images(folder: Path) -> None:
             place.mkdir(parents=True, exist_ok=True)
             for number in range(count):
                 stripes = np.sin(wave * random.uniform(0.5, 0.9) + random.uniform(0, 6))[..., None]
-                pixels = 128 + 25 * stripes * random.uniform(0.5, 1, 3) + random.normal(0, 60, (32, 32, 3))
+                pixels = 128 + 25 * stripes * random.uniform(0.5, 1, 3) + random.normal(0, 25, (32, 32, 3))
                 Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(place / f"{number:03}.png")
 
 

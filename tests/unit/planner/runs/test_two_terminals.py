@@ -106,7 +106,8 @@ def test_the_end_of_the_input_launches_nothing(folder: Path) -> None:
     with launch(folder) as first:
         first.wait_for("launch? [Y/n]:")
         first.type("\x04")
-        assert first.wait_for_end() == (2, "")
+        code, out = first.wait_for_end()
+    assert (code, json.loads(out)["exit_code"]) == (2, 2)
     assert "the input ended before an answer: nothing was launched" in first.screen
     assert "Traceback" not in first.screen
     assert runs(folder) == []

@@ -123,6 +123,7 @@ def test_smoothed_labels_are_spread_over_all_classes(tensorflow: Any) -> None:
     assert found == pytest.approx([-0.8 * math.log(0.7) - 0.1 * math.log(0.2) - 0.1 * math.log(0.1)], abs=1e-5)
 
 
+@pytest.mark.keras_3
 def test_the_accuracy_of_mixtures_is_that_of_their_logits(tensorflow: Any) -> None:
     keras = tensorflow.keras
     net = Net(name="flat", image_size=2, channels=1, layers=(Flatten(), Dense(units=7, softmax=True)))
@@ -135,6 +136,7 @@ def test_the_accuracy_of_mixtures_is_that_of_their_logits(tensorflow: Any) -> No
     assert (found["accuracy"], found["top5"]) == (1.0, 1.0)
 
 
+@pytest.mark.keras_3
 def test_a_run_with_augmentation_goes_on_bit_for_bit(tmp_path: Path, tensorflow: Any) -> None:
     """All random streams are in the checkpoint; the model that comes home is tested and loaded without them."""
     job = a_job(

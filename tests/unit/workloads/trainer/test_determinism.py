@@ -75,6 +75,7 @@ class TestTensorFlow:
         attempt(small(), tmp_path)
         assert equal_bits(run, tmp_path)
 
+    @pytest.mark.keras_3
     def test_a_run_that_was_stopped_gives_the_same_bits(self, run: Path, tmp_path: Path) -> None:
         stopped_and_gone_on_with(small(), tmp_path)
         assert equal_bits(run, tmp_path)

@@ -87,6 +87,7 @@ def test_a_run_learns(run_directory: Path) -> None:
     assert events(run_directory, name="end")[0]["hold_out_accuracy"] > 0.5
 
 
+@pytest.mark.keras_3
 def test_the_output_is_vouched_for_and_classifies(run_directory: Path, tensorflow: Any) -> None:
     manifest = json.loads((run_directory / "output/manifest.json").read_text(encoding="utf-8"))
     reports = ["metrics.csv", "curves.png", "confusion.csv", "report.md", "events.out.tfevents.trainplan"]

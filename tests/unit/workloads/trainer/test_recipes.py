@@ -34,17 +34,20 @@ def rates(tensorflow: Any, *, accumulate: int = 1, **schedule: Any) -> list[floa
     return found
 
 
+@pytest.mark.keras_3
 def test_a_warm_up_rises_to_the_rate(tensorflow: Any) -> None:
     found = rates(tensorflow, warmup_epochs=0.4)
     assert found[:4] == pytest.approx([0.08, 0.16, 0.24, 0.32])
     assert found[4:] == pytest.approx([0.4] * 56)
 
 
+@pytest.mark.keras_3
 def test_steps_fall_after_their_epochs(tensorflow: Any) -> None:
     found = rates(tensorflow, name="step", at_epochs=[2, 5], factor=0.5)
     assert found == pytest.approx([0.4] * 20 + [0.2] * 30 + [0.1] * 10)
 
 
+@pytest.mark.keras_3
 def test_a_cosine_falls_from_the_warm_up_to_the_end(tensorflow: Any) -> None:
     found = rates(tensorflow, name="cosine", warmup_epochs=1, final_share=0.25)
     assert found[9] < 0.4
@@ -53,6 +56,7 @@ def test_a_cosine_falls_from_the_warm_up_to_the_end(tensorflow: Any) -> None:
 
 
 @pytest.mark.parametrize("schedule", [{"name": "step", "at_epochs": [2]}, {"name": "cosine", "warmup_epochs": 2}])
+@pytest.mark.keras_3
 def test_parts_of_a_batch_are_no_steps(tensorflow: Any, schedule: dict[str, Any]) -> None:
     assert rates(tensorflow, accumulate=4, **schedule) == pytest.approx(rates(tensorflow, **schedule))
 
@@ -69,12 +73,14 @@ def one_step(tensorflow: Any, spec: dict[str, Any], gradients: list[float]) -> l
     return found
 
 
+@pytest.mark.keras_3
 def test_nesterov_looks_ahead(tensorflow: Any) -> None:
     """Sutskever et al. 2013: v = m v - rate g, and the weight moves by m v - rate g."""
     assert one_step(tensorflow, {"nesterov": True, "momentum": 0.5}, [1.0, 1.0]) == pytest.approx([0.85, 0.675])
     assert one_step(tensorflow, {"momentum": 0.5}, [1.0, 1.0]) == pytest.approx([0.9, 0.75])
 
 
+@pytest.mark.keras_3
 def test_gradients_are_clipped_together(tensorflow: Any) -> None:
     first, second = tensorflow.keras.Variable([0.0]), tensorflow.keras.Variable([0.0])
     optimizer = make_optimizer(tensorflow.keras, OptimizerSpec(learning_rate=1, momentum=0, clip_norm=1), RUN)
@@ -83,11 +89,13 @@ def test_gradients_are_clipped_together(tensorflow: Any) -> None:
     assert [float(first[0]), float(second[0])] == pytest.approx([-0.6, -0.8])
 
 
+@pytest.mark.keras_3
 def test_adamw_decays_apart_from_its_gradient(tensorflow: Any) -> None:
     """Loshchilov and Hutter, arXiv:1711.05101: without a gradient only rate * decay * weight is left."""
     assert one_step(tensorflow, {"name": "adamw", "weight_decay": 0.5}, [0.0]) == pytest.approx([0.95])
 
 
+@pytest.mark.keras_3
 def test_averages_stand_in_for_the_weights_and_go_again(tensorflow: Any) -> None:
     keras = tensorflow.keras
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
@@ -128,6 +136,7 @@ def test_a_recipe_needs_keras_3() -> None:
     ],
     ids=["sgd", "adamw"],
 )  # fmt: skip
+@pytest.mark.keras_3
 def test_a_run_with_a_recipe_goes_on_bit_for_bit(tmp_path: Path, tensorflow: Any, optimizer: dict[str, Any]) -> None:
     """It is stopped within an epoch; schedule, momentum and averages go on."""
     del tensorflow

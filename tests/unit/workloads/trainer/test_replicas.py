@@ -106,6 +106,7 @@ def test_each_device_drops_other_activations(tensorflow: Any) -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("amp_fp16", marks=pytest.mark.check)])
+@pytest.mark.keras_3
 def test_a_batch_in_parts_on_two_devices_is_that_of_one(tmp_path: Path, precision: str) -> None:
     """Each part holds the same images as on one device, so that batch norm sees the same ones."""
     job = one_step(accumulate=4, precision=precision)
@@ -125,6 +126,7 @@ def _weights(run_dir: Path) -> list[Any]:
 
 
 @pytest.mark.check
+@pytest.mark.keras_3
 def test_a_run_in_parts_on_two_devices_learns(tmp_path: Path) -> None:
     attempt(a_job(accumulate=2, epochs=3), tmp_path, devices=two_devices)
     assert events(tmp_path, name="end")[0]["hold_out_accuracy"] > 0.5
@@ -143,6 +145,7 @@ def test_parts_lie_where_each_device_finds_its_share(tensorflow: Any) -> None:
 
 
 @pytest.mark.parametrize("precision", ["amp_fp16", pytest.param("amp_bf16", marks=pytest.mark.check)])
+@pytest.mark.keras_3
 def test_a_model_trained_in_mixed_precision_is_kept_in_float32(tmp_path: Path, tensorflow: Any, precision: str) -> None:
     attempt(one_step(precision=precision), tmp_path)
     tensorflow.keras.mixed_precision.set_global_policy("float32")  # as where it is used

@@ -26,6 +26,7 @@ def test_seeds_are_the_same_everywhere_and_differ_in_every_part() -> None:
 
 @pytest.mark.train
 @pytest.mark.filterwarnings("default")
+@pytest.mark.keras_3
 def test_no_layer_of_one_seed_is_another_layer_of_the_next(tensorflow: Any) -> None:
     """Layer n of seed 1 was layer n + 1 of seed 0, bit by bit."""
     del tensorflow

@@ -85,6 +85,7 @@ def test_a_run_that_ended_early_stays_ended(early: Path) -> None:
     assert end["hold_out_accuracy"] == events(early, 1, "end")[0]["hold_out_accuracy"]
 
 
+@pytest.mark.keras_3
 def test_a_validation_that_was_broken_off_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """History, best weights, averages and state are those of a run that nobody disturbed, bit for bit."""
     job = validated(3, LEARNS, keep_best=True)
@@ -117,6 +118,7 @@ def test_a_validation_that_was_broken_off_is_made_up_for(tmp_path: Path, monkeyp
     ]
 
 
+@pytest.mark.keras_3
 def test_a_plateau_goes_on_where_it_was(tmp_path: Path) -> None:
     job = validated(3, min_change=0.2)
     attempt(job, tmp_path / "whole")

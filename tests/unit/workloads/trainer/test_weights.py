@@ -67,6 +67,7 @@ def fine_tuned(before: Path, **changes: Any) -> Any:
     return a_job(model=model, epochs=1, **changes)
 
 
+@pytest.mark.keras_3
 def test_frozen_blocks_end_the_run_as_they_began_it(tensorflow: Any, before: Path, tmp_path: Path) -> None:
     attempt(fine_tuned(before, model={"freeze": "block1"}), tmp_path)
     old, new = layers_of(tensorflow, before), layers_of(tensorflow, tmp_path / "output" / "model.keras")
@@ -78,6 +79,7 @@ def test_frozen_blocks_end_the_run_as_they_began_it(tensorflow: Any, before: Pat
     assert all(layer.trainable for layer in saved.layers)
 
 
+@pytest.mark.keras_3
 def test_the_last_layer_is_new_and_all_others_are_read(tensorflow: Any, before: Path, tmp_path: Path) -> None:
     attempt(fine_tuned(before, optimizer={"name": "sgd", "learning_rate": 1e-9, "momentum": 0}), tmp_path)
     old, new = layers_of(tensorflow, before), layers_of(tensorflow, tmp_path / "output" / "model.keras")
@@ -87,6 +89,7 @@ def test_the_last_layer_is_new_and_all_others_are_read(tensorflow: Any, before: 
     assert not near["dense_6"]
 
 
+@pytest.mark.keras_3
 def test_the_base_learns_at_its_share_of_the_rate(tensorflow: Any, before: Path, tmp_path: Path) -> None:
     moves = {}
     for share in (1.0, 0.01):
@@ -100,6 +103,7 @@ def test_the_base_learns_at_its_share_of_the_rate(tensorflow: Any, before: Path,
     assert moves[0.01] == pytest.approx(0.01 * moves[1.0], rel=0.5)
 
 
+@pytest.mark.keras_3
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(before: Path, tmp_path: Path) -> None:
     job = fine_tuned(before, model={"freeze": "block1"}, optimizer={"name": "adam", "base_rate_share": 0.1})
     job = job.model_copy(update={"epochs": 2})
@@ -118,6 +122,7 @@ def test_a_file_in_the_run_directory_stands_for_the_path(tensorflow: Any, before
     assert [layer.kind for layer in base.layers] == ["Conv2D", "BatchNormalization"] * 2 + ["Dense"] * 2
 
 
+@pytest.mark.keras_3
 def test_a_file_of_another_net_is_refused_with_its_shapes(tensorflow: Any, before: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"conv_2 has weights of 3x3x8x24.*the file of 3x3x8x16"):
         attempt(fine_tuned(before, model={"layers": [8, "M", 24, "M"]}), tmp_path / "a")
