@@ -40,12 +40,14 @@ def ramps(count: int = 64, side: int = 16) -> Any:
     return images
 
 
+@pytest.mark.keras_3
 def test_a_net_is_tested_on_the_centre(tensorflow: Any) -> None:
     images = ramps(2)
     centre = augmented_images(tensorflow, images, 12, training=False, resize=16, crop=0.1, flip=True, mixup=0.3)
     assert centre == pytest.approx(images[:, 2:14, 2:14].astype(float), abs=1e-3)
 
 
+@pytest.mark.keras_3
 def test_random_crops_are_parts_of_the_image(tensorflow: Any) -> None:
     """Along a ramp the step from pixel to pixel is the crop's width; no crop leaves the image, and no two are alike."""
     images = ramps()
@@ -63,6 +65,7 @@ def test_random_crops_are_parts_of_the_image(tensorflow: Any) -> None:
     assert np.abs(np.log(widths / heights)).max() > 0.1
 
 
+@pytest.mark.keras_3
 def test_a_crop_of_the_whole_is_the_image(tensorflow: Any) -> None:
     """Where each aspect ratio is cut to the image, a share of 1 keeps one side whole."""
     crops = augmented_images(tensorflow, ramps(), 16, training=True, crop=1.0)
@@ -81,6 +84,7 @@ def test_about_every_second_image_is_mirrored(tensorflow: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["brightness", "contrast", "saturation"])
+@pytest.mark.keras_3
 def test_colours_change_within_their_range(tensorflow: Any, key: str) -> None:
     images = ramps() // 4 + 64
     shown = augmented_images(tensorflow, images, 16, training=True, **{key: 0.2})
@@ -93,6 +97,7 @@ def test_colours_change_within_their_range(tensorflow: Any, key: str) -> None:
     )
 
 
+@pytest.mark.keras_3
 def test_mixup_mixes_images_from_both_ends_by_one_share(tensorflow: Any) -> None:
     images = np.zeros((4, 2, 2, 1), np.uint8)
     images[:, ...] = np.array([0, 100, 200, 40], np.uint8)[:, None, None, None]
@@ -108,6 +113,7 @@ def test_mixup_mixes_images_from_both_ends_by_one_share(tensorflow: Any) -> None
     assert np.asarray(model(images, training=False))[:, -1] == pytest.approx(np.ones(4))
 
 
+@pytest.mark.keras_3
 def test_the_loss_of_a_mixture_is_the_mixture_of_losses(tensorflow: Any) -> None:
     logits = np.log(np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], np.float32))
     outputs = np.concatenate([logits, np.full((2, 1), 0.75, np.float32)], axis=1)
@@ -117,6 +123,7 @@ def test_the_loss_of_a_mixture_is_the_mixture_of_losses(tensorflow: Any) -> None
     assert found == pytest.approx(by_hand, abs=1e-5)
 
 
+@pytest.mark.keras_3
 def test_smoothed_labels_are_spread_over_all_classes(tensorflow: Any) -> None:
     logits = np.log(np.array([[0.7, 0.2, 0.1]], np.float32))
     found = np.asarray(make_loss(tensorflow.keras, AugmentSpec(label_smoothing=0.3))(np.array([[0]]), logits))

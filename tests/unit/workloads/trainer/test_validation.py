@@ -50,6 +50,7 @@ def early(tmp_path_factory: pytest.TempPathFactory, tensorflow: Any) -> Path:
     return run_dir
 
 
+@pytest.mark.keras_3
 def test_a_run_ends_early_and_says_so(early: Path) -> None:
     (end,), (told,) = events(early, name="end"), events(early, name="early_end")
     assert (end["state"], end["epoch"], end["step"], end["best_epoch"]) == ("done", 3, 15, 1)
@@ -59,6 +60,7 @@ def test_a_run_ends_early_and_says_so(early: Path) -> None:
     assert [float(row["rate"]) for row in rows(early)] == pytest.approx([1e-6, 1e-6, 5e-7])
 
 
+@pytest.mark.keras_3
 def test_the_model_is_that_of_the_best_validation(early: Path) -> None:
     assert metrics(early)["best_epoch"] == 1
     first = events(early, name="epoch")[0]
@@ -67,6 +69,7 @@ def test_the_model_is_that_of_the_best_validation(early: Path) -> None:
     assert "with the weights of epoch 1, the best validation" in (early / "output/report.md").read_text()
 
 
+@pytest.mark.keras_3
 def test_the_reports_come_home_with_the_model(early: Path) -> None:
     manifest = json.loads((early / "output/manifest.json").read_text(encoding="utf-8"))
     reports = ["metrics.csv", "curves.png", "confusion.csv", "report.md", "events.out.tfevents.trainplan"]
@@ -77,6 +80,7 @@ def test_the_reports_come_home_with_the_model(early: Path) -> None:
     assert np.trace(table) / 360 == pytest.approx(metrics(early)["hold_out_accuracy"], abs=1e-6)
 
 
+@pytest.mark.keras_3
 def test_a_run_that_ended_early_stays_ended(early: Path) -> None:
     attempt(validated(6, patience=2, min_change=0.2, keep_best=True), early, 2)
     assert events(early, 2, "epoch") == []
