@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import io
-import json
 import os
 import sys
 from contextlib import suppress
@@ -107,6 +106,8 @@ def _say(error: object, *, as_json: bool = False) -> int:
 
     assert isinstance(error, PlanError)
     if as_json and is_empty(sys.stdout):
+        import json
+
         # A program that reads one JSON document must not find two.
         record = {"error": error.message, "hint": error.hint, "exit_code": int(error.exit_code)}
         sys.stdout.write(json.dumps(record) + "\n")

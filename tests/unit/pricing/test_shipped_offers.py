@@ -229,3 +229,17 @@ def test_the_states_are_those_of_their_sources(offers: list[Offer], collected: l
     for row in collected:
         assert states[row["provider"], row["instance_type"]] == row["status"].split()[0].rstrip(";"), row
     assert {row["status"].split()[0].rstrip(";") for row in collected} >= {"active", "legacy", "deprecated", "retired"}
+
+
+def test_the_documentation_counts_the_offers_of_the_shipped_tables(shipped: Catalog) -> None:
+    """offers, of them retired, without a day, the oldest price (with a remark), the newest"""
+    lines = (ROOT / "docs" / "prices.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    documented = [[*row[:4], row[4][:10], row[5]] for row in rows if row[0] in CLOUDS and len(row) == 6]
+    assert documented == [
+        [
+            one.provider, f"{one.offers:,}", f"{one.retired_offers:,}", f"{one.undated_prices:,}",
+            str(one.oldest_price), str(one.newest_price),
+        ]
+        for one in shipped.summary(TODAY)
+    ]  # fmt: skip
