@@ -30,6 +30,7 @@ from workloads.terms import (
     MAX_IMAGE_SIZE_PX,
     MAX_IMAGES,
     MAX_LAYERS,
+    MAX_NODES,
     MAX_SECRETS,
     MAX_USD,
     DataName,
@@ -49,6 +50,7 @@ __all__ = [
     "MAX_IMAGES",
     "MAX_IMAGE_SIZE_PX",
     "MAX_LAYERS",
+    "MAX_NODES",
     "MAX_SECRETS",
     "MAX_USD",
     "Constraints",
@@ -196,6 +198,9 @@ class TrainingJob(Value):
     augment: AugmentSpec = AugmentSpec()
     validation: ValidationSpec = ValidationSpec()
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
+    nodes: Annotated[
+        int, Field(strict=True, ge=1, le=MAX_NODES, description="machines that train one model together, at most")
+    ] = 1
     checkpoint_every: Duration = timedelta(minutes=10)
     constraints: Constraints = Constraints()
     objective: Objective = Objective.COST
@@ -228,7 +233,10 @@ class TrainingJob(Value):
 
     @model_serializer(mode="wrap")
     def _used(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_unused(dump(self))
+        values = without_unused(dump(self))
+        if self.nodes == 1:  # A later key: the trainer of an earlier version can read a job that does without it.
+            values.pop("nodes", None)
+        return values
 
     @property
     def micro_batch_size(self) -> int:
@@ -322,9 +330,9 @@ class TrainingJob(Value):
         """Sixteen hex digits that are equal for jobs that train the same thing.
 
         Limits and preferences are left out: a run under a new deadline goes on from the same checkpoint. So are the
-        size of the data and references to secrets.
+        size of the data, references to secrets, and `nodes`: a run that loses a machine goes on with fewer.
         """
-        left_out = {"name", "constraints", "objective", "on_slow", "checkpoint_every", "secrets"}
+        left_out = {"name", "constraints", "objective", "on_slow", "checkpoint_every", "secrets", "nodes"}
         trained = self.model_dump(mode="json", exclude=left_out)
         del trained["data"]["size_bytes"]
         if self.accumulate == 1:  # A field that came later: what does without it keeps the digest it had.

@@ -10,6 +10,7 @@ MAX_IMAGES = 10**12
 MAX_USD = 10**9
 MAX_DATA_BYTES = 10**15
 MAX_SECRETS = 50
+MAX_NODES = 1_024
 
 
 class Precision(StrEnum):

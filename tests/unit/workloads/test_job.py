@@ -115,6 +115,7 @@ def test_a_folder_tells_nothing() -> None:
         ({"data": {"url": "ftp://x"}}, "pattern"),
         ({"model": {"preset": "vgg16", "image_size": 31}}, "maxpool5"),
         ({"checkpoint_every": "0.5s"}, "at least 1s"),
+        ({"nodes": 0}, "greater than or equal to 1"),
         ({"container": "python:3.11"}, "digest"),
         ({"name": "Über"}, "pattern"),
         ({"name": "a" * 64}, "pattern"),
@@ -185,6 +186,7 @@ SAME_TRAINING: list[dict[str, Any]] = [
     {"objective": "time"},
     {"on_slow": "stop"},
     {"checkpoint_every": "1m"},
+    {"nodes": 4},
     {"precision": "fp32", "xla": False, "framework": "tensorflow", "seed": 0, "container": None},
     {"secrets": {"TOKEN": "aws-sm:arn:aws:secretsmanager:eu-west-1:1:secret:token"}},
 ]
@@ -228,6 +230,11 @@ def test_json_and_back(changes: dict[str, Any]) -> None:
     again = job_from_json(job.to_json())
     assert again == job
     assert (again.to_json(), again.digest()) == (job.to_json(), job.digest())
+
+
+def test_a_job_for_one_machine_can_be_read_by_an_earlier_trainer() -> None:
+    assert "nodes" not in json.loads(a_job(nodes=1).to_json())
+    assert json.loads(a_job(nodes=2).to_json())["nodes"] == 2
 
 
 def test_a_budget_is_a_number_in_json() -> None:
