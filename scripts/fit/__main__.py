@@ -13,6 +13,7 @@ from scripts.fit.others import other_arrays, read_others
 from scripts.fit.pairs import read_pairs
 from scripts.fit.report import figures, moved_figures, summary, write_report
 from scripts.fit.rows import arithmetic, read_rows
+from scripts.fit.scaling import read_scaling, scaling_lines, with_width, write_scaling
 from scripts.fit.store import rounded, write_model
 from scripts.fit.totals import predict_totals, write_totals
 from scripts.fit.widths import half_widths, sharing_scales, version_shift
@@ -45,8 +46,9 @@ def main() -> int:
         sys.stderr.write(f"{line}\n")
     totals = predict_totals(rows, pairs, others)
     write_totals(totals)
+    write_scaling(with_width(read_scaling()))
     write_report(rows, tested, totals)
-    for line in summary(tested):
+    for line in (*summary(tested), "", *scaling_lines(read_scaling())):
         sys.stdout.write(f"{line}\n")
     return 0
 

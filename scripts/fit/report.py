@@ -23,12 +23,14 @@ from scripts.fit.report_text import (
     HOSTS,
     MOVES,
     PUBLISHED,
+    SEVERAL_MACHINES,
     SHARING,
     SHORTFALLS,
     WHOLE_RUN_PARTS,
     WHOLE_RUNS,
     WHY,
 )
+from scripts.fit.scaling import read_scaling, scaling_lines
 from scripts.fit.sharing import sharing_lines
 from scripts.fit.totals import total_lines
 from scripts.fit.widths import crossed_half_widths, half_widths
@@ -119,6 +121,7 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], totals: Sequence
         lines += [f"## {title}", "", *_by_fold(rows, tested, test), ""]
     lines += ["## The worst rows, and why", "", *_worst(rows, tested), "", PUBLISHED]
     lines += ["## Whole runs", "", WHOLE_RUNS, *total_lines(totals), "", WHOLE_RUN_PARTS]
+    lines += ["## Several machines", "", SEVERAL_MACHINES, *scaling_lines(read_scaling()), ""]
     lines += ["## Hosts without accelerator", "", HOSTS, *host_lines(), "", *processor_lines(), ""]
     lines += ["## What is missing", "", *_missed(tested, widths), *_missed_decisions(decided), SHORTFALLS]
     target.parent.mkdir(exist_ok=True)

@@ -74,6 +74,14 @@ that never saw that card, so no two of them share their error. Or one candidate 
 as they are to whoever asks. A source that is unseen leaves K80 and V100 alone, which another source measured.
 """
 
+SEVERAL_MACHINES = """Seconds of a step, or of one all-reduce, as published (`planner/throughput/data/scaling.csv`) and as computed from the
+rate of one machine. `make accuracy` prints this table and `python -m scripts.fit.scaling` it alone, in seconds. The last column
+has constants that were fitted without the row's source. Rows of Horovod and BytePS state no rates but efficiencies and
+ratios; a Pascal card without a name is taken for a P100, and a network that is not told for 10 Gbit/s. No run of the
+trainer itself on several rented machines was measured, and how much of the exchange its backward pass hides is not known:
+the low end of an estimate hides nothing.
+"""
+
 HOSTS = """`planner/throughput/host.py` is fitted by itself to steps of 21 cases on two cores of an AMD EPYC (Zen 4) under Keras on
 TensorFlow 2.21, 2026-11-21 (its comments state them); its own test holds it against some. Rows of the shipped table that
 state the vCPUs of their host are listed here with what it says of them; it was not fitted to those. Its interval is a
