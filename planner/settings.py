@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from planner.errors import BadInputError, ThisMachineError
-from providers.registry import CLOUDS, account_in_use, is_here, is_simulated
+from providers.registry import TABLES, account_in_use, is_here, is_simulated
 from providers.stores.places import bucket_region
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
     for key in _KEYS:
         if value := environment.get(f"PLAN_{key.upper()}"):
             values[key] = value
-    clouds = {name: _cloud(name, values.get(name, {}), environment, source) for name in CLOUDS}
+    clouds = {name: _cloud(name, values.get(name, {}), environment, source) for name in TABLES}
     return Settings(
         home=home,
         engine=_engine(values.get("engine", "auto"), source),
@@ -204,7 +204,7 @@ def _read(source: Path) -> dict[str, Any]:
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{source}: {error}", "mend or remove it; every setting has a default") from None
     for key in values:
-        if key not in (names := (*_KEYS, *CLOUDS, "prices")):
+        if key not in (names := (*_KEYS, *TABLES, "prices")):
             raise BadInputError(f"{source}: there is no setting {key!r}", f"known: {', '.join(names)}")
     return values
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from providers.base import Provider, ProviderSettings
     from providers.cloud.bill import BillTeller
 
-THIS_MACHINE, SIMULATED = "local", "sim"
+THIS_MACHINE, SIMULATED, CLUSTER = "local", "sim", "slurm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +77,18 @@ class Vendor:
     """A provider.
 
     `make` is the factory of its Provider. `rates` is what a provider charges that the catalog does not have
-    (ProviderRates). `rents`: it bills by the hour, and has a table of its own in the settings, whose keys its provider
-    knows. `bill` is the factory of who lists what bills. `secret_kind` is how a reference to its own store of secrets
-    begins. `reclaim` is None for a rate that is not known, or known offer by offer from a Spot Advisor (`has_advisor`;
-    planner/forecast/spot.py). `account` tells which account is in use. `notice_seconds` is what the vendor gives
-    before it takes a machine back.
+    (ProviderRates). `rents`: it bills by the hour. `has_table`: it rents nothing, and has a table of its own in the
+    settings all the same; the keys of a table are known to its provider. `bill` is the factory of who lists what
+    bills. `secret_kind` is how a reference to its own store of secrets begins. `reclaim` is None for a rate that is not
+    known, or known offer by offer from a Spot Advisor (`has_advisor`; planner/forecast/spot.py). `account` tells which
+    account is in use. `notice_seconds` is what the vendor gives before it takes a machine back.
     """
 
     name: str
     make: str
     rates: str = ""
     rents: bool = True
+    has_table: bool = False
     bill: str = ""
     storage: Storage | None = None
     secret_kind: str = ""
@@ -101,6 +102,13 @@ class Vendor:
 VENDORS = (
     Vendor(name=THIS_MACHINE, make="providers.local.provider:make", rents=False),
     Vendor(name=SIMULATED, make="providers.sim.provider:make", rates="providers.sim.catalogue:RATES", rents=False),
+    Vendor(
+        name=CLUSTER,
+        make="providers.slurm.provider:make",
+        rates="providers.slurm.offers:RATES",
+        rents=False,
+        has_table=True,
+    ),
     Vendor(
         name="aws",
         make="providers.aws.provider:make",
@@ -187,7 +195,9 @@ _BY_NAME = {one.name: one for one in VENDORS}
 FACTORIES = {one.name: one.make for one in VENDORS}
 """Where a run can be launched."""
 CLOUDS = tuple(one.name for one in VENDORS if one.rents)
-"""Where a launch rents for money. Each has a table of its own in the settings, whose keys its provider knows."""
+"""Where a launch rents for money."""
+TABLES = tuple(one.name for one in VENDORS if one.rents or one.has_table)
+"""Those with a table of their own in the settings."""
 
 
 def names() -> tuple[str, ...]:

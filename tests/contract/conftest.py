@@ -22,6 +22,7 @@ from tests.contract.local import (
     build_tiny_image,
 )
 from tests.contract.sim import SimHarness
+from tests.contract.slurm import SlurmHarness
 from tests.contract.tpu import TpuHarness
 from tests.doubles.aws import quick, remote
 from tests.doubles.azure.client import Double
@@ -44,6 +45,7 @@ HARNESSES = {
     "gcp": GcpHarness,
     "gcp-tpu": TpuHarness,
     "azure": AzureHarness,
+    "slurm": SlurmHarness,
 }
 NEEDS = {
     "local-engine": "engine",

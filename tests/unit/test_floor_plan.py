@@ -21,7 +21,7 @@ PROVIDERS_MODULES = {"__init__", "base", "errors", "hardware", "registry", "valu
 """`hardware` is this computer as hardware, which the planner and providers/local look at."""
 SHARED = {"agent", "cloud", "stores"}
 """Folders of `providers/` that belong to no vendor."""
-OF_THIS_COMPUTER = {"local", "sim"}
+OF_THIS_COMPUTER = {"local", "sim", "slurm"}
 """Providers that rent nothing: a floor plan of rented machines does not fit them."""
 
 PLAN = {
@@ -92,6 +92,17 @@ OTHERS = {
         "translate": "values and codes of the simulated cloud as those of the seam",
         "values": "machines, what comes with them, and what goes wrong on purpose",
         "world": "the state and the time",
+    },
+    "slurm": {
+        "api": "the commands as they leave: a protocol, and a shell here or over ssh behind it",
+        "doctor": "what every launch needs, and whether a partition takes a job",
+        "errors": "what Slurm's commands complain of, and the reaction each calls for",
+        "offers": "partitions as offers",
+        "provider": "the protocol of providers/base.py",
+        "reply": "jobs and what they leave in their run directory, as values of the seam",
+        "request": "a launch as the sbatch that makes its job",
+        "settings": "what a person sets",
+        "store": "a run directory on the shared file system",
     },
     "agent": {
         "__main__": "the command of agent.pyz",

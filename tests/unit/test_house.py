@@ -177,9 +177,9 @@ def test_the_planner_treats_no_provider_by_its_name() -> None:
 
 
 def test_the_registry_and_the_folders_of_stores_agree() -> None:
-    """The local and the simulated provider make their stores themselves."""
+    """Providers that rent nothing make their stores themselves."""
     folders = {path.parent.name for path in (ROOT / "providers").glob("*/store.py")}
-    assert set(STORES) == folders - {"local", "sim", "agent", "stores"}
+    assert set(STORES) == folders - {"local", "sim", "slurm", "agent", "stores"}
     assert all(path.partition(":")[0] == f"providers.{name}.store" for name, path in STORES.items())
 
 

@@ -1,0 +1,1 @@
+"""Slurm's commands over processes of this machine."""

@@ -1,0 +1,188 @@
+"""A cluster of one node: the commands that a client sends, answered as the real ones of Slurm 22.05 answer them
+(tests/data/slurm has their recorded replies). A job's script runs for real, as a process of this machine; the commands
+that it calls itself (srun, scancel, scontrol) are programs of node_commands.py, found first on its PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from providers.errors import TransientError
+from providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, ShellHere, Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+NODE_COMMANDS = Path(__file__).parent / "node_commands.py"
+PARTITIONS = ("two",)
+_LIVES = ("PENDING", "RUNNING")
+_SBATCH_REFUSED = "sbatch: error: Batch job submission failed: "
+_NO_CONTROLLER = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+
+
+@dataclass
+class Job:
+    """`process` is the batch script; None while the job waits."""
+
+    number: int
+    arguments: tuple[str, ...]
+    script: str
+    submitted_at: datetime
+    process: subprocess.Popen[bytes] | None = None
+    started_at: datetime | None = None
+    cancelled: bool = False
+
+    def option(self, name: str, default: str = "") -> str:
+        values = [word.partition("=")[2] for word in self.arguments if word.startswith(f"--{name}=")]
+        return values[-1] if values else default
+
+    @property
+    def state(self) -> str:
+        if self.process is None:
+            return "CANCELLED" if self.cancelled else "PENDING"
+        code = self.process.poll()
+        if code is None:
+            return "RUNNING"
+        if self.cancelled:
+            return "CANCELLED"
+        return "COMPLETED" if code == 0 else "FAILED"
+
+
+@dataclass
+class Cluster:
+    """`refuses` is what sbatch complains of, "" where it accepts; `is_silent`: the controller does not answer.
+    `loses_reply`: the next sbatch takes effect, and its answer is lost. `is_full`: jobs wait."""
+
+    folder: Path
+    jobs: list[Job] = field(default_factory=list)
+    refuses: str = ""
+    is_silent: bool = False
+    loses_reply: bool = False
+    is_full: bool = False
+
+    def run(
+        self, command: Sequence[str], streams: Streams = NO_STREAMS, timeout_seconds: float = ANSWER_SECONDS
+    ) -> Completed:
+        """Answer a client's command; what is not Slurm's runs for real (providers.slurm.api.Shell)."""
+        words = list(command)
+        if words[0] == "env":
+            words = words[2:]
+        commands = {"squeue": self._squeue, "sbatch": self._sbatch, "scancel": self._scancel, "sinfo": self._sinfo}
+        if words[0] not in commands:
+            return ShellHere(os.environ).run(command, streams, timeout_seconds)
+        if self.is_silent:
+            return Completed(exit_code=1, stderr=f"{words[0]}: error: {_NO_CONTROLLER}\n")
+        return commands[words[0]](words[1:], streams)
+
+    def end_all(self) -> None:
+        """End the processes of all jobs."""
+        for job in self.jobs:
+            self._end(job)
+
+    def _sinfo(self, words: Sequence[str], streams: Streams) -> Completed:
+        del words, streams
+        return Completed(exit_code=0, stdout=b"two*|up|1:00:00|2|idle|1|6000|(null)|(null)\n")
+
+    def _squeue(self, words: Sequence[str], streams: Streams) -> Completed:
+        del streams
+        wanted = {word.partition("=")[2] for word in words if word.startswith("--name=")}
+        shown = [job for job in self.jobs if not wanted or job.option("job-name") in wanted]
+        return Completed(exit_code=0, stdout="".join(map(_line, shown)).encode())
+
+    def _sbatch(self, words: Sequence[str], streams: Streams) -> Completed:
+        if "--version" in words:
+            return Completed(exit_code=0, stdout=b"slurm-wlm 22.05.8\n")
+        if self.refuses:
+            return Completed(exit_code=1, stderr=f"{_SBATCH_REFUSED}{self.refuses}\n")
+        partition = next((word.partition("=")[2] for word in words if word.startswith("--partition=")), PARTITIONS[0])
+        if partition not in PARTITIONS:
+            complaint = f"sbatch: error: invalid partition specified: {partition}\n"
+            return Completed(exit_code=1, stderr=f"{complaint}{_SBATCH_REFUSED}Invalid partition name specified\n")
+        if "--test-only" in words:
+            starts = "sbatch: Job 2 to start at 2026-11-23T20:59:44 using 2 processors on nodes n[1-2] in partition two"
+            return Completed(exit_code=0, stderr=f"{starts}\n")
+        job = Job(number=len(self.jobs) + 1, arguments=tuple(words), script=streams.data.decode(), submitted_at=_now())
+        self.jobs.append(job)
+        if not self.is_full:
+            self._start(job)
+        if self.loses_reply:
+            self.loses_reply = False
+            raise TransientError("the answer was lost")
+        return Completed(exit_code=0, stdout=f"{job.number}\n".encode())
+
+    def _scancel(self, words: Sequence[str], streams: Streams) -> Completed:
+        del streams
+        numbers = {int(word) for word in words if word.isdigit()}
+        for job in self.jobs:
+            if job.number in numbers and job.state in _LIVES:
+                job.cancelled = True
+                self._end(job)
+        return Completed(exit_code=0)
+
+    def _start(self, job: Job) -> None:
+        folder = self.folder / str(job.number)
+        commands = folder / "bin"
+        commands.mkdir(parents=True)
+        for name in ("srun", "scancel", "scontrol"):
+            program = commands / name
+            program.write_text(f'#!/bin/sh\nexec {sys.executable} {NODE_COMMANDS} {name} "$@"\n', encoding="utf-8")
+            program.chmod(0o755)
+        script = folder / "script"
+        script.write_text(job.script, encoding="utf-8")
+        environment = {
+            **os.environ,
+            "PATH": f"{commands}:{os.environ['PATH']}",
+            "SLURM_JOB_ID": str(job.number),
+            "SLURM_JOB_NUM_NODES": "1",
+            "SLURM_JOB_NODELIST": "n1",
+            "DOUBLE_FOLDER": str(folder),
+        }
+        with Path(job.option("output")).open("ab") as log:
+            job.process = subprocess.Popen(
+                ["sh", script],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        job.started_at = _now()
+
+    def _end(self, job: Job) -> None:
+        """Kill the script, the step and the trainer: each is a process group of its own."""
+        if job.process is None:
+            return
+        groups = [job.process.pid, *_numbers([self.folder / str(job.number) / "step"])]
+        for group in groups:
+            try:
+                os.killpg(group, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        job.process.wait()
+
+
+def _line(job: Job) -> str:
+    started = f"{job.started_at.timestamp():.0f}" if job.started_at else "N/A"
+    reason = "Resources" if job.state == "PENDING" else "None"
+    nodes = re.sub(r"^1-", "", job.option("nodes", "1"))
+    cells = (
+        *(str(job.number), job.option("job-name", "sbatch"), job.state, f"{job.submitted_at.timestamp():.0f}", started),
+        *("N/A", reason, nodes, job.option("comment", "(null)")),
+    )
+    return "|".join(cells) + "\n"
+
+
+def _numbers(files: Iterable[Path]) -> list[int]:
+    return [int(file.read_text()) for file in files if file.is_file()]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251  what is started here lives in real time
