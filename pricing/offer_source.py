@@ -96,6 +96,39 @@ class GivenOffers:
         }
 
 
+class AddedOffers:
+    """The offers of a catalog and those that one provider lists itself."""
+
+    def __init__(self, given: GivenOffers, catalog: OfferSource) -> None:
+        self._given = given
+        self._catalog = catalog
+
+    @property
+    def devices(self) -> DeviceTable:
+        return self._catalog.devices
+
+    @property
+    def rates(self) -> Mapping[str, ProviderRates]:
+        return self._given.rates
+
+    @property
+    def regions(self) -> frozenset[str]:
+        return self._catalog.regions | self._given.regions
+
+    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:
+        return [*self._catalog.rentals(query, today), *self._given.rentals(query, today)]
+
+    def offers(self, item: OfferQuery | Iterable[int], today: date) -> list[Offer]:
+        if isinstance(item, OfferQuery):
+            return [*self._catalog.offers(item, today), *self._given.offers(item, today)]
+        row_ids = list(item)
+        listed = iter(self._catalog.offers([row_id for row_id in row_ids if row_id >= 0], today))
+        return [next(listed) if row_id >= 0 else self._given.offers([row_id], today)[0] for row_id in row_ids]
+
+    def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:
+        return {**self._catalog.quotes(query, today), **self._given.quotes(query, today)}
+
+
 def _row(rental: Rental, places: list[Placement], unrankable: int) -> RentalPlaces:
     first = places[0] if places else None
     return RentalPlaces(rental, Places(first, len(places), unrankable, lambda: places))

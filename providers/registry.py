@@ -108,6 +108,7 @@ VENDORS = (
         rates="providers.slurm.offers:RATES",
         rents=False,
         has_table=True,
+        traces=Traces(variables=(), files=(), sign_in="set directory in [slurm]: docs/slurm.md"),
     ),
     Vendor(
         name="aws",
@@ -213,6 +214,12 @@ def vendor(name: str) -> Vendor | None:
 def is_here(provider: str) -> bool:
     """Whether it is this machine: nothing is rented, and nobody else has the run directories."""
     return provider == THIS_MACHINE
+
+
+def is_own(provider: str) -> bool:
+    """Whether the person's own computer or cluster trains: no agent of ours runs there, and what is in the run directory
+    was written under the person's own account."""
+    return provider in (THIS_MACHINE, CLUSTER)
 
 
 def is_estimated_only(provider: str) -> bool:

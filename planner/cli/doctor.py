@@ -14,7 +14,7 @@ import typer
 
 from planner.cli import build, options
 from planner.errors import NothingLeftError, from_provider
-from planner.forecast.build_plan import PlanQuery, make_plan, with_simulated_offers
+from planner.forecast.build_plan import PlanQuery, make_plan, with_listed_offers
 from planner.forecast.check import Examination, Judged, examine
 from planner.runs.runner import refused
 from planner.settings import Settings
@@ -90,7 +90,7 @@ def _cheapest(one: Provider, job: TrainingJob | None, settings: Settings) -> lis
         return list(one.offers(OfferQuery()))
     job = job or options.job_from_options(dict(zip(("model", "dataset"), DEFAULT_JOB, strict=True)))
     query = PlanQuery(providers=(one.name,), every_place=True, limit=_LOOKED_AT)
-    query = with_simulated_offers(query, lambda _: one)
+    query = with_listed_offers(query, lambda _: one, settings, lambda _: None)
     try:
         plan = make_plan(job, query, settings, build.clock().now())
     except NothingLeftError:

@@ -13,7 +13,7 @@ import typer
 from planner.cli import options
 from planner.clock import SystemClock
 from planner.errors import BadInputError
-from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_simulated_offers
+from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_listed_offers
 from providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def command(
         from planner.runs.own_use import own_prices_now
 
         query = query._replace(own_prices=own_prices_now(settings, SystemClock().now()))
-    query = with_simulated_offers(query, lambda name: _provider(name, settings))
+    query = with_listed_offers(query, lambda name: _provider(name, settings), settings, _tell)
     now = SystemClock().now()
     query = query._replace(evidence=_evidence(settings, now))
     plan = make_plan(job, query, settings, now, _tell)
@@ -95,7 +95,7 @@ def command(
 
 
 def _provider(name: str, settings: Settings) -> Provider:
-    """Providers are imported for the simulated cloud alone: the catalog has the offers of the others."""
+    """Providers are imported for the simulated cloud and a cluster alone: the catalog has the offers of the others."""
     from planner.cli import build
 
     return build.provider(name, settings)

@@ -31,9 +31,9 @@ from pricing.offers import OfferQuery
 from pricing.own_prices import OwnPrices
 from pricing.own_rates import WithOwnRates, current_rates
 from providers.cloud.regions import regions_of
-from providers.errors import BadRequestError
+from providers.errors import BadRequestError, ProviderError
 from providers.hardware import this_machine
-from providers.registry import SIMULATED, THIS_MACHINE, rates_told_by
+from providers.registry import CLUSTER, SIMULATED, THIS_MACHINE, rates_told_by
 from workloads.layers import macs
 from workloads.nearest import nearest_names
 
@@ -79,16 +79,40 @@ class PlanQuery(NamedTuple):
     scores: Mapping[MachinePlace, Obtainability] = MappingProxyType({})
 
 
-def with_simulated_offers(query: PlanQuery, provider_of: Callable[[str], Provider]) -> PlanQuery:
-    """The offers of the simulated cloud, where it alone was asked for: the catalog has what can really be rented."""
-    if query.providers != (SIMULATED,):
-        return query
-    from pricing.offer_source import GivenOffers
+def with_listed_offers(
+    query: PlanQuery, provider_of: Callable[[str], Provider], settings: Settings, say: Callable[[str], None]
+) -> PlanQuery:
+    """The query with the offers that providers list themselves: those of the simulated cloud alone, where it alone was
+    asked for, and those of the person's cluster beside the catalog. `say` is told of a cluster that does not answer.
 
-    rates = rates_told_by(SIMULATED)
-    return query._replace(
-        offer_source=lambda catalog: GivenOffers(provider_of(SIMULATED).offers(OfferQuery()), rates, catalog)
-    )
+    Raises BadInputError where the cluster was asked for and none is set up, ProviderError where it does not answer.
+    """
+    if query.providers == (SIMULATED,):
+        from pricing.offer_source import GivenOffers
+
+        simulated = rates_told_by(SIMULATED)
+        return query._replace(
+            offer_source=lambda catalog: GivenOffers(provider_of(SIMULATED).offers(OfferQuery()), simulated, catalog)
+        )
+    if not settings.clouds.get(CLUSTER):
+        if CLUSTER in query.providers:
+            raise BadInputError("no cluster is set up", "set directory in [slurm] (docs/slurm.md)")
+        return query
+    return query if query.providers and CLUSTER not in query.providers else _with_cluster(query, provider_of, say)
+
+
+def _with_cluster(query: PlanQuery, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> PlanQuery:
+    from pricing.offer_source import AddedOffers, GivenOffers
+
+    try:
+        offers = provider_of(CLUSTER).offers(OfferQuery())
+    except ProviderError as error:
+        if CLUSTER in query.providers:
+            raise
+        say(f"{CLUSTER}: left out: {error.message}")
+        return query
+    rates = rates_told_by(CLUSTER)
+    return query._replace(offer_source=lambda catalog: AddedOffers(GivenOffers(offers, rates, catalog), catalog))
 
 
 def make_plan(
@@ -116,7 +140,7 @@ def _with_own_prices(query: PlanQuery, settings: Settings, catalog: Catalog, now
     """The query with the person's own rates, where it has none. Raises BadInputError for a provider that is not known:
     what was written for it would never be used."""
     providers = {rate.provider for rate in settings.own_rates} | {one.provider for one in settings.own_credits}
-    _checked_names("provider (prices in settings.toml)", providers, {*catalog.rates, SIMULATED, THIS_MACHINE})
+    _checked_names("provider (prices in settings.toml)", providers, {*catalog.rates, SIMULATED, CLUSTER, THIS_MACHINE})
     if query.own_prices is not None or not settings.own_rates:
         return query
     own = current_rates(settings.own_rates, now.date(), settings.accounts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from planner.datasets.transfer import providers_of
 from planner.errors import BadInputError, RefusedError, from_provider
-from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_simulated_offers
+from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_listed_offers
 from planner.forecast.check import judge
 from planner.forecast.quotas import within_quotas
 from planner.report.tables import machine_line
@@ -24,7 +24,7 @@ from planner.settings import Settings
 from pricing.offers import OfferQuery
 from providers.base import Provider, Resolver
 from providers.errors import ProviderError
-from providers.registry import CLOUDS, THIS_MACHINE, names
+from providers.registry import CLOUDS, CLUSTER, THIS_MACHINE, names
 
 if TYPE_CHECKING:
     from planner.datasets.transfer import DataTransfer
@@ -69,7 +69,7 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
         every_place=True, limit=MOST_TARGETS, own_prices=own_prices_now(around.settings, now),
         evidence=read_evidence(around.settings.journal, now, around.say),
     )  # fmt: skip
-    everywhere = with_simulated_offers(query, around.provider_of)
+    everywhere = with_listed_offers(query, around.provider_of, around.settings, around.say)
     plan = make_plan(job, everywhere, around.settings, now, around.say)
     for line in plan.own_notes:
         around.say(line)
@@ -161,8 +161,9 @@ def _as_it_would_be(provider: Provider, request: LaunchRequest) -> LaunchRequest
 
 
 def _signed_in(around: Surroundings) -> tuple[str, ...]:
-    """The clouds that a launch over all of them goes to. Raises RefusedError where nobody is signed in to any."""
-    clouds = [name for name in names() if name in CLOUDS]
+    """The clouds, and the cluster that is set up, that a launch over all of them goes to. Raises RefusedError where
+    nobody is signed in to any."""
+    clouds = [name for name in names() if name in CLOUDS or (name == CLUSTER and around.is_used(name))]
     usable = tuple(name for name in clouds if around.is_used(name))
     if not usable:
         raise RefusedError(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from planner.errors import StateError
 from providers.agent.signatures import Vouching
-from providers.registry import is_here
+from providers.registry import is_own
 
 if TYPE_CHECKING:
     from planner.runs.run import Run
@@ -47,10 +47,11 @@ class RunKeys:
     def vouching(self, run: Run) -> Vouching | None:
         """What the results of the run's machines are checked with; one that is off where the run has no key.
 
-        None for a run on this computer: no agent runs there, and nobody else writes its run directory.
+        None for a run on this computer or the person's own cluster: no agent runs there, and nobody else writes its run
+        directory.
         Raises StateError.
         """
-        return None if is_here(run.provider) else Vouching(self.key(run), run.run_id)
+        return None if is_own(run.provider) else Vouching(self.key(run), run.run_id)
 
     def _secret(self, since: datetime) -> tuple[bytes, datetime]:
         """The secret and since when there is one; made now, as of `since`, where there is none."""

@@ -60,6 +60,11 @@ class NodeGroup:
     features: tuple[str, ...]
     time_limit_minutes: int | None
 
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """What may name its accelerators: the GRES kind, or else a feature of the nodes."""
+        return tuple(text for text in (self.kind, *self.features) if text) if self.count else ()
+
 
 def node_groups(text: str) -> tuple[NodeGroup, ...]:
     """The groups of nodes that take jobs, of partitions that are up. A line that cannot be read is left out."""
@@ -103,9 +108,9 @@ def offers(
 ) -> tuple[Offer, ...]:
     """An offer for each partition and kind of device: the processors of a whole node, or 1, 2, 4, ... accelerators.
 
-    `device_name` leads a spelling to the canonical device, or None; accelerators that it does not know by GRES kind or
-    feature keep their kind, and nothing can be predicted for them. Region is the partition, instance type what sbatch
-    is asked for.
+    `device_name` leads a spelling to the canonical device, or None; accelerators that it knows by no GRES kind or feature
+    are left out, since nothing can be predicted for them. Region is the partition, instance type what sbatch is asked
+    for.
     """
     made: dict[tuple[str, str], Offer] = {}
     for group in groups:
@@ -140,13 +145,14 @@ def _of_group(
     if not group.count:
         yield _offer(group, settings, today, CPU_DEVICE, 1)
         return
-    spellings = (group.kind, *group.features)
-    device = next((name for spelling in spellings if spelling and (name := device_name(spelling))), None)
+    device = next((name for spelling in group.spellings if (name := device_name(spelling))), None)
+    if device is None:
+        return
     count = 1
     while count < group.count:
-        yield _offer(group, settings, today, device or group.kind or "unknown GPU", count)
+        yield _offer(group, settings, today, device, count)
         count *= 2
-    yield _offer(group, settings, today, device or group.kind or "unknown GPU", group.count)
+    yield _offer(group, settings, today, device, group.count)
 
 
 def _offer(group: NodeGroup, settings: SlurmSettings, today: date, device: str, count: int) -> Offer:
