@@ -217,8 +217,8 @@ def is_here(provider: str) -> bool:
 
 
 def is_own(provider: str) -> bool:
-    """Whether the person's own computer or cluster trains: no agent of ours runs there, and what is in the run directory
-    was written under the person's own account."""
+    """Whether the person's own computer or cluster trains: no agent of ours runs there, and what is in the run
+    directory was written under the person's own account."""
     return provider in (THIS_MACHINE, CLUSTER)
 
 

@@ -108,9 +108,9 @@ def offers(
 ) -> tuple[Offer, ...]:
     """An offer for each partition and kind of device: the processors of a whole node, or 1, 2, 4, ... accelerators.
 
-    `device_name` leads a spelling to the canonical device, or None; accelerators that it knows by no GRES kind or feature
-    are left out, since nothing can be predicted for them. Region is the partition, instance type what sbatch is asked
-    for.
+    `device_name` leads a spelling to the canonical device, or None; accelerators that it knows by no GRES kind or
+    feature are left out, since nothing can be predicted for them. Region is the partition, instance type what sbatch is
+    asked for.
     """
     made: dict[tuple[str, str], Offer] = {}
     for group in groups:

@@ -143,11 +143,15 @@ class SlurmProvider:
             completed = self.shell.run((SBATCH, *parameters["arguments"]), streams)
             number = self._checked(completed, f"{settings.directory}: the job was not accepted").text.strip()
             store.put(f"attempts/{request.attempt}/slurm-submitted", f"{number}\n".encode())
-        self._leave_the_oldest(name)
+        self.leave_the_oldest(request.run_id, request.attempt)
         made = self._instance(name)
         if made is None:
             raise TransientError(f"{name.text}: Slurm accepted the job and does not show it", hint="look again")
         return made
+
+    def leave_the_oldest(self, run_id: RunId, attempt: int) -> None:
+        """Cancel all jobs of an attempt but the oldest: two clients may have submitted at once, and each does this."""
+        self._cancel([job for job in self._jobs(AttemptName(run_id=run_id, attempt=attempt)) if job.lives][1:])
 
     def get(self, ref: InstanceRef) -> Instance:
         name = attempt_name(ref.id)
@@ -234,10 +238,6 @@ class SlurmProvider:
             exit_code=exit_code,
             was_submitted=f"{folder}/slurm-submitted" in there,
         )
-
-    def _leave_the_oldest(self, name: AttemptName) -> None:
-        """Two clients may have submitted at once: every one of them cancels all jobs but the oldest."""
-        self._cancel([job for job in self._jobs(name) if job.lives][1:])
 
     def _cancel(self, jobs: Sequence[SlurmJob]) -> None:
         if jobs:

@@ -1,7 +1,7 @@
 """A trainer that trains nothing: the command line and the files of the real one, in a twentieth of a second.
 
 The job's name says how it behaves: `finish`, `wait` (until it is asked to end), `stubborn` (even then), `fail`,
-`bad-job`, `greedy` (takes memory until it is killed).
+`bad-job`, `greedy` (takes memory until it is killed), `dies` (as if killed from outside).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ def main() -> int:
 
 def _behave(name: str, run_dir: Path, attempt: str, stop: threading.Event) -> int:
     codes = {"finish": 0, "fail": 70, "bad-job": 65}
+    if name == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
     if name == "greedy":
         blocks = []
         while True:

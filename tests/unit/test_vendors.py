@@ -19,8 +19,8 @@ from providers.cloud.images import table as table_of_images
 from providers.cloud.secrets import FORMS_HINT
 from providers.errors import BadRequestError
 from providers.registry import (
-    CLUSTER,
     CLOUDS,
+    CLUSTER,
     FACTORIES,
     THIS_MACHINE,
     VENDORS,

@@ -82,6 +82,14 @@ class Cluster:
             return Completed(exit_code=1, stderr=f"{words[0]}: error: {_NO_CONTROLLER}\n")
         return commands[words[0]](words[1:], streams)
 
+    def submit(self, arguments: tuple[str, ...], script: str) -> int:
+        """Queue a job, begin it where there is room, and return its number."""
+        job = Job(number=len(self.jobs) + 1, arguments=arguments, script=script, submitted_at=_now())
+        self.jobs.append(job)
+        if not self.is_full:
+            self._start(job)
+        return job.number
+
     def end_all(self) -> None:
         """End the processes of all jobs."""
         for job in self.jobs:
@@ -109,14 +117,11 @@ class Cluster:
         if "--test-only" in words:
             starts = "sbatch: Job 2 to start at 2026-11-23T20:59:44 using 2 processors on nodes n[1-2] in partition two"
             return Completed(exit_code=0, stderr=f"{starts}\n")
-        job = Job(number=len(self.jobs) + 1, arguments=tuple(words), script=streams.data.decode(), submitted_at=_now())
-        self.jobs.append(job)
-        if not self.is_full:
-            self._start(job)
+        number = self.submit(tuple(words), streams.data.decode())
         if self.loses_reply:
             self.loses_reply = False
             raise TransientError("the answer was lost")
-        return Completed(exit_code=0, stdout=f"{job.number}\n".encode())
+        return Completed(exit_code=0, stdout=f"{number}\n".encode())
 
     def _scancel(self, words: Sequence[str], streams: Streams) -> Completed:
         del streams

@@ -1,0 +1,156 @@
+"""A job's script as it runs, and clients that do the same at once: over a double whose jobs are processes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from providers.base import EndKind, InstanceState, RunId
+from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, TransientError, UnrecognizedError
+from providers.slurm.api import Completed, ShellOverSsh
+from providers.slurm.errors import error_of
+from providers.slurm.request import MOST_LOSSES, SlurmResolution
+from providers.slurm.settings import parse_settings
+from tests.contract.harness import Ask, request, wait_for, wait_until_it_trains
+from tests.contract.slurm import SlurmHarness
+from tests.doubles.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[SlurmHarness]:
+    made = SlurmHarness(tmp_path)
+    yield made
+    made.clean()
+
+
+def test_of_two_jobs_of_one_attempt_one_trains(harness: SlurmHarness) -> None:
+    """Two clients that have both seen no job submit at once; their jobs begin before either looks again."""
+    provider = harness.provider()
+    run = request(provider, Ask())
+    first = provider.launch(run)
+    wait_until_it_trains(provider, run)
+    (call,) = provider.requests(run)
+    parameters: Any = call.parameters
+    harness.cluster.submit(tuple(parameters["arguments"]), parameters["script"])
+    second = harness.cluster.jobs[1]
+    until(lambda: second.state == "COMPLETED", "the second job gives way")
+    assert provider.get(first.ref).state is InstanceState.RUNNING
+    assert provider.store(run.run_id).get("attempts/1/slurm-job") == b"1\n"
+
+
+def test_a_client_that_was_too_late_cancels_its_own_job(harness: SlurmHarness) -> None:
+    provider = harness.provider()
+    run = request(provider, Ask())
+    harness.cluster.is_full = True
+    provider.launch(run)
+    (call,) = provider.requests(run)
+    parameters: Any = call.parameters
+    harness.cluster.submit(tuple(parameters["arguments"]), parameters["script"])
+    provider.leave_the_oldest(RunId("r1"), 1)
+    assert [job.state for job in harness.cluster.jobs] == ["PENDING", "CANCELLED"]
+
+
+def test_a_job_in_the_queue_is_stopped_and_never_begins(harness: SlurmHarness) -> None:
+    provider = harness.provider()
+    run = request(provider, Ask())
+    harness.cluster.is_full = True
+    ref = provider.launch(run).ref
+    assert provider.get(ref).state is InstanceState.PENDING
+    provider.stop(ref)
+    ended = provider.get(ref)
+    assert (ended.state, ended.end, ended.bills) == (InstanceState.ENDED, EndKind.STOPPED, False)
+    assert provider.launch(run).end is EndKind.STOPPED
+
+
+def test_a_job_that_begins_after_its_deadline_trains_nothing(harness: SlurmHarness) -> None:
+    provider = harness.provider()
+    run = request(provider, Ask(lasting=timedelta(seconds=-1)))
+    ended = wait_for(provider, provider.launch(run).ref, InstanceState.ENDED)
+    assert ended.end is EndKind.DEADLINE
+    assert "attempts/1/status.json" not in provider.store(run.run_id).list()
+
+
+def test_a_deleted_attempt_is_not_begun_again(harness: SlurmHarness) -> None:
+    provider = harness.provider()
+    run = request(provider, Ask())
+    ref = provider.launch(run).ref
+    wait_until_it_trains(provider, run)
+    provider.delete(ref)
+    assert provider.launch(run).end is EndKind.KILLED
+    assert len(harness.cluster.jobs) == 1
+
+
+def test_a_rank_that_dies_is_begun_again_and_not_for_ever(harness: SlurmHarness) -> None:
+    provider = harness.provider()
+    run = request(provider, Ask(behaviour="dies"))
+    ended = wait_for(provider, provider.launch(run).ref, InstanceState.ENDED)
+    assert ended.end is EndKind.KILLED
+    log = "\n".join(provider.logs(ended.ref))
+    assert log.count("a rank was lost; begun again from the last checkpoint") == MOST_LOSSES
+
+
+def test_slurms_limit_is_the_deadline_or_the_partitions(harness: SlurmHarness) -> None:
+    provider = harness.provider()
+    for lasting, minutes in ((timedelta(minutes=10), 12), (timedelta(hours=9), 60)):
+        run = provider.resolve(replace(request(provider, Ask(lasting=lasting)), resolution=None))
+        assert isinstance(run.resolution, SlurmResolution)
+        assert run.resolution.time_minutes in (minutes - 1, minutes)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "expected"),
+    [
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", BadRequestError),
+        ("sbatch: error: Batch job submission failed: Access/permission denied", PermissionDeniedError),
+        ("squeue: error: Unable to contact slurm controller (connect failure)", TransientError),
+        ("sbatch: error: something new", UnrecognizedError),
+    ],
+)
+def test_complaints_become_errors(stderr: str, expected: type[Exception]) -> None:
+    assert isinstance(error_of(Completed(exit_code=1, stderr=stderr), "the job was not accepted"), expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"directory": "relative"},
+        {"login": "-oProxyCommand=x"},
+        {"flags": "'"},
+        {"usd_per_device_hour": "-1"},
+        {"x": "y"},
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(options: dict[str, str]) -> None:
+    with pytest.raises(BadRequestError, match=r"slurm: "):
+        parse_settings(options)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "expected"),
+    [("me@here: Permission denied (publickey).", CredentialsError), ("ssh: connect to host: refused", TransientError)],
+)
+def test_a_login_node_that_lets_nobody_in_is_told_apart_from_a_silent_one(
+    tmp_path: Path, stderr: str, expected: type[Exception]
+) -> None:
+    program = tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\necho '{stderr}' >&2\nexit 255\n", encoding="utf-8")
+    program.chmod(0o755)
+    shell = ShellOverSsh("cluster", {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    with pytest.raises(expected):
+        shell.run(("squeue",))
+
+
+def test_over_ssh_words_arrive_as_they_were_sent(tmp_path: Path) -> None:
+    """ssh joins words by spaces and has the other side's shell read them: one with a space must stay one."""
+    program = tmp_path / "ssh"
+    program.write_text('#!/bin/sh\nshift 6\nexec sh -c "$*"\n', encoding="utf-8")
+    program.chmod(0o755)
+    shell = ShellOverSsh("cluster", {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert shell.run(("printf", "%s|", "a b", "c'd", "$HOME")).text == "a b|c'd|$HOME|"

@@ -1,0 +1,96 @@
+"""Jobs as squeue shows them, and what they leave, as values of the seam."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from providers.base import EndKind, InstanceState, RunId
+from providers.slurm.reply import Traces, instance, owned, slurm_jobs
+from providers.slurm.request import AttemptName
+
+NAME = AttemptName(run_id=RunId("261123-ab"), attempt=2)
+COMMENT = (
+    "trainplan-run=261123-ab;trainplan-attempt=2;trainplan-deadline=2026-11-24T00:00:00%2B00:00;trainplan-client=c%7C1"
+)
+BEGUN = Traces(has_begun=True, was_submitted=True)
+
+
+def line(number: int, state: str, *, name: str = NAME.text, started: str = "1795467465", nodes: int = 2) -> str:
+    return f"{number}|{name}|{state}|1795467462|{started}|1795467765|None|{nodes}|{COMMENT}\n"
+
+
+def test_only_jobs_of_ours_are_read_the_oldest_first() -> None:
+    text = (
+        line(9, "RUNNING") + "3|x|PENDING|1|N/A|N/A|Resources|1|(null)\n" + line(7, "PENDING") + "nonsense\n7_1|a|b\n"
+    )
+    assert [job.number for job in slurm_jobs(text)] == [7, 9]
+
+
+def test_a_comment_with_a_separator_in_it_is_read_whole() -> None:
+    (job,) = slurm_jobs(line(7, "RUNNING"))
+    resource = owned(job, Decimal("0.5"))
+    assert (resource.id, resource.run_id, resource.attempt, resource.client) == (NAME.text, "261123-ab", 2, "c|1")
+    assert resource.deadline == datetime(2026, 11, 24, tzinfo=UTC)
+    assert resource.usd_per_hour == Decimal("1.0")
+
+
+@pytest.mark.parametrize(
+    ("state", "traces", "expected"),
+    [
+        ("PENDING", Traces(), InstanceState.PENDING),
+        ("RUNNING", BEGUN, InstanceState.RUNNING),
+        ("COMPLETING", BEGUN, InstanceState.RUNNING),
+        ("RUNNING", Traces(has_begun=True, asked_to_stop=True), InstanceState.STOPPING),
+        ("RUNNING", Traces(has_begun=True, exit_code=137), InstanceState.STOPPING),
+        ("A_STATE_OF_NEXT_YEAR", BEGUN, InstanceState.RUNNING),
+    ],
+)
+def test_a_job_that_lives_has_a_state(state: str, traces: Traces, expected: InstanceState) -> None:
+    made = instance(NAME, slurm_jobs(line(7, state)), traces)
+    assert made is not None
+    assert (made.state, made.end) == (expected, None)
+
+
+@pytest.mark.parametrize(
+    ("state", "traces", "end"),
+    [
+        ("COMPLETED", Traces(has_begun=True, exit_code=0), EndKind.DONE),
+        ("FAILED", Traces(has_begun=True, exit_code=65), EndKind.BAD_JOB),
+        ("CANCELLED", Traces(asked_to_stop=True), EndKind.STOPPED),
+        ("CANCELLED", BEGUN, EndKind.KILLED),
+        ("TIMEOUT", BEGUN, EndKind.RECLAIMED),
+        ("NODE_FAIL", BEGUN, EndKind.LOST),
+        ("OUT_OF_MEMORY", BEGUN, EndKind.OUT_OF_MEMORY),
+        ("PREEMPTED", BEGUN, EndKind.RECLAIMED),
+    ],
+)
+def test_a_job_that_has_ended_says_how(state: str, traces: Traces, end: EndKind) -> None:
+    made = instance(NAME, slurm_jobs(line(7, state)), traces)
+    assert made is not None
+    assert (made.state, made.end) == (InstanceState.ENDED, end)
+    assert made.reason
+
+
+def test_a_second_job_of_the_attempt_that_gave_way_is_not_the_attempt() -> None:
+    made = instance(NAME, slurm_jobs(line(8, "COMPLETED") + line(7, "RUNNING")), BEGUN)
+    assert made is not None
+    assert made.state is InstanceState.RUNNING
+
+
+def test_what_slurm_has_forgotten_is_told_by_the_run_directory() -> None:
+    done, lost = instance(NAME, (), Traces(exit_code=0)), instance(NAME, (), Traces(was_submitted=True))
+    assert done is not None
+    assert lost is not None
+    assert (done.end, lost.end) == (EndKind.DONE, EndKind.LOST)
+    assert instance(NAME, (), Traces()) is None
+
+
+def test_a_job_that_waits_bills_nothing() -> None:
+    made = instance(NAME, slurm_jobs(line(7, "PENDING", started="N/A")), Traces())
+    assert made is not None
+    assert not made.bills
+    (job,) = slurm_jobs(line(7, "PENDING", started="N/A"))
+    assert owned(job, Decimal(1)).usd_per_hour is None
