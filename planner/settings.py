@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from planner.errors import BadInputError, ThisMachineError
-from providers.registry import TABLES, account_in_use, is_here, is_simulated
+from providers.registry import CLOUDS, TABLES, account_in_use, is_here, is_simulated
 from providers.stores.places import bucket_region
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         bucket_regions={
             name: region for name, settings in clouds.items() if (region := bucket_region(name, settings, environment))
         },
-        accounts={name: account_in_use(name, settings, environment) for name, settings in clouds.items()},
+        accounts={name: account_in_use(name, clouds[name], environment) for name in CLOUDS},
     )
 
 
