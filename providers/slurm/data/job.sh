@@ -72,11 +72,16 @@ while :; do
     kill "$watcher" 2>/dev/null
     wait "$watcher" 2>/dev/null
     code=$(cat "$attempt_dir/rank-0-exit" 2>/dev/null || echo lost)
-    for other in 65 70; do
-        # A rank that cannot train the job ends the others.
-        [ "$code" = 0 ] || ! cat "$attempt_dir"/rank-*-exit 2>/dev/null | grep -qx "$other" || code=$other
+    # The loss of one rank ends the others, some with an error of their own.
+    rank=0
+    while [ "$code" != 0 ] && [ "$rank" -lt "$nodes" ]; do
+        case $(cat "$attempt_dir/rank-$rank-exit" 2>/dev/null || echo lost) in
+        65) code=65; break ;;
+        lost | 1[2-9][0-9] | 2[0-9][0-9]) code=lost ;;
+        esac
+        rank=$((rank + 1))
     done
-    say "rank 0 ended with $code"
+    say "the ranks ended with $code"
     case $code in
     0 | 65 | 70 | 76) finish "$code" ;;
     75)
