@@ -1,4 +1,4 @@
-"""Replies of a real Slurm (scripts/record_slurm_replies.py): they are read as they are, and the double gives their like."""
+"""Replies of a real Slurm (scripts/record_slurm_replies.py): they are read, and the double gives the like of them."""
 
 from __future__ import annotations
 
