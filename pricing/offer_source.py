@@ -99,8 +99,8 @@ class GivenOffers:
 class AddedOffers:
     """The offers of a catalog and those that one provider lists itself."""
 
-    def __init__(self, given: GivenOffers, catalog: OfferSource) -> None:
-        self._given = given
+    def __init__(self, own: GivenOffers, catalog: OfferSource) -> None:
+        self._own = own
         self._catalog = catalog
 
     @property
@@ -109,24 +109,24 @@ class AddedOffers:
 
     @property
     def rates(self) -> Mapping[str, ProviderRates]:
-        return self._given.rates
+        return self._own.rates
 
     @property
     def regions(self) -> frozenset[str]:
-        return self._catalog.regions | self._given.regions
+        return self._catalog.regions | self._own.regions
 
     def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:
-        return [*self._catalog.rentals(query, today), *self._given.rentals(query, today)]
+        return [*self._catalog.rentals(query, today), *self._own.rentals(query, today)]
 
     def offers(self, item: OfferQuery | Iterable[int], today: date) -> list[Offer]:
         if isinstance(item, OfferQuery):
-            return [*self._catalog.offers(item, today), *self._given.offers(item, today)]
+            return [*self._catalog.offers(item, today), *self._own.offers(item, today)]
         row_ids = list(item)
         listed = iter(self._catalog.offers([row_id for row_id in row_ids if row_id >= 0], today))
-        return [next(listed) if row_id >= 0 else self._given.offers([row_id], today)[0] for row_id in row_ids]
+        return [next(listed) if row_id >= 0 else self._own.offers([row_id], today)[0] for row_id in row_ids]
 
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:
-        return {**self._catalog.quotes(query, today), **self._given.quotes(query, today)}
+        return {**self._catalog.quotes(query, today), **self._own.quotes(query, today)}
 
 
 def _row(rental: Rental, places: list[Placement], unrankable: int) -> RentalPlaces:

@@ -18,7 +18,7 @@ from providers.slurm.reply import SQUEUE
 
 CLOCK = SystemClock()
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "slurm"
-SLEEPS, FAILS, DONE = "#!/bin/sh\nsleep 300\n", "#!/bin/sh\nexit 70\n", "#!/bin/sh\ntrue\n"
+SLEEPS, FAILS, ENDS = "#!/bin/sh\nsleep 300\n", "#!/bin/sh\nexit 70\n", "#!/bin/sh\ntrue\n"
 COMMENT = "--comment=trainplan-run=r1;trainplan-attempt=1;trainplan-deadline=2026-11-24T00:00:00%2B00:00"
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     record("squeue: no job", (*SQUEUE, "--name=trainplan-never-1"))
     running = submit("accepted", SLEEPS, "--job-name=trainplan-r1-1", "--partition=two", "--nodes=1-2")
     submit("too many nodes", SLEEPS, "--job-name=trainplan-r1-2", "--nodes=9")
-    submit("ends", DONE, "--job-name=trainplan-r1-3")
+    submit("ends", ENDS, "--job-name=trainplan-r1-3")
     CLOCK.sleep(6)
     submit("fails", FAILS, "--job-name=trainplan-r1-4")
     submit("no partition", SLEEPS, "--partition=nope")

@@ -15,7 +15,7 @@ NAME = AttemptName(run_id=RunId("261123-ab"), attempt=2)
 COMMENT = (
     "trainplan-run=261123-ab;trainplan-attempt=2;trainplan-deadline=2026-11-24T00:00:00%2B00:00;trainplan-client=c%7C1"
 )
-BEGUN = Traces(has_begun=True, was_submitted=True)
+AFTER_START = Traces(has_begun=True, was_submitted=True)
 
 
 def line(number: int, state: str, *, name: str = NAME.text, started: str = "1795467465", nodes: int = 2) -> str:
@@ -41,11 +41,11 @@ def test_a_comment_with_a_separator_in_it_is_read_whole() -> None:
     ("state", "traces", "expected"),
     [
         ("PENDING", Traces(), InstanceState.PENDING),
-        ("RUNNING", BEGUN, InstanceState.RUNNING),
-        ("COMPLETING", BEGUN, InstanceState.RUNNING),
+        ("RUNNING", AFTER_START, InstanceState.RUNNING),
+        ("COMPLETING", AFTER_START, InstanceState.RUNNING),
         ("RUNNING", Traces(has_begun=True, asked_to_stop=True), InstanceState.STOPPING),
         ("RUNNING", Traces(has_begun=True, exit_code=137), InstanceState.STOPPING),
-        ("A_STATE_OF_NEXT_YEAR", BEGUN, InstanceState.RUNNING),
+        ("A_STATE_OF_NEXT_YEAR", AFTER_START, InstanceState.RUNNING),
     ],
 )
 def test_a_job_that_lives_has_a_state(state: str, traces: Traces, expected: InstanceState) -> None:
@@ -60,11 +60,11 @@ def test_a_job_that_lives_has_a_state(state: str, traces: Traces, expected: Inst
         ("COMPLETED", Traces(has_begun=True, exit_code=0), EndKind.DONE),
         ("FAILED", Traces(has_begun=True, exit_code=65), EndKind.BAD_JOB),
         ("CANCELLED", Traces(asked_to_stop=True), EndKind.STOPPED),
-        ("CANCELLED", BEGUN, EndKind.KILLED),
-        ("TIMEOUT", BEGUN, EndKind.RECLAIMED),
-        ("NODE_FAIL", BEGUN, EndKind.LOST),
-        ("OUT_OF_MEMORY", BEGUN, EndKind.OUT_OF_MEMORY),
-        ("PREEMPTED", BEGUN, EndKind.RECLAIMED),
+        ("CANCELLED", AFTER_START, EndKind.KILLED),
+        ("TIMEOUT", AFTER_START, EndKind.RECLAIMED),
+        ("NODE_FAIL", AFTER_START, EndKind.LOST),
+        ("OUT_OF_MEMORY", AFTER_START, EndKind.OUT_OF_MEMORY),
+        ("PREEMPTED", AFTER_START, EndKind.RECLAIMED),
     ],
 )
 def test_a_job_that_has_ended_says_how(state: str, traces: Traces, end: EndKind) -> None:
@@ -75,7 +75,7 @@ def test_a_job_that_has_ended_says_how(state: str, traces: Traces, end: EndKind)
 
 
 def test_a_second_job_of_the_attempt_that_gave_way_is_not_the_attempt() -> None:
-    made = instance(NAME, slurm_jobs(line(8, "COMPLETED") + line(7, "RUNNING")), BEGUN)
+    made = instance(NAME, slurm_jobs(line(8, "COMPLETED") + line(7, "RUNNING")), AFTER_START)
     assert made is not None
     assert made.state is InstanceState.RUNNING
 
