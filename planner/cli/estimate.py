@@ -42,6 +42,7 @@ def command(
     deadline: options.Deadline = None,
     budget: options.Budget = None,
     objective: options.Objective = None,
+    nodes: options.Nodes = None,
     every: Annotated[bool, typer.Option("--all", help="One row for every offer in every region and zone")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Rows of the table")] = DEFAULT_ROWS,
     include_retired: Annotated[
@@ -72,6 +73,7 @@ def command(
         every_place=as_json or every,
         limit=rows_of_json if as_json else rows_of_table,
         prices=as_json,
+        nodes=options.nodes(nodes),
         catalog=catalog,
     )
     if settings.prices:
@@ -154,10 +156,11 @@ def _json(plan: Plan, judged: Mapping[int, Judged] | None) -> str:
 
 
 def _text(plan: Plan, explain_row: int | None, judged: Mapping[int, Judged] | None) -> str:
+    from planner.report.machines import machines_text
     from planner.report.tables import estimate_table
 
     if explain_row is None or not plan.ranking:
-        return estimate_table(plan, judged)
+        return "\n\n".join(filter(None, (estimate_table(plan, judged), machines_text(plan))))
     if explain_row > len(plan.candidates):
         raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
     from planner.report.explain import explain

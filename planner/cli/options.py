@@ -19,7 +19,7 @@ from planner.settings import Settings, load_settings
 from workloads import terms
 from workloads.durations import parse_duration
 from workloads.nearest import nearest_names
-from workloads.terms import MAX_USD, DataName, Preset
+from workloads.terms import MAX_NODES, MAX_USD, DataName, Preset
 
 if TYPE_CHECKING:
     from workloads.job import TrainingJob
@@ -45,6 +45,9 @@ Budget = Annotated[str | None, typer.Option("--budget", help="The most that the 
 Objective = Annotated[
     terms.Objective | None,
     typer.Option("--objective", help="How offers are ranked (default: the objective of the job)"),
+]
+Nodes = Annotated[
+    str | None, typer.Option("--nodes", help="Also estimate several machines together, for example 1,2,4,8")
 ]
 Client = Annotated[
     str | None,
@@ -134,6 +137,22 @@ def with_limits(
     if objective is not None:
         update["objective"] = objective
     return job.model_copy(update=update)
+
+
+def nodes(text: str | None) -> tuple[int, ...]:
+    """The numbers of machines of `--nodes 1,2,4`, in order; empty where none are given. Raises BadInputError."""
+    if text is None:
+        return ()
+    parts = [part.strip() for part in text.split(",")]
+    numbers = sorted(
+        {int(part) for part in parts if part.isascii() and part.isdigit() and len(part) <= len(str(MAX_NODES))}
+    )
+    if len({*parts}) != len(numbers) or not all(1 <= number <= MAX_NODES for number in numbers):
+        raise BadInputError(
+            f"--nodes: {text!r} is not a list of numbers of machines from 1 to {MAX_NODES}",
+            "for example --nodes 1,2,4,8",
+        )
+    return tuple(numbers)
 
 
 def markets(values: Sequence[str] | None) -> tuple[str, ...]:

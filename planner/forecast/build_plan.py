@@ -14,6 +14,14 @@ from planner.forecast.choose import Filters, World, at_place, choose, fits, soft
 from planner.forecast.estimate import Workload
 from planner.forecast.lifecycle_notes import retired_line
 from planner.forecast.load import load_since, read_system
+from planner.forecast.machines import (
+    Group,
+    GroupQuery,
+    advice_on_machines,
+    best_of_each_machine,
+    groups_of,
+    numbers_up_to,
+)
 from planner.forecast.nearest import nearest_misses
 from planner.forecast.obtainability import Obtainabilities
 from planner.forecast.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
@@ -59,6 +67,7 @@ class PlanQuery(NamedTuple):
     `prices` reads the prices of all of them. `evidence` is what this home's launches met, `scores` what vendors told
     this account of places.
     `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
+    `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
     `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
     provider lists itself in the place of those of the catalog.
     """
@@ -73,6 +82,7 @@ class PlanQuery(NamedTuple):
     limit: int | None = None
     prices: bool = False
     own_prices: OwnPrices | None = None
+    nodes: tuple[int, ...] = ()
     catalog: Path | None = None
     offer_source: Callable[[OfferSource], OfferSource] | None = None
     evidence: tuple[Evidence, ...] = ()
@@ -180,6 +190,13 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
             )
         )
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
+        numbers = query.nodes or numbers_up_to(job.nodes)
+        first = best_of_each_machine(choice.candidates) if numbers else {}
+        first_offers = _ranked(
+            list(first.values()), catalog.offers([one.place.row_id for one in first.values()], now.date())
+        )
+        ranked = [one._replace(rank=rank) for rank, one in zip(first, first_offers, strict=True)]
+        groups = _groups(job, numbers, ranked, predictor, world) if ranked else ()
     finally:
         predictor.close()
     candidates = choice.candidates[: query.limit]
@@ -197,7 +214,22 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
         credit_usd=own.credit_usd,
         own_notes=own.lines,
+        groups=groups,
+        groups_advice=advice_on_machines(groups, choice.candidates),
     )
+
+
+def _groups(
+    job: TrainingJob, numbers: Sequence[int], offers: Sequence[RankedOffer], predictor: Predictor, world: World
+) -> tuple[Group, ...]:
+    """Offers in numbers of machines; each share of the batch is asked for once a machine."""
+    askers: dict[int, Callable[[Rental], Throughput | Reason]] = {}
+
+    def throughput(share: TrainingJob, rental: Rental) -> Throughput | Reason:
+        batch = share.global_batch_size
+        return (askers.get(batch) or askers.setdefault(batch, _asker(share, predictor, world.devices)))(rental)
+
+    return groups_of(offers, GroupQuery(Workload(job), world, numbers, throughput))
 
 
 def _world(job: TrainingJob, predictor: Predictor, settings: Settings, catalog: OfferSource) -> World:

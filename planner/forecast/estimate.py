@@ -200,7 +200,7 @@ def estimate(
     `software` is what it would train with there, `bucket` the region of its bucket ("": that of the machine).
     """
     feed = work.feed(rental)
-    throughput, input_bound = _fed(computed, feed, on_cpu=rental.device == CPU_DEVICE)
+    throughput, input_bound = apply_feed(computed, feed, on_cpu=rental.device == CPU_DEVICE)
     timed = work.timed(rental, throughput, rates, bucket)
     return Estimate(
         rental=rental,
@@ -253,7 +253,7 @@ def _timed(rental_work: _OnRental, plain: RunTime, rate: SpotRate | None, classe
     return _Timed(plain, steady, time, spot, (expected, low, high), side)
 
 
-def _fed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Throughput, bool]:
+def apply_feed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Throughput, bool]:
     """What is left of a throughput and of the ends of its interval, and whether feeding holds it up."""
     expected = pace(computed.images_per_second, feed, on_cpu=on_cpu)
     # Feeding that keeps up with the fast end of the interval holds no part of it up.

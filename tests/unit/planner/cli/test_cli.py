@@ -78,6 +78,9 @@ BAD_INPUT = [
     ("estimate job.yaml --provider asw", "there is no provider 'asw'", "did you mean aws?"),
     ("estimate job.yaml --region us-central", "there is no region 'us-central'", "did you mean us-central"),
     ("estimate job.yaml --device V10", "no device is called 'V10'", "did you mean V100"),
+    ("estimate job.yaml --nodes 0,2", "--nodes: '0,2' is not a list of numbers of machines", "--nodes 1,2,4,8"),
+    ("estimate job.yaml --nodes 2,two", "--nodes: '2,two' is not a list of numbers of machines", ""),
+    ("estimate job.yaml --nodes 2000", "--nodes: '2000' is not a list of numbers of machines from 1 to 1024", ""),
     ("estimate job.yaml --limit 0", "Invalid value for '--limit'", ""),
     ("estimate job.yaml --explain 999", "--explain 999: there are", ""),
     ("estimate job.yaml --explain 1 --json", "--explain and --json cannot be combined", "give one of the two"),
@@ -207,6 +210,16 @@ def test_an_estimate_for_this_machine_alone_is_answered(catalog: Path) -> None:
     said = plan("estimate", "--model", "mnist-cnn", "--dataset", "mnist", "--provider", "local", "--catalog", catalog)
     assert said.code == 0
     assert "this machine: " in said.out
+
+
+def test_an_estimate_of_several_machines_stands_under_the_ranking(here: Path, catalog: Path) -> None:
+    said = plan("estimate", "job.yaml", "--catalog", catalog, "--nodes", "4,2")
+    assert said.code == 0
+    assert said.out.index("\n#  where") < said.out.index("\nseveral machines, ") < said.out.index("a launch rents one")
+    (here / "two.yaml").write_text(TINY + "nodes: 2\n")
+    for arguments, numbers in (("job.yaml --nodes 2,4", [1, 2, 4]), ("two.yaml", [1, 2]), ("job.yaml", [])):
+        rows = plan("estimate", *arguments.split(), "--json", "--catalog", catalog).json["several_machines"]
+        assert sorted({row["machines"] for row in rows}) == numbers
 
 
 def test_an_estimate_without_a_job_file(catalog: Path) -> None:

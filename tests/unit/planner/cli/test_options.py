@@ -42,6 +42,7 @@ READ: list[tuple[str, dict[str, Any]]] = [
     ("--market on-demand --region us-east-1", {"market": ["on-demand"], "region": ["us-east-1"]}),
     ("--catalog c.sqlite", {"catalog": Path("c.sqlite")}),
     ("--budget -3", {"budget": "-3"}),
+    ("--nodes 1,2,4", {"nodes": "1,2,4"}),
 ]
 DEFAULTS = {name: parameter.default for name, parameter in signature(estimate.command).parameters.items()}
 

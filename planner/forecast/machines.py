@@ -1,0 +1,280 @@
+"""The same job on several equal machines: time and cost of each number, and where more stop being worth it. Pure.
+
+One machine always stands first. The global batch is divided over all devices of all machines, so that each trains a
+smaller share of it, and after each step all sum their gradients over the network (`throughput/machines.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.forecast.choose import at_place
+from planner.forecast.estimate import apply_feed, cloud_time, device_kind, free_seconds
+from planner.forecast.plan import Estimate, Reason
+from planner.forecast.side_costs import SideCosts
+from planner.forecast.spot import spot_rate, spot_time, with_checkpoints
+from planner.throughput.machines import UNKNOWN_NETWORK, Network, on_machines
+from pricing.devices import CPU_DEVICE, cores_of
+from pricing.networks import network_of
+from pricing.offers import Market, Rental
+from workloads.layers import trained_parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from planner.forecast.choose import World
+    from planner.forecast.estimate import Workload
+    from planner.forecast.plan import Candidate, RankedOffer, RunTime
+    from planner.forecast.spot import SpotRate
+    from planner.throughput.values import Throughput
+    from pricing.cost import RunUsage
+    from workloads.job import TrainingJob
+
+OFFERS = 3
+"""How many of the best-ranked machines are shown in several numbers."""
+# The slowest of several starts counts: the upper ends of the ranges whose middles `estimate.BOOT_SECONDS` and
+# `PULL_SECONDS` are (GPU hosts 3 and 6 min), and for hosts without accelerator half as much again (assumed).
+SLOWEST_START_SECONDS = {"cpu": 60, "gpu": 120}
+# Gradients travel in 32 bits: mixed precision keeps weights in 32.
+_GRADIENT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A number of equal machines that train one job together, at the place of the offer in `rank`.
+
+    `left_out` says why such a number cannot be used; then the rest is None. `is_worth_it`: time times cost is lower
+    than that of every smaller number; None for one machine.
+    """
+
+    rank: int
+    machines: int
+    rental: Rental
+    region: str
+    network: Network
+    estimate: Estimate | None = None
+    cost_micro_usd: tuple[int, int, int] | None = None
+    is_worth_it: bool | None = None
+    left_out: str = ""
+
+    @property
+    def devices(self) -> int:
+        """Accelerators of all machines."""
+        return self.machines * self.rental.device_count
+
+    @property
+    def balance(self) -> float:
+        """Time times expected cost, by which numbers are compared (as the objective `balanced`)."""
+        if self.estimate is None or self.cost_micro_usd is None:
+            return math.inf
+        return self.estimate.time.total.total_seconds() * self.cost_micro_usd[0]
+
+    def compared_with(self, other: Group) -> tuple[float, float]:
+        """Its time and its cost over those of another number; infinite where either cannot be used."""
+        if not (self.estimate and other.estimate and self.cost_micro_usd and other.cost_micro_usd):
+            return math.inf, math.inf
+        time = self.estimate.time.total / other.estimate.time.total
+        return time, self.cost_micro_usd[0] / max(1, other.cost_micro_usd[0])
+
+
+class GroupQuery(NamedTuple):
+    """What several machines are estimated from. `throughput` gives the speed of a rental with a job whose batch is one
+    machine's share."""
+
+    work: Workload
+    world: World
+    numbers: Sequence[int]
+    throughput: Callable[[TrainingJob, Rental], Throughput | Reason]
+
+
+def numbers_up_to(nodes: int) -> tuple[int, ...]:
+    """The numbers of machines to show for a job with at most so many: powers of two, and the most."""
+    powers = [2**power for power in range(nodes.bit_length()) if 2**power < nodes]
+    return (*powers, nodes) if nodes > 1 else ()
+
+
+def best_of_each_machine(ranking: Iterable[Candidate], count: int = OFFERS) -> dict[int, Candidate]:
+    """The first candidates of different machines, by their rank."""
+    best: dict[tuple[str, str, str], tuple[int, Candidate]] = {}
+    for rank, candidate in enumerate(ranking, start=1):
+        rental = candidate.estimate.rental
+        best.setdefault((rental.provider, rental.instance_type, rental.market), (rank, candidate))
+        if len(best) == count:
+            break
+    return dict(best.values())
+
+
+def groups_of(offers: Iterable[RankedOffer], query: GroupQuery) -> tuple[Group, ...]:
+    """Each offer in each number of machines, one machine first."""
+    numbers = sorted({1, *query.numbers})
+    return tuple(group for offer in offers for group in _of_offer(offer, numbers, query))
+
+
+def _of_offer(ranked: RankedOffer, numbers: Sequence[int], query: GroupQuery) -> list[Group]:
+    groups: list[Group] = []
+    for machines in numbers:
+        group = _group(ranked, machines, query)
+        if machines > 1 and group.estimate is not None:
+            group = replace(group, is_worth_it=group.balance < min(one.balance for one in groups))
+        groups.append(group)
+    return groups
+
+
+def _group(ranked: RankedOffer, machines: int, query: GroupQuery) -> Group:
+    candidate, rental = ranked.candidate, ranked.candidate.estimate.rental
+    network = network_of_rental(rental)
+    group = Group(
+        rank=ranked.rank, machines=machines, rental=rental, region=candidate.place.region, network=network
+    )  # fmt: skip
+    estimate: Estimate | str = candidate.estimate if machines == 1 else _estimate(candidate, machines, network, query)
+    if isinstance(estimate, str):
+        return replace(group, left_out=estimate)
+    micro = candidate.place.planning_micro_usd_per_hour * machines
+    low, expected, high = (
+        estimate.cost_micro_usd(micro, candidate.place.region, which, ranked.offer.price_spread) for which in (1, 0, 2)
+    )
+    return replace(group, estimate=estimate, cost_micro_usd=(expected, low, high))
+
+
+def network_of_rental(rental: Rental) -> Network:
+    """The network of a machine: as its vendor states it, else assumed."""
+    stated = network_of(rental.provider, rental.instance_type, rental.family)
+    if stated is None:
+        return UNKNOWN_NETWORK
+    note = f"; {stated.note}" if stated.note else ""
+    ground = f"network of {stated.gbit_per_second:g} Gbit/s (stated, {stated.as_of}: pricing/data/networks.csv{note})"
+    return Network.stated(stated.gbit_per_second, ground)
+
+
+def _estimate(candidate: Candidate, machines: int, network: Network, query: GroupQuery) -> Estimate | str:
+    """What the job takes on so many machines, or why it cannot be trained on them."""
+    before, work = candidate.estimate, query.work
+    rental, job = before.rental, work.job
+    if device_kind(rental.device) == "tpu":
+        return "machines with TPUs work together as slices, which are not estimated"
+    parts = machines * rental.device_count * cores_of(rental.device)
+    if job.micro_batch_size % parts:
+        return f"a batch of {job.micro_batch_size} does not split evenly over {parts} devices"
+    share = job.model_copy(update={"global_batch_size": job.global_batch_size // machines})
+    alone = query.throughput(share, rental)
+    if isinstance(alone, Reason):
+        return f"no throughput can be predicted for a batch of {share.global_batch_size} on one machine"
+    fed, input_bound = apply_feed(alone, before.feed, on_cpu=rental.device == CPU_DEVICE)
+    gradient_bytes = _GRADIENT_BYTES * trained_parameters(work.net)
+    together = on_machines(fed, machines, share.micro_batch_size, gradient_bytes, network)
+    timed = replace(_timed(before, together, machines, query), computed=alone, input_bound=input_bound)
+    search = before.search
+    elsewhere = search.elsewhere_micro_usd_per_hour if search is not None else None
+    place = candidate.place._replace(
+        planning_micro_usd_per_hour=candidate.place.planning_micro_usd_per_hour * machines
+    )  # fmt: skip
+    dearer = elsewhere * machines if elsewhere is not None else None
+    return at_place(timed, place, before.obtainability, dearer).estimate
+
+
+def _timed(before: Estimate, together: Throughput, machines: int, query: GroupQuery) -> Estimate:
+    """The estimate of one machine with the time and the side costs of several."""
+    work, rental = query.work, before.rental
+    kind = device_kind(rental.device)
+    plain = cloud_time(work, kind, together)
+    plain = replace(plain, setup=plain.setup + timedelta(seconds=SLOWEST_START_SECONDS[kind]))
+    steady = with_checkpoints(plain, work.checkpoints)
+    spot, time, durations, interruptions = None, steady, (steady.total, steady.low, steady.high), 0.0
+    if rental.market is Market.SPOT:
+        rate = spot_rate(rental.provider, rental.device, rental.family, rental.interruption_bucket)
+        spot = spot_time(plain, of_any(rate, machines), work.checkpoints)
+        time, durations, interruptions = spot.run_time(plain), spot.billed_durations, spot.expected.interruptions
+    free = timedelta(seconds=free_seconds(rental))
+    expected, low, high = (rental.billing.billed_seconds(lasting - free) for lasting in durations)
+    return replace(
+        before,
+        throughput=together,
+        plain=plain,
+        steady=steady,
+        time=time,
+        spot=spot,
+        billed_seconds=(expected, low, high),
+        side=_side(before, plain, durations, interruptions, machines, work),
+        search=None,
+    )
+
+
+def of_any(rate: SpotRate, machines: int) -> SpotRate:
+    """How often any of several machines is taken away, after which all wait: each machine's hazard, added up."""
+    up = rate.place.up
+    spells = replace(up, short_seconds=up.short_seconds / machines, long_seconds=up.long_seconds / machines)
+    return rate._replace(place=replace(rate.place, up=spells))
+
+
+def _side(
+    before: Estimate,
+    plain: RunTime,
+    durations: tuple[timedelta, timedelta, timedelta],
+    interruptions: float,
+    machines: int,
+    work: Workload,
+) -> SideCosts:
+    """Disks, addresses and fetched data of every machine; one of them writes checkpoints and the model."""
+
+    def of_all(usage: RunUsage) -> RunUsage:
+        return usage._replace(
+            disk_gb=usage.disk_gb * machines,
+            addresses=usage.addresses * machines,
+            fetched_gb=usage.fetched_gb * machines,
+        )
+
+    expected, low, high = map(of_all, work.usages(before.rental.device, plain, interruptions))
+    return SideCosts(before.side.classes, (expected, low, high), durations, of_all(before.side.steady))
+
+
+def advice_on_machines(groups: Sequence[Group], ranking: Sequence[Candidate]) -> str:
+    """One sentence: whether one other machine is cheaper and faster, one of the same is better, or several are worth
+    it; "" where no number above one can be used."""
+    several = [group for group in groups if group.machines > 1 and group.estimate is not None]
+    if not several:
+        return ""
+    best = min(several, key=lambda group: group.balance)
+    better = _better(best, ranking)
+    if better is not None:
+        one = better.estimate.rental
+        what = "larger machine" if one.device == best.rental.device else "machine of another kind"
+        return (
+            f"one {what} ({one.device_count} x {one.device}, {one.instance_type} at {one.provider}) is cheaper and "
+            f"faster than {best.machines} x {best.rental.instance_type}"
+        )
+    one_machine = next(group for group in groups if group.rank == best.rank and group.machines == 1)
+    faster, dearer = best.compared_with(one_machine)
+    text = f"{faster:.2f} times the time of one at {dearer:.2f} times its cost"
+    if best.is_worth_it:
+        return f"{best.machines} x {best.rental.instance_type} are worth it: {text}; {_beyond(best, several)}"
+    if faster >= 1:
+        return (
+            f"one {best.rental.instance_type} is faster than {best.machines}: summing the gradients over the network "
+            "takes longer than the others save"
+        )
+    return f"one {best.rental.instance_type} is the better choice: {best.machines} take {text}"
+
+
+def _beyond(best: Group, several: Sequence[Group]) -> str:
+    """Whether more than the best number were looked at."""
+    more = any(group.rank == best.rank and group.machines > best.machines for group in several)
+    return "more are not" if more else "no larger number was looked at"
+
+
+def _better(group: Group, ranking: Sequence[Candidate]) -> Candidate | None:
+    """The cheapest single machine that is cheaper and faster: with more devices of the same kind; of another kind only
+    where several are better than one of theirs."""
+    if group.estimate is None or group.cost_micro_usd is None:
+        return None
+    cost, time, rental = group.cost_micro_usd[0], group.estimate.time.total, group.rental
+    better = [one for one in ranking if one.cost_micro_usd < cost and one.estimate.time.total < time]
+    larger = [
+        one
+        for one in better
+        if one.estimate.rental.device == rental.device and one.estimate.rental.device_count > rental.device_count
+    ]
+    another = [one for one in better if one.estimate.rental.device != rental.device and group.is_worth_it]
+    return min(larger or another, key=lambda one: one.cost_micro_usd, default=None)

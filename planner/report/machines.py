@@ -1,0 +1,92 @@
+"""What `plan estimate --nodes` shows: the first offers in several numbers of machines, as a table and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planner.report.estimate_columns import device_text, speed_json, speed_text
+from pricing.money import format_usd, from_micro
+from workloads.durations import format_duration
+
+if TYPE_CHECKING:
+    from planner.forecast.machines import Group
+    from planner.forecast.plan import Plan
+
+LAUNCH_TEXT = (
+    "a launch rents one machine; several are for a cluster with a scheduler of its own, such as Slurm; rented at a "
+    "cloud, they must be in one zone, and each costs as much as one"
+)
+
+
+def machines_text(plan: Plan) -> str:
+    """The table with its heading and what follows of it; "" where several machines were not asked for."""
+    if not plan.groups:
+        return ""
+    from planner.report.tables import Column, table
+
+    right = frozenset(("machines", "images/s (80 %)", "time", "cost (80 %)"))
+    titles = ("row", "machines", "instance", "devices", "images/s (80 %)", "time", "cost (80 %)", "worth it")
+    columns = [Column(title, right=title in right) for title in titles]
+    lines = ["several machines, the batch divided over all their devices (computed, see docs/accuracy.md):"]
+    lines.append(table(columns, [_cells(group) for group in plan.groups]))
+    lines += dict.fromkeys(
+        f"{group.rental.instance_type}: {group.network.ground}" for group in plan.groups if _is_computed(group)
+    )
+    lines += [f"advice: {plan.groups_advice}"] if plan.groups_advice else []
+    return "\n".join([*lines, LAUNCH_TEXT])
+
+
+def _is_computed(group: Group) -> bool:
+    return group.machines > 1 and group.estimate is not None
+
+
+def _cells(group: Group) -> tuple[str, ...]:
+    rental = group.rental
+    devices = group.devices if rental.device != "cpu" else 1
+    what = device_text(rental.device, devices, float(rental.device_fraction), (rental.vcpus or 0) * group.machines)
+    first = (str(group.rank), str(group.machines), rental.instance_type, what)
+    if group.estimate is None or group.cost_micro_usd is None:
+        return (*first, "-", "-", "-", f"no: {group.left_out}")
+    expected, low, high = (format_usd(from_micro(cost)) for cost in group.cost_micro_usd)
+    return (
+        *first,
+        speed_text(group.estimate.throughput),
+        format_duration(group.estimate.time.total),
+        f"{expected} ({low}-{high})",
+        _WORTH[group.is_worth_it],
+    )
+
+
+_WORTH = {None: "", True: "yes", False: "no"}
+
+
+def machines_json(plan: Plan) -> list[dict[str, Any]]:
+    """One object for each offer and number; null for what is not known. Empty where several were not asked for."""
+    return [_object(group) for group in plan.groups]
+
+
+def _object(group: Group) -> dict[str, Any]:
+    rental, estimate, cost = group.rental, group.estimate, group.cost_micro_usd
+    speed = speed_json(estimate.throughput) if estimate is not None else _NO_SPEED
+    usd = [micro / 1_000_000 for micro in cost] if cost is not None else [None] * 3
+    return {
+        "rank": group.rank,
+        "machines": group.machines,
+        "devices": group.devices,
+        "provider": rental.provider,
+        "region": group.region,
+        "instance_type": rental.instance_type,
+        "market": str(rental.market),
+        "network": group.network.ground,
+        "network_gbit_per_second": group.network.gbit_per_second,
+        **speed,
+        "total_seconds": estimate.time.total.total_seconds() if estimate is not None else None,
+        "cost_usd": usd[0],
+        "cost_low_usd": usd[1],
+        "cost_high_usd": usd[2],
+        "is_worth_it": group.is_worth_it,
+        "left_out": group.left_out or None,
+    }
+
+
+_NO_SPEED = dict.fromkeys(("images_per_second", "images_per_second_low", "images_per_second_high", "basis"))
