@@ -17,7 +17,6 @@ from planner.forecast.load import load_since, read_system
 from planner.forecast.machines import (
     Group,
     GroupQuery,
-    advice_on_machines,
     best_of_each_machine,
     groups_of,
     numbers_up_to,
@@ -190,13 +189,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
             )
         )
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
-        numbers = query.nodes or numbers_up_to(job.nodes)
-        first = best_of_each_machine(choice.candidates) if numbers else {}
-        first_offers = _ranked(
-            list(first.values()), catalog.offers([one.place.row_id for one in first.values()], now.date())
-        )
-        ranked = [one._replace(rank=rank) for rank, one in zip(first, first_offers, strict=True)]
-        groups = _groups(job, numbers, ranked, predictor, world) if ranked else ()
+        groups = _groups(job, query.nodes, lambda: _first_of_each(choice.candidates, catalog, now), predictor, world)
     finally:
         predictor.close()
     candidates = choice.candidates[: query.limit]
@@ -215,21 +208,36 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         credit_usd=own.credit_usd,
         own_notes=own.lines,
         groups=groups,
-        groups_advice=advice_on_machines(groups, choice.candidates),
     )
 
 
 def _groups(
-    job: TrainingJob, numbers: Sequence[int], offers: Sequence[RankedOffer], predictor: Predictor, world: World
+    job: TrainingJob,
+    asked_numbers: Sequence[int],
+    offers: Callable[[], Sequence[RankedOffer]],
+    predictor: Predictor,
+    world: World,
 ) -> tuple[Group, ...]:
-    """Offers in numbers of machines; each share of the batch is asked for once a machine."""
+    """The offers in the numbers of machines that are asked for, or that the job may use; empty for one machine. Each
+    share of the batch is asked for once a machine."""
+    numbers = asked_numbers or numbers_up_to(job.nodes)
+    if not numbers:
+        return ()
     askers: dict[int, Callable[[Rental], Throughput | Reason]] = {}
 
     def throughput(share: TrainingJob, rental: Rental) -> Throughput | Reason:
         batch = share.global_batch_size
         return (askers.get(batch) or askers.setdefault(batch, _asker(share, predictor, world.devices)))(rental)
 
-    return groups_of(offers, GroupQuery(Workload(job), world, numbers, throughput))
+    return groups_of(offers(), GroupQuery(Workload(job), world, numbers, throughput))
+
+
+def _first_of_each(ranking: Sequence[Candidate], catalog: OfferSource, now: datetime) -> list[RankedOffer]:
+    """The first places of the best-ranked machines, in full."""
+    first = best_of_each_machine(ranking)
+    offers = catalog.offers([candidate.place.row_id for candidate in first.values()], now.date())
+    ranked = _ranked(list(first.values()), offers)
+    return [one._replace(rank=rank) for rank, one in zip(first, ranked, strict=True)]
 
 
 def _world(job: TrainingJob, predictor: Predictor, settings: Settings, catalog: OfferSource) -> World:

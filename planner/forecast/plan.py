@@ -303,8 +303,8 @@ class Plan(NamedTuple):
     `ranking` has every candidate in order, `candidates` the first of them in full. `prices` holds the prices of the
     ranking's places by row id, where they were asked for. `offers_seen` counts a row and a market each. `own_notes` are
     lines on the person's own prices, for instance which of them have ended; `credit_usd` is what is left of the
-    person's credits, by provider. `groups` are the first offers in several numbers of machines, where these were asked
-    for, `groups_advice` what follows of them in a sentence.
+    person's credits, by provider. `groups` are the first offers in several numbers of machines, where these were
+    asked for.
     """
 
     job: TrainingJob
@@ -320,7 +320,6 @@ class Plan(NamedTuple):
     own_notes: tuple[str, ...] = ()
     credit_usd: Mapping[str, Decimal] = MappingProxyType({})
     groups: tuple[Group, ...] = ()
-    groups_advice: str = ""
 
     def credit_of(self, ranked: RankedOffer) -> Decimal:
         """What a credit of the person's pays of an offer's cost."""

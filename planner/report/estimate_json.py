@@ -15,7 +15,7 @@ from planner.report.estimate_columns import (
     Priced,
     speed_json,
 )
-from planner.report.machines import machines_json
+from planner.report.machines import machines_advice, machines_json
 from providers.registry import is_estimated_only
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None) -> st
             "currency": "USD",
             "prices": "list prices before tax and discounts; a row with own_rate is planned at the person's own",
             "own_prices": list(plan.own_notes),
-            "advice": [line for line in (*plan.advice, plan.groups_advice) if line],
+            "advice": [*plan.advice, *machines_advice(plan)],
             "this_machine": _machine(plan.this_machine),
             "candidates": list(_rows(plan, checked)),
             "several_machines": machines_json(plan),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planner.forecast.machines import advice_on_machines
 from planner.report.estimate_columns import device_text, speed_json, speed_text
 from pricing.money import format_usd, from_micro
 from workloads.durations import format_duration
@@ -32,8 +33,14 @@ def machines_text(plan: Plan) -> str:
     lines += dict.fromkeys(
         f"{group.rental.instance_type}: {group.network.ground}" for group in plan.groups if _is_computed(group)
     )
-    lines += [f"advice: {plan.groups_advice}"] if plan.groups_advice else []
+    lines += [f"advice: {line}" for line in machines_advice(plan)]
     return "\n".join([*lines, LAUNCH_TEXT])
+
+
+def machines_advice(plan: Plan) -> list[str]:
+    """What follows of them, in one line or none."""
+    line = advice_on_machines(plan.groups, plan.ranking)
+    return [line] if line else []
 
 
 def _is_computed(group: Group) -> bool:

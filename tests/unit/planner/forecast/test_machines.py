@@ -195,12 +195,12 @@ def test_the_advice_says_up_to_which_number_it_is_worth_it() -> None:
 def test_the_table(golden: Golden) -> None:
     job = a_job(**LARGE, global_batch_size=256)
     made = groups(a_v100(), job=job, numbers=(1, 2, 3, 4), speed=300.0)
-    golden.check("estimate-machines.txt", machines_text(shown(made)) + "\n")
+    golden.check("estimate-machines.txt", machines_text(plan_of(made)) + "\n")
 
 
 def test_the_json_has_a_row_for_each_number_with_the_same_keys() -> None:
     job = a_job(**LARGE, global_batch_size=256)
-    rows = machines_json(shown(groups(a_v100(), job=job, numbers=(2, 3))))
+    rows = machines_json(plan_of(groups(a_v100(), job=job, numbers=(2, 3))))
     assert [row["machines"] for row in rows] == [1, 2, 3]
     assert {frozenset(row) for row in rows} == {frozenset(rows[0])}
     assert rows[1]["images_per_second_low"] < rows[1]["images_per_second"]
@@ -209,9 +209,9 @@ def test_the_json_has_a_row_for_each_number_with_the_same_keys() -> None:
     json.dumps(rows)
 
 
-def shown(made: tuple[Group, ...]) -> Plan:
+def plan_of(made: tuple[Group, ...]) -> Plan:
     """A plan of these groups alone: nothing else of it is read."""
     return Plan(
         job=a_job(), made_at=NOON, ranking=(), candidates=(), prices={}, rejections={}, filtered_last=None,
-        this_machine=None, advice=(), offers_seen=0, groups=made, groups_advice=advice_on_machines(made, ()),
+        this_machine=None, advice=(), offers_seen=0, groups=made,
     )  # fmt: skip
