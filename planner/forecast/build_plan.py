@@ -14,17 +14,11 @@ from planner.forecast.choose import Filters, World, at_place, choose, fits, soft
 from planner.forecast.estimate import Workload
 from planner.forecast.lifecycle_notes import retired_line
 from planner.forecast.load import load_since, read_system
-from planner.forecast.machines import (
-    Group,
-    GroupQuery,
-    best_of_each_machine,
-    groups_of,
-    numbers_up_to,
-)
 from planner.forecast.nearest import nearest_misses
 from planner.forecast.obtainability import Obtainabilities
-from planner.forecast.plan import REASON_TEXTS, Candidate, Plan, RankedOffer, Reason
+from planner.forecast.plan import REASON_TEXTS, Candidate, Plan, Reason
 from planner.forecast.processor import read_cpuinfo
+from planner.forecast.ranked_offers import first_of_each, in_full, in_numbers
 from planner.forecast.this_machine import Processor, quote_this_machine
 from planner.throughput.predict import Predictor, Question
 from planner.throughput.table import MissingTableError
@@ -32,7 +26,6 @@ from planner.throughput.values import Basis, Throughput
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
-from pricing.money import from_micro
 from pricing.obtainability import Evidence, MachinePlace, Obtainability, had_on_spot, shipped_notes
 from pricing.offers import OfferQuery
 from pricing.own_prices import OwnPrices
@@ -45,7 +38,7 @@ from workloads.layers import macs
 from workloads.nearest import nearest_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -53,7 +46,7 @@ if TYPE_CHECKING:
     from pricing.catalog import RentalPlaces
     from pricing.devices import Device, DeviceTable
     from pricing.offer_source import OfferSource
-    from pricing.offers import Offer, Rental
+    from pricing.offers import Rental
     from providers.base import Provider
     from workloads.job import TrainingJob
 
@@ -166,8 +159,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         obtainability = Obtainabilities(now, shipped_notes(), query.evidence, query.scores)
         world = _world(job, predictor, settings, catalog)
         world = world._replace(obtainability=obtainability, credit_usd=own.credit_usd)
-        everything = OfferQuery(include_retired=True)
-        rented = catalog.rentals(everything, now.date())
+        rented = catalog.rentals(OfferQuery(include_retired=True), now.date())
         try:
             choice = choose(job, rented, world, filters, every_place=query.every_place)
         except ValueError as error:
@@ -189,16 +181,16 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
             )
         )
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
-        groups = _groups(job, query.nodes, lambda: _first_of_each(choice.candidates, catalog, now), predictor, world)
+        first = partial(first_of_each, choice.candidates, catalog, now)
+        groups = in_numbers(job, query.nodes, first, partial(_asker, predictor=predictor, devices=catalog.devices))
     finally:
         predictor.close()
     candidates = choice.candidates[: query.limit]
-    offers = catalog.offers([candidate.place.row_id for candidate in candidates], now.date())
     return Plan(
         job=job,
         made_at=now,
         ranking=choice.candidates,
-        candidates=_ranked(candidates, offers),
+        candidates=in_full(candidates, catalog, now),
         prices=catalog.quotes(OfferQuery(include_retired=query.include_retired), now.date()) if query.prices else {},
         rejections=choice.rejections,
         filtered_last=choice.filtered_last,
@@ -211,35 +203,6 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
     )
 
 
-def _groups(
-    job: TrainingJob,
-    asked_numbers: Sequence[int],
-    offers: Callable[[], Sequence[RankedOffer]],
-    predictor: Predictor,
-    world: World,
-) -> tuple[Group, ...]:
-    """The offers in the numbers of machines that are asked for, or that the job may use; empty for one machine. Each
-    share of the batch is asked for once a machine."""
-    numbers = asked_numbers or numbers_up_to(job.nodes)
-    if not numbers:
-        return ()
-    askers: dict[int, Callable[[Rental], Throughput | Reason]] = {}
-
-    def throughput(share: TrainingJob, rental: Rental) -> Throughput | Reason:
-        batch = share.global_batch_size
-        return (askers.get(batch) or askers.setdefault(batch, _asker(share, predictor, world.devices)))(rental)
-
-    return groups_of(offers(), GroupQuery(Workload(job), world, numbers, throughput))
-
-
-def _first_of_each(ranking: Sequence[Candidate], catalog: OfferSource, now: datetime) -> list[RankedOffer]:
-    """The first places of the best-ranked machines, in full."""
-    first = best_of_each_machine(ranking)
-    offers = catalog.offers([candidate.place.row_id for candidate in first.values()], now.date())
-    ranked = _ranked(list(first.values()), offers)
-    return [one._replace(rank=rank) for rank, one in zip(first, ranked, strict=True)]
-
-
 def _world(job: TrainingJob, predictor: Predictor, settings: Settings, catalog: OfferSource) -> World:
     world = World(
         devices=catalog.devices,
@@ -248,18 +211,6 @@ def _world(job: TrainingJob, predictor: Predictor, settings: Settings, catalog: 
         buckets=settings.bucket_regions,
     )
     return world._replace(within_hours=catalog.within_hours) if isinstance(catalog, WithOwnRates) else world
-
-
-def _ranked(candidates: Sequence[Candidate], offers: Sequence[Offer]) -> tuple[RankedOffer, ...]:
-    pairs = zip(candidates, map(_at_planning_price, candidates, offers), strict=True)
-    return tuple(RankedOffer(rank, *pair) for rank, pair in enumerate(pairs, start=1))
-
-
-def _at_planning_price(candidate: Candidate, offer: Offer) -> Offer:
-    """The offer as the run pays it: at its own rate and, beyond the hours that are left of that, at the other price."""
-    if offer.own_hours is None:
-        return offer
-    return replace(offer, planning_usd_per_hour=from_micro(candidate.place.planning_micro_usd_per_hour))
 
 
 def _nearest(job: TrainingJob, rented: Iterable[RentalPlaces], world: World, filters: Filters) -> tuple[str, ...]:

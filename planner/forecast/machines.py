@@ -25,7 +25,6 @@ from workloads.layers import trained_parameters
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from planner.forecast.choose import World
     from planner.forecast.estimate import Workload
     from planner.forecast.plan import Candidate, RankedOffer, RunTime
     from planner.forecast.spot import SpotRate
@@ -85,7 +84,6 @@ class GroupQuery(NamedTuple):
     machine's share."""
 
     work: Workload
-    world: World
     numbers: Sequence[int]
     throughput: Callable[[TrainingJob, Rental], Throughput | Reason]
 

@@ -59,7 +59,7 @@ def groups(
     def throughput(_: TrainingJob, rental: Rental) -> Throughput | Reason:
         return a_throughput(speed * rental.device_count)
 
-    return groups_of(ranked, GroupQuery(Workload(job), a_world(), numbers, throughput))
+    return groups_of(ranked, GroupQuery(Workload(job), numbers, throughput))
 
 
 def a_v100(**changes: Any) -> Rental:
@@ -209,9 +209,9 @@ def test_the_json_has_a_row_for_each_number_with_the_same_keys() -> None:
     json.dumps(rows)
 
 
-def plan_of(made: tuple[Group, ...]) -> Plan:
+def plan_of(shown_groups: tuple[Group, ...]) -> Plan:
     """A plan of these groups alone: nothing else of it is read."""
     return Plan(
         job=a_job(), made_at=NOON, ranking=(), candidates=(), prices={}, rejections={}, filtered_last=None,
-        this_machine=None, advice=(), offers_seen=0, groups=made,
+        this_machine=None, advice=(), offers_seen=0, groups=shown_groups,
     )  # fmt: skip

@@ -1,0 +1,64 @@
+"""Candidates in full, each with everything that the catalog says of its offer, and the first of them in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planner.forecast.estimate import Workload
+from planner.forecast.machines import Group, GroupQuery, best_of_each_machine, groups_of, numbers_up_to
+from planner.forecast.plan import RankedOffer
+from pricing.money import from_micro
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from planner.forecast.plan import Candidate, Reason
+    from planner.throughput.values import Throughput
+    from pricing.offer_source import OfferSource
+    from pricing.offers import Offer, Rental
+    from workloads.job import TrainingJob
+
+
+def in_full(candidates: Sequence[Candidate], catalog: OfferSource, now: datetime) -> tuple[RankedOffer, ...]:
+    """The candidates with their offers, ranked from 1."""
+    offers = catalog.offers([candidate.place.row_id for candidate in candidates], now.date())
+    pairs = zip(candidates, map(_at_planning_price, candidates, offers), strict=True)
+    return tuple(RankedOffer(rank, *pair) for rank, pair in enumerate(pairs, start=1))
+
+
+def _at_planning_price(candidate: Candidate, offer: Offer) -> Offer:
+    """The offer as the run pays it: at its own rate and, beyond the hours that are left of that, at the other price."""
+    if offer.own_hours is None:
+        return offer
+    return replace(offer, planning_usd_per_hour=from_micro(candidate.place.planning_micro_usd_per_hour))
+
+
+def first_of_each(ranking: Sequence[Candidate], catalog: OfferSource, now: datetime) -> list[RankedOffer]:
+    """The first places of the best-ranked machines, in full and with their ranks."""
+    first = best_of_each_machine(ranking)
+    ranked = in_full(list(first.values()), catalog, now)
+    return [one._replace(rank=rank) for rank, one in zip(first, ranked, strict=True)]
+
+
+def in_numbers(
+    job: TrainingJob,
+    numbers: Sequence[int],
+    offers: Callable[[], Sequence[RankedOffer]],
+    asker: Callable[[TrainingJob], Callable[[Rental], Throughput | Reason]],
+) -> tuple[Group, ...]:
+    """The offers in these numbers of machines, or in those that the job may use; none for a job of one machine.
+
+    `asker` gives the speeds of a job, once for each share of the batch.
+    """
+    numbers = numbers or numbers_up_to(job.nodes)
+    if not numbers:
+        return ()
+    askers: dict[int, Callable[[Rental], Throughput | Reason]] = {}
+
+    def throughput(share: TrainingJob, rental: Rental) -> Throughput | Reason:
+        batch = share.global_batch_size
+        return (askers.get(batch) or askers.setdefault(batch, asker(share)))(rental)
+
+    return groups_of(offers(), GroupQuery(Workload(job), numbers, throughput))
