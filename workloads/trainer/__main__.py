@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import traceback
@@ -23,6 +24,7 @@ from workloads.trainer.errors import (
 )
 from workloads.trainer.loop import train
 from workloads.trainer.prepare import Setting
+from workloads.trainer.process_group import ProcessGroup, process_group
 from workloads.trainer.progress import Clock, Progress, State, complain
 from workloads.trainer.watch import Limits, StopRequest
 
@@ -38,14 +40,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     clock = Clock(wall=anchored())
     try:
-        progress = Progress(options.run_dir / "attempts" / str(options.attempt), clock)
+        group = process_group(os.environ)
+    except BadInputError as error:
+        complain(f"error: {error}")
+        return error.exit_code
+    try:
+        progress = Progress(_own_folder(options.run_dir / "attempts" / str(options.attempt), group), clock)
     except OSError as error:
         complain(f"error: the run directory cannot be written: {error}")
         return EXIT_FAILED
     stop = StopRequest()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _asks(stop))
-    return _run(options, progress, clock, stop)
+    return _run(options, progress, clock, stop, group)
+
+
+def _own_folder(attempt: Path, group: ProcessGroup) -> Path:
+    """Rank 0 tells of the attempt; what the others tell lies beside it, for whoever looks for a fault."""
+    return attempt / "ranks" / str(group.rank) if group.rank else attempt
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,7 +89,7 @@ def _asks(stop: StopRequest) -> Callable[[int, FrameType | None], None]:
     return ask
 
 
-def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: StopRequest) -> int:
+def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: StopRequest, group: ProcessGroup) -> int:
     try:
         job = _job(options.job)
         limits = Limits(
@@ -88,7 +100,12 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
             stop=stop,
         )
         data_dir = options.data_dir or options.run_dir / "data"
-        train(job, Setting(run_dir=options.run_dir, data_dir=data_dir, limits=limits, progress=progress, clock=clock))
+        if limits.max_seconds is not None and not group.is_alone:
+            raise BadInputError("--max-seconds is for one process; several measure by --max-steps")
+        setting = Setting(
+            run_dir=options.run_dir, data_dir=data_dir, limits=limits, progress=progress, clock=clock, group=group
+        )
+        train(job, setting)
     except (TrainingStopped, DeadlineReached) as reason:
         state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
         progress.status(state, str(reason))

@@ -117,11 +117,26 @@ def _has_tpu() -> bool:
 def _jax(toolkit: Toolkit) -> Devices:
     item = toolkit.module.local_devices()
     kind = DeviceKind(item[0].platform) if item[0].platform in set(DeviceKind) else DeviceKind.GPU
+    if toolkit.module.process_count() > 1:
+        return _over_processes(toolkit, kind)
     if kind is DeviceKind.CPU:
         return _one(kind, cpu_name())
     if len(item) == 1:
         return _one(kind, item[0].device_kind)
     return data_parallel(toolkit, kind, item)
+
+
+def _over_processes(toolkit: Toolkit, kind: DeviceKind) -> Devices:
+    """Every batch in equal parts over the devices of all processes, in their order of rank. Each process hands in its
+    own part (ProcessGroup.part), so that Keras must not share it out once more."""
+    everywhere = toolkit.module.devices()
+    distribution = toolkit.keras.distribution
+    names = [f"{device.platform}:{device.id}" for device in everywhere]
+    mesh = distribution.DeviceMesh(shape=(len(names),), axis_names=["batch"], devices=names)
+    distribution.set_distribution(distribution.DataParallel(device_mesh=mesh, auto_shard_dataset=False))
+    name = cpu_name() if kind is DeviceKind.CPU else str(everywhere[0].device_kind)
+    strategy = f"DataParallel over {toolkit.module.process_count()} processes"
+    return Devices(kind=kind, name=name, count=len(everywhere), strategy_name=strategy)
 
 
 def data_parallel(toolkit: Toolkit, kind: DeviceKind, items: list[Any]) -> Devices:

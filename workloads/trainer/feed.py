@@ -90,9 +90,21 @@ def training_batches(images: Images, schedule: Schedule, group: ProcessGroup = A
     return _ahead(lambda: _batches(images.count, schedule, reader))
 
 
-def hold_out_batches(keras: Any, images: Images, batch_size: int) -> Any:
-    """Every image once, in order, as a Keras PyDataset."""
-    reader = _reader(images)
+def even_hold_out_batch(count: int, batch_size: int, replicas: int) -> int:
+    """The largest batch up to `batch_size` that divides `count` and the replicas: each process of a group must have as
+    many images of every batch. Raises BadInputError where there is none."""
+    fits = [size for size in range(replicas, max(batch_size, replicas) + 1, replicas) if count % size == 0]
+    if not fits:
+        raise BadInputError(
+            f"{count:,} held-out images do not divide over {replicas} devices; leave out some images, or train with "
+            "another number of nodes"
+        )
+    return max(fits)
+
+
+def hold_out_batches(keras: Any, images: Images, batch_size: int, group: ProcessGroup = ALONE) -> Any:
+    """Every image once, in order, as a Keras PyDataset; of each batch, this process's part."""
+    reader = _part_reader(images, group)
     count = images.count
 
     class HoldOut(keras.utils.PyDataset):  # type: ignore[misc]

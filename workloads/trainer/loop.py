@@ -10,12 +10,13 @@ from workloads.hold_out import test_every
 from workloads.job import Framework, TrainingJob
 from workloads.layers import moving_statistics, parameters
 from workloads.trainer import tfdata
+from workloads.trainer.agreement import Agreement, over_jax
 from workloads.trainer.backend import tensorflow_for_data
 from workloads.trainer.damage import naming_damaged
 from workloads.trainer.devices import DeviceKind, peak_memory_bytes
 from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.event_file import EVENT_FILE, event_file
-from workloads.trainer.feed import Schedule, hold_out_batch, hold_out_batches, training_batches
+from workloads.trainer.feed import Schedule, even_hold_out_batch, hold_out_batch, hold_out_batches, training_batches
 from workloads.trainer.images import ArrayImages, Images
 from workloads.trainer.output import plain_model, write_output
 from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, state_arrays, stop_between
@@ -37,7 +38,9 @@ def train(job: TrainingJob, setting: Setting) -> None:
     setting.progress.status(State.STARTING)
     ready = prepare(job, setting)
     _tell_start(ready, setting)
-    watch = Watch(ready.schedule, setting.limits, setting.progress, setting.clock, _saver(ready, setting))
+    agreement = Agreement(setting.group, over_jax, setting.clock.monotonic)
+    saver = _saver(ready, setting)
+    watch = Watch(ready.schedule, setting.limits, setting.progress, setting.clock, saver, agreement)
     try:
         _fit(ready, setting, watch)
     except StepsDone:
@@ -57,6 +60,8 @@ def _saver(ready: Ready, setting: Setting) -> Callable[[int], None]:
 
     def save(step: int) -> None:
         nonlocal saved
+        if ready.group.rank:  # rank 0 alone writes
+            return
         if step == saved:  # a stop right after a checkpoint by time would write the same one again
             return
         began = setting.clock.monotonic()
@@ -156,7 +161,7 @@ def _test_every(ready: Ready, *, measuring: bool) -> int | None:
 def _training_feed(ready: Ready, schedule: Schedule) -> Any:
     tf = _feeding_tensorflow(ready, ready.split.train)
     if tf is None:
-        return training_batches(ready.split.train, schedule)
+        return training_batches(ready.split.train, schedule, ready.group)
     dataset = tfdata.training_dataset(tf, ready.split.train, schedule)
     alone = ready.devices.count == 1 and ready.toolkit.framework is Framework.TENSORFLOW
     if alone and ready.devices.kind is DeviceKind.GPU:
@@ -166,8 +171,11 @@ def _training_feed(ready: Ready, schedule: Schedule) -> Any:
 
 
 def _hold_out_feed(ready: Ready) -> Any:
-    images = ready.split.hold_out
-    batch_size = hold_out_batch(images.count, ready.schedule.fed_batch_size, ready.devices.count)
+    images, fed = ready.split.hold_out, ready.schedule.fed_batch_size
+    if not ready.group.is_alone:
+        even = even_hold_out_batch(images.count, fed, ready.devices.count)
+        return hold_out_batches(ready.toolkit.keras, images, even, ready.group)
+    batch_size = hold_out_batch(images.count, fed, ready.devices.count)
     tf = _feeding_tensorflow(ready, images)
     if tf is None:
         return hold_out_batches(ready.toolkit.keras, images, batch_size)
@@ -176,6 +184,9 @@ def _hold_out_feed(ready: Ready) -> Any:
 
 def _feeding_tensorflow(ready: Ready, images: Images) -> Any | None:
     """tf.data feeds TensorFlow always, and files to any framework where TensorFlow is installed."""
+    # A pipeline of tf.data makes whole batches; of several processes, each reads its own part.
+    if not ready.group.is_alone:
+        return None
     if ready.toolkit.framework is not Framework.TENSORFLOW and isinstance(images, ArrayImages):
         return None
     return tensorflow_for_data(ready.toolkit)
@@ -184,21 +195,31 @@ def _feeding_tensorflow(ready: Ready, images: Images) -> Any | None:
 def _finish(ready: Ready, setting: Setting, watch: Watch, began: float) -> None:
     """Test the hold-out, once, and write the output."""
     # A stop or a deadline during the last step is noticed here, before the test of the hold-out.
-    stop_between(setting)
+    _stop_alone(setting)
     if ready.validation.best:
         ready.validation.show_best()
     else:
         ready.averages.show()
     with setting.progress.phase("evaluate"), naming_damaged(ready.split.hold_out):
         result = _tested(ready, setting)
-    stop_between(setting)
+    _stop_alone(setting)
     with setting.progress.phase("save"):
         figures = _metrics(ready, watch, result)
+        if ready.group.rank:  # rank 0 alone writes
+            _end(ready, setting, watch, began, result=result)
+            return
         try:
             write_output(setting.run_dir / "output", plain_model(ready), figures, _reports(ready, setting, result))
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
     _end(ready, setting, watch, began, result=result)
+
+
+def _stop_alone(setting: Setting) -> None:
+    """Raises TrainingStopped or DeadlineReached where that is due and no other process waits for this one: several
+    test and write to the end, which takes seconds."""
+    if setting.group.is_alone:
+        stop_between(setting)
 
 
 def _tested(ready: Ready, setting: Setting) -> HoldOutResult:
@@ -208,7 +229,7 @@ def _tested(ready: Ready, setting: Setting) -> HoldOutResult:
             ready.models.testing,
             _hold_out_feed(ready),
             xla=ready.xla,
-            between=lambda: stop_between(setting),
+            between=lambda: _stop_alone(setting),
         )
 
 

@@ -19,6 +19,7 @@ from workloads.trainer.devices import Devices, find_devices
 from workloads.trainer.feed import Schedule
 from workloads.trainer.folders import check_records
 from workloads.trainer.images import ArrayImages, Split, available_bytes
+from workloads.trainer.joining import join
 from workloads.trainer.model import (
     MOST_LIKELY,
     PLAIN_NORMALISATION,
@@ -28,6 +29,7 @@ from workloads.trainer.model import (
     compile_for_training,
 )
 from workloads.trainer.optimizer import make_optimizer, needs_keras_3
+from workloads.trainer.process_group import ALONE, ProcessGroup
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.rates import RunSteps
 from workloads.trainer.replicas import Replicas
@@ -38,7 +40,8 @@ from workloads.trainer.weights import put_weights, read_weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Where an attempt works and what bounds it. `devices` finds what there is to train on."""
+    """Where an attempt works and what bounds it. `devices` finds what there is to train on; `group` are the processes
+    that train together."""
 
     run_dir: Path
     data_dir: Path
@@ -46,6 +49,7 @@ class Setting:
     progress: Progress
     clock: Clock = field(default_factory=Clock)
     devices: Callable[[Toolkit], Devices] = find_devices
+    group: ProcessGroup = ALONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,7 @@ class Ready:
     position: Position
     xla: bool
     preprocessing: Preprocessing
+    group: ProcessGroup = ALONE
 
 
 def prepare(job: TrainingJob, setting: Setting) -> Ready:
@@ -80,6 +85,7 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
         setting.progress.warn(left_out_text(left_out))
     stop_between(setting)
     with phase("import"):
+        join(setting.group, job.framework)
         toolkit = load(job.framework)
         configure(toolkit, job.precision, job.seed)
         devices = setting.devices(toolkit)
@@ -90,13 +96,14 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
             split = _readable(job, toolkit, split, setting)
         stop_between(setting)
     with phase("build"):
-        ready = _build(job, toolkit, devices, split, setting)
+        ready = replace(_build(job, toolkit, devices, split, setting), group=setting.group)
         return _restored(ready, setting)
 
 
 def _readable(job: TrainingJob, toolkit: Toolkit, split: Split, setting: Setting) -> Split:
     """The split, decoded into memory where it fits and the run is long enough to gain by it."""
-    tf = tensorflow_for_data(toolkit)
+    # Of several processes, each decodes its own part alone.
+    tf = tensorflow_for_data(toolkit) if setting.group.is_alone else None
     if tf is None:
         return split
     steps = setting.limits.max_steps

@@ -67,7 +67,7 @@ ALONE = ProcessGroup()
 def process_group(environment: Mapping[str, str]) -> ProcessGroup:
     """The group that `environment` tells: by TRAINPLAN_RANK, TRAINPLAN_PROCESSES and TRAINPLAN_COORDINATOR, or else
     by Slurm's variables of a job step, of which srun sets SLURM_PROCID for each process. A process that a batch script
-    starts without srun is taken for rank 0 of all tasks.
+    starts without srun is no step's, and alone.
 
     TRAINPLAN_COORDINATOR alone replaces the address that is made of Slurm's host names, which need not resolve.
     Raises BadInputError where the variables do not tell a group.
@@ -75,8 +75,8 @@ def process_group(environment: Mapping[str, str]) -> ProcessGroup:
     if RANK in environment or PROCESSES in environment:
         rank, processes = _whole_number(environment, RANK), _whole_number(environment, PROCESSES)
         return _group(rank, processes, environment.get(COORDINATOR, ""))
-    if "SLURM_PROCID" in environment and "SLURM_NTASKS" in environment:
-        rank, processes = _whole_number(environment, "SLURM_PROCID"), _whole_number(environment, "SLURM_NTASKS")
+    if "SLURM_PROCID" in environment and "SLURM_STEP_NUM_TASKS" in environment:
+        rank, processes = _whole_number(environment, "SLURM_PROCID"), _whole_number(environment, "SLURM_STEP_NUM_TASKS")
         return _group(rank, processes, environment.get(COORDINATOR) or _slurm_coordinator(environment))
     return ALONE
 

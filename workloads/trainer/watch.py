@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from workloads.trainer.agreement import Agreement
 from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.meter import Meter
+from workloads.trainer.process_group import ALONE
 from workloads.trainer.progress import Clock, Progress, State
 
 if TYPE_CHECKING:
@@ -57,10 +59,17 @@ def stop_reason(limits: Limits, clock: Clock, needs_seconds: float = 0.0) -> Tra
 
 
 class Watch:
-    """Follows one process's training. `save(step)` writes a checkpoint; it answers for its own failures."""
+    """Follows one process's training. `save(step)` writes a checkpoint; it answers for its own failures. `agreement` is
+    None for a process that trains alone."""
 
     def __init__(
-        self, schedule: Schedule, limits: Limits, progress: Progress, clock: Clock, save: Callable[[int], None]
+        self,
+        schedule: Schedule,
+        limits: Limits,
+        progress: Progress,
+        clock: Clock,
+        save: Callable[[int], None],
+        agreement: Agreement | None = None,
     ) -> None:
         self.step = schedule.first_step
         self.meter = Meter(schedule.batch_size, clock.monotonic)
@@ -69,6 +78,7 @@ class Watch:
         self._progress = progress
         self._clock = clock
         self._save = save
+        self._agreement = agreement or Agreement(ALONE, lambda numbers: numbers, clock.monotonic)
         self._in_flight: deque[Logs] = deque()
         self._last: Logs = {}
         self._checkpointed = self._reported = clock.monotonic()
@@ -85,7 +95,9 @@ class Watch:
             self._first_step()
         elif len(self._in_flight) > _IN_FLIGHT:
             self._land()
-        reason = stop_reason(self._limits, self._clock, self._checkpoint_seconds)
+        if self._agreement.is_due(self.step):
+            self._land_all()
+        reason = self._agreement.of(self.step, stop_reason(self._limits, self._clock, self._checkpoint_seconds))
         if reason is not None:
             self._end_early(reason)
         self._report_when_due()
@@ -129,7 +141,9 @@ class Watch:
         self.meter.pause()
 
     def test_batch_end(self) -> None:
-        """End a validation early where the run must stop."""
+        """End a validation early where the run must stop; several processes end after the next step."""
+        if not self._agreement.is_alone:
+            return
         reason = stop_reason(self._limits, self._clock, self._checkpoint_seconds)
         if reason is not None:
             self._end_early(reason)

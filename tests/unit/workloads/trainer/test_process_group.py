@@ -21,7 +21,7 @@ SCHEDULE = Schedule(batch_size=4, steps_per_epoch=5, epochs=3, seed=7)
 GENERIC = {"TRAINPLAN_RANK": "1", "TRAINPLAN_PROCESSES": "2", "TRAINPLAN_COORDINATOR": "127.0.0.1:29500"}
 SLURM = {
     "SLURM_PROCID": "3",
-    "SLURM_NTASKS": "4",
+    "SLURM_STEP_NUM_TASKS": "4",
     "SLURM_JOB_ID": "41234567",
     "SLURM_JOB_NODELIST": "gpu[003-004],gpu9",
 }
@@ -114,7 +114,9 @@ def test_the_generic_variables_count_before_slurms() -> None:
 
 
 def test_one_task_of_slurm_is_alone() -> None:
-    assert process_group(SLURM | {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}) == ALONE
+    assert process_group(SLURM | {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}) == ALONE
+    # A batch script has a rank too, and no step.
+    assert process_group({"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "1"}) == ALONE
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,177 @@
+"""Two processes train what one trains: on JAX, over loopback, and they end early at the same step."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+from tests.unit.workloads.trainer.builders import a_job, events, final_state, quick_jax
+from tests.unit.workloads.trainer.test_determinism import StopsAfterAnEpoch
+from tests.unit.workloads.trainer.test_process_group import EveryProcessReadsTheFirstPart
+from workloads.job import Framework
+from workloads.trainer.agreement import Agreement
+from workloads.trainer.errors import BadInputError, DeadlineReached, TrainerError, TrainingStopped
+from workloads.trainer.feed import even_hold_out_batch
+from workloads.trainer.joining import join
+from workloads.trainer.loop import train
+from workloads.trainer.prepare import Setting
+from workloads.trainer.process_group import ALONE, ProcessGroup
+from workloads.trainer.progress import Clock, Progress
+from workloads.trainer.watch import Limits, StopRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SECONDS = 180
+needs_jax = [
+    pytest.mark.train,
+    pytest.mark.check,
+    pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed"),
+]
+
+
+def one_process(run_dir: Path, rank: int, processes: int, port: int, behaviour: str) -> int:
+    """Train as a process of a group, in an interpreter of its own; the exit code as the trainer's command has it."""
+    kind = EveryProcessReadsTheFirstPart if behaviour == "same half" else ProcessGroup
+    group = kind(rank=rank, processes=processes, coordinator=f"127.0.0.1:{port}") if processes > 1 else ALONE
+    clock, stop = Clock(), StopRequest()
+    folder = run_dir / "attempts" / "1" if not rank else run_dir / "attempts" / "1" / "ranks" / str(rank)
+    stops = behaviour == "stop" and not rank
+    progress = StopsAfterAnEpoch(folder, stop) if stops else Progress(folder, clock)
+    # Without dropout: each process draws masks of its own.
+    model = {"layers": [8, "M"], "batch_norm": True, "dense": [16], "dropout": 0.0}
+    job = a_job(framework="jax", epochs=3, global_batch_size=128, model=model, nodes=2)
+    limits = Limits(checkpoint_every_seconds=600, stop=stop)
+    setting = Setting(
+        run_dir=run_dir, data_dir=run_dir / "data", limits=limits, progress=progress, clock=clock, group=group
+    )
+    try:
+        train(job, setting)
+    except TrainerError as error:
+        return error.exit_code
+    return 0
+
+
+def trained(run_dir: Path, processes: int, behaviour: str = "") -> list[int]:
+    """The exit codes of the processes, in order of rank."""
+    port = str(20_000 + os.getpid() % 10_000)
+    words = (sys.executable, "-P", "-m", __name__, str(run_dir))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **quick_jax(run_dir.parent)}
+    started = [
+        subprocess.Popen([*words, str(rank), str(processes), port, behaviour], env=environment, cwd=ROOT)
+        for rank in range(processes)
+    ]
+    try:
+        return [process.wait(timeout=SECONDS) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+
+
+def losses(run_dir: Path) -> list[float]:
+    return [event["loss"] for event in events(run_dir, 1, "epoch")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("processes")
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> Path:
+    assert trained(folder / "alone", 1) == [0]
+    return folder / "alone"
+
+
+class TestOnJax:
+    pytestmark = needs_jax
+
+    def test_two_processes_train_what_one_trains(self, folder: Path, alone: Path) -> None:
+        together = folder / "together"
+        assert trained(together, 2) == [0, 0]
+        assert losses(together) == losses(alone)
+        for one, other in zip(final_state(together), final_state(alone), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-6)
+        (end,), (end_alone,) = events(together, 1, "end"), events(alone, 1, "end")
+        assert end["hold_out_accuracy"] == end_alone["hold_out_accuracy"]
+        (begin,) = events(together, 1, "start")
+        assert (begin["device_count"], begin["strategy"]) == (2, "DataParallel over 2 processes")
+
+    def test_a_run_stopped_on_two_goes_on_with_one(self, folder: Path, alone: Path) -> None:
+        run_dir = folder / "stopped"
+        assert trained(run_dir, 2, "stop") == [75, 75]
+        assert len(losses(run_dir)) < len(losses(alone))
+        assert trained(run_dir, 1) == [0]
+        # One process adds up a batch in another order than two.
+        assert losses(run_dir)[-1] == pytest.approx(losses(alone)[-1], abs=2e-6)
+
+    def test_processes_that_all_read_the_same_half_are_told_by_their_losses(self, folder: Path, alone: Path) -> None:
+        """The planted defect. Nothing else tells of it: the run ends well, and its batches have the right size."""
+        run_dir = folder / "same half"
+        assert trained(run_dir, 2, "same half") == [0, 0]
+        assert losses(run_dir)[0] != losses(alone)[0]
+
+
+@pytest.mark.parametrize("framework", [Framework.TENSORFLOW, Framework.TORCH])
+def test_a_framework_that_trains_with_one_process_refuses_several(framework: Framework) -> None:
+    with pytest.raises(BadInputError, match="trains with one process here, and there are 2"):
+        join(ProcessGroup(rank=0, processes=2, coordinator="127.0.0.1:1"), framework)
+    join(ALONE, framework)
+
+
+def agreements(decisions: Sequence[tuple[int, int]], seconds: Sequence[float]) -> Agreement:
+    """Rank 1's, with what rank 0 decides each time it is asked."""
+    group = ProcessGroup(rank=1, processes=2, coordinator="127.0.0.1:1")
+    replies, clock = iter(decisions), iter(seconds)
+    return Agreement(group, lambda _: next(replies), lambda: next(clock))
+
+
+def test_only_rank_0_decides_and_only_at_the_steps_that_it_named() -> None:
+    agreement = agreements([(0, 2), (0, 5), (1, 9)], [0.0, 0.5, 1.0])
+    own = TrainingStopped("stopped on SIGTERM")
+    assert [agreement.of(step, own) for step in (1, 2, 3, 4)] == [None] * 4
+    assert agreement.of(5, own) is own
+
+
+def test_rank_0s_deadline_is_everybodys() -> None:
+    assert isinstance(agreements([(2, 2)], [0.0]).of(1, None), DeadlineReached)
+
+
+def test_rank_0_names_a_step_about_a_second_ahead() -> None:
+    sent: list[tuple[int, int]] = []
+    clock = iter([0.0, 0.5])
+
+    def broadcast(numbers: tuple[int, int]) -> tuple[int, int]:
+        sent.append(numbers)
+        return numbers
+
+    agreement = Agreement(ProcessGroup(processes=2, coordinator="127.0.0.1:1"), broadcast, lambda: next(clock))
+    for step in (1, 2, 3):
+        agreement.of(step, None)
+    assert sent == [(0, 2), (0, 4)]
+
+
+def test_a_process_that_is_alone_decides_for_itself() -> None:
+    own = TrainingStopped("stopped on SIGTERM")
+    agreement = Agreement(ALONE, lambda _: pytest.fail("nobody else is asked"), lambda: 0.0)
+    assert not agreement.is_due(1)
+    assert agreement.of(1, own) is own
+
+
+def test_held_out_images_divide_over_the_devices_or_the_run_is_refused() -> None:
+    assert even_hold_out_batch(360, 64, 2) == 60
+    assert even_hold_out_batch(360, 64, 8) == 40
+    with pytest.raises(BadInputError, match="360 held-out images do not divide over 7 devices"):
+        even_hold_out_batch(360, 64, 7)
+
+
+if __name__ == "__main__":
+    sys.exit(one_process(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]))
