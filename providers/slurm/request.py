@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, RunId, VendorRequest
 from providers.cloud.labels import labels_of
+from providers.errors import BadRequestError
 from providers.slurm.offers import gres_of
 from providers.slurm.settings import PROVIDER
 from providers.values import Resolution, resolution_of
@@ -63,18 +64,19 @@ def run_dir(settings: SlurmSettings, run_id: RunId) -> str:
 
 
 def sbatch_request(request: LaunchRequest, settings: SlurmSettings) -> VendorRequest:
-    """The call that submits the attempt. Raises BadRequestError for a request that was not resolved."""
+    """The call that submits the attempt. Raises BadRequestError for a request that was not resolved, and
+    for a batch that does not divide over its nodes."""
     minutes = resolution_of(request, SlurmResolution).time_minutes
     name = AttemptName(run_id=request.run_id, attempt=request.attempt).text
     log = f"{run_dir(settings, request.run_id)}/attempts/{request.attempt}/log/trainer.log"
     comment = ";".join(f"{key}={quote(value, safe=':')}" for key, value in labels_of(request).items())
-    nodes = request.job.nodes
+    nodes = _nodes(request)
     arguments = [
         "--parsable",
         f"--job-name={name}",
         f"--comment={comment}",
         f"--partition={request.offer.region}",
-        f"--nodes={f'1-{nodes}' if nodes > 1 else 1}",
+        f"--nodes={nodes}",
         "--ntasks-per-node=1",
         *_devices(request),
         f"--time={minutes}",
@@ -97,6 +99,16 @@ def labels_in(comment: str) -> dict[str, str]:
     return {key: unquote(value) for key, _, value in pairs if key in LABELS}
 
 
+def _nodes(request: LaunchRequest) -> int:
+    nodes, devices = request.job.nodes, request.offer.device_count
+    if request.job.micro_batch_size % (nodes * devices):
+        raise BadRequestError(
+            f"a batch of {request.job.micro_batch_size} does not divide over {nodes} nodes of {devices} devices",
+            hint=f"write a global_batch_size that is a multiple of {nodes * devices * request.job.accumulate}",
+        )
+    return nodes
+
+
 def _devices(request: LaunchRequest) -> tuple[str, ...]:
     """The node's accelerators with their share of it, or the whole node."""
     if gres := gres_of(request.offer):
@@ -114,8 +126,6 @@ def _script(request: LaunchRequest, settings: SlurmSettings) -> str:
         "attempt": str(request.attempt),
         "deadline": f"{request.deadline.timestamp():.0f}",
         "grace_seconds": str(GRACE_SECONDS),
-        "batch": str(request.job.micro_batch_size),
-        "devices": str(request.offer.device_count),
         "most_losses": str(MOST_LOSSES),
         "max_steps": "" if request.max_steps is None else f"--max-steps {request.max_steps}",
         "container": " ".join(settings.container),

@@ -32,9 +32,7 @@ if [ ! -d "$run_dir/trainer" ]; then
 fi
 export PYTHONPATH="$run_dir/trainer" PYTHONUNBUFFERED=1
 
-# As many nodes as share a batch evenly: after the loss of a node there may be fewer than were asked for.
 nodes=$SLURM_JOB_NUM_NODES
-while [ "$nodes" -gt 1 ] && [ $((batch % (nodes * devices))) -ne 0 ]; do nodes=$((nodes - 1)); done
 
 # Host names need not resolve on the nodes; Slurm knows the addresses.
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
@@ -57,7 +55,7 @@ while :; do
     rm -f "$attempt_dir"/rank-*-exit
     TRAINPLAN_COORDINATOR="${address:-$first}:$((20000 + (SLURM_JOB_ID * 7 + losses) % 10000))"
     export TRAINPLAN_COORDINATOR
-    say "job $SLURM_JOB_ID, start $((${SLURM_RESTART_COUNT:-0} + losses + 1)): $nodes of $SLURM_JOB_NUM_NODES nodes ($SLURM_JOB_NODELIST)"
+    say "job $SLURM_JOB_ID, start $((${SLURM_RESTART_COUNT:-0} + losses + 1)): $nodes nodes ($SLURM_JOB_NODELIST)"
     watch &
     watcher=$!
     # TERM is for the trainer, which writes a checkpoint; the shell around it only writes down how that ended.

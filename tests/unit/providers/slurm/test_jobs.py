@@ -154,3 +154,16 @@ def test_over_ssh_words_arrive_as_they_were_sent(tmp_path: Path) -> None:
     program.chmod(0o755)
     shell = ShellOverSsh("cluster", {"PATH": f"{tmp_path}:/usr/bin:/bin"})
     assert shell.run(("printf", "%s|", "a b", "c'd", "$HOME")).text == "a b|c'd|$HOME|"
+
+
+def test_a_batch_that_does_not_divide_over_the_nodes_is_refused_before_anything_is_submitted(
+    harness: SlurmHarness,
+) -> None:
+    provider = harness.provider()
+    run = request(provider, Ask(job={"nodes": 3}))
+    with pytest.raises(BadRequestError, match="a batch of 32 does not divide over 3 nodes of 1 devices"):
+        provider.launch(run)
+    assert not harness.cluster.jobs
+    (call,) = provider.requests(request(provider, Ask(job={"nodes": 2})))
+    parameters: Any = call.parameters
+    assert "--nodes=2" in parameters["arguments"]
