@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins lock audit build engine docker azurite simulator tables fit accuracy bench k80 clean
+.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins lock audit build engine docker slurm azurite simulator tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -16,6 +16,7 @@ help:
 	@echo "make check   all other tests: killed launches, planted defects, containers; CI runs it after make test"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
 	@echo "make docker  start Docker beside it, for the tests that hold the contract against Docker (root, Debian)"
+	@echo "make slurm   start Slurm with two nodes on loopback, for the tests of providers/slurm (root, Debian)"
 	@echo "make e2e     all tests marked e2e: a container plays each cloud's rented machine, every ending and interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
 	@echo "make mutants small changes to the code that launches and ends machines: which of them no test notices (hours)"
@@ -70,6 +71,9 @@ engine:
 	scripts/engine.sh
 
 # After the engine: both install Debian's packages, and Docker takes the base image from Podman.
+slurm:
+	@scripts/slurm.sh
+
 docker: engine
 	scripts/docker.sh
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 from typing import TYPE_CHECKING
 
 from workloads.job import Framework
@@ -51,3 +52,13 @@ def join(group: ProcessGroup, framework: Framework) -> None:
             f"the {group.processes} processes did not come together at {group.coordinator} within {_JOIN_SECONDS} s: "
             f"{first}"
         ) from error
+    _take_signals_back()
+
+
+def _take_signals_back() -> None:
+    """jax.distributed has put a handler of its own in the place of ours (its preemption notifier), and a TERM would
+    never reach the trainer: seen with JAX 0.10.2 on Slurm, 2026-11-23."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        handler = signal.getsignal(number)
+        if callable(handler):
+            signal.signal(number, handler)
