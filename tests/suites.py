@@ -52,6 +52,7 @@ SUITES = (
     Suite("tests/faults", Command.CHECK, 3),
     Suite("tests/e2e/test_rented_machine.py", Command.CHECK, 8),
     Suite("tests/e2e/test_rented_endings.py", Command.CHECK, 3),
+    Suite("tests/e2e/test_slurm.py", Command.CHECK, 3),
     Suite("tests/e2e", Command.CHECK, 6),
     Suite("tests/drill", Command.CHECK, 3),
     Suite("tests/contract/test_not_there_yet.py", Command.CHECK, 3),

@@ -1,4 +1,6 @@
-"""Ten scenarios on two real Slurm nodes (scripts/slurm.sh): what becomes of a run, and that no job is left."""
+"""Ten scenarios on two real Slurm nodes (scripts/slurm.sh): what becomes of a run, and that no job is left.
+
+The first three (with `resume on one node` in the second) run in make check, the others in make e2e."""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ from workloads.job import TrainingJob
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.e2e, pytest.mark.train]
+pytestmark = [pytest.mark.train]
 SCRIPT = ROOT / "scripts" / "slurm.sh"
 PATIENCE_SECONDS = 120.0
 REQUEUE_SECONDS = 300.0
@@ -149,7 +151,7 @@ def clients(tmp_path: Path, cluster: dict[str, str]) -> Iterator[Clients]:
     until(lambda: not made.queue(), "the queue is empty", seconds=PATIENCE_SECONDS)
 
 
-def ended(clients: Clients, seconds: float = PATIENCE_SECONDS) -> EndKind | None:
+def end_of(clients: Clients, seconds: float = PATIENCE_SECONDS) -> EndKind | None:
     """How the attempt ended, once it has, and nothing of it is in the queue."""
     provider, ref = clients.provider(), reference(AttemptName(run_id=clients.run_id, attempt=1))
     until(lambda: provider.get(ref).state is InstanceState.ENDED, "the attempt has ended", seconds=seconds)
@@ -205,9 +207,10 @@ def test_two_launches_at_once_are_one_job(clients: Clients) -> None:
     trains(clients)
     assert len(clients.queue().splitlines()) == 1
     clients.provider().stop(first.ref)
-    assert ended(clients) is EndKind.STOPPED
+    assert end_of(clients) is EndKind.STOPPED
 
 
+@pytest.mark.e2e
 def test_after_the_death_of_a_rank_it_goes_on_from_the_checkpoint(clients: Clients) -> None:
     ref = clients.provider().launch(clients.request(LONG)).ref
     trains(clients, 2)
@@ -217,9 +220,10 @@ def test_after_the_death_of_a_rank_it_goes_on_from_the_checkpoint(clients: Clien
     until(lambda: len(clients.events(clients.run_id, "start")) == 2, "it begins again", seconds=PATIENCE_SECONDS)
     assert clients.events(clients.run_id, "start")[-1]["resumed_from_step"] >= steps[-1]
     clients.provider().stop(ref)
-    assert ended(clients) is EndKind.STOPPED
+    assert end_of(clients) is EndKind.STOPPED
 
 
+@pytest.mark.e2e
 def test_after_the_death_of_a_node_it_is_requeued_and_goes_on(clients: Clients) -> None:
     ref = clients.provider().launch(clients.request(LONG)).ref
     trains(clients, 2)
@@ -232,16 +236,18 @@ def test_after_the_death_of_a_node_it_is_requeued_and_goes_on(clients: Clients) 
     until(lambda: len(clients.events(clients.run_id, "start")) >= 2, "it begins again", seconds=REQUEUE_SECONDS)
     assert clients.events(clients.run_id, "start")[-1]["resumed_from_step"] >= steps[-1]
     clients.provider().stop(ref)
-    assert ended(clients) is EndKind.STOPPED
+    assert end_of(clients) is EndKind.STOPPED
 
 
+@pytest.mark.e2e
 def test_the_deadline_ends_it_with_a_checkpoint(clients: Clients) -> None:
     clients.provider().launch(clients.request(LONG, timedelta(seconds=40)))
     trains(clients)
-    assert ended(clients) is EndKind.DEADLINE
+    assert end_of(clients) is EndKind.DEADLINE
     assert clients.events(clients.run_id, "end")[-1]["step"] == clients.events(clients.run_id, "checkpoint")[-1]["step"]
 
 
+@pytest.mark.e2e
 def test_a_node_that_never_comes_leaves_a_job_that_waits_and_costs_nothing(clients: Clients) -> None:
     drain = ["scontrol", "update", "nodename=n2", "state=drain", "reason=test"]
     subprocess.run(drain, env=clients.environment, check=True)
@@ -251,11 +257,12 @@ def test_a_node_that_never_comes_leaves_a_job_that_waits_and_costs_nothing(clien
         until(lambda: "PENDING" in clients.queue(), "it waits")
         assert (provider.get(made.ref).state, provider.get(made.ref).bills) == (InstanceState.PENDING, False)
         provider.stop(made.ref)
-        assert ended(clients) is EndKind.STOPPED
+        assert end_of(clients) is EndKind.STOPPED
     finally:
         subprocess.run(["scontrol", "update", "nodename=n2", "state=resume"], env=clients.environment, check=True)
 
 
+@pytest.mark.e2e
 def test_without_its_client_it_trains_to_the_end_and_comes_home_later(clients: Clients) -> None:
     launched = clients.plan("launch", clients.job_file(JOB), "--provider", "slurm", "--yes", "--detach")
     assert launched.returncode == 0, launched.stderr
@@ -266,6 +273,7 @@ def test_without_its_client_it_trains_to_the_end_and_comes_home_later(clients: C
     assert list(clients.folder.glob("two-nodes-*/model.keras"))
 
 
+@pytest.mark.e2e
 def test_a_sweep_ends_what_nobody_looks_after(clients: Clients) -> None:
     clients.provider().launch(clients.request(LONG))
     trains(clients)

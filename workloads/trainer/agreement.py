@@ -32,7 +32,7 @@ class Agreement:
         self._group = group
         self._broadcast = broadcast
         self._monotonic = monotonic
-        self._asked: tuple[int, float] | None = None
+        self._last_request: tuple[int, float] | None = None
         self._next_step = 0
 
     @property
@@ -61,8 +61,8 @@ class Agreement:
 
     def _steps_ahead(self, step: int) -> int:
         """How many steps about a second has, by those since the last time."""
-        now, before = self._monotonic(), self._asked
-        self._asked = (step, now)
+        now, before = self._monotonic(), self._last_request
+        self._last_request = (step, now)
         if before is None or now <= before[1]:
             return 1
         return max(1, min(_MOST_STEPS, int((step - before[0]) / (now - before[1]) * _ASK_EVERY_SECONDS)))
