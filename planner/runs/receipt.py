@@ -14,6 +14,7 @@ from planner.runs.legs import estimate_of, legs_of
 from planner.runs.progress import framework_text
 from planner.runs.run import INTERRUPTIONS
 from pricing.money import Usd, format_usd
+from providers.registry import is_simulated
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class Receipt:
     charges for it, or the store did not answer. `places` are the machines that it had (planner.runs.legs), and the
     estimated figures those of the places where it trained. `actual_usd` is at the person's own rates (`own_rate`, in
     words), `list_usd` the same at list prices; both None where every price was a list price. `credit_usd` is what
-    credits pay of `actual_usd`, None where the person has none there.
+    credits pay of `actual_usd`, None where the person has none there. `simulated`: nothing was rented and no net was
+    trained.
     """
 
     run_id: str
@@ -71,6 +73,7 @@ class Receipt:
     list_usd: float | None = None
     own_rate: str | None = None
     credit_usd: float | None = None
+    simulated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The fields as the journal keeps them and as `--json` prints them."""
@@ -128,6 +131,7 @@ def _or_none(check: Callable[[object], bool]) -> Callable[[object], bool]:
 _LARGEST = 1e12
 """Of any figure of a receipt: seconds beyond it are no duration that Python knows."""
 _CHECKS: dict[str, Callable[[object], bool]] = {
+    "bool": lambda value: isinstance(value, bool),
     "str": _is_text,
     "str | None": _or_none(_is_text),
     "int": _is_count,
@@ -208,6 +212,7 @@ def write_receipt(
         list_usd=float(run.list_usd(ending.ended_at)) if run.own_rates else None,
         own_rate="; ".join(run.own_rates) or None,
         credit_usd=None if ending.credit_usd is None else float(ending.credit_usd),
+        simulated=is_simulated(run.provider),
         **_stored(ending.stays),
     )
 
@@ -298,6 +303,8 @@ def _usual_epoch(story: Story) -> tuple[float, float] | None:
 def receipt_text(receipt: Receipt) -> str:
     """The receipt as a person reads it: estimated against actual, side by side."""
     lines = [f"receipt of {receipt.job_name}, run {receipt.run_id}: {receipt.outcome}"]
+    if receipt.simulated:
+        lines.append("  simulated: nothing was rented, no net was trained, the times and the cost are invented")
     if receipt.message:
         lines.append(f"  {receipt.message}")
     lines.append(f"  {'':12}{'estimated':>14}{'actual':>14}")

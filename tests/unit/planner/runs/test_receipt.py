@@ -15,7 +15,16 @@ from planner.forecast.own_measurements import load_measurements
 from planner.forecast.this_machine import quote_this_machine
 from planner.runs.events import Message
 from planner.runs.progress import Story
-from planner.runs.receipt import Ending, Receipt, estimate_record, measurement_of, receipt_text, write_receipt
+from planner.runs.receipt import (
+    Ending,
+    Receipt,
+    estimate_record,
+    measurement_of,
+    receipt_from,
+    receipt_record,
+    receipt_text,
+    write_receipt,
+)
 from planner.runs.run import Outcome, Phase
 from planner.throughput.values import Basis
 from pricing.devices import DeviceTable
@@ -410,3 +419,10 @@ def test_a_receipt_shows_what_validation_came_to() -> None:
     text = receipt_text(write_receipt(a_done_run(), story, {}, an_ending()))
     assert "98.00%   on 360 held-out images, top-5 99.90%, of epoch 1: the best validation" in text
     assert "steps       20 of 60, ended early after epoch 2" in text
+
+
+def test_the_receipt_of_a_simulated_run_says_so() -> None:
+    receipt = replace(a_receipt(), simulated=True, accuracy=None)
+    assert "simulated: nothing was rented, no net was trained" in receipt_text(receipt)
+    assert "accuracy" not in receipt_text(receipt)
+    assert receipt_from(receipt_record(receipt.to_json()) or {}) == receipt

@@ -47,7 +47,7 @@ def test_a_whole_run_reads_as_a_real_one(tmp_path: Path) -> None:
     assert (story.start["total_steps"], story.start["resumed_from_step"]) == (STEPS, 0)
     assert (story.end["state"], story.step, len(story.epochs)) == ("done", STEPS, 90)
     assert [line["epoch"] for line in story.epochs] == list(range(1, 91))
-    assert story.end["hold_out_accuracy"] > 0.9
+    assert story.end["hold_out_accuracy"] is None
     assert story.images_per_second == pytest.approx(50_000 / story.epochs[0]["seconds"], rel=0.01)
     assert set(story.phase_seconds) == {"data", "import", "build", "compile", "train", "evaluate", "save"}
     assert {path.name for path in collect(store(practice), tmp_path / "model")} == {"model.keras", "metrics.json"}
