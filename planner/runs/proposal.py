@@ -18,6 +18,7 @@ from planner.runs.run import attempt_deadline
 from planner.runs.targets import MOST_ABOVE, Target
 from pricing.money import format_usd, format_usd_per_hour, from_micro
 from pricing.offers import Market
+from providers.registry import is_here
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
@@ -152,23 +153,32 @@ def _dearest(targets: Sequence[Target]) -> Decimal:
 
 
 def limits_text(run: Run, timers: Timers, now: datetime) -> list[str]:
-    """When the run ends at the latest, and who sees to it: the three times, before anything is created."""
+    """Who ends the run at which time, before anything is created: one sentence, and what it leaves open."""
     own = attempt_deadline(run, run.targets[0], now)
     budget = f", or when ${run.budget_usd} are spent at the highest price that may come" if run.budget_usd else ""
-    lines = [f"ends by {_clock(own)} at the latest{budget}"]
-    if timers.machine is not None:
-        lines.append(
-            f"  this command ends it by {_clock(own + TIMER_GRACE)}, the machine itself at {_clock(timers.machine)}"
-        )
-    if timers.cloud is not None:
-        lines.append(f"  the cloud's own timer ends it at {_clock(timers.cloud)}")
-    else:
-        lines.append("  no timer of the provider's own stands behind these")
+    lines = [f"ends by {_clock(own, now)}{budget}; {_without_this_command(run, timers, own, now)}"]
+    if not is_here(run.provider):
+        lines.append(f"  what has not ended by then is deleted by this command, by {_clock(own + TIMER_GRACE, now)}")
     if chance := chance_text(run, now):
         lines.append(f"  {chance}")
     if timers.gap:
         lines.append(f"  not covered: {timers.gap}")
     return lines
+
+
+def _without_this_command(run: Run, timers: Timers, own: datetime, now: datetime) -> str:
+    if is_here(run.provider):
+        return "this computer sees to it, also when this terminal is closed"
+    ends = []
+    if timers.machine is not None:
+        same = _clock(timers.machine, now) == _clock(own, now)
+        ends.append(f"the machine stops itself {'then' if same else f'at {_clock(timers.machine, now)}'}")
+    if timers.cloud is not None:
+        ends.append(f"the cloud deletes it by {_clock(timers.cloud, now)}")
+    if not ends:
+        return "if this computer is off, nothing ends it"
+    alone = "" if timers.cloud is not None else "; no timer of the provider's own stands behind that"
+    return f"if this computer is off, {', and '.join(ends)}{alone}"
 
 
 def _targets(ranked: RankedOffer) -> list[Target]:
@@ -195,5 +205,7 @@ def _targets(ranked: RankedOffer) -> list[Target]:
     ]
 
 
-def _clock(instant: datetime) -> str:
-    return f"{instant.astimezone():%Y-%m-%d %H:%M}"
+def _clock(instant: datetime, now: datetime) -> str:
+    """The time on this computer's clock, with the day where that is not today."""
+    local, today = instant.astimezone(), now.astimezone().date()
+    return f"{local:%H:%M}" if local.date() == today else f"{local:%Y-%m-%d %H:%M}"

@@ -185,28 +185,44 @@ def test_without_an_estimate_there_is_nothing_to_keep() -> None:
 
 
 def at(seconds: float) -> str:
-    return f"{(NOON + timedelta(seconds=seconds)).astimezone():%Y-%m-%d %H:%M}"
+    return f"{(NOON + timedelta(seconds=seconds)).astimezone():%H:%M}"
 
 
-def test_the_three_times_are_shown_before_anything_is_created() -> None:
+RENTED = a_run(provider="aws", target=a_target(provider="aws"))
+
+
+def test_who_ends_it_at_which_time_is_one_sentence() -> None:
     timers = Timers(machine=NOON + HOUR, cloud=NOON + HOUR + timedelta(minutes=10))
-    assert limits_text(a_run(), timers, NOON) == [
-        f"ends by {at(3600)} at the latest",
-        f"  this command ends it by {at(4500)}, the machine itself at {at(3600)}",
-        f"  the cloud's own timer ends it at {at(4200)}",
+    assert limits_text(RENTED, timers, NOON) == [
+        f"ends by {at(3600)}; if this computer is off, the machine stops itself then, and the cloud deletes it by "
+        f"{at(4200)}",
+        f"  what has not ended by then is deleted by this command, by {at(4500)}",
     ]
 
 
+def test_another_day_and_another_minute_are_said() -> None:
+    timers = Timers(machine=NOON + timedelta(days=2), cloud=None)
+    first, *_ = limits_text(RENTED, timers, NOON)
+    day = (NOON + timedelta(days=2)).astimezone()
+    assert f"the machine stops itself at {day:%Y-%m-%d %H:%M}" in first
+
+
 def test_what_no_timer_covers_is_said() -> None:
-    *_, cloud, gap = limits_text(a_run(), Timers(machine=NOON + HOUR, cloud=None, gap="the first minute"), NOON)
-    assert cloud == "  no timer of the provider's own stands behind these"
+    timers = Timers(machine=NOON + HOUR, cloud=None, gap="the first minute")
+    first, _, gap = limits_text(RENTED, timers, NOON)
+    assert first.endswith("the machine stops itself then; no timer of the provider's own stands behind that")
     assert gap == "  not covered: the first minute"
-    (_, cloud) = limits_text(a_run(), Timers(machine=None, cloud=None), NOON)
-    assert cloud == "  no timer of the provider's own stands behind these"
+    first, _ = limits_text(RENTED, Timers(machine=None, cloud=None), NOON)
+    assert first.endswith("; if this computer is off, nothing ends it")
+
+
+def test_a_run_on_this_computer_is_ended_by_it() -> None:
+    (only,) = limits_text(a_run(), Timers(machine=NOON + HOUR, cloud=None), NOON)
+    assert only == f"ends by {at(3600)}; this computer sees to it, also when this terminal is closed"
 
 
 def test_a_budget_ends_it_when_it_is_spent_at_the_highest_price() -> None:
     """$2 at no more than $8 an hour."""
     spot = replace(a_target("1", market=Market.SPOT, on_demand_usd_per_hour=Decimal(8)), zone="a")
     first, *_ = limits_text(a_run(targets=(spot,), budget_usd=Decimal(2)), Timers(machine=None, cloud=None), NOON)
-    assert first == f"ends by {at(900)} at the latest, or when $2 are spent at the highest price that may come"
+    assert first.startswith(f"ends by {at(900)}, or when $2 are spent at the highest price that may come; ")
