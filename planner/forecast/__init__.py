@@ -17,7 +17,7 @@ provider.
    The basis is `modelled`: no measurement of a TPU v5e is in the table.
 5. Feeding: `forecast/feeding.py` `feed_images_per_second` computes that 24 vCPU can supply 975,039 images/s. `pace`
    takes the slower of the two: the throughput stays 8,702 images/s.
-6. Time: `forecast/estimate.py` `cloud_time` adds the set-up (450 s to boot, 90 s for the image, 45 s for the
+6. Time: `forecast/estimate.py` `rented_time` adds the set-up (450 s to boot, 90 s for the image, 45 s for the
    framework, 2 s for the data: 9m 47s), the training (4,492,800 images and the tests between epochs, of 450,000 images
    at a third of a step, at 8,702 images/s: 8m 54s) and the end (60 s): 19m 41s. `forecast/whole_run.py` `widened` makes
    the interval wider than that of the step.

@@ -7,6 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
+from planner.forecast.allowances import BOOT_SECONDS, Allowances, allowances
 from planner.forecast.feeding import Feed, feed_images_per_second, pace
 from planner.forecast.interruption import checkpoint_count
 from planner.forecast.plan import Estimate, RunTime
@@ -39,22 +40,9 @@ if TYPE_CHECKING:
     from workloads.layers import Net
     from workloads.runtimes import ChosenSoftware
 
-# From the request to a machine that can start a container, in seconds: middle of the ranges for CPU hosts
-# (1 min), GPU hosts with a driver in the image (2-3 min) and TPU hosts (5-10 min) that were reported in 2022-2026
-# for EC2, GKE and TPU VMs (ec2-coldboot-research 2026-02-01, selkies-vdi #1, ml-testing-accelerators #870).
-BOOT_SECONDS = {"cpu": 60, "gpu": 150, "tpu": 450}
-# A cold pull of the trainer image: 3-6 min for about 10 GB with CUDA (comfyui-on-eks #7, #9, 2024-07); the CPU
-# image is about a fifth of that.
-PULL_SECONDS = {"cpu": 60, "gpu": 270, "tpu": 90}
 # Charged from the moment that the machine is there, not from the request: charges for nodes of the Cloud TPU API accrue
 # while they are READY (https://cloud.google.com/tpu/pricing, read 2026-11-22).
 BILLED_FROM_READY = frozenset({"tpu-v2", "tpu-v3", "tpu-v4", "tpu-v5litepod"})
-# Importing the framework, building the net, compiling the first step, and what the first epoch is slower by: an
-# allowance, seen as 10-60 s. The first of 100 epochs took 5 to 13 s more than the others in four published logs of VGG
-# on eight V100 under MXNet (planner/throughput/data/totals.csv, 2018-07-23).
-START_SECONDS = 45
-# Asking for the end, looking until nothing is left, fetching the model.
-END_SECONDS = 60
 # A data set that is fetched where it runs: an allowance for one connection to object storage or a web server.
 DOWNLOAD_BYTES_PER_SECOND = 100_000_000
 # What the rented machine's agent takes to unpack, fitted to 20,000 files of 12 kB (3.1 s) and 5,000 of 110 kB (1.5 s)
@@ -154,7 +142,7 @@ class Workload:
         if key not in self._timed:
             where = (rates.provider, bucket)
             classes = self._classes.get(where) or self._classes.setdefault(where, RegionClasses(rates, bucket))
-            plain = cloud_time(self, kind, throughput)
+            plain = rented_time(self, allowances(rates.provider, kind), throughput)
             self._timed[key] = _timed(_OnRental(self, rental.device, rental.billing, free), plain, rate, classes)
         return self._timed[key]
 
@@ -273,14 +261,14 @@ def evaluation_speedup(net: Net) -> float:
     return 1 + sum(row.flops_backward for row in rows) / sum(row.flops_forward for row in rows)
 
 
-def cloud_time(work: Workload, kind: str, throughput: Throughput) -> RunTime:
-    """The whole run on a rented machine of a kind (`cpu`, `gpu`, `tpu`), but for the writing of checkpoints.
+def rented_time(work: Workload, around: Allowances, throughput: Throughput) -> RunTime:
+    """The whole run on a machine that is not this computer, but for the writing of checkpoints.
 
     Its interval is wider than that of the throughput, by what published whole runs ask for (`forecast/whole_run.py`).
     """
-    setup = BOOT_SECONDS[kind] + PULL_SECONDS[kind] + START_SECONDS + work.download_seconds
+    setup = around.boot + around.image + around.start + work.download_seconds
     whole = widened(throughput, whole_run_half_width())
-    return run_time(work, whole, timedelta(seconds=setup), timedelta(seconds=END_SECONDS))
+    return run_time(work, whole, timedelta(seconds=setup), timedelta(seconds=around.end))
 
 
 def run_time(

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from planner.forecast.allowances import allowances
 from planner.forecast.choose import at_place
-from planner.forecast.estimate import apply_feed, cloud_time, device_kind, free_seconds
+from planner.forecast.estimate import apply_feed, device_kind, free_seconds, rented_time
 from planner.forecast.plan import Estimate, Reason
 from planner.forecast.side_costs import SideCosts
 from planner.forecast.spot import spot_rate, spot_time, with_checkpoints
@@ -177,8 +178,10 @@ def _timed(before: Estimate, together: Throughput, machines: int, query: GroupQu
     """The estimate of one machine with the time and the side costs of several."""
     work, rental = query.work, before.rental
     kind = device_kind(rental.device)
-    plain = cloud_time(work, kind, together)
-    plain = replace(plain, setup=plain.setup + timedelta(seconds=SLOWEST_START_SECONDS[kind]))
+    around = allowances(rental.provider, kind)
+    plain = rented_time(work, around, together)
+    if around.boot:
+        plain = replace(plain, setup=plain.setup + timedelta(seconds=SLOWEST_START_SECONDS[kind]))
     steady = with_checkpoints(plain, work.checkpoints)
     spot, time, durations, interruptions = None, steady, (steady.total, steady.low, steady.high), 0.0
     if rental.market is Market.SPOT:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.accumulation import parts_needed
+from planner.forecast.allowances import START_SECONDS
 from planner.forecast.calibration import (
     SHAPE_SPREAD,
     calibrated,
@@ -19,7 +20,7 @@ from planner.forecast.calibration import (
     newest,
     processor_key,
 )
-from planner.forecast.estimate import START_SECONDS, Workload, run_time
+from planner.forecast.estimate import Workload, run_time
 from planner.forecast.load import Load, under_load
 from planner.forecast.own_measurements import OwnMeasurement, load_measurements
 from planner.forecast.plan import MachineEstimate, RunTime

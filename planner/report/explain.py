@@ -7,13 +7,10 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from planner.forecast.advice import early_end_text
+from planner.forecast.allowances import Allowances, allowances
 from planner.forecast.estimate import (
     BOOT_DISK_GB,
-    BOOT_SECONDS,
     DOWNLOAD_BYTES_PER_SECOND,
-    END_SECONDS,
-    PULL_SECONDS,
-    START_SECONDS,
     Workload,
     device_kind,
     free_seconds,
@@ -118,25 +115,34 @@ def _throughput_lines(ranked: RankedOffer) -> list[str]:
     return lines
 
 
+def _setup_text(around: Allowances) -> str:
+    if not around.boot:
+        return f"framework and first step {around.start} s; the wait in the queue is not known and not counted"
+    return (
+        f"boot {around.boot} s, image {around.image} s, framework and first step {around.start} s "
+        "(reported by others, not measured here)"
+    )
+
+
 def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     estimate = ranked.candidate.estimate
     kind = device_kind(estimate.rental.device)
     time, steady = estimate.plain, estimate.steady
-    download = time.setup.total_seconds() - BOOT_SECONDS[kind] - PULL_SECONDS[kind] - START_SECONDS
+    around = allowances(estimate.rental.provider, kind)
+    download = time.setup.total_seconds() - around.boot - around.image - around.start
     writing = steady.train - time.train
     # The parts are rounded to seconds, and the training takes what is left of the total, so that they add up.
     training = _seconds(steady.total) - sum(_seconds(part) for part in (time.setup, time.after, writing))
     unpacked = "" if plan.job.known_data else " and unpacked"
     return [
-        f"setup {_exact(time.setup)}: boot {BOOT_SECONDS[kind]} s, image {PULL_SECONDS[kind]} s, "
-        f"framework and first step {START_SECONDS} s (reported by others, not measured here), "
+        f"setup {_exact(time.setup)}: {_setup_text(around)}, "
         f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed){unpacked}",
         f"training {_exact(timedelta(seconds=training))}: {trained_images(plan.job):,} images over the "
         f"throughput ({format_duration(time.train_low)} to {format_duration(time.train_high)})",
         f"the interval is that of the throughput, joined with a factor of {exp(whole_run_half_width()):.2f} that "
         "published whole runs ask for (docs/accuracy.md)",
         *_validation_lines(plan),
-        f"end {_exact(time.after)}: evaluation, fetching the model, teardown ({END_SECONDS} s allowed)",
+        f"end {_exact(time.after)}: evaluation, fetching the model, teardown ({around.end} s allowed)",
         *_writing_lines(plan, writing),
         f"total {'without interruptions ' if estimate.spot else ''}{_exact(steady.total)} "
         f"({format_duration(steady.low)} to {format_duration(steady.high)})",

@@ -17,7 +17,8 @@ from datetime import timedelta
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from planner.forecast.estimate import START_SECONDS, Workload, run_time
+from planner.forecast.allowances import START_SECONDS
+from planner.forecast.estimate import Workload, run_time
 from planner.forecast.feeding import feed_images_per_second, pace
 from planner.forecast.spot import with_checkpoints
 from planner.forecast.whole_run import TOTALS

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner.forecast.allowances import START_SECONDS
 from planner.forecast.calibration import Calibration, add_calibration, processor_key
-from planner.forecast.estimate import START_SECONDS
 from planner.forecast.load import Load
 from planner.forecast.own_measurements import OwnMeasurement, add_measurement
 from planner.forecast.processor import cores_of

@@ -1,0 +1,30 @@
+"""What a run takes around its training, on a rented machine and on the person's own cluster."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from planner.forecast.allowances import allowances
+from planner.forecast.estimate import Workload, rented_time
+from planner.throughput.values import Basis, Throughput
+from tests.builders import a_job
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_the_nodes_of_a_cluster_are_there_and_have_their_software(kind: str) -> None:
+    rented, own = allowances("aws", kind), allowances("slurm", kind)
+    assert (own.boot, own.image) == (0, 0)
+    assert min(rented.boot, rented.image) > 0
+    assert sum(own) < sum(rented)
+
+
+def test_a_run_takes_what_is_around_it_and_its_training() -> None:
+    work = Workload(a_job())
+    speed = Throughput(images_per_second=1000.0, low=900.0, high=1100.0, basis=Basis.MEASURED, evidence=("x",))
+    rented, own = (rented_time(work, allowances(name, "cpu"), speed) for name in ("aws", "slurm"))
+    assert rented.train == own.train
+    assert rented.total - own.total == timedelta(
+        seconds=sum(allowances("aws", "cpu")) - sum(allowances("slurm", "cpu"))
+    )
