@@ -10,17 +10,14 @@ from typing import Any
 
 import pytest
 
+from planner.forecast.allowances import BOOT_SECONDS, END_SECONDS, PULL_SECONDS, START_SECONDS, allowances
 from planner.forecast.estimate import (
     BOOT_DISK_GB,
-    BOOT_SECONDS,
-    END_SECONDS,
     NEVER_SECONDS,
-    PULL_SECONDS,
-    START_SECONDS,
     Workload,
-    cloud_time,
     device_kind,
     estimate,
+    rented_time,
     run_usage,
     trained_images,
 )
@@ -67,7 +64,7 @@ def test_kinds_of_devices(device: str, kind: str) -> None:
 def test_the_time_of_a_rented_machine_by_hand(kind: str) -> None:
     """99,840 images at 1,000 a second (500 to 2,000); 170,498,071 bytes at 100 MB/s; 10,000 tested at 3,000, once
     between the epochs and once at the end. The interval is that of whole runs."""
-    time = cloud_time(Workload(a_job()), kind, a_throughput(1000.0))
+    time = rented_time(Workload(a_job()), allowances("aws", kind), a_throughput(1000.0))
     boot = {"cpu": 60 + 60, "gpu": 150 + 270, "tpu": 450 + 90}[kind]
     assert boot == BOOT_SECONDS[kind] + PULL_SECONDS[kind]
     assert time.setup.total_seconds() == pytest.approx(boot + START_SECONDS + 1.70498)
@@ -84,14 +81,14 @@ def test_the_time_of_a_rented_machine_by_hand(kind: str) -> None:
 
 def test_a_folder_is_not_downloaded_and_not_tested() -> None:
     job = a_job(data=FOLDER, model=NET)
-    time = cloud_time(Workload(job), "gpu", a_throughput())
+    time = rented_time(Workload(job), allowances("aws", "gpu"), a_throughput())
     assert time.setup == timedelta(seconds=150 + 270 + 45)
     assert time.after == timedelta(seconds=END_SECONDS)
 
 
 def test_what_takes_longer_than_anything_is_still_a_time() -> None:
     job = a_job(data={"path": "images", "images": 10**12}, model=NET, epochs=10**6)
-    time = cloud_time(Workload(job), "gpu", a_throughput(0.001))
+    time = rented_time(Workload(job), allowances("aws", "gpu"), a_throughput(0.001))
     assert time.train == time.train_high == timedelta(seconds=NEVER_SECONDS)
     assert time.high > timedelta(days=300_000)
 

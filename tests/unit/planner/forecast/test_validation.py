@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planner.forecast.advice import early_end_text
-from planner.forecast.estimate import Workload, cloud_time, estimate, run_usage
+from planner.forecast.allowances import allowances
+from planner.forecast.estimate import Workload, estimate, rented_time, run_usage
 from planner.forecast.this_machine import shape_of
 from planner.forecast.whole_run import whole_run_half_width
 from tests.builders import a_job, a_rental, a_throughput, some_rates
@@ -23,7 +24,7 @@ def validated(epochs: int = 20, **validation: Any) -> TrainingJob:
 
 def seconds(job: TrainingJob) -> tuple[float, float, float]:
     """Of training: expected, low, high, at 1,000 images a second (500 to 2,000)."""
-    time = cloud_time(Workload(job), "gpu", a_throughput(1000.0))
+    time = rented_time(Workload(job), allowances("aws", "gpu"), a_throughput(1000.0))
     return time.train.total_seconds(), time.train_low.total_seconds(), time.train_high.total_seconds()
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from planner.forecast.estimate import Workload, cloud_time
+from planner.forecast.allowances import allowances
+from planner.forecast.estimate import Workload, rented_time
 from planner.forecast.whole_run import whole_run_half_width, widened
 from tests.builders import a_job, a_throughput
 
@@ -27,7 +28,7 @@ def test_the_ends_are_joined_with_a_width_of_an_independent_cause() -> None:
 
 def test_a_rented_run_is_less_sure_than_its_step() -> None:
     throughput = a_throughput(1000.0)
-    time = cloud_time(Workload(a_job()), "gpu", throughput)
+    time = rented_time(Workload(a_job()), allowances("aws", "gpu"), throughput)
     assert whole_run_half_width() > 0
     assert time.train_high / time.train > throughput.images_per_second / throughput.low
     assert time.train / time.train_low > throughput.high / throughput.images_per_second
