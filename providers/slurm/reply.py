@@ -110,7 +110,8 @@ def instance(name: AttemptName, jobs: Sequence[SlurmJob], traces: Traces) -> Ins
         state=InstanceState.ENDED,
         run_id=name.run_id,
         attempt=name.attempt,
-        launched_at=latest.submitted_at if latest else None,
+        # After a wait in the queue its silence is counted from the newest start: a requeue may have taken hours.
+        launched_at=(latest.started_at or latest.submitted_at) if latest else None,
         bills=traces.has_begun or (latest is not None and latest.started_at is not None),
         bills_from=latest.started_at if latest and not latest.waits else None,
     )

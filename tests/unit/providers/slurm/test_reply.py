@@ -7,9 +7,11 @@ from decimal import Decimal
 
 import pytest
 
+from planner.runs.signs import Sign, silent_since
 from providers.base import EndKind, InstanceState, RunId
 from providers.slurm.reply import Traces, instance, owned, slurm_jobs
 from providers.slurm.request import AttemptName
+from tests.builders import an_attempt
 
 NAME = AttemptName(run_id=RunId("261123-ab"), attempt=2)
 COMMENT = (
@@ -94,3 +96,15 @@ def test_a_job_that_waits_bills_nothing() -> None:
     assert not made.bills
     (job,) = slurm_jobs(line(7, "PENDING", started="N/A"))
     assert owned(job, Decimal(1)).usd_per_hour is None
+
+
+def test_after_a_requeue_the_newest_start_counts() -> None:
+    """Its last sign of life is from before the wait, which may have taken hours: it does not hang."""
+    waited = line(7, "RUNNING", started="1795480000")
+    made = instance(NAME, slurm_jobs(waited), AFTER_START)
+    assert made is not None
+    assert made.launched_at == datetime.fromtimestamp(1795480000, UTC)
+    sign = Sign(datetime.fromtimestamp(1795467500, UTC), trains=True)
+    now = datetime.fromtimestamp(1795480060, UTC)
+    attempt = an_attempt(asked_at=datetime.fromtimestamp(1795467462, UTC), sent_at=None)
+    assert silent_since(attempt, made, sign, now) == ""
