@@ -36,6 +36,7 @@ LIMITS: list[tuple[str, str, list[Any], list[Any]]] = [
     ("", "xla", [True, False], ["perhaps", 2, None, []]),
     ("", "framework", ["tensorflow", "jax", "torch"], ["keras", "", None]),
     ("", "seed", [0, 7, 2**32 - 1], [-1, 2**32, 1.0, True]),
+    ("", "nodes", [1, 2, 1_024], [0, 1_025, -1, 2.0, "2", True, None]),
     ("", "checkpoint_every", ["10m", "1s", "1d 2h", "90S"], ["0.5s", "0s", "90", 90, True, "", "10 minutes"]),
     ("", "objective", ["cost", "time", "balanced"], ["cheap", "COST", None]),
     ("", "on_slow", ["ask", "continue", "stop", "replan"], ["go", None]),
