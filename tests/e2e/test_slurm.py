@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.train]
 SCRIPT = ROOT / "scripts" / "slurm.sh"
-PATIENCE_SECONDS = 120.0
-REQUEUE_SECONDS = 300.0
+PATIENCE_SECONDS = 400.0
+REQUEUE_SECONDS = 500.0
 """Slurm notices a lost node after SlurmdTimeout (20 s here), and begins a requeued job two minutes later."""
 JOB: dict[str, Any] = {
     "name": "two-nodes",

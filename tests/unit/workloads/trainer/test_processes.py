@@ -30,7 +30,7 @@ from workloads.trainer.watch import Limits, StopRequest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SECONDS = 180
+SECONDS = 400
 needs_jax = [
     pytest.mark.train,
     pytest.mark.check,
