@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": "Check what a launch needs at a provider",
     "setup": "Prepare an account",
     "launch": "Train a job, fetch the model, delete what was created",
+    "export": "Write a job as files that Slurm, SkyPilot or JobSet run",
     "status": "Show the state of a run, or of all runs that have not ended",
     "attach": "Follow a run that was left running",
     "logs": "Show the output of a run",

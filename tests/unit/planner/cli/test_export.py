@@ -1,0 +1,67 @@
+"""`plan export` as a person uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.unit.planner.cli.command import plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOB = """\
+name: two
+model: {preset: vgg11, classes: 10, image_size: 32}
+data: {name: cifar10}
+epochs: 1
+global_batch_size: 64
+framework: jax
+nodes: 2
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB, encoding="utf-8")
+    return path
+
+
+def test_the_folder_has_what_the_printed_command_needs(job: Path, tmp_path: Path) -> None:
+    made = plan("export", job, "--to", "skypilot", "--out", tmp_path / "out", "--device", "v100", "--count", "2")
+    assert (made.code, made.out) == (0, f"sky launch --down {tmp_path}/out/task.yaml\n")
+    assert "deadline, teardown and bill are those of skypilot, not of plan" in made.err
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "job.json", "requirements.txt", "task.yaml", "trainer.whl",
+    }  # fmt: skip
+    task = yaml.safe_load((tmp_path / "out" / "task.yaml").read_text(encoding="utf-8"))
+    assert (task["num_nodes"], task["resources"]["accelerators"]) == (2, "V100:2")
+
+
+def test_files_that_are_there_are_not_overwritten(job: Path, tmp_path: Path) -> None:
+    words = ("export", job, "--to", "sbatch", "--out", tmp_path / "out")
+    assert plan(*words).code == 0
+    (tmp_path / "out" / "job.sbatch").write_text("mine", encoding="utf-8")
+    again = plan(*words)
+    assert (again.code, again.error) == (2, f"{tmp_path}/out/job.sbatch is there already")
+    assert (tmp_path / "out" / "job.sbatch").read_text(encoding="utf-8") == "mine"
+    assert plan(*words, "--force").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--device", "TPU v5e"), "TPU v5e is not exported"),
+        (("--device", "nonesuch"), "nonesuch"),
+        ((), "a pod needs an image, and the job names none"),
+    ],
+)
+def test_what_cannot_be_is_refused(job: Path, tmp_path: Path, words: tuple[str, ...], error: str) -> None:
+    made = plan("export", job, "--to", "jobset", "--out", tmp_path / "out", *words)
+    assert made.code == 2
+    assert error in made.error
+    assert made.hint
+    assert not (tmp_path / "out").exists()
