@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import shlex
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,9 @@ import yaml
 from planner.errors import BadInputError
 from planner.report.engine_files import Accelerators, Engine, engine_files
 from providers.cloud.trainer_wheel import wheel_bytes
+from scripts.jobset_fields import paths
 from tests.builders import a_job
+from tests.conftest import ROOT
 from workloads.job import job_from_json
 
 if TYPE_CHECKING:
@@ -101,3 +104,12 @@ def test_secrets_are_told_and_not_written() -> None:
         "TOKEN is not in the files: give it to skypilot as aws-sm:arn:aws:secretsmanager:eu-west-1:1:secret:token",
     )
     assert b"TOKEN" not in made.files["task.yaml"]
+
+
+def test_every_field_of_a_jobset_is_one_of_its_published_schema() -> None:
+    """Names and types as JobSet's own definition states them (scripts/jobset_fields.py)."""
+    fields = json.loads((ROOT / "tests" / "data" / "jobset" / "fields.json").read_text(encoding="utf-8"))["fields"]
+    text = engine_files(a_job(**TWO), Engine.JOBSET, "/f", V100S, "me/it:1").files["jobset.yaml"]
+    *_, jobset = yaml.safe_load_all(text)
+    for path, kind in paths(jobset["spec"], "spec").items():
+        assert kind in fields[path], path
