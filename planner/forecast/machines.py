@@ -67,10 +67,11 @@ class Group:
 
     @property
     def balance(self) -> float:
-        """Time times expected cost, by which numbers are compared (as the objective `balanced`)."""
+        """Time times expected cost, by which numbers are compared (as the objective `balanced`); the time alone where
+        machines cost nothing, as on a person's own cluster."""
         if self.estimate is None or self.cost_micro_usd is None:
             return math.inf
-        return self.estimate.time.total.total_seconds() * self.cost_micro_usd[0]
+        return self.estimate.time.total.total_seconds() * max(1, self.cost_micro_usd[0])
 
     def compared_with(self, other: Group) -> tuple[float, float]:
         """Its time and its cost over those of another number; infinite where either cannot be used."""
@@ -248,7 +249,9 @@ def advice_on_machines(groups: Sequence[Group], ranking: Sequence[Candidate]) ->
         )
     one_machine = next(group for group in groups if group.rank == best.rank and group.machines == 1)
     faster, dearer = best.compared_with(one_machine)
-    text = f"{faster:.2f} times the time of one at {dearer:.2f} times its cost"
+    text = f"{faster:.2f} times the time of one"
+    if one_machine.cost_micro_usd and one_machine.cost_micro_usd[0]:
+        text += f" at {dearer:.2f} times its cost"
     if best.is_worth_it:
         return f"{best.machines} x {best.rental.instance_type} are worth it: {text}; {_beyond(best, several)}"
     if faster >= 1:

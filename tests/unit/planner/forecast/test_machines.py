@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -190,6 +191,20 @@ def test_the_advice_says_up_to_which_number_it_is_worth_it() -> None:
 
 
 # --- what is shown -----------------------------------------------------------------------------------------------
+
+
+def test_machines_that_cost_nothing_are_compared_by_time_alone() -> None:
+    """A person's own cluster: no cost is a number of times another."""
+    one, slower, faster = (
+        replace(group, cost_micro_usd=(0, 0, 0)) for group in groups(a_v100(), job=a_job(**LARGE), numbers=(1, 2, 4))
+    )
+    assert faster.estimate is not None
+    assert one.estimate is not None
+    time = replace(faster.estimate.time, train=one.estimate.time.train / 2)
+    faster = replace(faster, estimate=replace(faster.estimate, time=time))
+    assert faster.balance < one.balance < slower.balance
+    advice = advice_on_machines((one, replace(slower, left_out="", is_worth_it=False), faster), ())
+    assert "times its cost" not in advice
 
 
 def test_the_table(golden: Golden) -> None:
