@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from planner.clock import SystemClock
 from providers.cloud.sign_ins import TRACES
+from tests.doubles.clock import NOON
 
 if TYPE_CHECKING:
     import pytest
@@ -25,3 +27,13 @@ def signed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("PLAN_") or any(name in traces.variables for traces in TRACES.values()):
             monkeypatch.delenv(name)
+
+
+def on_the_doubles_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This computer's clock begins at the instant where every double's does.
+
+    What a price is taken to be depends on its age: with the real date an expected figure would hold for a day or two.
+    """
+    clock, real = SystemClock(), SystemClock.now
+    began = real(clock)
+    monkeypatch.setattr(SystemClock, "now", lambda self: NOON + (real(self) - began))

@@ -12,7 +12,7 @@ from providers.aws.provider import AwsProvider, make
 from providers.stores.patience import Patience
 from providers.stores.store import run_store
 from tests.contract.aws import HOME, TimedAws
-from tests.desk import signed_out
+from tests.desk import on_the_doubles_day, signed_out
 from tests.doubles.aws import remote
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def make_provider(settings: ProviderSettings) -> TimedAws:
 def at_a_desk(double: remote.Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's computer that is signed in to the double, with nothing but its documented settings."""
     signed_out(monkeypatch)
+    on_the_doubles_day(monkeypatch)
     for name, value in remote.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     for name in remote.UNSET:

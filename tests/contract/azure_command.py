@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from providers import registry
 from tests.contract.azure import AzureInItsTime, a_provider
-from tests.desk import signed_out
+from tests.desk import on_the_doubles_day, signed_out
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +29,7 @@ def make_provider(settings: ProviderSettings) -> AzureInItsTime:
 def at_a_desk(double: Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's computer that is signed in to the double, with the region of its set-up in the settings."""
     signed_out(monkeypatch)
+    on_the_doubles_day(monkeypatch)
     given = {"HOME": str(home), "PLAN_HOME": str(home / "plan"), "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "120"}
     for name, value in (given | {"PLAN_AZURE_REGION": HOME} | double.environment).items():
         monkeypatch.setenv(name, value)

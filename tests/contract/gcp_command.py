@@ -16,7 +16,7 @@ from providers.gcp.tpu.provider import TpuMachines
 from providers.stores.patience import Patience
 from providers.stores.store import run_store
 from tests.contract.gcp import DIGEST, PROJECT, TimedGcp
-from tests.desk import signed_out
+from tests.desk import on_the_doubles_day, signed_out
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +80,7 @@ def _let_go_of(client: Any) -> None:
 def at_a_desk(google: Google, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's computer with nothing but documented settings; the double knows everybody who calls."""
     signed_out(monkeypatch)
+    on_the_doubles_day(monkeypatch)
     given = {"HOME": str(home), "PLAN_HOME": str(home / "plan"), "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "120"}
     given |= {"PLAN_GCP_PROJECT": PROJECT, "PLAN_GCP_ENDPOINT": google.url}
     for name, value in given.items():
