@@ -1,4 +1,4 @@
-"""Build hook: a wheel, editable or not, carries the tables compiled from their text."""
+"""Build hook: a wheel, editable or not, carries the tables compiled from their text, and the manual page."""
 
 from __future__ import annotations
 
@@ -8,22 +8,32 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+MAN_PAGE = Path(".build") / "man" / "plan.1"
+
 
 class TablesBuildHook(BuildHookInterface[Any]):
-    """Compiles the price catalog and the measurements before the files of the wheel are collected."""
+    """Compiles the price catalog and the measurements, and writes plan(1), before the wheel's files are collected."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's signature
-        """Compile both into the source tree, from where the wheel takes them as artifacts."""
+        """Compile both into the source tree, from where the wheel takes them as artifacts; the page goes below .build.
+
+        The page is written from the command tree, which needs what the package itself needs
+        (`require-runtime-dependencies` in pyproject.toml)."""
         root = Path(self.root)
         sys.path.insert(0, str(root))
         try:
             from planner.throughput.compile import DATA, TARGET, compile_measurements
             from pricing.catalog import SHIPPED_CATALOG
             from pricing.compile import TEXT_DIR, compile_catalog
+            from scripts.man_page import man_page
 
             compile_catalog(TEXT_DIR, SHIPPED_CATALOG)
             compile_measurements(DATA, TARGET)
+            page = root / MAN_PAGE
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(man_page(), encoding="utf-8")
+            build_data["shared_data"][str(MAN_PAGE)] = "share/man/man1/plan.1"
         finally:
             sys.path.remove(str(root))

@@ -65,6 +65,11 @@ def command(arguments: list[str]) -> int:
     return int(code or 0)
 
 
+def whole_app() -> typer.Typer:
+    """The tree with every command, as help and completion have it."""
+    return _app([])
+
+
 def _app(arguments: list[str]) -> typer.Typer:
     app = typer.Typer(
         name="plan",
