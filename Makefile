@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins lock audit build engine docker slurm azurite simulator tables fit accuracy bench k80 clean
+.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins lock audit build sizes shells engine docker slurm azurite simulator tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -16,6 +16,8 @@ help:
 	@echo "make check   all other tests: killed launches, planted defects, containers; CI runs it after make test"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
 	@echo "make docker  start Docker beside it, for the tests that hold the contract against Docker (root, Debian)"
+	@echo "make shells  install zsh, fish and man, for the tests of completion and of the manual page (root, Debian)"
+	@echo "make sizes   install each extra by itself and write its size into docs/installation.md (needs the network)"
 	@echo "make slurm   start Slurm with two nodes on loopback, for the tests of providers/slurm (root, Debian)"
 	@echo "make e2e     all tests marked e2e: a container plays each cloud's rented machine, every ending and interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
@@ -112,7 +114,16 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-e2e: $(VENV)/.dev tables
+# With what the tests of the installation install: pip comes with Python, pipx and uv do not.
+$(VENV)/.installers: | $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet "uv>=0.9" "pipx>=1.7"
+	@touch $@
+
+# The shells whose completion make e2e tries; without them those tests are skipped (root, Debian).
+shells:
+	apt-get update -qq && apt-get install -y -qq bash zsh fish man-db mandoc
+
+e2e: $(VENV)/.dev $(VENV)/.installers tables
 	$(BIN)/pytest -m "e2e and not slow_env" --durations=0
 
 # A tenth of these points is among the tests for every provider, and some of these sequences (docs/reliability.md).
@@ -159,6 +170,10 @@ lock: $(VENV)/.dev
 
 audit: $(VENV)/.dev
 	@scripts/audit.sh $(BIN)
+
+# How large each extra is, into docs/installation.md.
+sizes: $(VENV)/.dev $(VENV)/.installers
+	$(BIN)/python -P -m scripts.extra_sizes --write
 
 build: $(VENV)/.dev tables
 	@scripts/build.sh $(BIN)
