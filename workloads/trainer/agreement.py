@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from workloads.job import Framework
 from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
 
 if TYPE_CHECKING:
@@ -74,7 +75,23 @@ def _code(reason: TrainerError | None) -> int:
     return _STOP if isinstance(reason, TrainingStopped) else _DEADLINE
 
 
-def over_jax(numbers: tuple[int, int]) -> tuple[int, int]:
+def broadcast(framework: Framework) -> Callable[[tuple[int, int]], tuple[int, int]]:
+    """What gives every process rank 0's numbers, by the framework that has joined them."""
+    return _over_torch if framework is Framework.TORCH else _over_jax
+
+
+def _over_torch(numbers: tuple[int, int]) -> tuple[int, int]:
+    """Rank 0's numbers in every process of `torch.distributed`."""
+    import torch
+
+    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+    values = torch.tensor(numbers, dtype=torch.int64, device=device)
+    torch.distributed.broadcast(values, src=0)
+    first, second = values.tolist()
+    return first, second
+
+
+def _over_jax(numbers: tuple[int, int]) -> tuple[int, int]:
     """Rank 0's numbers in every process of `jax.distributed`."""
     import numpy as np
     from jax.experimental import multihost_utils

@@ -146,9 +146,19 @@ def data_parallel(toolkit: Toolkit, kind: DeviceKind, items: list[Any]) -> Devic
 
 
 def _torch(torch: Any) -> Devices:
-    if not torch.cuda.is_available():
-        return _one(DeviceKind.CPU, cpu_name())
-    return _one(DeviceKind.GPU, str(torch.cuda.get_device_name(0)))
+    """The first GPU, or the CPU, of each process."""
+    has_gpu = torch.cuda.is_available()
+    kind = DeviceKind.GPU if has_gpu else DeviceKind.CPU
+    name = str(torch.cuda.get_device_name(0)) if has_gpu else cpu_name()
+    processes = torch.distributed.get_world_size() if _is_joined(torch) else 1
+    if processes == 1:
+        return _one(kind, name)
+    strategy = f"mean gradients over {processes} processes"
+    return Devices(kind=kind, name=name, count=processes, strategy_name=strategy)
+
+
+def _is_joined(torch: Any) -> bool:
+    return torch.distributed.is_available() and bool(torch.distributed.is_initialized())
 
 
 def _one(kind: DeviceKind, name: str) -> Devices:

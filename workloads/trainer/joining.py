@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import os
 import signal
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from workloads.job import Framework
 from workloads.trainer.errors import BadInputError, TrainerError
@@ -22,37 +22,54 @@ _HEARTBEAT_SECONDS = 60
 def join(group: ProcessGroup, framework: Framework) -> None:
     """Wait for the other processes of the group; nothing where this one is alone.
 
-    Raises BadInputError for a framework that trains with one process, TrainerError where the others do not come.
+    Raises BadInputError for a framework that trains with one process, or that is not installed, and TrainerError where
+    the others do not come.
     """
     if group.is_alone:
         return
-    if framework is not Framework.JAX:
+    initialize = {Framework.JAX: _join_jax, Framework.TORCH: _join_torch}.get(framework)
+    if initialize is None:
         raise BadInputError(
-            f"{framework} trains with one process here, and there are {group.processes}; write framework: jax, or "
-            "nodes: 1"
+            f"{framework} trains with one process here, and there are {group.processes}; write framework: jax or "
+            "torch, or nodes: 1"
         )
-    os.environ["KERAS_BACKEND"] = framework.value
     try:
-        jax = importlib.import_module("jax")
+        module = importlib.import_module(framework.value)
     except ModuleNotFoundError as error:
         raise BadInputError(
-            f"framework jax needs {error.name}, which is not installed where the trainer runs"
+            f"framework {framework} needs {error.name}, which is not installed where the trainer runs"
         ) from error
     try:
-        jax.distributed.initialize(
-            coordinator_address=group.coordinator,
-            num_processes=group.processes,
-            process_id=group.rank,
-            initialization_timeout=_JOIN_SECONDS,
-            heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
-        )
+        initialize(module, group)
     except RuntimeError as error:
         first = next(iter(str(error).splitlines()), "")[:200]
         raise TrainerError(
             f"the {group.processes} processes did not come together at {group.coordinator} within {_JOIN_SECONDS} s: "
             f"{first}"
         ) from error
+
+
+def _join_jax(jax: Any, group: ProcessGroup) -> None:
+    jax.distributed.initialize(
+        coordinator_address=group.coordinator,
+        num_processes=group.processes,
+        process_id=group.rank,
+        initialization_timeout=_JOIN_SECONDS,
+        heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
+    )
     _take_signals_back()
+
+
+def _join_torch(torch: Any, group: ProcessGroup) -> None:
+    """NCCL between GPUs, gloo between CPUs. The same time holds for every exchange afterwards: while rank 0 writes a
+    checkpoint, the others wait in the next one."""
+    torch.distributed.init_process_group(
+        "nccl" if torch.cuda.is_available() else "gloo",
+        init_method=f"tcp://{group.coordinator}",
+        rank=group.rank,
+        world_size=group.processes,
+        timeout=timedelta(seconds=_JOIN_SECONDS),
+    )
 
 
 def _take_signals_back() -> None:

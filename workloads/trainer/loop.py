@@ -10,7 +10,7 @@ from workloads.hold_out import test_every
 from workloads.job import Framework, TrainingJob
 from workloads.layers import moving_statistics, parameters
 from workloads.trainer import tfdata
-from workloads.trainer.agreement import Agreement, over_jax
+from workloads.trainer.agreement import Agreement, broadcast
 from workloads.trainer.backend import tensorflow_for_data
 from workloads.trainer.damage import naming_damaged
 from workloads.trainer.devices import DeviceKind, peak_memory_bytes
@@ -23,6 +23,7 @@ from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, stat
 from workloads.trainer.progress import State
 from workloads.trainer.report import report_files
 from workloads.trainer.tester import HoldOutResult, tested
+from workloads.trainer.torch_processes import TorchProcesses
 from workloads.trainer.watch import StepsDone, Watch, epoch_of, hooked
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def train(job: TrainingJob, setting: Setting) -> None:
     setting.progress.status(State.STARTING)
     ready = prepare(job, setting)
     _tell_start(ready, setting)
-    agreement = Agreement(setting.group, over_jax, setting.clock.monotonic)
+    agreement = Agreement(setting.group, broadcast(job.framework), setting.clock.monotonic)
     saver = _saver(ready, setting)
     watch = Watch(ready.schedule, setting.limits, setting.progress, setting.clock, saver, agreement)
     try:
@@ -230,6 +231,7 @@ def _tested(ready: Ready, setting: Setting) -> HoldOutResult:
             _hold_out_feed(ready),
             xla=ready.xla,
             between=lambda: _stop_alone(setting),
+            processes=ready.together if isinstance(ready.together, TorchProcesses) else None,
         )
 
 

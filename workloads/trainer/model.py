@@ -8,8 +8,9 @@ from typing import Any, assert_never
 from workloads.layers import Conv, Dense, Flatten, Layer, MaxPool, Net
 from workloads.recipe import AugmentSpec
 from workloads.trainer.augment import augmented, changes_images, make_loss
-from workloads.trainer.replicas import Replicas, independent_dropout, model_class
+from workloads.trainer.replicas import Replicas
 from workloads.trainer.seeds import derived_seed
+from workloads.trainer.torch_processes import TorchProcesses
 
 NO_AUGMENTATION = AugmentSpec()
 MOST_LIKELY = 5
@@ -60,11 +61,11 @@ class Models:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kit:
-    """What layers are made with. `replicas` is for several devices of TensorFlow."""
+    """What layers are made with. `replicas` is for several devices of TensorFlow or several processes of PyTorch."""
 
     keras: Any
     seed: int
-    replicas: Replicas | None
+    replicas: Replicas | TorchProcesses | None
 
 
 def build(
@@ -72,7 +73,7 @@ def build(
     net: Net,
     stored_size: int,
     seed: int,
-    replicas: Replicas | None = None,
+    replicas: Replicas | TorchProcesses | None = None,
     preprocessing: Preprocessing = PLAIN,
 ) -> Models:
     """Build `net` for images stored at `stored_size` px a side; they are scaled and resized on the device.
@@ -98,7 +99,7 @@ def build(
         if share is not None:
             outputs = keras.layers.Concatenate(dtype="float32", name="mixture")([outputs, share])
     probabilities = keras.layers.Softmax(dtype="float32", name="probability")(logits)
-    training = model_class(keras, replicas)(images, outputs, name=_name(net))
+    training = (replicas.model(keras) if replicas else keras.Model)(images, outputs, name=_name(net))
     return Models(
         training=training,
         testing=keras.Model(images, testing, name=_name(net)) if changes_images(augment) else training,
@@ -220,7 +221,7 @@ def _dense(kit: _Kit, layer: Dense, number: int) -> list[Any]:
         ]
     parts = [dense, *_norm(kit, layer, number), kit.keras.layers.ReLU(name=f"relu_{number}")]
     if layer.dropout:
-        dropout = independent_dropout(kit.keras, kit.replicas) if kit.replicas else kit.keras.layers.Dropout
+        dropout = kit.replicas.dropout(kit.keras) if kit.replicas else kit.keras.layers.Dropout
         seed = derived_seed(kit.seed, "dropout", number)
         parts.append(dropout(layer.dropout, seed=seed, name=f"dropout_{number}"))
     return parts
@@ -229,5 +230,5 @@ def _dense(kit: _Kit, layer: Dense, number: int) -> list[Any]:
 def _norm(kit: _Kit, layer: Conv | Dense, number: int) -> list[Any]:
     if not layer.batch_norm:
         return []
-    more = {"synchronized": True} if kit.replicas else {}
-    return [kit.keras.layers.BatchNormalization(scale=layer.batch_norm_scale, name=f"norm_{number}", **more)]
+    batch_norm = kit.replicas.batch_norm(kit.keras) if kit.replicas else kit.keras.layers.BatchNormalization
+    return [batch_norm(scale=layer.batch_norm_scale, name=f"norm_{number}")]

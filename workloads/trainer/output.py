@@ -40,12 +40,12 @@ def write_output(folder: Path, serving_model: Any, metrics: dict[str, object], r
 
 
 def plain_model(ready: Ready) -> Any:
-    """The model as it is kept: in float32, for one device, whatever it was trained with.
+    """The model as it is kept: in float32, for one device of one process, whatever it was trained with.
 
     Layers trained in mixed precision compute in 16 bits wherever they are loaded, which a CPU does many times more
-    slowly; layers of several devices are of the trainer, and Keras alone could not load them.
+    slowly; layers of several devices or processes are of the trainer, and Keras alone could not load them.
     """
-    if ready.job.precision in (Precision.FP32, Precision.TF32) and ready.devices.strategy is None:
+    if ready.job.precision in (Precision.FP32, Precision.TF32) and ready.together is None:
         return _unfrozen(ready.models.serving)
     keras = ready.toolkit.keras
     weights = ready.models.serving.get_weights()

@@ -33,6 +33,7 @@ from workloads.trainer.process_group import ALONE, ProcessGroup
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.rates import RunSteps
 from workloads.trainer.replicas import Replicas
+from workloads.trainer.torch_processes import TorchProcesses
 from workloads.trainer.validation import Validation
 from workloads.trainer.watch import Limits, stop_reason
 from workloads.trainer.weights import put_weights, read_weights
@@ -54,7 +55,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Everything that training needs, built and restored."""
+    """Everything that training needs, built and restored. `together` are several devices of TensorFlow or several
+    processes of PyTorch; to Keras those of JAX are one."""
 
     job: TrainingJob
     toolkit: Toolkit
@@ -68,6 +70,7 @@ class Ready:
     xla: bool
     preprocessing: Preprocessing
     group: ProcessGroup = ALONE
+    together: Replicas | TorchProcesses | None = None
 
 
 def prepare(job: TrainingJob, setting: Setting) -> Ready:
@@ -96,8 +99,7 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
             split = _readable(job, toolkit, split, setting)
         stop_between(setting)
     with phase("build"):
-        ready = replace(_build(job, toolkit, devices, split, setting), group=setting.group)
-        return _restored(ready, setting)
+        return _restored(_build(job, toolkit, devices, split, setting), setting)
 
 
 def _readable(job: TrainingJob, toolkit: Toolkit, split: Split, setting: Setting) -> Split:
@@ -120,13 +122,14 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, s
     steps_per_epoch = split.train.count // job.global_batch_size
     run = RunSteps(steps_per_epoch=steps_per_epoch, epochs=job.epochs)
     replicas = _replicas(job, toolkit, devices)
+    together = replicas or _torch_processes(toolkit, setting.group)
     fed_parts = job.accumulate if replicas is None else 1
     base = read_weights(toolkit.keras, job, setting.run_dir, setting.data_dir)
     preprocessing = Preprocessing(
         augment=job.augment, normalisation=base.normalisation if base else PLAIN_NORMALISATION
     )
     with devices.scope():
-        models = build(toolkit.keras, job.net(), split.train.size, job.seed, replicas, preprocessing)
+        models = build(toolkit.keras, job.net(), split.train.size, job.seed, together, preprocessing)
         base_layers = put_weights(base, models.serving) if base else frozenset[str]()
         optimizer = make_optimizer(toolkit.keras, job.optimizer, run, accumulate=fed_parts, base_layers=base_layers)
         compile_for_training(
@@ -159,7 +162,15 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, s
         position=position,
         xla=xla,
         preprocessing=preprocessing,
+        group=setting.group,
+        together=together,
     )
+
+
+def _torch_processes(toolkit: Toolkit, group: ProcessGroup) -> TorchProcesses | None:
+    if group.is_alone or toolkit.framework is not Framework.TORCH:
+        return None
+    return TorchProcesses(torch=toolkit.module, group=group)
 
 
 def _replicas(job: TrainingJob, toolkit: Toolkit, devices: Devices) -> Replicas | None:

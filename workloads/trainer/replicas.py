@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from workloads.trainer.errors import BadInputError
@@ -15,6 +15,18 @@ class Replicas:
 
     tensorflow: Any
     parts: int = 1
+
+    def model(self, keras: Any) -> Any:
+        """The class of the model that is trained."""
+        return model_class(keras, self)
+
+    def dropout(self, keras: Any) -> Any:
+        """The class of dropout layers."""
+        return independent_dropout(keras, self)
+
+    def batch_norm(self, keras: Any) -> Any:
+        """What makes batch norm layers, which see the images of all devices."""
+        return partial(keras.layers.BatchNormalization, synchronized=True)
 
 
 def independent_dropout(keras: Any, replicas: Replicas) -> Any:
@@ -44,14 +56,14 @@ def _independent_dropout(keras: Any, tf: Any) -> Any:
     return IndependentDropout
 
 
-def model_class(keras: Any, replicas: Replicas | None) -> Any:
+def model_class(keras: Any, replicas: Replicas) -> Any:
     """Keras' own model class, or one that trains each batch in parts, one after another, for one step of the optimizer.
 
     The latter is for several devices of TensorFlow: Keras' own gradient accumulation decides at each part whether it is
     the last, and what gathers gradients from several devices must not hang on a decision. Raises BadInputError where
     Keras is too old.
     """
-    if replicas is None or replicas.parts == 1:
+    if replicas.parts == 1:
         return keras.Model
     if not hasattr(keras, "ops"):
         raise BadInputError(

@@ -13,6 +13,8 @@ from workloads.trainer.model import MOST_LIKELY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from workloads.trainer.torch_processes import TorchProcesses
+
 MOST_CLASSES = 1_000
 """Of a net whose classes are counted one by one; the count of pairs takes 4 MB then."""
 Confusion = npt.NDArray[np.int64]
@@ -29,8 +31,18 @@ class HoldOutResult:
     confusion: Confusion | None = None
 
 
-def tested(keras: Any, model: Any, feed: Any, *, xla: bool, between: Callable[[], None]) -> HoldOutResult:
-    """Test the compiled `model`, which ends in logits. `between` is called after each batch and may raise."""
+def tested(
+    keras: Any,
+    model: Any,
+    feed: Any,
+    *,
+    xla: bool,
+    between: Callable[[], None],
+    processes: TorchProcesses | None,
+) -> HoldOutResult:
+    """Test the compiled `model`, which ends in logits. `between` is called after each batch and may raise. Of several
+    `processes` each tests its part, and all get the result of the whole.
+    """
     callbacks = [keras.callbacks.LambdaCallback(on_test_batch_end=lambda *_, **__: between())]
     counting = None
     if hasattr(keras, "ops"):
@@ -42,20 +54,23 @@ def tested(keras: Any, model: Any, feed: Any, *, xla: bool, between: Callable[[]
             counting = _pairs(keras, classes)
             metrics.append(counting)
         # A model of its own around the same layers: the metrics of training stay as cheap as they are.
-        model = keras.Model(model.inputs, model.outputs)
+        model = (processes.model(keras) if processes else keras.Model)(model.inputs, model.outputs)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(loss=loss, metrics=metrics, jit_compile=xla)
     measured = model.evaluate(feed, verbose=0, return_dict=True, callbacks=callbacks)
     figures = {name: round(float(value), 6) for name, value in measured.items()}
+    confusion = None if counting is None else _rounded(keras, counting.pairs)
+    if processes is not None and confusion is not None:
+        confusion = processes.whole(confusion)
     return HoldOutResult(
         loss=figures["loss"],
         accuracy=figures["accuracy"],
         top5=figures.get("top5"),
-        confusion=None if counting is None else _whole(keras, counting.pairs),
+        confusion=confusion,
     )
 
 
-def _whole(keras: Any, variable: Any) -> Confusion:
+def _rounded(keras: Any, variable: Any) -> Confusion:
     counts: Confusion = np.rint(keras.ops.convert_to_numpy(variable)).astype(np.int64)
     return counts
 

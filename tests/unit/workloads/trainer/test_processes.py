@@ -1,8 +1,10 @@
-"""Two processes train what one trains: on JAX, over loopback, and they end early at the same step."""
+"""Two processes train what one trains, over loopback, and they end early at the same step."""
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import itertools
 import os
 import signal
 import subprocess
@@ -30,12 +32,22 @@ from workloads.trainer.watch import Limits, StopRequest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from _pytest.mark import ParameterSet
+
 SECONDS = 400
-needs_jax = [
-    pytest.mark.train,
-    pytest.mark.check,
-    pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed"),
-]
+PORTS = itertools.count(20_000 + os.getpid() % 10_000)
+
+
+def where_installed(framework: str) -> ParameterSet:
+    missing = importlib.util.find_spec(framework) is None
+    marks = (pytest.mark.train, pytest.mark.check, pytest.mark.skipif(missing, reason=f"{framework} is not installed"))
+    return pytest.param(framework, marks=marks)
+
+
+FRAMEWORKS = [where_installed("jax"), where_installed("torch")]
+STRATEGIES = {"jax": "DataParallel over 2 processes", "torch": "mean gradients over 2 processes"}
+WITHIN = {"jax": 1e-6, "torch": 5e-6}
+"""How far the weights, statistics and optimizer's slots of one run may be from the other's."""
 
 
 class TermAfterAnEpoch(Progress):
@@ -47,7 +59,7 @@ class TermAfterAnEpoch(Progress):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def one_process(run_dir: Path, rank: int, processes: int, port: int, behaviour: str) -> int:
+def one_process(run_dir: Path, framework: str, rank: int, processes: int, port: int, behaviour: str) -> int:
     """Train as a process of a group, in an interpreter of its own; the exit code as the trainer's command has it."""
     kind = EveryProcessReadsTheFirstPart if behaviour == "same half" else ProcessGroup
     group = kind(rank=rank, processes=processes, coordinator=f"127.0.0.1:{port}") if processes > 1 else ALONE
@@ -56,10 +68,11 @@ def one_process(run_dir: Path, rank: int, processes: int, port: int, behaviour: 
     signal.signal(signal.SIGTERM, lambda number, _: setattr(stop, "signal_name", signal.Signals(number).name))
     stops = behaviour == "stop" and not rank
     progress = TermAfterAnEpoch(folder, clock) if stops else Progress(folder, clock)
-    # Without dropout: each process draws masks of its own.
-    model = {"layers": [8, "M"], "batch_norm": True, "dense": [16], "dropout": 0.0}
+    dropout = 0.5 if behaviour == "dropout in parts" else 0.0
+    model = {"layers": [8, "M"], "batch_norm": True, "dense": [16], "dropout": dropout}
     epochs = 100 if behaviour == "stop" else 3
-    job = a_job(framework="jax", epochs=epochs, global_batch_size=128, model=model, nodes=2)
+    parts = 2 if behaviour == "dropout in parts" else 1
+    job = a_job(framework=framework, epochs=epochs, global_batch_size=128, accumulate=parts, model=model, nodes=2)
     limits = Limits(checkpoint_every_seconds=600, stop=stop)
     setting = Setting(
         run_dir=run_dir, data_dir=run_dir / "data", limits=limits, progress=progress, clock=clock, group=group
@@ -71,11 +84,14 @@ def one_process(run_dir: Path, rank: int, processes: int, port: int, behaviour: 
     return 0
 
 
-def trained(run_dir: Path, processes: int, behaviour: str = "") -> list[int]:
+def trained(run_dir: Path, framework: str, processes: int, behaviour: str = "") -> list[int]:
     """The exit codes of the processes, in order of rank."""
-    port = str(20_000 + os.getpid() % 10_000)
-    words = (sys.executable, "-P", "-m", __name__, str(run_dir))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **quick_jax(run_dir.parent)}
+    port = str(next(PORTS))
+    words = (sys.executable, "-P", "-m", __name__, str(run_dir), framework)
+    path = os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))
+    # gloo, which joins processes of PyTorch, takes the address of the host's name otherwise.
+    environment = {**os.environ, "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    environment |= quick_jax(run_dir.parent)
     started = [
         subprocess.Popen([*words, str(rank), str(processes), port, behaviour], env=environment, cwd=ROOT)
         for rank in range(processes)
@@ -91,51 +107,79 @@ def losses(run_dir: Path) -> list[float]:
     return [event["loss"] for event in events(run_dir, 1, "epoch")]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("processes")
+def rows_of(run_dir: Path, name: str) -> list[dict[str, str]]:
+    """Of a table among the output, without how long each epoch took."""
+    with (run_dir / "output" / name).open(encoding="utf-8") as file:
+        return [{key: value for key, value in row.items() if key != "seconds"} for row in csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module", params=FRAMEWORKS)
+def framework(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def alone(folder: Path) -> Path:
-    assert trained(folder / "alone", 1) == [0]
+def folder(framework: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp(framework)
+
+
+@pytest.fixture(scope="module")
+def alone(framework: str, folder: Path) -> Path:
+    assert trained(folder / "alone", framework, 1) == [0]
     return folder / "alone"
 
 
-class TestOnJax:
-    pytestmark = needs_jax
-
-    def test_two_processes_train_what_one_trains(self, folder: Path, alone: Path) -> None:
+class TestTwoProcesses:
+    def test_they_train_what_one_trains(self, framework: str, folder: Path, alone: Path) -> None:
         together = folder / "together"
-        assert trained(together, 2) == [0, 0]
+        assert trained(together, framework, 2) == [0, 0]
         assert losses(together) == losses(alone)
         for one, other in zip(final_state(together), final_state(alone), strict=True):
-            np.testing.assert_allclose(one, other, atol=1e-6)
+            np.testing.assert_allclose(one, other, atol=WITHIN[framework])
         (end,), (end_alone,) = events(together, 1, "end"), events(alone, 1, "end")
         assert end["hold_out_accuracy"] == end_alone["hold_out_accuracy"]
         (begin,) = events(together, 1, "start")
-        assert (begin["device_count"], begin["strategy"]) == (2, "DataParallel over 2 processes")
+        assert (begin["device_count"], begin["strategy"]) == (2, STRATEGIES[framework])
+        for name in ("confusion.csv", "metrics.csv"):
+            assert rows_of(together, name) == rows_of(alone, name)
 
-    def test_a_run_stopped_on_two_goes_on_with_one(self, folder: Path) -> None:
+    def test_a_run_stopped_on_two_goes_on_with_one(self, framework: str, folder: Path) -> None:
         run_dir = folder / "stopped"
-        assert trained(run_dir, 2, "stop") == [75, 75]
+        assert trained(run_dir, framework, 2, "stop") == [75, 75]
         (stopped,) = events(run_dir, 1, "end")
-        assert trained(run_dir, 1, "stop") == [75]
+        assert trained(run_dir, framework, 1, "stop") == [75]
         start, end = events(run_dir, 1, "start")[-1], events(run_dir, 1, "end")[-1]
         assert start["resumed_from_step"] == stopped["step"] < end["step"]
 
-    def test_processes_that_all_read_the_same_half_are_told_by_their_losses(self, folder: Path, alone: Path) -> None:
+    def test_processes_that_all_read_the_same_half_are_told_by_their_losses(
+        self, framework: str, folder: Path, alone: Path
+    ) -> None:
         """The planted defect. Nothing else tells of it: the run ends well, and its batches have the right size."""
         run_dir = folder / "same half"
-        assert trained(run_dir, 2, "same half") == [0, 0]
+        assert trained(run_dir, framework, 2, "same half") == [0, 0]
         assert losses(run_dir)[0] != losses(alone)[0]
 
 
-@pytest.mark.parametrize("framework", [Framework.TENSORFLOW, Framework.TORCH])
-def test_a_framework_that_trains_with_one_process_refuses_several(framework: Framework) -> None:
+@pytest.mark.parametrize("framework", [where_installed("torch")], indirect=True)
+def test_processes_of_torch_share_masks_too(framework: str, folder: Path) -> None:
+    """Each draws the whole batch's mask, as one process does. A batch in parts is one step."""
+    runs = {processes: folder / f"dropout {processes}" for processes in (1, 2)}
+    for processes, run_dir in runs.items():
+        assert trained(run_dir, framework, processes, "dropout in parts") == [0] * processes
+    assert losses(runs[2]) == losses(runs[1])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed here")
+def test_several_processes_name_the_framework_that_is_not_installed() -> None:
+    with pytest.raises(BadInputError, match="framework torch needs torch, which is not installed"):
+        join(ProcessGroup(rank=0, processes=2, coordinator="127.0.0.1:1"), Framework.TORCH)
+
+
+def test_a_framework_that_trains_with_one_process_refuses_several() -> None:
     with pytest.raises(BadInputError, match="trains with one process here, and there are 2"):
-        join(ProcessGroup(rank=0, processes=2, coordinator="127.0.0.1:1"), framework)
-    join(ALONE, framework)
+        join(ProcessGroup(rank=0, processes=2, coordinator="127.0.0.1:1"), Framework.TENSORFLOW)
+    for framework in Framework:
+        join(ALONE, framework)
 
 
 def agreements(decisions: Sequence[tuple[int, int]], seconds: Sequence[float]) -> Agreement:
@@ -185,4 +229,6 @@ def test_held_out_images_divide_over_the_devices_or_the_run_is_refused() -> None
 
 
 if __name__ == "__main__":
-    sys.exit(one_process(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]))
+    folder_of_run, framework_of_run, *numbers, behaviour_of_run = sys.argv[1:]
+    own_rank, count, common_port = map(int, numbers)
+    sys.exit(one_process(Path(folder_of_run), framework_of_run, own_rank, count, common_port, behaviour_of_run))
