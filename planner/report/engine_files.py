@@ -79,8 +79,8 @@ def engine_files(
 
 
 def _check(job: TrainingJob, engine: Engine) -> None:
-    if job.nodes > 1 and job.framework is Framework.TENSORFLOW:
-        raise BadInputError(f"{job.framework} trains on one machine", "write framework: jax or torch, or nodes: 1")
+    if job.nodes > 1 and job.framework is Framework.TENSORFLOW and job.xla:
+        raise BadInputError("tensorflow with xla: true trains on one machine", "leave xla out, or write nodes: 1")
     if job.data.url is not None or weights_address(job) is not None:
         raise BadInputError(
             f"{engine} fetches no address of a job", "name a data set, or a folder that its machines see (data.path)"

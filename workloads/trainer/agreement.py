@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from workloads.job import Framework
 from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
+from workloads.trainer.workers import over_tensorflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from workloads.trainer.backend import Toolkit
+    from workloads.trainer.devices import Devices
     from workloads.trainer.process_group import ProcessGroup
 
 _ASK_EVERY_SECONDS = 1.0
@@ -75,9 +78,17 @@ def _code(reason: TrainerError | None) -> int:
     return _STOP if isinstance(reason, TrainingStopped) else _DEADLINE
 
 
-def broadcast(framework: Framework) -> Callable[[tuple[int, int]], tuple[int, int]]:
+def broadcast(toolkit: Toolkit, devices: Devices) -> Callable[[tuple[int, int]], tuple[int, int]]:
     """What gives every process rank 0's numbers, by the framework that has joined them."""
-    return _over_torch if framework is Framework.TORCH else _over_jax
+    match toolkit.framework:
+        case Framework.TENSORFLOW:
+            return over_tensorflow(toolkit.module, devices.strategy)
+        case Framework.TORCH:
+            return _over_torch
+        case Framework.JAX:
+            return _over_jax
+        case _:
+            assert_never(toolkit.framework)
 
 
 def _over_torch(numbers: tuple[int, int]) -> tuple[int, int]:

@@ -120,7 +120,13 @@ def hold_out_batches(keras: Any, images: Images, batch_size: int, group: Process
 def _batches(count: int, schedule: Schedule, reader: Callable[[Order], Batch]) -> Iterator[Batch]:
     for order in epoch_orders(count, schedule):
         for batch in order.reshape(-1, schedule.fed_batch_size):
-            yield reader(batch)
+            yield reader(_grouped(batch, schedule))
+
+
+def _grouped(rows: Order, schedule: Schedule) -> Order:
+    """A strategy gives device d the d-th stretch of a batch: it must hold that device's share of each part."""
+    parts, devices = schedule.grouped
+    return rows.reshape(parts, devices, -1).swapaxes(0, 1).reshape(-1) if parts > 1 else rows
 
 
 def _part_reader(images: Images, group: ProcessGroup) -> Callable[[Order], Batch]:

@@ -13,26 +13,21 @@ from workloads.trainer.errors import BadInputError, TrainerError
 if TYPE_CHECKING:
     from workloads.trainer.process_group import ProcessGroup
 
-_JOIN_SECONDS = 300
+JOIN_SECONDS = 300
 """For the slowest node to begin: its image, its file system, its framework."""
 _HEARTBEAT_SECONDS = 60
 """A process that is silent for so long is taken for dead, and ends the others."""
 
 
 def join(group: ProcessGroup, framework: Framework) -> None:
-    """Wait for the other processes of the group; nothing where this one is alone.
+    """Wait for the other processes of the group; nothing where this one is alone, and on TensorFlow, whose strategy
+    waits for them (workers.over_workers).
 
-    Raises BadInputError for a framework that trains with one process, or that is not installed, and TrainerError where
-    the others do not come.
+    Raises BadInputError for a framework that is not installed, and TrainerError where the others do not come.
     """
-    if group.is_alone:
+    if group.is_alone or framework is Framework.TENSORFLOW:
         return
-    initialize = {Framework.JAX: _join_jax, Framework.TORCH: _join_torch}.get(framework)
-    if initialize is None:
-        raise BadInputError(
-            f"{framework} trains with one process here, and there are {group.processes}; write framework: jax or "
-            "torch, or nodes: 1"
-        )
+    initialize = _join_jax if framework is Framework.JAX else _join_torch
     try:
         module = importlib.import_module(framework.value)
     except ModuleNotFoundError as error:
@@ -44,7 +39,7 @@ def join(group: ProcessGroup, framework: Framework) -> None:
     except RuntimeError as error:
         first = next(iter(str(error).splitlines()), "")[:200]
         raise TrainerError(
-            f"the {group.processes} processes did not come together at {group.coordinator} within {_JOIN_SECONDS} s: "
+            f"the {group.processes} processes did not come together at {group.coordinator} within {JOIN_SECONDS} s: "
             f"{first}"
         ) from error
 
@@ -54,10 +49,10 @@ def _join_jax(jax: Any, group: ProcessGroup) -> None:
         coordinator_address=group.coordinator,
         num_processes=group.processes,
         process_id=group.rank,
-        initialization_timeout=_JOIN_SECONDS,
+        initialization_timeout=JOIN_SECONDS,
         heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
     )
-    _take_signals_back()
+    take_signals_back()
 
 
 def _join_torch(torch: Any, group: ProcessGroup) -> None:
@@ -68,13 +63,14 @@ def _join_torch(torch: Any, group: ProcessGroup) -> None:
         init_method=f"tcp://{group.coordinator}",
         rank=group.rank,
         world_size=group.processes,
-        timeout=timedelta(seconds=_JOIN_SECONDS),
+        timeout=timedelta(seconds=JOIN_SECONDS),
     )
 
 
-def _take_signals_back() -> None:
-    """jax.distributed has put a handler of its own in the place of ours (its preemption notifier), and a TERM would
-    never reach the trainer: seen with JAX 0.10.2 on Slurm, 2026-11-23."""
+def take_signals_back() -> None:
+    """jax.distributed and TensorFlow's strategy have put a handler of their own in the place of ours (the preemption
+    notifier), and a TERM would never reach the trainer: seen with JAX 0.10.2 on Slurm, 2026-11-23, and with TensorFlow
+    2.21 on loopback, 2026-11-24."""
     for number in (signal.SIGTERM, signal.SIGINT):
         handler = signal.getsignal(number)
         if callable(handler):

@@ -23,7 +23,6 @@ from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, stat
 from workloads.trainer.progress import State
 from workloads.trainer.report import report_files
 from workloads.trainer.tester import HoldOutResult, tested
-from workloads.trainer.torch_processes import TorchProcesses
 from workloads.trainer.watch import StepsDone, Watch, epoch_of, hooked
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def train(job: TrainingJob, setting: Setting) -> None:
     setting.progress.status(State.STARTING)
     ready = prepare(job, setting)
     _tell_start(ready, setting)
-    agreement = Agreement(setting.group, broadcast(job.framework), setting.clock.monotonic)
+    agreement = Agreement(setting.group, broadcast(ready.toolkit, ready.devices), setting.clock.monotonic)
     saver = _saver(ready, setting)
     watch = Watch(ready.schedule, setting.limits, setting.progress, setting.clock, saver, agreement)
     try:
@@ -231,7 +230,7 @@ def _tested(ready: Ready, setting: Setting) -> HoldOutResult:
             _hold_out_feed(ready),
             xla=ready.xla,
             between=lambda: _stop_alone(setting),
-            processes=ready.together if isinstance(ready.together, TorchProcesses) else None,
+            together=ready.together,
         )
 
 

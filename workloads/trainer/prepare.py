@@ -16,6 +16,7 @@ from workloads.trainer.checkpoint import Array, Checkpoints, Position, assign
 from workloads.trainer.damage import naming_damaged
 from workloads.trainer.data import open_data
 from workloads.trainer.devices import Devices, find_devices
+from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule
 from workloads.trainer.folders import check_records
 from workloads.trainer.images import ArrayImages, Split, available_bytes
@@ -37,6 +38,7 @@ from workloads.trainer.torch_processes import TorchProcesses
 from workloads.trainer.validation import Validation
 from workloads.trainer.watch import Limits, stop_reason
 from workloads.trainer.weights import put_weights, read_weights
+from workloads.trainer.workers import over_workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
         join(setting.group, job.framework)
         toolkit = load(job.framework)
         configure(toolkit, job.precision, job.seed)
-        devices = setting.devices(toolkit)
+        devices = _devices(job, toolkit, setting)
         devices.check_batch(job.global_batch_size, job.accumulate)
     stop_between(setting)
     if not isinstance(split.train, ArrayImages):
@@ -100,6 +102,16 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
         stop_between(setting)
     with phase("build"):
         return _restored(_build(job, toolkit, devices, split, setting), setting)
+
+
+def _devices(job: TrainingJob, toolkit: Toolkit, setting: Setting) -> Devices:
+    """Processes of JAX and PyTorch are joined before; those of TensorFlow are by the strategy that shares a batch."""
+    if setting.group.is_alone or toolkit.framework is not Framework.TENSORFLOW:
+        return setting.devices(toolkit)
+    if job.xla:  # "Collectives are not yet implemented for CPU devices when compiling with XLA" (TensorFlow 2.21)
+        raise BadInputError("xla: true is for one process of TensorFlow; leave it out, or write framework: jax")
+    needs_keras_3(toolkit.keras, "training with several processes", "write nodes: 1")
+    return over_workers(toolkit.module, setting.group)
 
 
 def _readable(job: TrainingJob, toolkit: Toolkit, split: Split, setting: Setting) -> Split:
@@ -121,7 +133,7 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, s
     xla = toolkit.framework is Framework.JAX or (toolkit.framework is Framework.TENSORFLOW and job.xla)
     steps_per_epoch = split.train.count // job.global_batch_size
     run = RunSteps(steps_per_epoch=steps_per_epoch, epochs=job.epochs)
-    replicas = _replicas(job, toolkit, devices)
+    replicas = _replicas(job, toolkit, devices, setting.group.processes)
     together = replicas or _torch_processes(toolkit, setting.group)
     fed_parts = job.accumulate if replicas is None else 1
     base = read_weights(toolkit.keras, job, setting.run_dir, setting.data_dir)
@@ -173,11 +185,13 @@ def _torch_processes(toolkit: Toolkit, group: ProcessGroup) -> TorchProcesses | 
     return TorchProcesses(torch=toolkit.module, group=group)
 
 
-def _replicas(job: TrainingJob, toolkit: Toolkit, devices: Devices) -> Replicas | None:
+def _replicas(job: TrainingJob, toolkit: Toolkit, devices: Devices, processes: int) -> Replicas | None:
     """Return the replicas for several devices of TensorFlow; those of JAX share a batch within one program, and are one
     to Keras.
     """
-    return Replicas(tensorflow=toolkit.module, parts=job.accumulate) if devices.strategy is not None else None
+    if devices.strategy is None:
+        return None
+    return Replicas(tensorflow=toolkit.module, parts=job.accumulate, processes=processes)
 
 
 def _tests_top5(job: TrainingJob) -> bool:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workloads.trainer.errors import BadInputError
+from workloads.trainer.workers import over_processes
+
+if TYPE_CHECKING:
+    from workloads.trainer.tester import Confusion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """Several devices under a strategy of `tensorflow`; each trains its share of a batch in `parts`."""
+    """Several devices of `processes` under a strategy of `tensorflow`; each trains its share of a batch in `parts`."""
 
     tensorflow: Any
     parts: int = 1
+    processes: int = 1
 
     def model(self, keras: Any) -> Any:
         """The class of the model that is trained."""
-        return model_class(keras, self)
+        base = model_class(keras, self)
+        return base if self.processes == 1 else over_processes(base, keras, self.tensorflow, self.processes)
 
     def dropout(self, keras: Any) -> Any:
         """The class of dropout layers."""
@@ -27,6 +33,10 @@ class Replicas:
     def batch_norm(self, keras: Any) -> Any:
         """What makes batch norm layers, which see the images of all devices."""
         return partial(keras.layers.BatchNormalization, synchronized=True)
+
+    def whole(self, counts: Confusion) -> Confusion:
+        """What all devices have counted: TensorFlow sums it where it is read."""
+        return counts
 
 
 def independent_dropout(keras: Any, replicas: Replicas) -> Any:

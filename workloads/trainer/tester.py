@@ -13,6 +13,7 @@ from workloads.trainer.model import MOST_LIKELY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from workloads.trainer.replicas import Replicas
     from workloads.trainer.torch_processes import TorchProcesses
 
 MOST_CLASSES = 1_000
@@ -38,10 +39,10 @@ def tested(
     *,
     xla: bool,
     between: Callable[[], None],
-    processes: TorchProcesses | None,
+    together: Replicas | TorchProcesses | None,
 ) -> HoldOutResult:
     """Test the compiled `model`, which ends in logits. `between` is called after each batch and may raise. Of several
-    `processes` each tests its part, and all get the result of the whole.
+    processes each tests its part, and all get the result of the whole.
     """
     callbacks = [keras.callbacks.LambdaCallback(on_test_batch_end=lambda *_, **__: between())]
     counting = None
@@ -54,14 +55,14 @@ def tested(
             counting = _pairs(keras, classes)
             metrics.append(counting)
         # A model of its own around the same layers: the metrics of training stay as cheap as they are.
-        model = (processes.model(keras) if processes else keras.Model)(model.inputs, model.outputs)
+        model = (together.model(keras) if together else keras.Model)(model.inputs, model.outputs)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(loss=loss, metrics=metrics, jit_compile=xla)
     measured = model.evaluate(feed, verbose=0, return_dict=True, callbacks=callbacks)
     figures = {name: round(float(value), 6) for name, value in measured.items()}
     confusion = None if counting is None else _rounded(keras, counting.pairs)
-    if processes is not None and confusion is not None:
-        confusion = processes.whole(confusion)
+    if together is not None and confusion is not None:
+        confusion = together.whole(confusion)
     return HoldOutResult(
         loss=figures["loss"],
         accuracy=figures["accuracy"],

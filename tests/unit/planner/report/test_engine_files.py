@@ -80,7 +80,7 @@ def test_each_pod_has_its_index_as_its_rank_and_the_first_ones_name() -> None:
 @pytest.mark.parametrize(
     ("changes", "engine", "message"),
     [
-        ({"nodes": 2}, Engine.SBATCH, "tensorflow trains on one machine"),
+        ({"nodes": 2, "xla": True}, Engine.SBATCH, "tensorflow with xla: true trains on one machine"),
         ({"data": {"url": "s3://b/x"}, "model": OF_TWO_CLASSES}, Engine.SBATCH, "no address"),
         ({"data": {"path": "/x"}, "model": OF_TWO_CLASSES}, Engine.SKYPILOT, "a folder of this computer"),
     ],

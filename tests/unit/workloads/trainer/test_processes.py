@@ -24,7 +24,7 @@ from workloads.trainer.errors import BadInputError, DeadlineReached, TrainerErro
 from workloads.trainer.feed import even_hold_out_batch
 from workloads.trainer.joining import join
 from workloads.trainer.loop import train
-from workloads.trainer.prepare import Setting
+from workloads.trainer.prepare import Setting, prepare
 from workloads.trainer.process_group import ALONE, ProcessGroup
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits, StopRequest
@@ -38,15 +38,20 @@ SECONDS = 400
 PORTS = itertools.count(20_000 + os.getpid() % 10_000)
 
 
-def where_installed(framework: str) -> ParameterSet:
+def where_installed(framework: str, *more: str) -> ParameterSet:
     missing = importlib.util.find_spec(framework) is None
-    marks = (pytest.mark.train, pytest.mark.check, pytest.mark.skipif(missing, reason=f"{framework} is not installed"))
-    return pytest.param(framework, marks=marks)
+    absent = pytest.mark.skipif(missing, reason=f"{framework} is not installed")
+    marks = (pytest.mark.train, pytest.mark.check, pytest.mark.keras_3, absent)
+    return pytest.param(framework, *more, marks=marks)
 
 
-FRAMEWORKS = [where_installed("jax"), where_installed("torch")]
-STRATEGIES = {"jax": "DataParallel over 2 processes", "torch": "mean gradients over 2 processes"}
-WITHIN = {"jax": 1e-6, "torch": 5e-6}
+FRAMEWORKS = [where_installed(name) for name in ("jax", "tensorflow", "torch")]
+STRATEGIES = {
+    "jax": "DataParallel over 2 processes",
+    "tensorflow": "MultiWorkerMirroredStrategy over 2 processes",
+    "torch": "mean gradients over 2 processes",
+}
+WITHIN = {"jax": 1e-6, "tensorflow": 5e-6, "torch": 5e-6}
 """How far the weights, statistics and optimizer's slots of one run may be from the other's."""
 
 
@@ -71,7 +76,7 @@ def one_process(run_dir: Path, framework: str, rank: int, processes: int, port: 
     dropout = 0.5 if behaviour == "dropout in parts" else 0.0
     model = {"layers": [8, "M"], "batch_norm": True, "dense": [16], "dropout": dropout}
     epochs = 100 if behaviour == "stop" else 3
-    parts = 2 if behaviour == "dropout in parts" else 1
+    parts = 2 if behaviour.endswith("in parts") else 1
     job = a_job(framework=framework, epochs=epochs, global_batch_size=128, accumulate=parts, model=model, nodes=2)
     limits = Limits(checkpoint_every_seconds=600, stop=stop)
     setting = Setting(
@@ -160,12 +165,20 @@ class TestTwoProcesses:
         assert losses(run_dir)[0] != losses(alone)[0]
 
 
-@pytest.mark.parametrize("framework", [where_installed("torch")], indirect=True)
-def test_processes_of_torch_share_masks_too(framework: str, folder: Path) -> None:
-    """Each draws the whole batch's mask, as one process does. A batch in parts is one step."""
-    runs = {processes: folder / f"dropout {processes}" for processes in (1, 2)}
+@pytest.mark.parametrize(
+    ("framework", "behaviour"),
+    [
+        # Two machines must find the images of each part where one has them: batch norm sees them together.
+        where_installed("tensorflow", "in parts"),
+        # Each process draws the whole batch's mask, as one process does.
+        where_installed("torch", "dropout in parts"),
+    ],
+    indirect=["framework"],
+)
+def test_a_batch_in_parts_is_that_of_one_process(framework: str, behaviour: str, folder: Path) -> None:
+    runs = {processes: folder / f"{behaviour} {processes}" for processes in (1, 2)}
     for processes, run_dir in runs.items():
-        assert trained(run_dir, framework, processes, "dropout in parts") == [0] * processes
+        assert trained(run_dir, framework, processes, behaviour) == [0] * processes
     assert losses(runs[2]) == losses(runs[1])
 
 
@@ -175,11 +188,18 @@ def test_several_processes_name_the_framework_that_is_not_installed() -> None:
         join(ProcessGroup(rank=0, processes=2, coordinator="127.0.0.1:1"), Framework.TORCH)
 
 
-def test_a_framework_that_trains_with_one_process_refuses_several() -> None:
-    with pytest.raises(BadInputError, match="trains with one process here, and there are 2"):
-        join(ProcessGroup(rank=0, processes=2, coordinator="127.0.0.1:1"), Framework.TENSORFLOW)
-    for framework in Framework:
-        join(ALONE, framework)
+@pytest.mark.parametrize("framework", list(Framework))
+def test_a_process_that_is_alone_waits_for_nobody(framework: Framework) -> None:
+    join(ALONE, framework)
+
+
+@pytest.mark.parametrize("framework", [where_installed("tensorflow")], indirect=True)
+def test_what_xla_cannot_compile_over_several_processes_is_refused(framework: str, tmp_path: Path) -> None:
+    group = ProcessGroup(rank=1, processes=2, coordinator="127.0.0.1:1")
+    limits, progress = Limits(checkpoint_every_seconds=600), Progress(tmp_path / "attempts" / "1", Clock())
+    setting = Setting(run_dir=tmp_path, data_dir=tmp_path / "data", limits=limits, progress=progress, group=group)
+    with pytest.raises(BadInputError, match="xla: true is for one process of TensorFlow; leave it out"):
+        prepare(a_job(framework=framework, xla=True, nodes=2), setting)
 
 
 def agreements(decisions: Sequence[tuple[int, int]], seconds: Sequence[float]) -> Agreement:
